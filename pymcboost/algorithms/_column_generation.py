@@ -204,6 +204,8 @@ class CorrectiveBuilder:
         builder.end_round()
         return builder.freeze()
 
+    current = freeze
+
 
 def l1_norm(ensemble):
     """Sum of the coefficients in an ensemble of learners with outputs +-1."""

@@ -189,7 +189,8 @@ class VectorTreeBoost(ManyLabels, Booster):
             leaves = min(leaves, data.total_rows)
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None and p.n_estimators != "auto":
-                found.append(memory.leaves(data, p.n_estimators, leaves))
+                found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))
+                found[0] = replace(found[0], remedy=f"max_leaf_entries=100, {found[0].remedy}")
             return found
         held = memory.rows(data, integers=fewer is None, curvature=given)
         if K > MANY_CLASSES and self.could_be_narrow:
@@ -228,6 +229,10 @@ class VectorTreeBoost(ManyLabels, Booster):
             n_threads=self.n_threads,
         )
 
+    def release(self):
+        """See `Booster.release`: the scores of many classes are gigabytes."""
+        self.loss = self.learner = None
+
     def restart(self, scores):
         """Take over these scores, or those that the loss begins with."""
         if self.narrow:
@@ -240,7 +245,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def replay(self):
         """Add the trees so far to the scores, one by one, as they were added when they were found."""
-        trees, K = self.builder.freeze(), self.data.n_classes
+        trees, K = self.builder.current(), self.data.n_classes
         if not len(trees):
             return
         leaves = Model.from_ensemble(trees, range(K)).staged_apply(self.data.X)

@@ -142,6 +142,8 @@ class LinearBuilder:
         """The machine of all rounds: K hyperplanes."""
         return self._sum(self._rounds, self._base)
 
+    current = freeze
+
     def rounds(self):
         """Machines that add up to the one so far, which is one: rounds are merged."""
         yield self.freeze()
@@ -173,6 +175,7 @@ class KernelBuilder:
     truncate_rounds = LinearBuilder.truncate_rounds
     tail = LinearBuilder.tail
     freeze = LinearBuilder.freeze
+    current = LinearBuilder.freeze
     rounds = LinearBuilder.rounds
 
     def add(self, column, solution, w):

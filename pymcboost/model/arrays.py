@@ -4,6 +4,8 @@ import numpy as np
 
 from pymcboost.threads import counted
 
+# Numbers that are looked at together, and the bits of -0 in float32.
+PART, NEGATIVE_ZERO = 1 << 20, np.iinfo(np.int32).min
 
 def per_class(name, values):
     """One finite number for each class, of which there are two or more, as float32."""
@@ -43,15 +45,19 @@ def rising(name, values, last):
 
 
 def finite(name, values, shape):
-    """Finite numbers as float32 of a shape, without negative zeros."""
+    """Finite numbers as float32 of a shape, without negative zeros; the same array where it is so already."""
     values = np.asarray(values)
     if values.shape != shape:
         raise ValueError(f"{name} has shape {values.shape}, but must have {shape}")
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
-    if not np.isfinite(values).all():
-        raise ValueError(f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)")
-    return values + np.float32(0)  # turns -0 into +0
+    flat, negative_zeros = values.reshape(-1), False
+    # In parts and copied only where it must be: the leaves of many classes are gigabytes.
+    for part in (flat[begin : begin + PART] for begin in range(0, flat.size, PART)):
+        if not np.isfinite(part).all():
+            raise ValueError(f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)")
+        negative_zeros = negative_zeros or bool((part.view(np.int32) == NEGATIVE_ZERO).any())
+    return values + np.float32(0) if negative_zeros else values
 
 
 def covers(values, n):

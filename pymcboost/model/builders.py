@@ -48,6 +48,10 @@ class _Builder:
             arrays["leaf"] = model.leaf.copy()
         return replace(model, **arrays)
 
+    def current(self):
+        """The model so far as views that the next weak learner may outdate."""
+        return self.tail(0)
+
 
 class EnsembleBuilder(_Builder):
     """Stumps that are added one at a time; the arrays behind them double when full.

@@ -365,7 +365,7 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections, least=0):
     end = 64 + 32 * len(sections)
     for tag, values in sections:
         dtype = values.dtype.newbyteorder("<") if values.dtype.itemsize > 1 else values.dtype
-        data = np.ascontiguousarray(values, dtype=dtype).tobytes()
+        data = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)  # a view where it can be
         offset = (end + 63) // 64 * 64
         parts += [b"\0" * (offset - end), data]
         entries.append(

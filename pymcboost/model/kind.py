@@ -31,9 +31,9 @@ each_tree()                  its weak learners as trees; ValueError if they are 
 splits()                     the arrays of all their splits, as `Trees` has them; ValueError likewise
 ===========================  =====================================================================================
 
-And these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far), ``tail(start)`` (that of
-the weak learners from number ``start`` on), ``rounds()`` (models that add up to the one so far, as they were trained),
-``truncate_rounds(n)``.
+And these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far), ``current()`` (the
+same, which the next weak learner may outdate), ``tail(start)`` (that of the weak learners from number ``start`` on),
+``rounds()`` (models that add up to the one so far, as they were trained), ``truncate_rounds(n)``.
 """
 
 from dataclasses import replace

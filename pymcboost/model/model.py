@@ -115,7 +115,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         ------
         ModelFormatError
         """
-        data = bytes(memoryview(data))
+        data = data if type(data) is bytes else bytes(memoryview(data))  # bytes(memoryview(data)) would always copy
         return cls(data, file.check(data))
 
     @classmethod

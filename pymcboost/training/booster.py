@@ -234,7 +234,7 @@ class Booster:
     def _check_form(self, previous):
         """Refuse rounds of something else, which only a forged file has."""
         best = [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
-        ensembles = [self.builder.freeze(), previous.model.ensemble, *best]
+        ensembles = [self.builder.current(), previous.model.ensemble, *best]
         if len({one.form() for one in ensembles}) > 1:
             where = "init_model" if previous.how == "init_model" else "the checkpoint"
             raise ValueError(f"the rounds in {where} are not those of a {self.name}; begin anew without it")
@@ -246,7 +246,7 @@ class Booster:
 
     def scores(self):
         """Raw scores of the training rows: of the classes or of the columns of a code, (m, K) or (m, P)."""
-        return scores_of(self.builder.freeze().column_scores, self.data.X, self.data.rows)
+        return scores_of(self.builder.current().column_scores, self.data.X, self.data.rows)
 
     def follow(self, validation):
         """Bring the scores of the validation rows up to date."""
@@ -258,10 +258,13 @@ class Booster:
         self.builder.truncate_rounds(n_rounds)
         self.n_rounds, self.gain = n_rounds, gain
 
+    def release(self):
+        """Let go of what rounds alone need, after the last one."""
+
     def model(self, classes, meta):
         """The rounds so far as a model."""
         return Model.from_ensemble(
-            self.builder.freeze(), classes, link=self.link, meta={**meta, **self.meta()}, offsets=self.offsets
+            self.builder.current(), classes, link=self.link, meta={**meta, **self.meta()}, offsets=self.offsets
         )
 
     def takes_offsets(self):

@@ -94,6 +94,7 @@ class Training:
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if kept is not None:
             # As many as the model has: where it ended by itself, models of fewer rows may go on for long.

@@ -20,7 +20,7 @@ from pymcboost.threads import available_memory, in_words
 # Rows whose weights are computed at once, lanes of a tile of columns, and columns whose histograms are filled together.
 BLOCK_ROWS, LANES, GROUP = 4096, 16, 8
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
-LEAF_COPIES = 4
+LEAF_COPIES, MODEL_COPIES = 1.5, 3
 NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"
 
 
@@ -139,11 +139,12 @@ def narrow(data, max_leaves):
     )  # fmt: skip
 
 
-def leaves(data, n_trees, max_leaves):
-    """Vectors of all leaves: those of the trees so far, put together, in the file and in the scorer."""
-    size = LEAF_COPIES * 4 * n_trees * max_leaves * data.n_classes
+def leaves(data, n_trees, max_leaves, scores):
+    """Vectors of all leaves in arrays that double; later the model twice beside them, when ``scores`` is free again."""
+    size = 4 * n_trees * max_leaves * data.n_classes
     what = f"the leaves of {n_trees} trees for {data.n_classes} classes"
-    return Part(what, size, "max_leaf_entries=100, fewer rounds or rows")
+    most = max(LEAF_COPIES * size, MODEL_COPIES * size - scores.n_bytes)
+    return Part(what, most, "max_leaf_entries=100, fewer rounds or rows")
 
 
 def directions(data, n_columns):
