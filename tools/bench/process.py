@@ -62,13 +62,14 @@ def file_sizes(fitted, X, truth):
         return {**found, "file_bytes_16": path.stat().st_size, "error_16": round(error, 3)}
 
 
-def run_process(task, module="bench.process"):
-    """`work` of a module in a process of its own."""
+def run_process(task, module="bench.process", seconds=None):
+    """`work` of a module in a process of its own, which may take so many ``seconds``."""
     threads = str(task["spec"]["threads"])
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": path}
     command = [sys.executable, "-m", module]
-    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True, env=environment, cwd=TOOLS)
+    how = {"capture_output": True, "text": True, "env": environment, "cwd": TOOLS, "timeout": seconds}
+    done = subprocess.run(command, input=json.dumps(task), **how)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise RuntimeError(lines[-1])

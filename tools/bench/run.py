@@ -28,6 +28,7 @@ from bench import (  # noqa: F401
     classic,
     early,
     growth,
+    growth_peers,
     hinge,
     imported,
     inspection,

@@ -1,0 +1,120 @@
+"""How the trainings of other libraries grow with the number of classes, on the data of the benchmark growth."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+from shared.measure import error_percent, memory_mb, reset_peak
+
+from bench.growth import CLASSES, ROUNDS, ROWS, TEST_ROWS, WIDTH, generate
+from bench.process import run_process
+from bench.report import Report, benchmark
+
+# Trainings of two lengths tell the time of a round; the whole training runs where it is foreseen to end in time.
+SHORT, LONGER = 1, 3
+MOST_SECONDS, MOST_BYTES = 3600, 16e9
+
+
+def lightgbm(X, y, n_classes, rounds, threads):
+    import lightgbm
+
+    words = {"objective": "multiclass", "num_class": n_classes, "num_threads": threads, "verbosity": -1}
+    model = lightgbm.train({**words, "lambda_l2": 1.0}, lightgbm.Dataset(X, label=y), rounds)
+    return lambda X: model.predict(X, num_threads=threads).argmax(axis=1)
+
+
+def xgboost(X, y, n_classes, rounds, threads):
+    import xgboost
+
+    words = {"objective": "multi:softprob", "num_class": n_classes, "multi_strategy": "multi_output_tree"}
+    words |= {"tree_method": "hist", "nthread": threads, "eta": 0.1}
+    model = xgboost.train(words, xgboost.QuantileDMatrix(X, label=y), rounds)
+    return lambda X: model.predict(xgboost.DMatrix(X)).argmax(axis=1)
+
+
+def catboost(X, y, n_classes, rounds, threads):
+    import catboost
+
+    words = {"loss_function": "MultiClass", "iterations": rounds, "learning_rate": 0.1, "thread_count": threads}
+    model = catboost.CatBoostClassifier(**words, allow_writing_files=False, verbose=False).fit(X, y)
+    return lambda X: np.ravel(model.predict(X))
+
+
+FITS = {"LightGBM": lightgbm, "XGBoost, vector leaves": xgboost, "CatBoost": catboost}
+
+
+def work(task):
+    """Fit once in this process, in bounded memory, and say what it took."""
+    resource.setrlimit(resource.RLIMIT_AS, (int(task["bytes"]), resource.RLIM_INFINITY))
+    m, n_classes = task["rows"], task["classes"]
+    X, y = generate(n_classes, m + min(TEST_ROWS, m))
+    fit, threads = FITS[task["library"]], task["spec"]["threads"]
+    few = np.arange(min(m, 2000)) % n_classes
+    fit(X[: len(few)], few % 10, 10, 1, threads)  # what a library does once
+    reset_peak()
+    before, _ = memory_mb()
+    begin, cpu = time.perf_counter(), time.process_time()
+    predict = fit(X[:m], y[:m], n_classes, task["rounds"], threads)
+    found = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
+    found["grown_MB"] = memory_mb()[1] - before
+    return {**found, "error": error_percent(y[m:], predict(X[m:]))}
+
+
+def measured(task, rounds, seconds):
+    """What a training took, or why it did not end, in words."""
+    try:
+        return run_process({**task, "rounds": rounds}, "bench.growth_peers", seconds)
+    except subprocess.TimeoutExpired:
+        return f"{rounds} rounds take more than {seconds:.0f} s"
+    except RuntimeError as error:
+        return f"{rounds} rounds: {str(error)[:120]}"
+
+
+def foreseen(short, longer, rounds):
+    """Seconds and CPU seconds of a training of ``rounds`` rounds, from two shorter ones."""
+    of_round = {name: (longer[name] - short[name]) / (LONGER - SHORT) for name in ("seconds", "cpu")}
+    return {name: short[name] + (rounds - SHORT) * each for name, each in of_round.items()}
+
+
+def one(report, what, task, rounds):
+    """Add the row of one library and number of classes."""
+    found = []
+    for n in (SHORT, LONGER):
+        found.append(measured(task, n, MOST_SECONDS))
+        if isinstance(found[-1], str):
+            report.notes.append(f"{what}: {found[-1]}")
+            return
+    expected = foreseen(*found, rounds)
+    if expected["seconds"] <= MOST_SECONDS:
+        whole = measured(task, rounds, 2 * MOST_SECONDS)
+        if isinstance(whole, str):
+            report.notes.append(f"{what}: {whole}")
+            return
+        report.add(what, whole.pop("seconds"), "s", **{key: round(v, 3) for key, v in whole.items()})
+        return
+    more = {"cpu": round(expected["cpu"], 1), "grown_MB": round(found[-1]["grown_MB"], 1)}
+    report.add(f"{what}, extrapolated from {SHORT} and {LONGER} rounds", expected["seconds"], "s", **more)
+
+
+@benchmark("growth-peers")
+def bench_growth_peers(options):
+    """LightGBM, XGBoost (vector leaves) and CatBoost on the data of `growth`: seconds, memory and error."""
+    rounds = options.rounds or options.size(3, ROUNDS)
+    rows = options.rows[0] if options.rows else options.size(500, ROWS)
+    threads = max(options.threads)
+    report = Report({"data": f"{rows} rows of normal clouds, {WIDTH} features, seed 0", "rounds": rounds,
+                     "threads": threads, "learning rate": 0.1, "others": "their defaults, LightGBM lambda_l2=1",
+                     "memory": f"at most {MOST_BYTES / 1e9:.0f} GB of address space",
+                     "time": f"trainings that would take more than {MOST_SECONDS} s are extrapolated"})  # fmt: skip
+    for library in FITS:
+        for n_classes in options.size((10,), CLASSES):
+            task = {"rows": rows, "classes": n_classes, "library": library, "bytes": MOST_BYTES}
+            one(report, f"{library}, K={n_classes}", {**task, "spec": {"threads": threads}}, rounds)
+    return report
+
+
+if __name__ == "__main__":
+    print(json.dumps(work(json.load(sys.stdin))))
