@@ -221,8 +221,10 @@ PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width, const
         double w[PMB_SR_ROWS];
         for (int j = 0; j < few; j++) {
             int64_t i = rows[from + j];
-            if (from + j + PMB_SR_ROWS < n)
-                for (int c = 0; c < span; c++) PMB_PREFETCH(F + rows[from + j + PMB_SR_ROWS] * width + b + c * 16);
+            int64_t next = from + j + PMB_SR_ROWS, lane = b;
+            if (next >= n) next -= n, lane += 16 * span; /* the first rows of the lanes that follow */
+            if (next < n && lane < width)
+                for (int c = 0; c < span; c++) PMB_PREFETCH(F + rows[next] * width + lane + c * 16);
             w[j] = weight ? weight[i] : 1;
             pmb_sr_again(F, width, norm, y, b, span, i, v + j * PMB_SR_SPAN * 16);
         }

@@ -45,10 +45,10 @@ class NarrowRows(Rows):
     def add(self, value, leaf):
         """F += value[leaf], value (n_leaves, width)."""
         self.known = False
-        row, column = np.nonzero(value)
-        if FEW * len(row) > value.size:
+        if FEW * np.count_nonzero(value) > value.size:
             _srows.add_rows(self.F, value.astype(np.float32), leaf, self.n_threads)
             return
+        row, column = np.nonzero(value)
         start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
         entries = column.astype(np.uint16), value[row, column].astype(np.float32)
         _srows.add_entries(self.F, start, *entries, leaf, self.n_threads)

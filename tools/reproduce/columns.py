@@ -77,7 +77,8 @@ def cells(frame, data, columns):
     mine = select(frame, data=data, columns=columns)
     spread = 2 * mine[["log_loss", "error"]].std() / np.sqrt(len(mine))
     means = mine[[*MEASURES]].mean()
-    return [f"{means[name]:.4f} ± {spread[name]:.4f}" for name in ("log_loss", "error")] + [f"{means['cpu']:.1f}"]
+    shown = [f"{means[name]:.4f} ± {spread[name]:.4f}" for name in ("log_loss", "error")]
+    return [*shown, f"{means['cpu']:.2f}"], means["cpu"]
 
 
 def text_of(tests, choices):
@@ -92,8 +93,8 @@ def text_of(tests, choices):
         for data in (data for data in SETS if data in set(frame["data"])):
             whole = select(frame, data=data, columns="all")["cpu"].mean()
             for columns in (name for name in CHOICES if name in set(select(frame, data=data)["columns"])):
-                found = cells(frame, data, columns)
-                lines.append([data, columns, *found, f"{whole / float(found[-1]):.1f}"])
+                found, cpu = cells(frame, data, columns)
+                lines.append([data, columns, *found, f"{whole / cpu:.1f}"])
         head = ["set", "columns", "log loss", "error %", "CPU seconds", "times faster than all"]
         parts.append(f"{where}:\n\n{markdown_table(head, lines)}")
     return "Vector trees, 100 rounds. ± is twice the standard error of the mean.\n\n" + "\n\n".join(parts)
