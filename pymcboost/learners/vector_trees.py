@@ -22,9 +22,8 @@ DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
 FEW_CLASSES = 4
 # Of so many classes, two blocks of lanes, less that of the weight, have less log loss on folds than one.
 MANY_CLASSES, TWO_BLOCKS = 484, 31
-# On sparse rows few directions save little time and cost errors: with more than so many classes one block of lanes,
-# less that of the weight; with more than those, two.
-FEW_SPARSE, MANY_SPARSE = 16, 49
+# On sparse rows directions save little time and cost errors: none up to so many classes, two blocks of lanes above.
+FEW_SPARSE = 32
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
 # Directions up to which "auto" takes the root, and most columns where there are categories: a block of lanes, less that
@@ -40,12 +39,10 @@ def leaves_for(n_rows):
 def columns_for(split_columns, n_classes, sparse=False):
     """Directions of the classes that splits are found in; None for the classes themselves."""
     if split_columns == "auto":
-        if n_classes <= FEW_CLASSES:
+        if n_classes <= (FEW_SPARSE if sparse else FEW_CLASSES):
             return None
         split_columns = min(math.ceil(math.sqrt(n_classes)), MOST_SEARCHED)
-        if sparse and n_classes > FEW_SPARSE:
-            split_columns = MOST_SEARCHED
-        if n_classes > (MANY_SPARSE if sparse else MANY_CLASSES):
+        if sparse or n_classes > MANY_CLASSES:
             split_columns = TWO_BLOCKS
     return split_columns if split_columns is not None and split_columns < n_classes else None
 
