@@ -1,0 +1,149 @@
+"""Inputs that libFuzzer makes, guided by the branches that they reach; clang is needed.
+
+    python tools/fuzz_guided.py model --runs 10000000      model files: mcb_open, and all ways to score those it accepts
+    python tools/fuzz_guided.py svmlight --runs 10000000   the reader of LIBSVM files
+    python tools/fuzz_guided.py --table                    what has been run so far
+
+Both run under the address and undefined-behaviour sanitizers. Inputs that reach something new are kept in a corpus,
+with which the next call goes on. Every call adds what it ran to results/fuzz-guided.csv. Exit code 0 if nothing was
+found; a finding lies in the folder of the corpus as crash-*, leak-*, timeout-* or oom-*.
+"""
+
+import argparse
+import csv
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
+
+RESULTS = ROOT / "results" / "fuzz-guided.csv"
+COLUMNS = "harness", "runs", "seconds", "edges", "features", "corpus", "findings", "commit"
+FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+SOURCES = {"model": "fuzz_guided.c", "svmlight": "fuzz_svmlight.c"}
+LONGEST = {"model": 1 << 14, "svmlight": 1 << 10}  # bytes
+WORDS = "1", "-3 ", " 2:", ":1.5", "e308", "nan", "inf", "#", "qid:7", "1,2,3 ", "\n", "\r\n", "0x1p3", "+"
+
+
+def model_seeds():
+    """The small models of every kind that `fuzz.py` damages."""
+    from fuzz import base_models
+
+    with tempfile.TemporaryDirectory() as folder:
+        for model in base_models():
+            path = Path(folder, "model.mcb")
+            model.save(path)
+            yield path.read_bytes()
+
+
+def svmlight_seeds():
+    """Texts of each form."""
+    yield from (
+        b"1 1:0.5 3:-2e-3\n-1 2:1\n", b"3,17 1:1\n 2:1 # no label\n", b"2 qid:4 1:1e300 7:inf\r\n", b"\n#\n\n1\n",
+        b"+1.0 1:nan 2:0x1p3 2000000000:1", b"1 1:123456789012345678901234567890.5e-25\n",
+    )  # fmt: skip
+
+
+SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds}
+
+
+def compile_one(harness, folder):
+    """The program of a harness."""
+    program = folder / harness
+    include = [f"-I{ROOT / 'pymcboost' / name}" for name in ("include", "_kernels")]
+    define = ["-DFUZZ_BUILDS(x)="] if harness == "model" else []
+    command = ["clang", *FLAGS, *define, *include, str(ROOT / "tools" / SOURCES[harness]), "-o", str(program), "-lm"]
+    subprocess.run(command, check=True)
+    return program
+
+
+def sow(harness, corpus):
+    """Put the seeds into a new corpus."""
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(SEEDS[harness]()):
+        (corpus / f"seed-{number}").write_bytes(data)
+
+
+def found_in(text):
+    """Edges, features and inputs of the corpus in the last line of libFuzzer that has them."""
+    lines = re.findall(r"cov: (\d+) ft: (\d+) corp: (\d+)/", text)
+    return lines[-1] if lines else ("", "", "")
+
+
+def run(harness, runs, seed, folder):
+    """Run a harness; its row of the results."""
+    corpus = folder / harness
+    sow(harness, corpus)
+    quoted = ("".join(f"\\x{ord(letter):02x}" for letter in word) for word in WORDS)
+    (folder / "words").write_text("".join(f'"{word}"\n' for word in quoted))
+    with tempfile.TemporaryDirectory() as temporary:
+        program = compile_one(harness, Path(temporary))
+        words = [f"-dict={folder / 'words'}"] if harness == "svmlight" else []
+        limits = [f"-runs={runs}", f"-max_len={LONGEST[harness]}", f"-seed={seed}", "-timeout=60"]
+        limits.append("-print_final_stats=1")
+        begin = time.perf_counter()
+        where = f"-artifact_prefix={folder}/"
+        done = subprocess.run([program, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True)
+    seconds = time.perf_counter() - begin
+    executed = re.findall(r"stat::number_of_executed_units: *(\d+)", done.stderr)
+    if done.returncode:
+        print(done.stderr[-6000:], file=sys.stderr)
+    edges, features, kept = found_in(done.stderr)
+    ran = executed[-1] if executed else 0
+    return [harness, ran, round(seconds, 1), edges, features, kept, int(done.returncode != 0), commit()]
+
+
+def commit():
+    """The commit of this tree; a plus where it has changes."""
+    git = ["git", "-C", str(ROOT)]
+    name = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True).stdout.strip()
+    changed = subprocess.run([*git, "status", "--porcelain", "-uno", "--", "pymcboost", "tools"], capture_output=True)
+    return name + "+" * bool(changed.stdout)
+
+
+def add_row(path, row):
+    """Append a row to the results, below their heading."""
+    new = not path.exists()
+    with open(path, "a", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([COLUMNS, row] if new else [row])
+
+
+def table(path):
+    """Print the sum of all calls for each harness."""
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for harness in dict.fromkeys(row["harness"] for row in rows):
+        mine = [row for row in rows if row["harness"] == harness]
+        total, seconds = sum(int(row["runs"]) for row in mine), sum(float(row["seconds"]) for row in mine)
+        print(f"{harness}: {total} inputs in {seconds / 3600:.2f} hours, {mine[-1]['edges']} edges, "
+              f"{sum(int(row['findings']) for row in mine)} findings")  # fmt: skip
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("harness", nargs="?", choices=SOURCES)
+    parser.add_argument("--runs", type=int, default=100_000, help="inputs to try (default 100,000)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--corpus", type=Path, default=ROOT / "build" / "fuzz", help="folder of what is kept")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="file of what was run")
+    parser.add_argument("--table", action="store_true", help="print what was run so far")
+    options = parser.parse_args(arguments)
+    if options.table:
+        table(options.results)
+        return 0
+    if options.harness is None:
+        parser.error(f"give a harness: {' or '.join(SOURCES)}")
+    options.corpus.mkdir(parents=True, exist_ok=True)
+    row = run(options.harness, options.runs, options.seed, options.corpus)
+    add_row(options.results, row)
+    print(", ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True)))
+    return row[COLUMNS.index("findings")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The guided fuzzer: what it runs, keeps and finds."""
+
+import csv
+import shutil
+import subprocess
+
+import fuzz_guided
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clang(tmp_path_factory):
+    """Skip where clang has no libFuzzer."""
+    source = tmp_path_factory.mktemp("clang") / "nothing.c"
+    source.write_text("int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return !data * 0; }")
+    command = [shutil.which("clang") or "false", *fuzz_guided.FLAGS, str(source), "-o", str(source.with_suffix(""))]
+    if subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("there is no clang with libFuzzer")
+
+
+def call(tmp_path, *arguments):
+    """The exit code and the rows of the results."""
+    path = tmp_path / "results.csv"
+    code = fuzz_guided.main([*arguments, "--corpus", str(tmp_path / "corpus"), "--results", str(path)])
+    with open(path, newline="") as file:
+        return code, list(csv.DictReader(file))
+
+
+def test_inputs_are_counted_and_kept(tmp_path, capsys):
+    call(tmp_path, "svmlight", "--runs", "3000")
+    kept = len(list((tmp_path / "corpus" / "svmlight").iterdir()))
+    code, rows = call(tmp_path, "svmlight", "--runs", "2000", "--seed", "2")
+    assert code == 0 and [row["runs"] for row in rows] == ["3000", "2000"]
+    assert kept > 6 and int(rows[1]["edges"]) >= int(rows[0]["edges"]) > 100
+    capsys.readouterr()
+    fuzz_guided.main(["--table", "--results", str(tmp_path / "results.csv")])
+    assert capsys.readouterr().out.startswith("svmlight: 5000 inputs in ")
+
+
+def test_a_finding_is_kept_and_told(tmp_path, monkeypatch, capfd):
+    source = tmp_path / "broken.c"
+    source.write_text("""
+        #include <stdlib.h>
+        int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+            if (size > 2 && data[0] == '1') abort();
+            return 0;
+        }""")
+    monkeypatch.setitem(fuzz_guided.SOURCES, "svmlight", source)
+    code, (row,) = call(tmp_path, "svmlight")
+    assert code == 1 and row["findings"] == "1"
+    assert len(list((tmp_path / "corpus").glob("crash-*"))) == 1
+    assert "deadly signal" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_models_in_full(tmp_path):
+    code, (row,) = call(tmp_path, "model", "--runs", "20000")
+    assert code == 0 and row["runs"] == "20000" and int(row["edges"]) > 2000
