@@ -81,13 +81,6 @@ class SortedColumns:
         cuts = [self.cuts[f] for f in columns]
         return SortedColumns(ptr, order, cuts, self.n_missing[columns], self.default_at[columns])
 
-    def filled(self):
-        """The columns that have entries, of millions perhaps few, and these alone."""
-        at = np.flatnonzero(np.diff(self.ptr))
-        cuts = Cuts(self.cuts.flat, self.cuts.start[at], self.cuts.count[at])
-        ptr = np.append(self.ptr[at], self.ptr[-1])
-        return at, SortedColumns(ptr, self.order, cuts, self.n_missing[at], self.default_at[at])
-
     def missing_rows(self, f):
         """Training rows in which sparse column f is missing."""
         part = slice(self.ptr[f], self.ptr[f + 1])
@@ -157,11 +150,9 @@ def sort_dense(data, columns, least, n_threads):
 
 
 def sort_sparse(data, least, n_threads):
-    """As `sort_dense` for all columns of sparse data, without stored zeros."""
-    columns = data.X.tocsr()[data.rows].astype(np.float32, copy=False).tocsc()
-    columns.sum_duplicates()
-    columns.eliminate_zeros()
-    d, nnz = data.n_features, columns.nnz
+    """The columns of sparse data that have entries, of millions perhaps few, and these as `sort_dense`."""
+    feature, columns = _filled(data.X.tocsr()[data.rows].astype(np.float32, copy=False))
+    d, nnz = len(feature), columns.nnz
     order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
     n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
     ptr = columns.indptr.astype(np.int64)
@@ -169,14 +160,33 @@ def sort_sparse(data, least, n_threads):
         ptr, columns.indices.astype(np.int32, copy=False), columns.data, data.weight, least, order, cuts, n_cuts,
         n_missing, default_at, bad, n_threads,
     )  # fmt: skip
-    data.refuse_infinite(bad)
+    data.refuse_infinite(bad, feature)
     cuts = Cuts(cuts, ptr[:-1] + np.arange(d), n_cuts)
-    return SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
+    return feature, SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
+
+
+def _filled(X):
+    """The columns of a CSR matrix that have entries other than 0, and their CSC matrix without the others."""
+    used = np.zeros(X.shape[1], dtype=bool)
+    used[X.indices] = True
+    feature = np.flatnonzero(used)
+    if len(feature) < len(used):
+        place = np.cumsum(used, dtype=X.indices.dtype)
+        X = type(X)((X.data, place[X.indices] - 1, X.indptr), shape=(X.shape[0], len(feature)))
+    columns = X.tocsc()
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    count = np.diff(columns.indptr)
+    if count.all():
+        return feature, columns
+    indptr = np.append(columns.indptr[:-1][count > 0], columns.nnz)
+    shape = X.shape[0], len(indptr) - 1
+    return feature[count > 0], type(columns)((columns.data, columns.indices, indptr), shape=shape)
 
 
 def bin_sparse(data, max_bins, n_threads):
     """Bin the columns of sparse data, small ones with a bin for every distinct value."""
-    feature, found = sort_sparse(data, 0.0, n_threads).filled()
+    feature, found = sort_sparse(data, 0.0, n_threads)
     ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, [*found.cuts]
     d, ends = len(feature), order < 0
     column = np.repeat(np.arange(d), np.diff(ptr))

@@ -127,12 +127,12 @@ class TrainingRows:
         """Zeros that start on a cache line, in a file where X is in one."""
         return mapped(shape, dtype, self.X.folder) if isinstance(self.X, Mapped) else aligned_zeros(shape, dtype)
 
-    def refuse_infinite(self, bad):
-        """Refuse columns in which row ``bad`` of the training rows is infinite (-1: none)."""
+    def refuse_infinite(self, bad, features=None):
+        """Refuse columns, of all or of ``features``, in which row ``bad`` of the training rows is infinite (-1: none)."""
         columns = np.flatnonzero(bad >= 0)
         if len(columns):
-            column = columns[0]
-            row = self.rows[bad[column]]
+            column = columns[0] if features is None else features[columns[0]]
+            row = self.rows[bad[columns[0]]]
             raise ValueError(
                 f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
                 "must be finite as float32. Clip or rescale the column; use NaN for a missing value"
