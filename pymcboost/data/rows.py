@@ -128,7 +128,7 @@ class TrainingRows:
         return mapped(shape, dtype, self.X.folder) if isinstance(self.X, Mapped) else aligned_zeros(shape, dtype)
 
     def refuse_infinite(self, bad, features=None):
-        """Refuse columns, of all or of ``features``, in which row ``bad`` of the training rows is infinite (-1: none)."""
+        """Refuse columns, of all or of ``features``, whose row ``bad`` of the training rows is infinite (-1: none)."""
         columns = np.flatnonzero(bad >= 0)
         if len(columns):
             column = columns[0] if features is None else features[columns[0]]
