@@ -32,9 +32,6 @@ class Categories:
     names: tuple
     _codes: dict = field(default_factory=dict, repr=False)
 
-    def __len__(self):
-        return len(self.feature)
-
     def packed(self, feature, codes, nan_left):
         """Bits of the codes of a set; those beyond the last level go where missing values go."""
         n = int(self.levels[np.searchsorted(self.feature, feature)])

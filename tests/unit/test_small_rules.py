@@ -373,3 +373,11 @@ def test_rows_that_are_held_out_come_before_other_validation_sets():
     model.fit(X, y, validation_sets={"more": (X, y)})
     names = [name for name in model.history_ if name.endswith("log_loss")]
     assert names == ["val_log_loss", "more_log_loss"]
+
+
+@pytest.mark.parametrize(("apart", "found"), [(0.8, 1), (1.2, 0)])
+def test_steps_of_a_thousandth_are_looked_at_for_values_that_merge(apart, found):
+    """Two groups of whole numbers, so far apart in units of 2^-10 that a first look takes them for close or not."""
+    i = np.arange(64)
+    X = 1e9 * (1 + apart * 2.0**-10 * (i % 2)) + i
+    assert len(merging(X[:, None])) == found
