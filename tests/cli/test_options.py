@@ -125,6 +125,7 @@ HINGE = {
     "tol": [("--tol 0.01", 0.01)],
 }
 COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
+OF_TREES = "max_leaf_nodes", "max_depth", "min_samples_category"
 CLASSIC = {
     **{name: rows for name, rows in COMMON.items() if name != "learning_rate"},
     **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
@@ -173,8 +174,7 @@ TABLES = {
     "jointboost": {
         name: rows
         for name, rows in CLASSIC.items()
-        if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "min_weight_fraction_split", "subsample")
-        and name != "min_samples_category"
+        if name not in ("weak_learner", *OF_TREES, "min_weight_fraction_split", "subsample")
     },
     "piboost": {**CLASSIC, **PIBOOST},
     "samme": CLASSIC,

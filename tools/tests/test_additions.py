@@ -67,7 +67,6 @@ def test_page_says_what_is_touched(example):
     assert re.findall(r"`[^`]*`|\b\d+\b", counts.partition(")")[2]) == [*words[0], *map(str, words[1:])]
 
 
-@pytest.mark.slow
 def test_an_algorithm(tmp_path):
     folder, name = added("algorithm", tmp_path / "copy"), "epsilon"
     for path in ("contract/test_public_types.py", "contract/test_sklearn_checks.py", "cli/test_docs.py"):
@@ -76,14 +75,12 @@ def test_an_algorithm(tmp_path):
     passes(folder, "tests/contract", "tests/cli", "-k", f"{name} or page_ or guide_ or reference_has")
 
 
-@pytest.mark.slow
 def test_a_loss(tmp_path):
     folder = added("loss", tmp_path / "copy")
     run(folder, sys.executable, "tests/cli/test_docs.py")
     passes(folder, "tests/unit/test_brier.py", "tests/cli", "-k", "brier or vector-tree or page_")
 
 
-@pytest.mark.slow
 def test_a_kind(tmp_path):
     folder = added("kind", tmp_path / "copy")
     run(folder, sys.executable, "tools/amalgamate.py")
