@@ -55,6 +55,7 @@ typedef struct {
 /* Trees as pymcboost.model.trees.Trees has them, and what pmb_paths finds. */
 typedef struct {
     const int64_t *offset, *feature, *right;
+    const int64_t *asked; /* of every split: the row of the features that its threshold is for */
     const float *threshold;
     const uint8_t *nan_left;
     uint8_t *slot;        /* of every split: the place of its feature among those of the path */
@@ -164,7 +165,7 @@ PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const 
             for (int64_t r = 0; r < n; r++) own[r] = ~(uint64_t)0;
         } else {
             const uint64_t *PMB_RESTRICT above = levels + (int64_t)(f.level - 1) * PMB_BLOCK;
-            const float *PMB_RESTRICT x = xt + m->feature[f.parent] * stride;
+            const float *PMB_RESTRICT x = xt + m->asked[f.parent] * stride;
             const float t = m->threshold[f.parent];
             const uint64_t bit = (uint64_t)1 << m->slot[f.parent];
             const int missing_passes = (m->nan_left[f.parent] != 0) == f.left;

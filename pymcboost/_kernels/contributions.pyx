@@ -27,6 +27,7 @@ cdef extern from "contributions_sums.h" nogil:
         const int64_t *offset
         const int64_t *feature
         const int64_t *right
+        const int64_t *asked
         const float *threshold
         const uint8_t *nan_left
         uint8_t *slot
@@ -86,7 +87,9 @@ cdef class Explainer:
     Parameters
     ----------
     offset, feature, right : IN, int64; threshold : IN, float32; nan_left : IN, uint8
-        As `Trees` has them; features are rows of the arrays ``xt`` below.
+        As `Trees` has them.
+    asked : IN, int64 (S,)
+        Rows of the arrays ``xt`` below that thresholds are for; the first ones are those of the features.
     leaf : IN, float32 (S + T, 1 or K)
     cls, base : IN, int64 (T,), where leaves have one value
     code : IN, float32 (P, K), or (0, K) without a code
@@ -96,11 +99,11 @@ cdef class Explainer:
     cdef:
         pmb_trees trees
         pmb_background back
-        const int64_t[::1] offset, feature, right, cls, base
+        const int64_t[::1] offset, feature, asked, right, cls, base
         const float[::1] threshold
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
-        Py_ssize_t depth, K, T
+        Py_ssize_t depth, K, T, n_features, n_asked
         Py_ssize_t widest, most_leaves, most_splits
         uint8_t[::1] slot
         int64_t[::1] begin, path, first, groups, group, start, place, rank, order, batches
@@ -109,13 +112,17 @@ cdef class Explainer:
         double[:, ::1] factorial
 
     def __cinit__(self, const int64_t[::1] offset, const int64_t[::1] feature, const int64_t[::1] right,
-                  const float[::1] threshold, const uint8_t[::1] nan_left, const float[:, ::1] leaf,
-                  const int64_t[::1] cls, const int64_t[::1] base, const float[:, ::1] code, Py_ssize_t n_classes):
+                  const int64_t[::1] asked, const float[::1] threshold, const uint8_t[::1] nan_left,
+                  const float[:, ::1] leaf, const int64_t[::1] cls, const int64_t[::1] base, const float[:, ::1] code,
+                  Py_ssize_t n_classes):
         cdef Py_ssize_t S = feature.shape[0], T = offset.shape[0] - 1
         if offset[T] != S or right.shape[0] != S or threshold.shape[0] != S or nan_left.shape[0] != S or (
-                leaf.shape[0] != S + T or cls.shape[0] != T or base.shape[0] != T or code.shape[1] != n_classes):
+                asked.shape[0] != S or leaf.shape[0] != S + T or cls.shape[0] != T or base.shape[0] != T
+                or code.shape[1] != n_classes):
             raise ValueError("the arrays do not make trees")
         self.offset, self.feature, self.right, self.cls, self.base = offset, feature, right, cls, base
+        self.asked, self.n_features = asked, 1 + np.max(feature, initial=-1)
+        self.n_asked = 1 + np.max(asked, initial=-1)
         self.threshold, self.nan_left, self.leaf, self.code = threshold, nan_left, leaf, code
         self.K, self.T = n_classes, T
         self.most_splits = np.diff(offset).max(initial=0)
@@ -125,7 +132,7 @@ cdef class Explainer:
         self.trees.offset, self.trees.slot, self.trees.begin = &offset[0], &self.slot[0], &self.begin[0]
         if S:
             self.trees.feature, self.trees.right = &feature[0], &right[0]
-            self.trees.threshold, self.trees.nan_left = &threshold[0], &nan_left[0]
+            self.trees.threshold, self.trees.nan_left, self.trees.asked = &threshold[0], &nan_left[0], &asked[0]
         self.count_paths()
 
     cdef pmb_frame *new_stack(self) except NULL:
@@ -305,7 +312,7 @@ cdef class Explainer:
         cdef:
             Py_ssize_t n = xt.shape[1], t, at, r, row, rows, first, leaves
             Scratch *s = self.new_scratch()
-        if cover.shape[0] != self.leaf.shape[0] or s == NULL:
+        if cover.shape[0] != self.leaf.shape[0] or xt.shape[0] < self.n_asked or s == NULL:
             free_scratch(s)
             raise ValueError("the covers do not fit the trees") if s != NULL else MemoryError()
         with nogil:
@@ -384,7 +391,7 @@ cdef class Explainer:
 
         Parameters
         ----------
-        xt : IN, (features, rows), C order
+        xt : IN, (features and what else is asked, rows), C order
         column : IN, (features,): where they go in ``out``
         out : IN/OUT, (rows, columns, K)
         n_threads : at least 1
@@ -397,8 +404,8 @@ cdef class Explainer:
             int t = 0
         if self.back.first == NULL and self.back.ratio == NULL:
             raise ValueError("there is no background yet")
-        if out.shape[0] != m or out.shape[2] != self.K or column.shape[0] != xt.shape[0] or (
-                xt.shape[0] and np.asarray(column).max() >= out.shape[1]):
+        if out.shape[0] != m or out.shape[2] != self.K or column.shape[0] < self.n_features or (
+                xt.shape[0] < self.n_asked or np.max(column, initial=-1) >= out.shape[1]):
             raise ValueError("the arrays do not fit the trees")
         if not m or not self.offset[self.T]:
             return

@@ -90,7 +90,7 @@ def interactions(
     else:
         alone = np.zeros((X.shape[0], n, model.n_classes_))
         trees, base = shapley.explained(model, used, compact, background, n_threads)
-        for rows, xt in covers.blocks(X, used):
+        for rows, xt in covers.blocks(X, used, compact):
             trees.add(xt, column, alone[rows], n_threads)
             for fixed, i in enumerate(column):
                 pairs = np.zeros((xt.shape[1], n, model.n_classes_))

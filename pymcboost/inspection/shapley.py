@@ -110,7 +110,7 @@ def of_rows(model, X, background, only_used, n_threads):
         _by_curves(compact, used, X, background, column, values)
         return Contributions(values, base, features)
     trees, base = explained(model, used, compact, background, n_threads)
-    for rows, xt in covers.blocks(X, used):
+    for rows, xt in covers.blocks(X, used, compact):
         trees.add(xt, column, values[rows], n_threads)
     return Contributions(values, base, features)
 
@@ -129,7 +129,7 @@ def explained(model, used, compact, background, n_threads):
     if background is None:
         return trees, _by_covers(compact, trees)
     background, base = _compared(model, background, n_threads)
-    trees.by_rows(np.concatenate([xt for _, xt in covers.blocks(background, used)], axis=1))
+    trees.by_rows(np.concatenate([xt for _, xt in covers.blocks(background, used, compact)], axis=1))
     return trees, base
 
 

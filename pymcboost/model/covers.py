@@ -12,6 +12,8 @@ from pymcboost.model.rows import check_sparse
 BLOCK, MOST_ROWS = 1 << 25, 1 << 13
 # Different features that a path may ask about, as the kernel has it.
 MOST_FEATURES = 64
+# Above all codes of categories.
+CODES = 1 << 16
 
 
 class Covers:
@@ -59,14 +61,19 @@ def explainer(ensemble):
     """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
-    ensemble.need_thresholds("contributions and covers", ", or measure importances by permutation")
     n, k, cls, base, code = len(ensemble), ensemble.n_classes, ensemble.cls, ensemble.base, ensemble.code
     offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)
+    asked, sets = np.array(feature, dtype=np.int64), ensemble.sets()
+    if sets is not None:  # each set is a row of 0 and 1 behind those of the features, see `blocks`
+        of_set = np.flatnonzero(sets[0])
+        asked[of_set], threshold = ensemble.n_features + np.arange(len(of_set)), np.array(threshold, dtype=np.float32)
+        threshold[of_set] = 0.5
     return contributions.Explainer(
         np.ascontiguousarray(offset, dtype=np.int64),
         np.ascontiguousarray(feature, dtype=np.int64),
         np.ascontiguousarray(right, dtype=np.int64),
+        asked,
         np.ascontiguousarray(threshold, dtype=np.float32),
         np.ascontiguousarray(nan_left).view(np.uint8),
         np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(-1, k if cls is None else 1),
@@ -77,16 +84,38 @@ def explainer(ensemble):
     )
 
 
-def blocks(X, used):
-    """Yield slices of rows and their features ``used`` as float32 (features, rows): dense copies of a few rows each."""
+def blocks(X, used, ensemble=None):
+    """Yield slices of rows and their features ``used`` as float32 (features, rows): dense copies of a few rows each.
+
+    With an ensemble of these features, behind them a row for each of its sets of categories: 0 where it goes left, else
+    1.
+    """
     if hasattr(X, "indptr"):
         check_sparse(X)
-    step = min(MOST_ROWS, max(64, BLOCK // (4 * max(1, len(used))) // 64 * 64))
+    sets = None if ensemble is None else ensemble.sets()
+    n_lines = max(1, len(used) + (0 if sets is None else np.count_nonzero(sets[0])))
+    step = min(MOST_ROWS, max(64, BLOCK // (4 * n_lines) // 64 * 64))
     for begin in range(0, X.shape[0], step):
         rows = slice(begin, min(X.shape[0], begin + step))
         part = X[rows][:, used].toarray() if hasattr(X, "indptr") else X[rows, used]
         with np.errstate(over="ignore"):
-            yield rows, np.ascontiguousarray(part.T, dtype=np.float32)
+            xt = np.ascontiguousarray(part.T, dtype=np.float32)
+        yield rows, xt if sets is None else np.concatenate((xt, _sides(ensemble, xt)))
+
+
+def _sides(ensemble, xt):
+    """0 where the codes of rows go left at a set of categories, else 1: float32 (sets, rows)."""
+    subset, start, bits = ensemble.sets()
+    at = np.flatnonzero(subset)
+    found = np.empty((len(at), xt.shape[1]), dtype=np.float32)
+    for f in np.unique(ensemble.feature[at]):
+        with np.errstate(invalid="ignore"):
+            code = np.where((xt[f] >= 0) & (xt[f] < CODES) & (xt[f] == np.floor(xt[f])), xt[f], CODES).astype(np.int64)
+        for q in np.flatnonzero(ensemble.feature[at] == f):
+            left = np.unpackbits(bits[start[q] : start[q + 1]], bitorder="little").astype(bool)
+            missing = ensemble.nan_left[at[q]]
+            found[q] = ~np.where(code < len(left), left[np.minimum(code, len(left) - 1)], missing)
+    return found
 
 
 def count(ensemble, X):
@@ -94,7 +123,7 @@ def count(ensemble, X):
     used, compact = ensemble.compact()
     trees = explainer(compact)
     cover = np.zeros(len(ensemble.feature) + len(ensemble), dtype=np.int64)
-    for _, xt in blocks(X, used):
+    for _, xt in blocks(X, used, compact):
         trees.count(xt, cover)
     return cover
 

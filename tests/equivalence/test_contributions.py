@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from reference import contributions as twin
 
+from pymcboost import MartClassifier, MCBoostClassifier, VectorTreeBoostClassifier
 from pymcboost.inspection import contributions, interactions, to_shap
 from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
@@ -270,3 +271,27 @@ def test_shap_has_the_same_values(form):
     explainer = shap.TreeExplainer(to_shap(model), X[:20], feature_perturbation="interventional")
     between = contributions(model, X[:30], X[:20])
     np.testing.assert_allclose(explainer.shap_values(X[:30]), between.values, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, MartClassifier, MCBoostClassifier])
+def test_categories(cls):
+    """Splits on sets ask about codes; missing ones, and those that the training did not have, go to their own side."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack((rng.integers(0, 20, 300), rng.normal(size=300), rng.integers(0, 4, 300))).astype(float)
+    X[::17, 0] = np.nan
+    y = (X[:, 0] % 3 == 1) * 1 + (X[:, 1] > 0) + (X[:, 2] == 2) * (X[:, 1] > 0.5)
+    fitted = cls(n_estimators=3, categorical_features=[0, 2], random_state=0).fit(X, y)
+    X[:3, 0] = 21, 0.5, -1
+    model = fitted.model_.with_covers(X)
+    ensemble, cover = model.ensemble, twin.covers(model.ensemble, X)
+    assert ensemble.sets() is not None and model.ensemble.cover.tolist() == np.concatenate(cover).tolist()
+    between, along = contributions(model, X[:8], X[40:45]), contributions(model, X[:8])
+    pairs = interactions(model, X[:2], X[40:45])
+    for i, x in enumerate(X[:8].astype(np.float32)):
+        for found, value in (between, twin.of_rows(ensemble, x, X[40:45])), (along, twin.of_covers(ensemble, x, cover)):
+            expected, base = twin.shapley(value, 3)
+            np.testing.assert_allclose(found.values[i], expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)
+    for i, x in enumerate(X[:2].astype(np.float32)):
+        expected = twin.interaction(twin.of_rows(ensemble, x, X[40:45]), 3)
+        np.testing.assert_allclose(pairs.values[i], expected, rtol=0, atol=1e-12)

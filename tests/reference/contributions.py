@@ -6,13 +6,22 @@ import math
 import numpy as np
 
 
-def descend(tree, x):
+def goes_left(tree, sets, i, x):
+    """Whether a row goes left at split i; ``sets`` are the bits of those on categories."""
+    feature, threshold, nan_left = tree[:3]
+    value = np.float32(x[feature[i]])
+    if i not in sets:
+        return nan_left[i] if np.isnan(value) else value <= threshold[i]
+    known = value >= 0 and value < 8 * len(sets[i]) and value == int(value)
+    return bool(sets[i][int(value) // 8] >> int(value) % 8 & 1) if known else nan_left[i]
+
+
+def descend(tree, sets, x):
     """Leaf of a row, counted from the left of its tree."""
-    feature, threshold, nan_left, right = tree[:4]
-    i, end, at = 0, len(feature), 0
+    right = tree[3]
+    i, end, at = 0, len(right), 0
     while i < end:
-        value = np.float32(x[feature[i]])
-        if nan_left[i] if np.isnan(value) else value <= threshold[i]:
+        if goes_left(tree, sets, i, x):
             i, end = i + 1, i + right[i]
         else:
             i, at = i + right[i], at + right[i]
@@ -35,11 +44,14 @@ def added(ensemble, tree, leaf):
 
 def covers(ensemble, X):
     """Rows in each leaf, a list for every tree."""
-    return [np.bincount([descend(t, x) for x in X], minlength=len(t[0]) + 1) for t in ensemble.each_tree()]
+    trees = zip(ensemble.each_tree(), ensemble.each_sets(), strict=False)
+    return [np.bincount([descend(t, sets, x) for x in X], minlength=len(t[0]) + 1) for t, sets in trees]
 
 
 def of_rows(ensemble, x, background):
     """The value of a coalition: the mean score of background rows that take its features from x."""
+
+    trees = list(zip(ensemble.each_tree(), ensemble.each_sets(), strict=False))
 
     def value(members):
         total = np.zeros(ensemble.n_classes)
@@ -47,7 +59,7 @@ def of_rows(ensemble, x, background):
             mixed = np.array(z, dtype=np.float32)
             mixed[list(members)] = x[list(members)]
             total += sum(
-                (added(ensemble, tree, descend(tree, mixed)) for tree in ensemble.each_tree()),
+                (added(ensemble, tree, descend(tree, sets, mixed)) for tree, sets in trees),
                 start=ensemble.bias.astype(np.float64),
             )
         return total / len(background)
@@ -58,22 +70,22 @@ def of_rows(ensemble, x, background):
 def of_covers(ensemble, x, cover):
     """The value of a coalition: splits on other features are taken both ways, in the shares of their rows."""
 
-    def expected(tree, rows, members, i, end, at):
+    def expected(tree, sets, rows, members, i, end, at):
         if i == end:
             return added(ensemble, tree, at)
-        feature, threshold, nan_left, right = (part[i] for part in tree[:4])
+        feature, right = tree[0][i], tree[3][i]
         parts = (i + 1, i + right, at), (i + right, end, at + right)
         if feature in members:
-            left = nan_left if np.isnan(x[feature]) else np.float32(x[feature]) <= threshold
-            return expected(tree, rows, members, *parts[0 if left else 1])
+            return expected(tree, sets, rows, members, *parts[0 if goes_left(tree, sets, i, x) else 1])
         counts = [rows[a : a + e - b + 1].sum() for b, e, a in parts]
         shares = [0.5, 0.5] if not sum(counts) else [n / sum(counts) for n in counts]
-        return sum(share * expected(tree, rows, members, *part) for share, part in zip(shares, parts, strict=True))
+        both = (expected(tree, sets, rows, members, *part) for part in parts)
+        return sum(share * its for share, its in zip(shares, both, strict=True))
 
     def value(members):
-        trees = zip(ensemble.each_tree(), cover, strict=True)
+        trees = zip(ensemble.each_tree(), ensemble.each_sets(), cover, strict=False)
         return sum(
-            (expected(tree, rows, members, 0, len(tree[0]), 0) for tree, rows in trees),
+            (expected(tree, sets, rows, members, 0, len(tree[0]), 0) for tree, sets, rows in trees),
             start=ensemble.bias.astype(np.float64),
         )
 
