@@ -109,19 +109,28 @@ VARIANTS = {
         f"{loss}-{step}": {"loss": loss, "leaf_step": step, **VECTOR, **SMALL_TREES}
         for loss, step in itertools.product(("softmax", "exp", "log"), ("diagonal", "full"))
     }
-    | {"defaults": VECTOR_NOW},
+    | {
+        "defaults": VECTOR_NOW,
+        "entries": {**VECTOR, **SMALL_TREES, "split_columns": "auto", "max_leaf_entries": 2},
+        "logistic": {**VECTOR, **SMALL_TREES, "loss": "logistic"},
+        "logistic-entries": {**VECTOR, **SMALL_TREES, "loss": "logistic", "split_columns": 2, "max_leaf_entries": 2},
+    },
 }
 
+# Rows of any number of labels, for what takes them.
+LABELS = ("labels", "labels-sparse")
+# Columns of codes.
+CODES_AT = [0, 1, 2]
 SMALL = (
     "wine", "iris", "digits", "sparse", "sparse-nan", "nan", "weights", "class-weights", "balanced", "K2", "K11", "K20",
     "subsampling", "regularised", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
-    "threads", "threads-sparse", "threads-K20",
+    "threads", "threads-sparse", "threads-K20", "categories", *LABELS,
 )  # fmt: skip
 REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
 REGULARISED_CLASS_TREES = {**REGULARISED, "max_features": 0.5}
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
 # In the subset these are for the first variant of each algorithm alone.
-LONG = ("K20", "threads-sparse", "threads-K20", *LARGE)
+LONG = ("K20", "threads-sparse", "threads-K20", "categories", *LARGE)
 
 
 # -- data --------------------------------------------------------------------------------------------------------------
@@ -170,6 +179,14 @@ def data_of(condition, holes):
         K = int(condition.split("K")[1])
         X, y, other = made(20000, 104, K, K, sparse="sparse" in condition)
         return (with_holes(X, 20), y, with_holes(other, 20)) if "nan" in condition else (X, y, other)
+    if condition in LABELS:
+        X, y, other = made(400, 20, 5, 6, sparse=condition == "labels-sparse")
+        more = np.random.Generator(np.random.PCG64(4)).integers(0, 4, (len(y), 5)) == 0
+        return X, ((y[:, None] == np.arange(5)) | more).astype(np.int64), other
+    if condition == "categories":
+        X, y, other = made(400, 20, 4, 9)
+        X, other = (np.column_stack((np.floor(8 * rows[:, : len(CODES_AT)]), rows)) for rows in (X, other))
+        return X, y, other
     if "sparse" in condition:
         X, y, other = made(400, 36, 5, 5, sparse=True)
         if condition != "sparse" and holes:
@@ -219,6 +236,11 @@ def conditions_of(algorithm, variant):
             left_out |= {name for name in (*SMALL, *LARGE) if "sparse" in name}
     if isinstance(params.get("separators"), list):  # two classes have one separator only
         left_out.add("K2")
+    left_out |= set() if "categorical_features" in known else {"categories"}
+    if not estimators()[algorithm](**params).__sklearn_tags__().classifier_tags.multi_label:
+        left_out |= set(LABELS)
+    elif algorithm == "vector-tree":
+        return [*LABELS]
     if params.get("code") == "exhaustive":  # at most 12 classes, and 1023 columns for 11 of them
         left_out |= {"K20", "threads-K20", "large-nan-K20", "large-sparse-K11"}
     return [condition for condition in (*SMALL, *LARGE) if condition not in left_out]
@@ -291,6 +313,8 @@ def fit_as(condition, cls, params, X, y):
         return cls(**{**params, **more}).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
     stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
+    if condition == "categories":
+        return cls(**params, categorical_features=CODES_AT).fit(X, y)
     if condition == "early-stopping":
         return cls(**{**params, **stopping}).fit(X, y)
     if condition == "validation-set":
