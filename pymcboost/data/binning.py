@@ -167,12 +167,10 @@ def sort_sparse(data, least, n_threads):
 
 def _filled(X):
     """The columns of a CSR matrix that have entries other than 0, and their CSC matrix without the others."""
-    used = np.zeros(X.shape[1], dtype=bool)
-    used[X.indices] = True
-    feature = np.flatnonzero(used)
-    if len(feature) < len(used):
-        place = np.cumsum(used, dtype=X.indices.dtype)
-        X = type(X)((X.data, place[X.indices] - 1, X.indptr), shape=(X.shape[0], len(feature)))
+    feature = np.arange(X.shape[1]) if X.nnz >= X.shape[1] else np.unique(X.indices)
+    if len(feature) < X.shape[1]:
+        place = np.searchsorted(feature, X.indices).astype(X.indices.dtype, copy=False)
+        X = type(X)((X.data, place, X.indptr), shape=(X.shape[0], len(feature)))
     columns = X.tocsc()
     columns.sum_duplicates()
     columns.eliminate_zeros()
