@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_for, together
 from pymcboost.learners.sampling import drawn_rows
@@ -61,12 +62,12 @@ class ClassTreesBooster(Booster):
         """Scores and probabilities, and a tree for every class."""
         return self._memory_of(self.data.n_classes if self.data.n_classes > 2 else 1)
 
-    def _memory_of(self, n_trees):
+    def _memory_of(self, n_trees, sums=4):
         p, data, K = self.params, self.data, self.data.n_classes
         words, _ = cells_for(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
-        own = memory.tables(data, K, 14 * memory.chunks(data) / K)
+        own = memory.tables(data, K, sums * memory.chunks(data) / K)
         grown = self.n_threads if data.comm.size == 1 else together(data, words, p.max_leaf_nodes)
         return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, grown, words)]
 
@@ -185,7 +186,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
             return f"{first}fewer rows, an algorithm without base class"
 
         what = f"{numbers[tried]:,} trees, which a search of {tried} of {K} classes for the base class grows at once"
-        return [*self._memory_of(0), memory.Part(what, numbers[tried] * each, remedy)]
+        return [*self._memory_of(0, 4 + PARTS), memory.Part(what, numbers[tried] * each, remedy)]
 
     def grow(self, drawn):
         """As without a base class at first, then with the last base class or with a new one."""

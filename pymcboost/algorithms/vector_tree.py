@@ -184,7 +184,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
-        newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
+        newton = 0 if given else 15 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
             leaves = min(leaves, data.total_rows)
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]

@@ -15,7 +15,7 @@ INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
 # Scores of more numbers than these are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
 # Numbers that NumPy works on at once: they stay in the cache. Numbers of tables of leaves that are summed at once.
-CHUNK, TABLES = 1 << 15, 1 << 20
+CHUNK, TABLES = 1 << 15, 1 << 17
 # Lanes of a block of many classes.
 LANES = 16
 # Score in the lanes of no class.
