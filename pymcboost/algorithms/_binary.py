@@ -156,7 +156,7 @@ class BinaryBooster(Booster):
     def add_gain(self, found):
         """Count the gains of a tree's splits; the importance of stumps is that of their values in the model."""
         if found.gain is not None:
-            np.add.at(self.gain, found.feature, found.gain)
+            self.gain.add(found.feature, found.gain)
 
     def add_columns(self, found, steps):
         """Add a round of one weak learner for every column, with the step of its column (P,)."""

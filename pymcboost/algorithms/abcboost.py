@@ -115,7 +115,7 @@ class ClassTreesBooster(Booster):
         sets = builder.packed(column, splits[1], trees.codes(tree))
         builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets)
         used, place = np.unique(column, return_inverse=True)
-        self.gain[used] += np.bincount(place, gain)
+        self.gain.add(used, np.bincount(place, gain))
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}

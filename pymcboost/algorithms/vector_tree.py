@@ -289,7 +289,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         leaves = vectors if tree.shared is None else LeafEntries.of(vectors, tree.shared)
         self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets)
         self.builder.end_round()
-        np.add.at(self.gain, tree.feature, tree.gain)
+        self.gain.add(tree.feature, tree.gain)
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
 

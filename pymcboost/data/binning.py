@@ -82,11 +82,12 @@ class SortedColumns:
         return SortedColumns(ptr, order, cuts, self.n_missing[columns], self.default_at[columns])
 
     def filled(self):
-        """The columns that have entries, of millions perhaps few, and these alone."""
+        """The places of the columns that have entries, and these columns alone."""
         at = np.flatnonzero(np.diff(self.ptr))
         cuts = Cuts(self.cuts.flat, self.cuts.start[at], self.cuts.count[at])
         ptr = np.append(self.ptr[at], self.ptr[-1])
-        return at, SortedColumns(ptr, self.order, cuts, self.n_missing[at], self.default_at[at])
+        parts = self.n_missing[at], self.default_at[at], self.rows, self.values
+        return at, SortedColumns(ptr, self.order, cuts, *parts)
 
     def missing_rows(self, f):
         """Training rows in which sparse column f is missing."""
@@ -157,11 +158,9 @@ def sort_dense(data, columns, least, n_threads):
 
 
 def sort_sparse(data, least, n_threads):
-    """As `sort_dense` for all columns of sparse data, without stored zeros."""
-    columns = data.X.tocsr()[data.rows].astype(np.float32, copy=False).tocsc()
-    columns.sum_duplicates()
-    columns.eliminate_zeros()
-    d, nnz = data.n_features, columns.nnz
+    """As `sort_dense` for the columns of sparse data that have entries other than 0: their numbers, and these alone."""
+    used, columns = _entries(data)
+    d, nnz = len(used), columns.nnz
     order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
     n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
     ptr = columns.indptr.astype(np.int64)
@@ -169,14 +168,31 @@ def sort_sparse(data, least, n_threads):
         ptr, columns.indices.astype(np.int32, copy=False), columns.data, data.weight, least, order, cuts, n_cuts,
         n_missing, default_at, bad, n_threads,
     )  # fmt: skip
-    data.refuse_infinite(bad)
+    data.refuse_infinite(bad, used)
     cuts = Cuts(cuts, ptr[:-1] + np.arange(d), n_cuts)
-    return SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
+    at, found = SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data).filled()
+    return used[at], found
+
+
+def _entries(data):
+    """The columns of sparse data that may have entries, and these as a CSC matrix without stored zeros.
+
+    Time follows the entries: of millions of columns only those that occur are looked at.
+    """
+    rows = data.X.tocsr()[data.rows].astype(np.float32, copy=False)
+    used = np.arange(rows.shape[1]) if rows.nnz >= rows.shape[1] else np.unique(rows.indices)
+    if len(used) < rows.shape[1]:
+        place = np.searchsorted(used, rows.indices).astype(rows.indices.dtype, copy=False)
+        rows = type(rows)((rows.data, place, rows.indptr), shape=(rows.shape[0], len(used)))
+    columns = rows.tocsc()
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    return used, columns
 
 
 def bin_sparse(data, max_bins, n_threads):
     """Bin the columns of sparse data, small ones with a bin for every distinct value."""
-    feature, found = sort_sparse(data, 0.0, n_threads).filled()
+    feature, found = sort_sparse(data, 0.0, n_threads)
     ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, [*found.cuts]
     d, ends = len(feature), order < 0
     column = np.repeat(np.arange(d), np.diff(ptr))

@@ -127,12 +127,12 @@ class TrainingRows:
         """Zeros that start on a cache line, in a file where X is in one."""
         return mapped(shape, dtype, self.X.folder) if isinstance(self.X, Mapped) else aligned_zeros(shape, dtype)
 
-    def refuse_infinite(self, bad):
-        """Refuse columns in which row ``bad`` of the training rows is infinite (-1: none)."""
-        columns = np.flatnonzero(bad >= 0)
-        if len(columns):
-            column = columns[0]
-            row = self.rows[bad[column]]
+    def refuse_infinite(self, bad, of=None):
+        """Refuse columns in which row ``bad`` of the training rows is infinite (-1: none); ``of``: their numbers."""
+        places = np.flatnonzero(bad >= 0)
+        if len(places):
+            column = places[0] if of is None else of[places[0]]
+            row = self.rows[bad[places[0]]]
             raise ValueError(
                 f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
                 "must be finite as float32. Clip or rescale the column; use NaN for a missing value"

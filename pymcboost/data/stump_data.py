@@ -96,7 +96,8 @@ class TrainingData(TrainingRows):
             )  # fmt: skip
         if exact.any():
             features = np.flatnonzero(exact)
-            stores.append(_sorted(sort_dense(self, features, self.least_weight, n_threads), features, split_missing))
+            found = sort_dense(self, features, self.least_weight, n_threads)
+            stores.append(_sorted(found, features, split_missing[features]))
         return stores
 
     def _others(self, bins):
@@ -104,10 +105,10 @@ class TrainingData(TrainingRows):
         return self.n_rows - bins.mode_rows
 
     def _sparse_stores(self, n_threads):
-        found = sort_sparse(self, self.least_weight, n_threads)
+        columns, found = sort_sparse(self, self.least_weight, n_threads)
         split_missing = self._split_missing(found.n_missing, found.missing_rows)
-        features = np.flatnonzero((found.cuts.count > 0) | split_missing)
-        return [_sorted(found.of(features), features, split_missing)] if len(features) else []
+        useful = np.flatnonzero((found.cuts.count > 0) | split_missing)
+        return [_sorted(found.of(useful), columns[useful], split_missing[useful])] if len(useful) else []
 
 
 class DividedData(TrainingData):
@@ -132,7 +133,7 @@ def _sorted(found, features, split_missing):
     thresholds = [_with_missing(cuts, n) for cuts, n in zip(found.cuts, found.n_missing, strict=True)]
     return Sorted(
         features.astype(np.int32), thresholds, found.ptr, found.order, found.n_missing, found.default_at,
-        split_missing[features].astype(np.uint8),
+        split_missing.astype(np.uint8),
     )  # fmt: skip
 
 

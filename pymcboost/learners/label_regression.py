@@ -149,9 +149,9 @@ class LabelTrees(LabelWeights):
         _class_loss.add_trees(self._grown.leaf, self._grown.value, every, every, none, self.F, self._n_threads)
 
     def add_round(self, builder, found, gain):
-        """Append the trees to a TreesBuilder, and count the gains of their splits (n_features,)."""
+        """Append the trees to a TreesBuilder, and count the gains of their splits."""
         *trees, value, gains = found
         own = np.arange(len(self.z))
         sets = builder.packed(trees[1], trees[3], self._grown.codes(own, self.data))
         builder.add_trees(*trees, TIMES * value, own, sets=sets)
-        np.add.at(gain, trees[1], gains)
+        gain.add(trees[1], gains)

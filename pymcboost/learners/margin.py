@@ -139,9 +139,9 @@ class MarginTrees:
         margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
 
     def add_round(self, builder, found, gain):
-        """Append the trees to a TreesBuilder, and count the gains of their splits (n_features,)."""
+        """Append the trees to a TreesBuilder, and count the gains of their splits."""
         *trees, gains = found
         K = self.data.n_classes
         sets = builder.packed(trees[1], trees[3], self._grown.codes(np.arange(K), self.data))
         builder.add_trees(*trees, np.arange(K), sets=sets)
-        np.add.at(gain, trees[1], gains)
+        gain.add(trees[1], gains)

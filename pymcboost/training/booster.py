@@ -10,6 +10,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.mapped import scores_of
 from pymcboost.model.model import Model
 from pymcboost.training import memory
+from pymcboost.training.gains import Gains
 from pymcboost.training.meta import shown_loss
 
 
@@ -55,7 +56,7 @@ class Booster:
     builder : the weak learners of the rounds done
     n_rounds : int
         Rounds done. The loop counts them.
-    gain : ndarray of float64 (d,)
+    gain : Gains
         Gains of the splits on every feature; `round` adds to it.
     n_threads : int
     seed : int
@@ -210,9 +211,9 @@ class Booster:
         self.builder = self.new_builder()
         scores = None
         if previous is None:
-            self.gain = np.zeros(data.n_features)
+            self.gain = Gains(data.n_features)
         else:
-            self.gain, self.n_rounds = previous.gain.copy(), previous.n_rounds
+            self.gain, self.n_rounds = Gains.of(previous.gain), previous.n_rounds
             if previous.best_gain is not None or previous.how == "init_model":
                 self._check_form(previous)
             scores = self.go_on(previous)

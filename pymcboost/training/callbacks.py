@@ -175,7 +175,7 @@ class EarlyStopping(Callback):
         """Whether the patience is at its end."""
         for column, curve in self._curves.items():
             if curve.see(state.history[column][-1], state.n_rounds):
-                state.best_round, state.best_gain = state.n_rounds, state.gain
+                state.mark_best()
         return self._enough(state)
 
     def _enough(self, state):

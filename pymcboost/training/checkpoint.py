@@ -186,7 +186,7 @@ class Checkpoint(Callback):
             self._best = state.bytes_of_best()
         if state.n_rounds % (state.booster.restart_every or 1):
             return
-        self._last = state.n_rounds, state.gain, state.best_gain, state.best_round, state.cv_results
+        self._last = state.n_rounds, state.gains, state.best_gain, state.best_round, state.cv_results
         if time.monotonic() >= self._next:
             self._write(state.model, state.history, *self._last)
             self._next = time.monotonic() + self.every
@@ -207,7 +207,7 @@ class Checkpoint(Callback):
         return os.fsdecode(self.path)
 
     def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
-        state = {"gain": gain, "best_gain": best_gain}
+        state = {"gain": gain.dense(), "best_gain": best_gain.dense()}
         state.update((f"history.{name}", np.asarray(values)) for name, values in history.items())
         state.update((f"cv.{name}", np.asarray(values)) for name, values in (cv_results or {}).items())
         file = io.BytesIO()

@@ -17,6 +17,7 @@ from pymcboost.training import basis, calibration, continuing, divided, threshol
 from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import CalibratedCurve, EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd
 from pymcboost.training.folds import out_of_fold, refuse_mixed
+from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import (
     Inputs,
     Validation,
@@ -89,7 +90,7 @@ class Training:
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
         booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
-        best_gain = None if previous is None else previous.best_gain
+        best_gain = None if previous is None or previous.best_gain is None else Gains.of(previous.best_gain)
         make_model = partial(_model, draft, self.classes)
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results

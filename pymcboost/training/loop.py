@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost.training.callbacks import as_callback
+from pymcboost.training.gains import Gains
 
 
 class TrainingState:
@@ -32,7 +33,7 @@ class TrainingState:
         Whether Ctrl-C ended it.
     best_round : int or None
         The best round on the validation rows, where early stopping looks for it.
-    best_gain : ndarray of float64 (d,)
+    best_gain : Gains
         Gains of the splits up to that round.
     cv_results : dict of str to ndarray, or None
         By what cross-validation the number of rounds was found; see ``cv_results_`` of the estimators.
@@ -56,9 +57,18 @@ class TrainingState:
         return self._kept[0]
 
     @property
+    def gains(self) -> Gains:
+        """The same as `gain`, of the columns that occur."""
+        return self._kept[1]
+
+    @property
     def gain(self) -> NDArray[np.float64]:
         """Gains of the splits of the rounds done: (d,)."""
-        return self._kept[1]
+        return self._kept[1].dense()
+
+    def mark_best(self) -> None:
+        """Take the round just done for the best one."""
+        self.best_round, self.best_gain = self._kept
 
     def metrics(self) -> dict[str, float]:
         """What the history has of the round just done besides what the algorithm itself keeps: dict of str to float."""
@@ -85,7 +95,7 @@ class TrainingState:
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
 
-    def cut(self, n_rounds: int, gain: NDArray[np.float64]) -> None:
+    def cut(self, n_rounds: int, gain: Gains) -> None:
         """Go back to the first rounds."""
         self._kept = n_rounds, gain  # first: what interrupts the rest leaves it to `roll_back`
         self.booster.cut(n_rounds, gain)

@@ -5,6 +5,7 @@ import pytest
 
 from pymcboost.comm import ALONE
 from pymcboost.training.callbacks import CalibratedCurve, Callback, EarlyStopping, ValidationCurves, as_callback
+from pymcboost.training.gains import Gains
 from pymcboost.training.loop import TrainingState, train
 
 
@@ -16,7 +17,7 @@ class Counting:
     workers = ALONE
 
     def __init__(self, done=0, left=10**9):
-        self.n_rounds, self.gain, self.left = done, np.full(1, float(done)), left
+        self.n_rounds, self.gain, self.left = done, Gains.of(np.full(1, float(done))), left
         self.added, self.restarts, self.builder = done, [], range(done)
 
     def round(self):
@@ -24,7 +25,7 @@ class Counting:
             return None
         self.left -= 1
         self.added += 1
-        self.gain = self.gain + 1
+        self.gain.add(np.zeros(1, dtype=np.int64), 1.0)
         return {"number": self.added}
 
     def why_ended(self):
@@ -163,7 +164,7 @@ def test_an_interrupt_leaves_whole_rounds(where):
         train(state, [callback])
     assert state.n_rounds == state.booster.n_rounds == state.booster.added == 3
     assert state.history == {"number": [1, 2, 3], "measured": [0, 1, 2]}
-    assert state.gain == state.booster.gain == [3.0]
+    assert state.gain == state.booster.gain.dense() == [3.0]
     assert closed == [(3, True)]
 
 
@@ -237,7 +238,7 @@ def test_a_warm_start_must_beat_the_model_it_goes_on_from():
 
 def test_a_checkpoint_whose_patience_is_at_its_end_adds_no_round():
     history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2]}
-    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=np.full(1, 2.0))
+    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0)))
     train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 2)])
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
@@ -248,7 +249,7 @@ def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
         name, sign = "other", 1
 
     history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2], "val_other": [0.9, 0.8, 0.7, 0.75]}
-    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=np.full(1, 3.0))
+    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 3.0)))
     train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 1, also=[Other])])
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (3, [3.0])
@@ -260,7 +261,7 @@ def test_a_checkpoint_without_the_second_curve_goes_by_the_first(more):
         name, sign = "other", 1
 
     history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2], **more}
-    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=np.full(1, 2.0))
+    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0)))
     train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 2, also=[Other])])
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
