@@ -57,6 +57,10 @@ typedef struct {
     const int64_t *offset, *feature, *right;
     const float *threshold;
     const uint8_t *nan_left;
+    /* Sets of codes: subset[i] is that of split i, from 1 on, 0 where it has a threshold; NULL without any. Set q has
+     * the bits from set_start[q - 1] to set_start[q]. */
+    const int64_t *subset, *set_start;
+    const uint8_t *set_bits;
     uint8_t *slot;        /* of every split: the place of its feature among those of the path */
     const int64_t *begin, *path; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
     /* Those of a batch of trees by features, in groups: group[i] is a feature, its leaves (of the batch) and
@@ -149,6 +153,16 @@ PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stac
     }
 }
 
+/* Whether a row stays on a path whose split i asks for a set of codes. What is no code of the set goes where missing
+ * values go. */
+PMB_INLINE int pmb_stays(const pmb_trees *m, int64_t i, float x, int left) {
+    const int64_t begin = m->set_start[m->subset[i] - 1], bytes = m->set_start[m->subset[i]] - begin;
+    int inside = m->nan_left[i] != 0;
+    if (x >= 0.0f && x < 8.0f * (float)bytes && (float)(uint32_t)x == x)
+        inside = m->set_bits[begin + ((uint32_t)x >> 3)] >> ((uint32_t)x & 7) & 1;
+    return inside == left;
+}
+
 /* pattern[l * PMB_BLOCK + r]: bit j says that row r passes all questions about feature j on the path to leaf l of the
  * tree. Bits from D on are 1. levels: PMB_BLOCK numbers for each. */
 PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n,
@@ -167,8 +181,12 @@ PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const 
             const float *PMB_RESTRICT x = xt + m->feature[f.parent] * stride;
             const float t = m->threshold[f.parent];
             const uint64_t bit = (uint64_t)1 << m->slot[f.parent];
-            const int missing_passes = (m->nan_left[f.parent] != 0) == f.left;
-            if (f.left)
+            const int in_set = m->subset && m->subset[f.parent];
+            const int missing_passes = !in_set && (m->nan_left[f.parent] != 0) == f.left;
+            if (in_set)
+                for (int64_t r = 0; r < n; r++)
+                    own[r] = above[r] & (pmb_stays(m, f.parent, x[r], f.left) ? ~(uint64_t)0 : ~bit);
+            else if (f.left)
                 for (int64_t r = 0; r < n; r++) own[r] = above[r] & (x[r] <= t ? ~(uint64_t)0 : ~bit);
             else
                 for (int64_t r = 0; r < n; r++) own[r] = above[r] & (x[r] > t ? ~(uint64_t)0 : ~bit);

@@ -29,6 +29,9 @@ cdef extern from "contributions_sums.h" nogil:
         const int64_t *right
         const float *threshold
         const uint8_t *nan_left
+        const int64_t *subset
+        const int64_t *set_start
+        const uint8_t *set_bits
         uint8_t *slot
         const int64_t *begin
         const int64_t *path
@@ -91,12 +94,15 @@ cdef class Explainer:
     cls, base : IN, int64 (T,), where leaves have one value
     code : IN, float32 (P, K), or (0, K) without a code
     n_classes : int
+    subset, set_start : IN, int64 (S,) and (n_sets + 1,); set_bits : IN, uint8
+        The sets of codes, see `Trees`; None where all splits have thresholds.
     """
 
     cdef:
         pmb_trees trees
         pmb_background back
-        const int64_t[::1] offset, feature, right, cls, base
+        const int64_t[::1] offset, feature, right, cls, base, subset, set_start
+        const uint8_t[::1] set_bits
         const float[::1] threshold
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
@@ -110,7 +116,9 @@ cdef class Explainer:
 
     def __cinit__(self, const int64_t[::1] offset, const int64_t[::1] feature, const int64_t[::1] right,
                   const float[::1] threshold, const uint8_t[::1] nan_left, const float[:, ::1] leaf,
-                  const int64_t[::1] cls, const int64_t[::1] base, const float[:, ::1] code, Py_ssize_t n_classes):
+                  const int64_t[::1] cls, const int64_t[::1] base, const float[:, ::1] code, Py_ssize_t n_classes,
+                  const int64_t[::1] subset=None, const int64_t[::1] set_start=None,
+                  const uint8_t[::1] set_bits=None):
         cdef Py_ssize_t S = feature.shape[0], T = offset.shape[0] - 1
         if offset[T] != S or right.shape[0] != S or threshold.shape[0] != S or nan_left.shape[0] != S or (
                 leaf.shape[0] != S + T or cls.shape[0] != T or base.shape[0] != T or code.shape[1] != n_classes):
@@ -126,6 +134,13 @@ cdef class Explainer:
         if S:
             self.trees.feature, self.trees.right = &feature[0], &right[0]
             self.trees.threshold, self.trees.nan_left = &threshold[0], &nan_left[0]
+        if subset is not None and set_bits.shape[0]:
+            if subset.shape[0] != S or set_start[set_start.shape[0] - 1] != set_bits.shape[0] or (
+                    np.asarray(subset).max() != set_start.shape[0] - 1):
+                raise ValueError("the sets do not fit the trees")
+            self.subset, self.set_start, self.set_bits = subset, set_start, set_bits
+            self.trees.subset, self.trees.set_start = &subset[0], &set_start[0]
+            self.trees.set_bits = &set_bits[0]
         self.count_paths()
 
     cdef pmb_frame *new_stack(self) except NULL:

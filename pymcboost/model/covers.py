@@ -59,7 +59,6 @@ def explainer(ensemble):
     """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
-    ensemble.need_thresholds("contributions and covers", ", or measure importances by permutation")
     n, k, cls, base, code = len(ensemble), ensemble.n_classes, ensemble.cls, ensemble.base, ensemble.code
     offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)
@@ -74,7 +73,17 @@ def explainer(ensemble):
         none if base is None else base,
         np.zeros((0, k), dtype=np.float32) if code is None else np.ascontiguousarray(code, dtype=np.float32),
         k,
+        *_sets(ensemble),
     )
+
+
+def _sets(ensemble):
+    """The sets of the splits as the kernel takes them."""
+    found = ensemble.sets()
+    if found is None:
+        return ()
+    types = np.int64, np.int64, np.uint8
+    return tuple(np.ascontiguousarray(part, dtype=one) for part, one in zip(found, types, strict=True))
 
 
 def blocks(X, used):

@@ -8,6 +8,7 @@ import scipy.sparse
 from reference import contributions as twin
 
 from pymcboost.inspection import contributions, interactions, to_shap
+from pymcboost.model.categories import Categories
 from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
@@ -40,12 +41,55 @@ def random_trees(rng, form, sizes=(0, 1, 2, 3, 5, 8)):
     )  # fmt: skip
 
 
+def with_sets(rng, trees, levels=12):
+    """The trees with sets of codes at about half of the splits on the features 1 and 3, which have categories."""
+    its = Categories(np.array([1, 3]), np.array([levels, levels]), (None, None))
+    asked = np.isin(trees.feature, its.feature)
+    subset = np.where(asked, np.cumsum(asked), 0)
+    bits = [its.packed(1, np.flatnonzero(rng.random(levels) < 0.5), left) for left in trees.nan_left[asked]]
+    start = np.arange(len(bits) + 1) * 2
+    return replace(
+        trees, threshold=np.where(asked, np.float32(0), trees.threshold), subset=subset, subset_start=start,
+        subset_bits=np.concatenate(bits), categories=its,
+    )  # fmt: skip
+
+
+def codes(rng, m):
+    """Rows whose columns 1 and 3 are codes, some of them of no category."""
+    X = rows(rng, m)
+    for j in (1, 3):
+        X[:, j] = rng.choice([*range(12), 13, 15, 16, 70000, -1, 2.5, np.nan, 1e30], m)
+    return X
+
+
 def random_stumps(rng, n=6):
     left = rng.normal(size=(n, K)).astype(np.float32) if n > 3 else None
     return Stumps(
         rng.integers(0, D, n), rng.integers(-1, 2, n).astype(np.float32), rng.random(n) < 0.5,
         rng.normal(size=(n, K)).astype(np.float32), left, rng.normal(size=K).astype(np.float32), D,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["vector", "class", "base", "code"])
+@pytest.mark.parametrize("seed", range(3))
+def test_sets_of_categories(form, seed):
+    """Both ways, and interactions, by their definition; what is no category goes with the missing values."""
+    rng = np.random.default_rng(seed)
+    ensemble = with_sets(rng, random_trees(rng, form))
+    X, seen = codes(rng, 8), codes(rng, 6)
+    cover, model = twin.covers(ensemble, seen), Model.from_ensemble(ensemble, range(K))
+    held = model.with_covers(seen)
+    assert np.array_equal(held.ensemble.cover, np.concatenate(cover))
+    assert np.array_equal(Model.from_bytes(held.to_bytes()).raw_scores(X), model.raw_scores(X))
+    by_rows, by_covers = lambda x: twin.of_rows(ensemble, x, seen), lambda x: twin.of_covers(ensemble, x, cover)
+    for one, background, value in ((model, seen, by_rows), (held, None, by_covers)):
+        found = contributions(one, X, background)
+        assert np.abs(found.base + found.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-12
+        for x, values in zip(X, found.values, strict=True):
+            np.testing.assert_allclose(values, twin.shapley(value(x), D)[0], rtol=0, atol=1e-12)
+        pairs = interactions(one, X[:2], background)
+        for x, values in zip(X, pairs.values, strict=False):
+            np.testing.assert_allclose(values, twin.interaction(value(x), D), rtol=0, atol=1e-12)
 
 
 def rows(rng, m):

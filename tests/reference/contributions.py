@@ -6,13 +6,27 @@ import math
 import numpy as np
 
 
+def trees_of(ensemble):
+    """The trees as `Trees.each_tree` has them, and as last item the sets of their splits: codes by the split."""
+    for tree, sets in zip(ensemble.each_tree(), ensemble.each_sets(), strict=False):
+        yield (*tree, {j: np.unpackbits(bits, bitorder="little").tolist() for j, bits in sets.items()})
+
+
+def goes_left(tree, i, value):
+    """Whether a value goes left at a split."""
+    feature, threshold, nan_left = (part[i] for part in tree[:3])
+    if i in tree[7]:
+        inside = not np.isnan(value) and value == int(value) and 0 <= value < len(tree[7][i])
+        return tree[7][i][int(value)] if inside else nan_left
+    return nan_left if np.isnan(value) else np.float32(value) <= threshold
+
+
 def descend(tree, x):
     """Leaf of a row, counted from the left of its tree."""
-    feature, threshold, nan_left, right = tree[:4]
+    feature, right = tree[0], tree[3]
     i, end, at = 0, len(feature), 0
     while i < end:
-        value = np.float32(x[feature[i]])
-        if nan_left[i] if np.isnan(value) else value <= threshold[i]:
+        if goes_left(tree, i, x[feature[i]]):
             i, end = i + 1, i + right[i]
         else:
             i, at = i + right[i], at + right[i]
@@ -35,7 +49,7 @@ def added(ensemble, tree, leaf):
 
 def covers(ensemble, X):
     """Rows in each leaf, a list for every tree."""
-    return [np.bincount([descend(t, x) for x in X], minlength=len(t[0]) + 1) for t in ensemble.each_tree()]
+    return [np.bincount([descend(t, x) for x in X], minlength=len(t[0]) + 1) for t in trees_of(ensemble)]
 
 
 def of_rows(ensemble, x, background):
@@ -47,7 +61,7 @@ def of_rows(ensemble, x, background):
             mixed = np.array(z, dtype=np.float32)
             mixed[list(members)] = x[list(members)]
             total += sum(
-                (added(ensemble, tree, descend(tree, mixed)) for tree in ensemble.each_tree()),
+                (added(ensemble, tree, descend(tree, mixed)) for tree in trees_of(ensemble)),
                 start=ensemble.bias.astype(np.float64),
             )
         return total / len(background)
@@ -61,17 +75,16 @@ def of_covers(ensemble, x, cover):
     def expected(tree, rows, members, i, end, at):
         if i == end:
             return added(ensemble, tree, at)
-        feature, threshold, nan_left, right = (part[i] for part in tree[:4])
+        feature, right = tree[0][i], tree[3][i]
         parts = (i + 1, i + right, at), (i + right, end, at + right)
         if feature in members:
-            left = nan_left if np.isnan(x[feature]) else np.float32(x[feature]) <= threshold
-            return expected(tree, rows, members, *parts[0 if left else 1])
+            return expected(tree, rows, members, *parts[0 if goes_left(tree, i, x[feature]) else 1])
         counts = [rows[a : a + e - b + 1].sum() for b, e, a in parts]
         shares = [0.5, 0.5] if not sum(counts) else [n / sum(counts) for n in counts]
         return sum(share * expected(tree, rows, members, *part) for share, part in zip(shares, parts, strict=True))
 
     def value(members):
-        trees = zip(ensemble.each_tree(), cover, strict=True)
+        trees = zip(trees_of(ensemble), cover, strict=True)
         return sum(
             (expected(tree, rows, members, 0, len(tree[0]), 0) for tree, rows in trees),
             start=ensemble.bias.astype(np.float64),

@@ -12,7 +12,7 @@ import pymcboost
 from pymcboost import JointBoostClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import Checkpoint
 from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
-from pymcboost.inspection import contributions, curve, importance, plot_importance, plot_tree, to_frame
+from pymcboost.inspection import contributions, curve, importance, plot_importance, plot_tree, to_frame, to_shap
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.categories import find, text_of
 from pymcboost.model.dump import as_text
@@ -226,10 +226,12 @@ def test_what_is_seen_of_sets(fitted):
     asked = shown[shown["levels"].notna()]
     assert set(asked["feature"]) <= set(WANTED)
     assert asked["threshold"].isna().all()
-    X = model.categories.encoded(frame()[0])
-    for explain in (lambda: contributions(model, X, X), lambda: model.with_covers(X)):
-        with pytest.raises(ValueError, match="this model has categories; train it with categorical_features=None"):
-            explain()
+    X = frame()[0]
+    held = model.with_covers(X)
+    assert held.ensemble.cover.sum() == len(model.ensemble) * len(X)
+    for found in (contributions(model, X, X), contributions(held, X)):
+        scores = found.base + found.values.sum(axis=1)
+        np.testing.assert_allclose(scores, model.raw_scores(X), rtol=0, atol=1e-9)
     with pytest.raises(ValueError, match="no categories; save the model as a list"):
         model.save("never.mcb", layout="interval")
 
@@ -243,7 +245,7 @@ def test_models_without_categories_have_no_sections_of_them():
     assert "categorical_features" not in model.meta["params"]
 
 
-@pytest.mark.parametrize("name", ["to_c", "to_onnx", "to_treelite", "integer_labels", "curve", "gain", "shap"])
+@pytest.mark.parametrize("name", ["to_c", "to_onnx", "to_treelite", "integer_labels", "curve", "to_shap"])
 def test_what_needs_thresholds_refuses_sets(fitted, name):
     model = fitted.model_
     X = model.categories.encoded(frame(30, 1)[0]).to_numpy(np.float32)
@@ -253,8 +255,7 @@ def test_what_needs_thresholds_refuses_sets(fitted, name):
         "to_treelite": lambda: to_treelite(model),
         "integer_labels": lambda: integer_labels(model, "int16", X),
         "curve": lambda: curve(stump, "colour"),
-        "gain": lambda: importance(model, "gain", X=X),
-        "shap": lambda: importance(model, "shap", X=X),
+        "to_shap": lambda: to_shap(model),
     }
     stump = VectorTreeBoostClassifier(**SMALL, categorical_features=WANTED, max_leaf_nodes=2).fit(*frame())
     with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories; train it with"):
@@ -419,10 +420,13 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
     codes = model.categories.encoded(X).to_numpy(np.float32)
     for ask in (
         lambda: to_c(model), lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
-        lambda: model.with_covers(codes), lambda: contributions(model, codes, codes),
+        lambda: to_shap(model.with_covers(codes)),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories"):
             ask()
+    for found in (contributions(model, X, X), contributions(model.with_covers(X), codes)):
+        scores = found.base + found.values.sum(axis=1)
+        np.testing.assert_allclose(scores, model.raw_scores(X), rtol=0, atol=1e-9)
     early = model.with_early_exit("certified")
     assert early.predict(codes, early="certified").tolist() == model.predict(codes).tolist()
 
