@@ -73,9 +73,8 @@ def parse(argv, alone=False):
 
         plain.wanted = alone
         estimator = get_class(arguments.algorithm)(**given)
-        holds_out = (estimator.calibrate or estimator.early_stopping) and not arguments.validation_file
-        if arguments.cross_validation or estimator.n_estimators == "auto" or holds_out:
-            import sklearn.model_selection  # noqa: F401  it makes the folds; Ctrl-C is safe here
+        if estimator.early_stopping and not arguments.validation_file:
+            import sklearn.model_selection  # noqa: F401  it sets rows aside; Ctrl-C is safe here
     if arguments.layout != "list" and arguments.categorical_features:
         raise UsageError(f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out")
     if arguments.layout not in estimator.layouts():

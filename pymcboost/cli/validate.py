@@ -1,8 +1,11 @@
 """Cross-validation: ``mcboost-train -v``."""
 
+import warnings
+
 import numpy as np
 
 from pymcboost.cli.answers import mean_log_loss
+from pymcboost.threads import counted
 from pymcboost.training.metrics import error, log_loss
 
 
@@ -22,14 +25,16 @@ class Curve:
 
 def folds_of(y, folds, seed):
     """The rows to train on and those held out of every fold."""
-    from sklearn.model_selection import StratifiedKFold
-
     from pymcboost.training.folds import few_rows
+    from pymcboost.training.strata import stratified
 
-    largest = np.unique(y, return_counts=True)[1].max()
-    if folds > largest:
-        raise ValueError(f"-v {folds}: {few_rows(largest)}")
-    return StratifiedKFold(folds, shuffle=True, random_state=seed or 0).split(np.zeros(len(y)), y)
+    labels, counts = np.unique(y, return_counts=True)
+    if folds > counts.max():
+        raise ValueError(f"-v {folds}: {few_rows(counts.max())}")
+    if folds > counts.min():
+        rare, rows = labels[counts.argmin()], counted(counts.min(), "row")
+        warnings.warn(f"-v {folds}: class {rare} has only {rows}, and some folds hold out none of it", stacklevel=2)
+    return stratified(y, folds, seed or 0)
 
 
 def measure(estimator, X, y, train, held, libsvm_c=None, **more):

@@ -19,6 +19,7 @@ from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric, calibrated_of
+from pymcboost.training.strata import stratified
 
 # Rounds that are tried at most.
 MOST_ROUNDS = 2000
@@ -180,27 +181,22 @@ def few_rows(largest):
 
 def splits(cv, inputs, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
-    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
-
-    used, codes, n = inputs.weight > 0, inputs.codes, len(inputs.codes)
-    shown = f"cv={cv}" if isinstance(cv, Integral) or hasattr(cv, "split") else "cv"
-    if isinstance(cv, Integral):
+    used, codes, n, whole = inputs.weight > 0, inputs.codes, len(inputs.codes), isinstance(cv, Integral)
+    shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
+    if whole:
         rows = np.flatnonzero(used)
         if len(rows) < cv:
             raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
         largest = np.bincount(codes[rows]).max() if codes.ndim == 1 else cv
         if largest < cv:
             raise ValueError(f"{shown}: {few_rows(largest)}")
-        groups = None if inputs.groups is None else inputs.groups[rows]
-        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        data = np.zeros(len(rows)), np.zeros(len(rows)) if codes.ndim == 2 else codes[rows], groups
-        splitter = kind(cv, shuffle=True, random_state=seed)
+        strata = np.zeros(len(rows)) if codes.ndim == 2 else codes[rows]
     else:
-        rows, data, splitter = np.arange(n), (inputs.X, inputs.y(), inputs.groups), check_cv(cv)
+        rows, strata = np.arange(n), None
     try:
-        with warnings.catch_warnings():  # classes of fewer rows than folds are in some of these
-            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-            found = [(rows[train], rows[held]) for train, held in splitter.split(*data)]
+        own = whole and inputs.groups is None
+        drawn = stratified(strata, cv, seed) if own else _drawn(cv, inputs, rows, strata, seed)
+        found = [(rows[train], rows[held]) for train, held in drawn]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
     times, parts = np.zeros(n, dtype=int), []
@@ -223,6 +219,20 @@ def splits(cv, inputs, seed):
             "as by KFold"
         )
     return parts
+
+
+def _drawn(cv, inputs, rows, strata, seed):
+    """Parts of these rows as scikit-learn draws them: by groups, or by what the user has given."""
+    from sklearn.model_selection import StratifiedGroupKFold, check_cv
+
+    if strata is None:
+        data, splitter = (inputs.X, inputs.y(), inputs.groups), check_cv(cv)
+    else:
+        splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
+        data = np.zeros(len(rows)), strata, inputs.groups[rows]
+    with warnings.catch_warnings():  # classes of fewer rows than folds are in some of these
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return list(splitter.split(*data))
 
 
 def _shares(estimator, inputs, n_folds):

@@ -100,5 +100,5 @@ def test_small_class_in_cross_validation_is_a_notice(tmp_path, blobs):
     write_svm(tmp_path / "t.svm", X[:62], [*y[:60], 50, 50])
     done = call("train", "-n", 5, "-v", 5, tmp_path / "t.svm")
     assert done.returncode == 0, done.stderr
-    assert "mcboost-train: warning: The least populated class" in done.stderr
+    assert "mcboost-train: warning: -v 5: class 50 has only 2 rows, and some folds hold out none of it" in done.stderr
     assert done.stdout.startswith("Cross Validation Accuracy = ")

@@ -306,7 +306,7 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("module", "line"),
     [("numpy", "train train.svm m"), ("sklearn", "train train.svm m"), ("numpy", "info model.mcb"),
-     ("sklearn.model_selection", "train -v 3 train.svm"), ("sklearn.model_selection", "train -E 3 train.svm m"),
+     ("pymcboost.training.strata", "train -v 3 train.svm"), ("sklearn.model_selection", "train -E 3 train.svm m"),
      ("sklearn", "train --metric f1_macro -P test.svm train.svm m"), ("numpy", "predict test.svm model.mcb out")],
 )  # fmt: skip
 @pytest.mark.part(2)

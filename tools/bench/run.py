@@ -38,6 +38,7 @@ from bench import (  # noqa: F401
     machines,
     multiboost,
     rows,
+    startup,
     stream,
     stumps,
     svmlight,
