@@ -70,6 +70,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     refits = True
     takes_chunks = True
     takes_workers = True
+    takes_sparse_workers = True
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""

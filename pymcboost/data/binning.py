@@ -151,7 +151,7 @@ def sort_dense(data, columns, least, n_threads):
 
 def sort_sparse(data, least, n_threads):
     """The columns of sparse data that have entries, of millions perhaps few, and these as `sort_dense`."""
-    feature, columns = _filled(data.X.tocsr()[data.rows].astype(np.float32, copy=False))
+    feature, columns = filled(data.X.tocsr()[data.rows].astype(np.float32, copy=False))
     d, nnz = len(feature), columns.nnz
     order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
     n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
@@ -165,7 +165,7 @@ def sort_sparse(data, least, n_threads):
     return feature, SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
 
 
-def _filled(X):
+def filled(X):
     """The columns of a CSR matrix that have entries other than 0, and their CSC matrix without the others."""
     feature = np.arange(X.shape[1]) if X.nnz >= X.shape[1] else np.unique(X.indices)
     if len(feature) < X.shape[1]:
@@ -214,7 +214,16 @@ def _merge_bins(bins, values, cuts, mode, max_bins):
     The mode stays alone.
     """
     n = len(cuts) + 1
-    count = np.bincount(bins[values], minlength=n)
+    step = steps_of_merge(np.bincount(bins[values], minlength=n), mode, max_bins)
+    new = np.cumsum(step)
+    result = bins.copy()
+    result[values] = new[bins[values]]
+    return result, cuts[step[1:] > 0], int(new[mode])
+
+
+def steps_of_merge(count, mode, max_bins):
+    """Where `_merge_bins` begins a bin: 1, among bins with these numbers of entries; else 0. Changes ``count``."""
+    n = len(count)
     count[mode] = 0
     share = np.minimum((np.cumsum(count) - count) * (max_bins - 3) // max(count.sum(), 1), max_bins - 4)
     step = np.zeros(n, dtype=np.int64)
@@ -222,7 +231,4 @@ def _merge_bins(bins, values, cuts, mode, max_bins):
     step[mode] = mode > 0
     if mode + 1 < n:
         step[mode + 1] = 1
-    new = np.cumsum(step)
-    result = bins.copy()
-    result[values] = new[bins[values]]
-    return result, cuts[step[1:] > 0], int(new[mode])
+    return step

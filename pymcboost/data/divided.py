@@ -32,7 +32,7 @@ def bin_divided(data, max_bins, exact):
             value, count, mass = _gathered(_counts(_column(data, f), weight), owner, comm)
             if owner == comm.rank:
                 its_bins = None if exact[f] else max_bins
-                cuts[f] = _cuts(value, mass, its_bins, data.least_weight)
+                cuts[f] = cuts_of(value, mass, its_bins, data.least_weight)
                 missing = np.isnan(value)
                 found[:, f] = (~missing).sum(), count[missing].sum(), len(cuts[f]) + 1
     comm.sum(found)
@@ -111,7 +111,7 @@ def _gathered(part, owner, comm):
     return _merged(value[order], count[order], mass[order])
 
 
-def _cuts(value, mass, max_bins, least):
+def cuts_of(value, mass, max_bins, least):
     """Cuts of a column with these distinct values, the last of which may be missing; ``max_bins`` None: all."""
     n = len(value)
     column, rows = value[:, None], np.arange(n)

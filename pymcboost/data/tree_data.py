@@ -9,6 +9,7 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
+from pymcboost.data.divided_sparse import bin_sparse_divided
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
 from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
@@ -39,6 +40,10 @@ class TreeData(TrainingRows):
             X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads,
             comm=comm, row_number=row_number, exact=exact,
         )  # fmt: skip
+        if comm.size > 1 and self.is_sparse:
+            feature, bins = bin_sparse_divided(self, max_bins)
+            self.columns = lanes_of(bins, {}, self.total_rows, feature)
+            return
         if comm.size > 1:
             exact = np.isin(np.arange(self.n_features), categorical) | (self.dtype == np.float64)
             bins = bin_divided(self, max_bins, exact)
@@ -81,7 +86,8 @@ class TreeData(TrainingRows):
         """Bytes of the columns, while they are made."""
         m, d = X.shape
         if self.is_sparse:
-            return X.nnz * 60 + 40 * d
+            codes = 2 * m * min(d, X.nnz) if self.comm.size > 1 else 0
+            return X.nnz * 60 + 40 * d + codes
         per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 18
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 

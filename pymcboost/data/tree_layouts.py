@@ -187,16 +187,17 @@ def _features(column, n_bins, has_missing, usual, cuts):
     }
 
 
-def lanes_of(bins, levels, total_rows=None):
+def lanes_of(bins, levels, total_rows=None, feature=None):
     """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X.
 
     With ``total_rows``, of all workers, every feature has a lane of its own, in an order that all workers find: rows of
-    one say nothing of the others'.
+    one say nothing of the others'. ``feature``: the columns of X that the bins are of, if not all.
     """
     m = bins.codes.shape[1]
     total = m if total_rows is None else total_rows
     used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total))
-    its = _features(used, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
+    column = used if feature is None else feature[used]
+    its = _features(column, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
     n, cells = len(used), its["n_bins"] + its["has_missing"]
     lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)

@@ -87,16 +87,22 @@ def threads_of(n_jobs, workers):
     return resolve_n_jobs(n_jobs)
 
 
-def check_columns(workers, name, X, names, labels):
-    """Refuse rows of other columns or labels, (K,) or (), than those of the other workers, and sparse ones."""
+def check_columns(workers, booster, X, names, labels):
+    """Refuse rows of other columns or labels, (K,) or (), than those of the other workers.
+
+    And sparse ones, where the booster takes none.
+    """
     if workers.size == 1:
         return
-    if hasattr(X, "tocsr"):
+    name, is_sparse = booster.name, hasattr(X, "tocsr")
+    if is_sparse and not booster.takes_sparse_workers:
         raise ValueError(f"{name}: X is sparse; with several workers it must be dense: give X.toarray()")
-    every = workers.exchange((X.shape, None if names is None else list(names), labels))
-    for rank, (shape, its, its_labels) in enumerate(every):
+    every = workers.exchange((X.shape, None if names is None else list(names), labels, is_sparse))
+    for rank, (shape, its, its_labels, sparse) in enumerate(every):
         if shape[1] != every[0][0][1]:
             raise ValueError(f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}")
+        if sparse != every[0][3]:
+            raise ValueError(f"{name}: X is sparse on some workers and dense on others; give all of them alike")
         if its != every[0][1]:
             raise ValueError(f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}")
         if its_labels != every[0][2]:
@@ -181,7 +187,7 @@ def whole_sets(workers, sets):
 
 def _as_sent(part):
     """A part of a set: pandas keeps its columns' names and types."""
-    return part if part is None or hasattr(part, "iloc") else np.asarray(part)
+    return part if part is None or hasattr(part, "iloc") or hasattr(part, "tocsr") else np.asarray(part)
 
 
 def _rows_of_all(parts):
@@ -189,6 +195,10 @@ def _rows_of_all(parts):
         import pandas
 
         return pandas.concat(parts, ignore_index=True)
+    if any(hasattr(part, "tocsr") for part in parts):
+        import scipy.sparse
+
+        return scipy.sparse.vstack([scipy.sparse.csr_array(part) for part in parts], format="csr")
     return np.concatenate([np.asarray(part) for part in parts])
 
 

@@ -87,6 +87,8 @@ def _crc_of_features(X, start=0):
 def _of_numbered_rows(inputs, workers):
     """Sums over the rows of all workers."""
     X, number, (labels, offsets) = inputs.X, inputs.row_number, _marks(inputs)
+    if hasattr(X, "tocsr"):
+        raise ValueError("X is sparse; checkpoints of several workers are of dense rows: leave Checkpoint out")
     size = lengths(workers, X.shape[0])
     if number is None:
         number = np.arange(X.shape[0]) + size[: workers.rank].sum()

@@ -195,7 +195,7 @@ class Training:
                 check_order(y)
                 basis.check_classification_targets(y)
             classes, codes = divided.classes_of(workers, y)
-        divided.check_columns(workers, name, X, getattr(draft, "feature_names_in_", None), codes.shape[1:])
+        divided.check_columns(workers, self.booster, X, getattr(draft, "feature_names_in_", None), codes.shape[1:])
         X = X if categories is None or not known else categories.bounded(X)
         weight = divided.sample_weights(workers, sample_weight, X)
         if continued and not np.array_equal(classes, draft.classes_):

@@ -1,0 +1,94 @@
+"""Sparse rows that are divided among workers have the model of one worker, byte for byte."""
+
+import numpy as np
+import pytest
+from divided.threads import run
+from scipy.sparse import csr_array
+from unit.test_workers import parts_of
+
+from pymcboost import Checkpoint, VectorTreeBoostClassifier
+from pymcboost.comm import Alone
+from pymcboost.data import divided_sparse
+
+PLAIN = {"n_estimators": 5, "random_state": 0, "calibrate": None}
+
+
+def sparse_rows(m=900, K=4, dtype=np.float64, seed=0):
+    """Columns: full, without zeros, one row alone, empty, of zeros that are stored, missing, with many values."""
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((m, 12)) < 0.2, rng.normal(size=(m, 12)), 0)
+    X[:, 1] = rng.normal(size=m)
+    X[:, 2] = 0
+    X[7, 2] = 3.5
+    X[:, 3] = 0
+    X[:, 4] = np.nan
+    X[:, 5] = np.where(rng.random(m) < 0.3, np.nan, np.round(X[:, 5], 1))
+    X[: m // 3, 6] = 0
+    X[:, 7] = np.where(rng.random(m) < 0.5, rng.normal(size=m), 0)
+    y = (np.nan_to_num(X[:, 1]) > 0) + 2 * (np.nan_to_num(X[:, 7]) > 0.3)
+    y[np.nan_to_num(X[:, 8]) > 2] = K
+    S = csr_array(X.astype(dtype))
+    S.data[:9] *= [0, 1, 1, 1, 0, 1, 1, 1, 1]
+    return S, y.astype(int)
+
+
+def check(X, y, parts, n_jobs=1, **params):
+    def task(workers):
+        part = parts[workers.rank]
+        model = VectorTreeBoostClassifier(**{**PLAIN, **params}, n_jobs=n_jobs)
+        return model.fit(X[part], y[part], comm=workers, row_number=part).model_.to_bytes()
+
+    one = VectorTreeBoostClassifier(**{**PLAIN, **params}).fit(X, y, comm=Alone()).model_.to_bytes()
+    found = run(len(parts), task)
+    assert [type(its) for its in found] == [bytes] * len(parts), found
+    assert set(found) == {one}
+
+
+def divisions(y, size, how):
+    if how == "by class":
+        return np.array_split(np.argsort(y, kind="stable"), size)
+    return parts_of(len(y), size, how, np.random.default_rng(1))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
+    X, y = sparse_rows()
+    check(X, y, divisions(y, size, how), n_jobs)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"max_bins": 8}, {"subsample": 0.6}, {"max_features": 1.0}, {"split_columns": None}, {"min_samples_leaf": 3}],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_options_and_many_rows(params, dtype):
+    """More rows than small data has: bins are merged."""
+    X, y = sparse_rows(6000, dtype=dtype)
+    check(X, y, divisions(y, 3, "random"), **params)
+
+
+def test_columns_in_several_messages(monkeypatch):
+    monkeypatch.setattr(divided_sparse, "BLOCK_VALUES", 100)
+    X, y = sparse_rows()
+    check(X, y, divisions(y, 4, "random"))
+
+
+def test_missing_beside_all_bins():
+    """256 bins and the missing ones take codes of two bytes."""
+    X, y = sparse_rows(8000)
+    X.data[np.random.default_rng(0).random(X.nnz) < 0.05] = np.nan
+    check(X, y, divisions(y, 2, "by class"))
+
+
+def test_infinite_values_and_checkpoints_are_refused(tmp_path):
+    X, y = sparse_rows(300)
+
+    def task(workers):
+        VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers, callbacks=[Checkpoint(tmp_path / "m")])
+
+    assert all("checkpoints of several workers are of dense rows" in str(one) for one in run(2, task))
+    X.data[20] = 1e300
+    found = run(2, lambda workers: VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers))
+    assert all("float32" in str(one) for one in found), found
