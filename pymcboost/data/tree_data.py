@@ -81,7 +81,7 @@ class TreeData(TrainingRows):
         """Bytes of the columns, while they are made."""
         m, d = X.shape
         if self.is_sparse:
-            return X.nnz * 60 + 40 * d
+            return X.nnz * 60 + 40 * min(d, X.nnz)
         per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 18
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 

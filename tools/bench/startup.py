@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 from shared.measure import ROOT, Timing
 
