@@ -184,7 +184,6 @@ class VectorTreeBoost(ManyLabels, Booster):
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
         given = not isinstance(p.loss, str)
-        newton = 0 if given else 7.5 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
             leaves = min(leaves, data.total_rows)
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
@@ -194,7 +193,10 @@ class VectorTreeBoost(ManyLabels, Booster):
         held = memory.rows(data, integers=fewer is None, curvature=given)
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100, {held.remedy}")
-        found = [held, grower, memory.tables(data, K, 0, newton)]
+        found = [held, grower]
+        passing = 0 if given else {"exp": 5.5, "log": 5.5, "softmax": 2 * (p.leaf_step == "full")}.get(p.loss, 0)
+        if passing:
+            found.append(memory.leaf_tables(data, self._loss, min(leaves, data.total_rows), passing))
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):

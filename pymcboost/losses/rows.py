@@ -247,7 +247,7 @@ class Rows(Integers):
         """Yield gradient (K,) and Hessian (K, K) of the loss of every leaf, were one vector added to its scores."""
         comm = self.data.comm
         shape = self.loss.tables(self.data.n_classes, self.width)
-        step = 1 + TABLES // math.prod(shape)
+        step = leaves_at_once(shape)
         for begin in range(0, len(leaf_start) - 1, step):
             start = leaf_start[begin : begin + step + 1]
             bounds = self._bounds(self.gradient, rows, start).max(axis=1)
@@ -257,6 +257,7 @@ class Rows(Integers):
                 self.loss.leaf_tables(self, magic, rows, start[j], start[j + 1], sums[j])
             for table, unit in zip(comm.sum(sums), units, strict=True):
                 yield self.loss.newton_of(table * unit, self.data.n_classes)
+            del sums, table  # before the next ones are made
 
     def newton_steps(self, rows, leaf_start, l2=0.0):
         """Newton steps of the leaves with the whole Hessian and a ridge; those of worker 0, as CPUs may differ."""
@@ -267,6 +268,11 @@ class Rows(Integers):
             H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30 + l2
             step[j] = np.linalg.solve(H, g)
         return self.data.comm.broadcast(step)
+
+
+def leaves_at_once(shape):
+    """Leaves whose tables of a shape are held together."""
+    return 1 + TABLES // math.prod(shape)
 
 
 class Directions(Integers):

@@ -5,6 +5,7 @@ before anything else is made. The model itself, which grows with the rounds, is 
 classes: see `leaves`.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown
-from pymcboost.losses.rows import row_layout
+from pymcboost.losses.rows import leaves_at_once, row_layout
 from pymcboost.threads import available_memory, in_words
 
 # Rows whose weights are computed at once, lanes of a tile of columns, and columns whose histograms are filled together.
@@ -83,6 +84,15 @@ def tables(data, n_columns, kept=0.0, passing=0.0):
     """Arrays of float64 (K, n_columns): the number that is kept, and of those needed for a moment."""
     K, size = data.n_classes, 8 * data.n_classes * n_columns
     return Part(f"tables of {K} x {n_columns} numbers", kept * size, NO_TABLES, passing * size)
+
+
+def leaf_tables(data, loss, max_leaves, passing):
+    """Tables of leaves whose Newton steps are found together, `losses.rows.Rows.leaf_newton`, and K x K numbers."""
+    K = data.n_classes
+    shape = loss.tables(K, row_layout(K)[2])
+    n = min(max_leaves, leaves_at_once(shape))
+    size = 8 * (n * math.prod(shape) + passing * K * K)
+    return Part(f"tables of {K} x {K} numbers", 0, NO_TABLES, size)
 
 
 def sums(data, n_columns, partial=1):
