@@ -47,7 +47,7 @@ class TrainingData(TrainingRows):
         """Bytes of the columns in the form that is scanned, while it is made."""
         m, d = X.shape
         if self.is_sparse:
-            return X.nnz * 24 + 16 * d
+            return X.nnz * 24 + 16 * min(d, X.nnz)
         per_entry = 2 if self.dtype == np.float32 else 13
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 

@@ -86,8 +86,8 @@ class TreeData(TrainingRows):
         """Bytes of the columns, while they are made."""
         m, d = X.shape
         if self.is_sparse:
-            codes = 2 * m * min(d, X.nnz) if self.comm.size > 1 else 0
-            return X.nnz * 60 + 40 * d + codes
+            used = min(d, X.nnz)
+            return X.nnz * 60 + 40 * used + (2 * m * used if self.comm.size > 1 else 0)
         per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 18
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 

@@ -162,6 +162,8 @@ def _metric(estimator):
 def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:
     """How often the predicted class is right, against its probability; the diagonal is a calibrated model.
 
+    Bars are standard errors of the shares.
+
     Parameters
     ----------
     model : Model or fitted estimator
@@ -194,7 +196,8 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     ax = _axes(ax, figsize=(4.6, 4.4))
     low = max(0.0, min(float((observed - error).min()), float(predicted.min())) - 0.05)
     ax.plot([low, 1], [low, 1], color="0.6", linewidth=1, linestyle="--")
-    ax.errorbar(predicted, observed, yerr=error, marker="o", markersize=5, linewidth=1.6, elinewidth=1, capsize=2)
+    bars = np.minimum(error, [observed, 1 - observed])  # a share is between 0 and 1
+    ax.errorbar(predicted, observed, yerr=bars, marker="o", markersize=5, linewidth=1.6, elinewidth=1, capsize=2)
     gap = float(np.average(np.abs(predicted - observed), weights=rows))
     ax.set_title(f"{counted(len(p), 'row')}, mean gap {gap:.3f}", fontsize="medium")
     ax.set_xlabel("probability of the predicted class")

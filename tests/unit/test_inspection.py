@@ -533,6 +533,9 @@ def test_plot_history(data, fitted, axes):
 def test_plot_reliability(fitted, data, axes):
     X, y = data
     ax = looking.plot_reliability(fitted["class"], X, y, bins=4, ax=axes())
+    (bars,) = ax.collections
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    assert 0 <= ends.min() <= ends.max() <= 1
     said, held = (np.asarray(part) for part in ax.containers[0].lines[0].get_data())
     assert len(said) == 4 and (np.diff(said) > 0).all()
     p = fitted["class"].predict_proba(X)

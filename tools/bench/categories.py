@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from shared.datasets import load_for_trees
@@ -37,7 +38,10 @@ def real(name):
 
 
 def ours(prepare=None, native=False):
-    """A competitor: vector trees after a scikit-learn transformer of the columns of categories, or as they are."""
+    """A competitor: vector trees after a scikit-learn transformer of the columns of categories, or as they are.
+
+    All competitors give the probabilities of the test rows, and the bytes of their models.
+    """
 
     def run(X, y, X_test, columns, rounds, seed):
         import sklearn.compose
@@ -53,7 +57,9 @@ def ours(prepare=None, native=False):
             parts = [("categories", prepare(), list(columns))]
             chosen = sklearn.compose.ColumnTransformer(parts, remainder="passthrough")
             model = sklearn.pipeline.make_pipeline(chosen, model)
-        return model.fit(X, y).predict_proba(X_test)
+        model.fit(X, y)
+        trees = model if prepare is None else model[-1]
+        return model.predict_proba(X_test), len(trees.model_.to_bytes())
 
     return run
 
@@ -66,7 +72,7 @@ def class_wise(native):
 
         chosen = list(columns) if native else None
         model = LogitBoostClassifier(n_estimators=rounds, random_state=seed, n_jobs=1, categorical_features=chosen)
-        return model.fit(X, y).predict_proba(X_test)
+        return model.fit(X, y).predict_proba(X_test), len(model.model_.to_bytes())
 
     return run
 
@@ -87,7 +93,8 @@ def lightgbm(X, y, X_test, columns, rounds, seed):
     import lightgbm as library
 
     model = library.LGBMClassifier(n_estimators=rounds, n_jobs=1, verbose=-1, random_state=seed)
-    return model.fit(X, y, categorical_feature=list(columns)).predict_proba(X_test)
+    model.fit(X, y, categorical_feature=list(columns))
+    return model.predict_proba(X_test), len(model.booster_.model_to_string())
 
 
 def catboost(X, y, X_test, columns, rounds, seed):
@@ -103,7 +110,9 @@ def catboost(X, y, X_test, columns, rounds, seed):
             iterations=rounds, learning_rate=0.1, thread_count=1, verbose=0, random_seed=seed,
             cat_features=list(columns), allow_writing_files=False, train_dir=folder,
         )  # fmt: skip
-        return model.fit(rows(X), y).predict_proba(rows(X_test))
+        model.fit(rows(X), y)
+        model.save_model(Path(folder, "model"))
+        return model.predict_proba(rows(X_test)), Path(folder, "model").stat().st_size
 
 
 COMPETITORS = {
@@ -126,7 +135,7 @@ def quality(p, y):
 
 @benchmark("categories")
 def bench_categories(options):
-    """Error and log loss of categories: sets, codes, indicators, means, class-wise trees; LightGBM and CatBoost."""
+    """Error, log loss, time and bytes: sets of categories, codes, indicators, means; LightGBM and CatBoost."""
     rounds, seeds = options.rounds or options.size(5, 100), options.size(1, 5)
     report = Report(
         {
@@ -146,16 +155,16 @@ def bench_categories(options):
             for seed, ((X, y, X_test, y_test), columns) in enumerate(parts):
                 start = time.process_time()
                 try:
-                    p = run(X, y, X_test, columns, rounds, seed)
+                    p, size = run(X, y, X_test, columns, rounds, seed)
                 except ImportError as error:
                     entrants.absent[name] = str(error)
                     break
-                found.append([*quality(p, y_test), time.process_time() - start])
+                found.append([*quality(p, y_test), time.process_time() - start, size])
             if not found:
                 continue
-            error, loss, seconds = np.mean(found, axis=0)
+            error, loss, seconds, size = np.mean(found, axis=0)
             errors[case, name] = error
-            more = {"log_loss": round(float(loss), 4), "cpu_s": round(float(seconds), 2)}
+            more = {"log_loss": round(float(loss), 4), "cpu_s": round(float(seconds), 2), "kB": round(size / 1000)}
             report.add(f"{case}: {name}", error, "% error", **more)
     first, second = "ours, sets of categories", "ours, class-wise trees, sets"
     for (case, name), error in errors.items():

@@ -1,0 +1,150 @@
+"""scikit-learn's own checks of every algorithm: with five rounds, and with the defaults alone where --long is given.
+
+A check that is passed with other parameters only says so in its name, and in a table of docs/development.md. After a
+change, write the table again::
+
+    PYTHONPATH=.:tests python tests/contract/test_sklearn_checks.py
+"""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from contract.variants import ALGORITHMS
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from pymcboost.algorithms._classic import ClassicBooster
+from pymcboost.algorithms.gradboost import GradBoost
+from pymcboost.registry import ALGORITHMS as REGISTRY
+from pymcboost.registry import get_class
+
+ROUNDS = {"5": "five rounds", "defaults": "defaults"}
+PAGE = Path(__file__).parents[2] / "docs" / "development.md"
+
+
+class Other(NamedTuple):
+    """Parameters with which a check is passed, whose, and why not with those under test."""
+
+    check: str
+    why: str
+    of: object
+    parameters: object
+
+
+def learner(estimator):
+    return estimator.get_params().get("weak_learner")
+
+
+CLASS_WEIGHT = "check_class_weight_classifiers"
+# Where several apply to an estimator, the later ones count.
+OTHERS = [
+    Other(
+        CLASS_WEIGHT,
+        "Trees fit separable rows at last, however little they weigh. scikit-learn's `GradientBoostingClassifier` with "
+        "200 rounds does not pass, either.",
+        lambda estimator: learner(estimator) != "stump",
+        lambda estimator: {"n_estimators": min(estimator.n_estimators, 50)},
+    ),
+    Other(
+        CLASS_WEIGHT,
+        "Coefficients that are optimised again and again, with next to no penalty, fit all rows.",
+        lambda estimator: hasattr(estimator, "C"),
+        lambda estimator: {"C": 100.0},
+    ),
+    Other(
+        CLASS_WEIGHT,
+        "Stumps without shrinkage fit all rows in hundreds of rounds, and bounded steps are far from anything in five.",
+        lambda estimator: issubclass(estimator.booster, (ClassicBooster, GradBoost)),
+        lambda estimator: {"n_estimators": 30},
+    ),
+    Other(
+        CLASS_WEIGHT,
+        "Classification trees fit all rows at once, unless they have next to no leaves and rounds.",
+        lambda estimator: learner(estimator) == "tree",
+        lambda estimator: {"n_estimators": 3, "max_leaf_nodes": 2},
+    ),
+    Other(
+        "check_classifiers_multilabel_output_format_predict_proba",
+        "Steps without shrinkage for hundreds of rounds bring probabilities to 1 in double precision.",
+        lambda estimator: estimator.algorithm == "gentleboost",
+        lambda estimator: {"n_estimators": min(estimator.n_estimators, 30)},
+    ),
+    Other(
+        "check_classifiers_train",
+        "Five votes with coefficients of one size tell few classes apart.",
+        lambda estimator: estimator.algorithm in ("adaboost-mh", "adaboost-oc"),
+        lambda estimator: {"n_estimators": max(estimator.n_estimators, 30)},
+    ),
+    Other(
+        "check_sample_weight_equivalence",
+        "In hundreds of rounds on these 15 rows, the last bit of a coefficient shows.",
+        lambda estimator: estimator.algorithm in ("adaboost-ecc", "adaboost-erp"),
+        lambda estimator: {"n_estimators": min(estimator.n_estimators, 100)},
+    ),
+    Other(
+        "check_sample_weight_equivalence",
+        "Rows are drawn, and put into folds, by their numbers: a row of weight 2 is not two rows.",
+        lambda estimator: estimator.algorithm == "vector-tree",
+        lambda estimator: {"subsample": 1.0, "min_relative_gain": 0.0, "calibrate": None},
+    ),
+]
+
+
+def other_parameters(check, estimator):
+    """(parameters that replace those under test, why)."""
+    found, why = {}, ""
+    for other in OTHERS:
+        if check.startswith(other.check) and other.of(estimator):
+            new = {k: v for k, v in other.parameters(estimator).items() if estimator.get_params()[k] != v}
+            found, why = found | new, other.why if new else why
+    return found, why
+
+
+def all_checks():
+    """(name of the estimator, its rounds in words, estimator, name of the check, check, parameters, why)."""
+    for name, cls in {**ALGORITHMS, **{name: get_class(name) for name in REGISTRY}}.items():
+        for rounds, made in zip(ROUNDS, (cls(n_estimators=5), cls()), strict=True):
+            if rounds == "5" or name in REGISTRY:
+                for estimator, check in estimator_checks_generator(made):
+                    what = getattr(check, "func", check).__name__
+                    yield name, rounds, estimator, what, check, *other_parameters(what, estimator)
+
+
+def cases():
+    for name, rounds, estimator, what, check, parameters, _ in all_checks():
+        words = "".join(f"-with-{key}={value}" for key, value in parameters.items())
+        marks = [pytest.mark.slow] if rounds == "defaults" else []
+        yield pytest.param(estimator, check, parameters, id=f"{name}-{rounds}-{what}{words}", marks=marks)
+
+
+@pytest.mark.parametrize(("estimator", "check", "parameters"), list(cases()))
+def test_scikit_learn_check(estimator, check, parameters):
+    check(clone(estimator).set_params(**parameters))
+
+
+def table():
+    """Lines of the table: one for each check, set of parameters and reason."""
+    found = defaultdict(lambda: defaultdict(list))
+    for name, rounds, _, what, _, parameters, why in all_checks():
+        if parameters:
+            words = ", ".join(f"`{key}={value}`" for key, value in parameters.items())
+            found[what, words, why][rounds].append(f"`{name}`")
+    lines = ["| check | of | passed with | why |", "|---|---|---|---|"]
+    for (what, words, why), names in found.items():
+        of = "; ".join(f"{ROUNDS[rounds]}: {', '.join(dict.fromkeys(some))}" for rounds, some in names.items())
+        lines.append(f"| `{what}` | {of} | {words} | {why} |")
+    return "\n".join(lines) + "\n"
+
+
+MARKED = re.compile(r"(?<=<!-- other parameters -->\n\n)(?:\|.*\n)*")
+
+
+def test_page_has_the_table():
+    assert MARKED.search(PAGE.read_text())[0] == table(), "the top of this file says how to write it again"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(MARKED.sub(lambda _: table(), PAGE.read_text()))
