@@ -88,7 +88,7 @@ def threads_of(n_jobs, workers):
 
 
 def check_columns(workers, booster, X, names, labels):
-    """Refuse rows of other columns or labels, (K,) or (), than those of the other workers; sparse ones, where the booster takes none."""
+    """Refuse rows of other columns or labels, (K,) or (), than those of other workers, and sparse ones not taken."""
     if workers.size == 1:
         return
     name, is_sparse = booster.name, hasattr(X, "tocsr")
