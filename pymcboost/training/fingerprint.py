@@ -21,7 +21,7 @@ WORDS = {
 def fingerprint(inputs, workers, saved=None):
     """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
 
-    That of dense rows depends on the rows and their numbers, and not on their division among workers. Older versions
+    It depends on the rows and their numbers, and not on their division among workers. Older versions
     took the checksums of one worker.
 
     Parameters
@@ -35,10 +35,9 @@ def fingerprint(inputs, workers, saved=None):
     -------
     dict
     """
-    X, held = inputs.X, inputs.validation
+    held = inputs.validation
     older = saved is not None and not saved.get("numbered") and workers.size == 1
-    in_order = older or hasattr(X, "indptr")
-    rows = _of_rows_in_order(inputs) if in_order else _of_numbered_rows(inputs, workers)
+    rows = _of_rows_in_order(inputs) if older else _of_numbered_rows(inputs, workers)
     return {
         **rows,
         "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
@@ -87,28 +86,44 @@ def _crc_of_features(X, start=0):
 def _of_numbered_rows(inputs, workers):
     """Sums over the rows of all workers."""
     X, number, (labels, offsets) = inputs.X, inputs.row_number, _marks(inputs)
-    if hasattr(X, "tocsr"):
-        raise ValueError("X is sparse; checkpoints of several workers are of dense rows: leave Checkpoint out")
     size = lengths(workers, X.shape[0])
     if number is None:
         number = np.arange(X.shape[0]) + size[: workers.rank].sum()
     parts = {"X": (X, np.float32), "y": (inputs.codes, np.int64), "weight": (inputs.weight, np.float64)}
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
     sums = dict(zip(parts, found.tolist(), strict=True))
-    sizes = {"rows": int(size.sum()), "features": X.shape[1], "sparse": False, "numbered": True}
+    sizes = {"rows": int(size.sum()), "features": X.shape[1], "sparse": hasattr(X, "indptr"), "numbered": True}
     return {**sizes, **sums, "X": [offsets, *sums["X"]], "y": [labels, *sums["y"]]}
 
 
 def _numbered(array, dtype, number):
-    """Sums of the halves of a hash of each row with its number."""
+    """Sums of the halves of a hash of each row with its number; a sparse row has that of the dense one."""
+    if hasattr(array, "tocsr"):
+        return _halves(_sparse_sums(array, dtype), number)
     array, total = array.reshape(len(array), math.prod(array.shape[1:])), np.zeros(2, dtype=np.int64)
     factor = _mixed(np.arange(array.shape[1], dtype=np.uint64)) | np.uint64(1)
     bits, step = np.dtype(f"u{np.dtype(dtype).itemsize}"), max(1, CHUNK // max(1, array.shape[1]))
     for begin in range(0, len(array), step):
         part = np.ascontiguousarray(array[begin : begin + step], dtype=dtype).view(bits).astype(np.uint64)
-        found = _mixed(_mixed(part @ factor) + number[begin : begin + step].astype(np.uint64))
-        total += [int((found >> np.uint64(32)).sum()), int((found & np.uint64(2**32 - 1)).sum())]
+        total += _halves(part @ factor, number[begin : begin + step])
     return total
+
+
+def _sparse_sums(X, dtype):
+    """Of each sparse row the sum that a dense one has: zeros add nothing."""
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    factor = _mixed(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+    bits = X.data.astype(dtype).view(f"u{np.dtype(dtype).itemsize}").astype(np.uint64)
+    sums = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(bits * factor[X.indices], dtype=np.uint64)))
+    return sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+
+
+def _halves(sums, number):
+    found = _mixed(_mixed(sums) + number.astype(np.uint64))
+    return np.array([int((found >> np.uint64(32)).sum()), int((found & np.uint64(2**32 - 1)).sum())])
 
 
 def _mixed(z):

@@ -4,12 +4,20 @@ import numpy as np
 import pytest
 from divided.threads import run
 from scipy.sparse import csr_array
+from unit.test_divided_checkpoints import divided, killed
 from unit.test_workers import parts_of
 
-from pymcboost import Checkpoint, VectorTreeBoostClassifier
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    ABCMartClassifier,
+    LogitBoostClassifier,
+    MartClassifier,
+    VectorTreeBoostClassifier,
+)
 from pymcboost.comm import Alone
 from pymcboost.data import divided_sparse
 
+CLASS_WISE = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier]
 PLAIN = {"n_estimators": 5, "random_state": 0, "calibrate": None}
 
 
@@ -32,13 +40,13 @@ def sparse_rows(m=900, K=4, dtype=np.float64, seed=0):
     return S, y.astype(int)
 
 
-def check(X, y, parts, n_jobs=1, **params):
+def check(X, y, parts, n_jobs=1, cls=VectorTreeBoostClassifier, **params):
     def task(workers):
         part = parts[workers.rank]
-        model = VectorTreeBoostClassifier(**{**PLAIN, **params}, n_jobs=n_jobs)
+        model = cls(**{**PLAIN, **params}, n_jobs=n_jobs)
         return model.fit(X[part], y[part], comm=workers, row_number=part).model_.to_bytes()
 
-    one = VectorTreeBoostClassifier(**{**PLAIN, **params}).fit(X, y, comm=Alone()).model_.to_bytes()
+    one = cls(**{**PLAIN, **params}).fit(X, y, comm=Alone()).model_.to_bytes()
     found = run(len(parts), task)
     assert [type(its) for its in found] == [bytes] * len(parts), found
     assert set(found) == {one}
@@ -82,13 +90,45 @@ def test_missing_beside_all_bins():
     check(X, y, divisions(y, 2, "by class"))
 
 
-def test_infinite_values_and_checkpoints_are_refused(tmp_path):
+def test_infinite_values_are_refused():
     X, y = sparse_rows(300)
-
-    def task(workers):
-        VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers, callbacks=[Checkpoint(tmp_path / "m")])
-
-    assert all("checkpoints of several workers are of dense rows" in str(one) for one in run(2, task))
     X.data[20] = 1e300
     found = run(2, lambda workers: VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers))
     assert all("float32" in str(one) for one in found), found
+
+
+@pytest.mark.parametrize("cls", CLASS_WISE)
+def test_class_wise_trees(cls):
+    X, y = sparse_rows()
+    check(X, y, divisions(y, 3, "random"), cls=cls)
+    check(X, y, divisions(y, 2, "by class"), cls=cls, n_jobs=2)
+
+
+def test_validation_rows_of_one_worker():
+    X, y = sparse_rows()
+    held = {"X_val": X[:50], "y_val": y[:50]}
+
+    def task(workers):
+        part, more = np.array_split(np.arange(50, 900), 3)[workers.rank], held if workers.rank < 2 else {}
+        if more:
+            more = {"X_val": X[25 * workers.rank :][:25], "y_val": y[25 * workers.rank :][:25]}
+        model = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"})
+        return model.fit(X[part], y[part], comm=workers, **more).model_.to_bytes()
+
+    one = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"}).fit(X[50:], y[50:], **held)
+    assert set(run(3, task)) == {one.model_.to_bytes()}
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier])
+def test_checkpoints_go_on_with_other_workers(cls, tmp_path):
+    X, y = sparse_rows(400)
+    path, whole = tmp_path / "m.part", cls(**PLAIN).fit(X, y).model_.to_bytes()
+    killed(path, cls, X, y, divisions(y, 2, "random"), rounds=2, n_estimators=5)
+    found = divided(path, cls, X, y, divisions(y, 3, "by class"), n_estimators=5)
+    assert [one[0] for one in found] == [whole] * 3, found
+    assert found[0][1] > 0
+    path.unlink()
+    killed(path, cls, X, y, divisions(y, 2, "random"), rounds=2, n_estimators=5)
+    X.data[3] += 1
+    for one in divided(path, cls, X, y, divisions(y, 2, "even"), n_estimators=5):
+        assert "the features differ" in str(one)

@@ -5,7 +5,7 @@ import pytest
 from divided.threads import run
 from scipy.sparse import csr_array
 
-from pymcboost import LogitBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier
+from pymcboost import MCBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier
 from pymcboost.comm import WorkerError
 from pymcboost.training import divided
 
@@ -211,7 +211,7 @@ def test_unequal_workers_are_refused():
         raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X, y.astype("iU"[w.rank]), comm=w))
     with pytest.raises(ValueError, match="X is sparse; with several workers it must be dense"):
         S = csr_array(np.nan_to_num(X))
-        raise error_of(lambda w: LogitBoostClassifier(calibrate=None).fit(S, y, comm=w))
+        raise error_of(lambda w: MCBoostClassifier(calibrate=None).fit(S, y, comm=w))
     with pytest.raises(ValueError, match="X is sparse on some workers and dense on others"):
         raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S if w.rank else X, y, comm=w))
     with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker"):
