@@ -1,6 +1,7 @@
 """How the trainings of other libraries grow with the number of classes, on the data of the benchmark growth."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -70,7 +71,7 @@ def measured(task, rounds, seconds):
     except subprocess.TimeoutExpired:
         return f"{rounds} rounds take more than {seconds:.0f} s"
     except RuntimeError as error:
-        return f"{rounds} rounds: {str(error)[:120]}"
+        return f"{rounds} rounds: {re.sub(r'/[^ ]*/', '', str(error))[:120]}"  # without folders of this machine
 
 
 def foreseen(short, longer, rounds):
