@@ -90,7 +90,6 @@ class ColouredBooster(ClassicBooster):
         "edge": "of the weak learner, as a share of the weights",
     }
     takes_workers = True
-    takes_sparse_workers = True
 
     def memory(self):
         """The pairwise weights, and a learner of one column."""

@@ -16,6 +16,7 @@ from pymcboost import (
 )
 from pymcboost.comm import Alone
 from pymcboost.data import divided_sparse
+from pymcboost.registry import ALGORITHMS, get_class
 
 CLASS_WISE = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier]
 PLAIN = {"n_estimators": 5, "random_state": 0, "calibrate": None}
@@ -95,6 +96,15 @@ def test_infinite_values_are_refused():
     X.data[20] = 1e300
     found = run(2, lambda workers: VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers))
     assert all("float32" in str(one) for one in found), found
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_all_others_refuse(name):
+    cls, (X, y) = get_class(name), sparse_rows(300)
+    if cls in (VectorTreeBoostClassifier, *CLASS_WISE) or name == "hingeboost":  # this one has no comm
+        return
+    found = run(2, lambda workers: cls(n_estimators=2).fit(X, y, comm=workers))
+    assert all("it must be dense" in str(one) or "trains with one worker" in str(one) for one in found), found
 
 
 @pytest.mark.parametrize("cls", CLASS_WISE)
