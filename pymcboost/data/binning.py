@@ -151,7 +151,7 @@ def sort_dense(data, columns, least, n_threads):
 
 def sort_sparse(data, least, n_threads):
     """The columns of sparse data that have entries, of millions perhaps few, and these as `sort_dense`."""
-    feature, columns = filled(data.X.tocsr()[data.rows].astype(np.float32, copy=False))
+    feature, columns = filled(data)
     d, nnz = len(feature), columns.nnz
     order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
     n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
@@ -165,8 +165,10 @@ def sort_sparse(data, least, n_threads):
     return feature, SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
 
 
-def filled(X):
-    """The columns of a CSR matrix that have entries other than 0, and their CSC matrix without the others."""
+def filled(data):
+    """The columns of sparse training rows with entries other than 0, and their CSC matrix without the others."""
+    with np.errstate(over="ignore"):  # such entries are refused by their columns
+        X = data.X.tocsr()[data.rows].astype(np.float32, copy=False)
     feature = np.arange(X.shape[1]) if X.nnz >= X.shape[1] else np.unique(X.indices)
     if len(feature) < X.shape[1]:
         place = np.searchsorted(feature, X.indices).astype(X.indices.dtype, copy=False)

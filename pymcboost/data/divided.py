@@ -81,23 +81,25 @@ def _counts(column, weight):
     column = column + np.float32(0)  # -0 is 0
     if weight is None:
         column.sort()
-        first = _first_of_runs(column)
+        first = first_of_runs(column)
         count = np.diff(first, append=len(column))
         return column[first], count, count.astype(np.float64)
     order = np.argsort(column, kind="stable")
     return _merged(column[order], np.ones(len(column), dtype=np.int64), weight[order])
 
 
-def _first_of_runs(value):
-    """Where runs of equal values begin, missing ones being equal."""
+def first_of_runs(value, column=None):
+    """Where runs of equal values of a column begin, missing ones being equal and last."""
     new = np.ones(len(value), dtype=bool)
     new[1:] = (value[1:] != value[:-1]) & ~np.isnan(value[:-1])
+    if column is not None:
+        new[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(new)
 
 
 def _merged(value, count, mass):
     """Equal values, next to each other, as one."""
-    first = _first_of_runs(value)
+    first = first_of_runs(value)
     if not len(first):
         return value, count, mass
     return value[first], np.add.reduceat(count, first), np.add.reduceat(mass, first)

@@ -7,7 +7,7 @@ them add up the counts and cut alike.
 import numpy as np
 
 from pymcboost.data.binning import Bins, filled, steps_of_merge
-from pymcboost.data.divided import cuts_of
+from pymcboost.data.divided import cuts_of, first_of_runs
 
 # Distinct values of all workers in a message, but for columns that have more by themselves.
 BLOCK_VALUES = 1 << 21
@@ -19,7 +19,7 @@ def bin_sparse_divided(data, max_bins):
 
     A column has the bins that `binning.bin_sparse` gives it on all rows.
     """
-    own, entries = filled(data.X.tocsr()[data.rows].astype(np.float32, copy=False))
+    own, entries = filled(data)
     _refuse_infinite(data, own, entries)
     feature = np.unique(data.comm.concatenate(own.astype(np.int64)))
     place = np.searchsorted(feature, own)
@@ -53,10 +53,7 @@ def _counts(column, value, count=None):
     """Distinct values of every column, ascending, missing ones last: float64 (n, 3) of columns, values and counts."""
     order = np.lexsort((value, column))
     column, value = column[order], value[order]
-    new = np.ones(len(value), dtype=bool)
-    same = (value[1:] == value[:-1]) | (np.isnan(value[1:]) & np.isnan(value[:-1]))
-    new[1:] = (column[1:] != column[:-1]) | ~same
-    first = np.flatnonzero(new)
+    first = first_of_runs(value, column)
     if count is None:
         count = np.diff(first, append=len(value))
     elif len(first):

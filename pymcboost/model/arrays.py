@@ -7,6 +7,7 @@ from pymcboost.threads import counted
 # Numbers that are looked at together, and the bits of -0 in float32.
 PART, NEGATIVE_ZERO = 1 << 20, np.iinfo(np.int32).min
 
+
 def per_class(name, values):
     """One finite number for each class, of which there are two or more, as float32."""
     values = finite(name, values, (np.size(values),))
