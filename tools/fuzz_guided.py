@@ -54,7 +54,7 @@ SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds}
 def compile_one(harness, folder):
     """The program of a harness."""
     program = folder / harness
-    include = [f"-I{ROOT / 'pymcboost' / name}" for name in ("include", "_kernels")]
+    include = [f"-I{ROOT / name}" for name in ("pymcboost/include", "pymcboost/_kernels", "tests/unit")]
     define = ["-DFUZZ_BUILDS(x)="] if harness == "model" else []
     command = ["clang", *FLAGS, *define, *include, str(ROOT / "tools" / SOURCES[harness]), "-o", str(program), "-lm"]
     subprocess.run(command, check=True)
