@@ -48,20 +48,25 @@ def work(task):
     return {**found, "error": error_percent(y[m:], model.predict(X[m:]))}
 
 
-@benchmark("growth")
-def bench_growth(options):
-    """Vector trees of 10 to 10,000 classes on 100,000 generated rows of 64 features."""
+def task_and_report(options, rounds_are, **more):
+    """What is common to all trainings of a benchmark on these rows, and its report, which says so and ``more``."""
     rounds = options.rounds or options.size(3, ROUNDS)
     rows = options.rows[0] if options.rows else options.size(500, ROWS)
     threads = max(options.threads)
-    report = Report({"data": f"{rows} rows of normal clouds, {WIDTH} features, seed 0", "trees": rounds,
-                     "threads": threads})  # fmt: skip
+    data = f"{rows} rows of normal clouds, {WIDTH} features, seed 0"
+    report = Report({"data": data, rounds_are: rounds, "threads": threads, **more})
+    return {"rows": rows, "rounds": rounds, "spec": {"threads": threads}}, report
+
+
+@benchmark("growth")
+def bench_growth(options):
+    """Vector trees of 10 to 10,000 classes on 100,000 generated rows of 64 features."""
+    common, report = task_and_report(options, "trees")
     cpu = {}
     for name, params in VARIANTS.items():
         for n_classes in options.size((10, 100), CLASSES):
             what = f"K={n_classes}, {name}"
-            task = {"rows": rows, "classes": n_classes, "rounds": rounds, "params": params}
-            found = run_process({**task, "spec": {"threads": threads}}, "bench.growth")
+            found = run_process({**common, "classes": n_classes, "params": params}, "bench.growth")
             if "refused" in found:
                 report.notes.append(f"{what}: refused, {found['refused']}")
                 continue

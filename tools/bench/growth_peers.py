@@ -10,9 +10,9 @@ import time
 import numpy as np
 from shared.measure import error_percent, memory_mb, reset_peak
 
-from bench.growth import CLASSES, ROUNDS, ROWS, TEST_ROWS, WIDTH, generate
+from bench.growth import CLASSES, TEST_ROWS, generate, task_and_report
 from bench.process import run_process
-from bench.report import Report, benchmark
+from bench.report import benchmark
 
 # Trainings of two lengths tell the time of a round; the whole training runs where it is foreseen to end in time.
 SHORT, LONGER = 1, 3
@@ -80,9 +80,9 @@ def foreseen(short, longer, rounds):
     return {name: short[name] + (rounds - SHORT) * each for name, each in of_round.items()}
 
 
-def one(report, what, task, rounds):
+def one(report, what, task):
     """Add the row of one library and number of classes."""
-    found = []
+    rounds, found = task["rounds"], []
     for n in (SHORT, LONGER):
         found.append(measured(task, n, MOST_SECONDS))
         if isinstance(found[-1], str):
@@ -103,17 +103,17 @@ def one(report, what, task, rounds):
 @benchmark("growth-peers")
 def bench_growth_peers(options):
     """LightGBM, XGBoost (vector leaves) and CatBoost on the data of `growth`: seconds, memory and error."""
-    rounds = options.rounds or options.size(3, ROUNDS)
-    rows = options.rows[0] if options.rows else options.size(500, ROWS)
-    threads = max(options.threads)
-    report = Report({"data": f"{rows} rows of normal clouds, {WIDTH} features, seed 0", "rounds": rounds,
-                     "threads": threads, "learning rate": 0.1, "others": "their defaults, LightGBM lambda_l2=1",
-                     "memory": f"at most {MOST_BYTES / 1e9:.0f} GB of address space",
-                     "time": f"trainings that would take more than {MOST_SECONDS} s are extrapolated"})  # fmt: skip
+    words = {
+        "learning rate": 0.1,
+        "others": "their defaults, LightGBM lambda_l2=1",
+        "memory": f"at most {MOST_BYTES / 1e9:.0f} GB of address space",
+        "time": f"trainings that would take more than {MOST_SECONDS} s are extrapolated",
+    }
+    common, report = task_and_report(options, "rounds", **words)
     for library in FITS:
         for n_classes in options.size((10,), CLASSES):
-            task = {"rows": rows, "classes": n_classes, "library": library, "bytes": MOST_BYTES}
-            one(report, f"{library}, K={n_classes}", {**task, "spec": {"threads": threads}}, rounds)
+            task = {**common, "classes": n_classes, "library": library, "bytes": MOST_BYTES}
+            one(report, f"{library}, K={n_classes}", task)
     return report
 
 
