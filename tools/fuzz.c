@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "fuzz_damage.h"
@@ -290,6 +291,12 @@ static int shape(const unsigned char *bytes, size_t size, const float *x, size_t
 
 static unsigned long number; /* of the file in its corpus */
 
+/* A hang ends the process: a minute of the CPU, whatever runs beside. */
+static void limit(void) {
+    static const struct itimerval minute = {{0, 0}, {60, 0}};
+    setitimer(ITIMER_PROF, &minute, 0);
+}
+
 static void stopped(int by) {
     printf("failed: signal %d at file number %lu of the corpus\n", by, number);
     fflush(stdout);
@@ -301,14 +308,14 @@ static int shapes(const char *corpus, const char *results, unsigned long *seen) 
     uint64_t head[3]; /* bytes of the file, rows, floats between rows */
     NEED(in && out);
     signal(SIGFPE, stopped);
-    signal(SIGALRM, stopped);
+    signal(SIGPROF, stopped);
     for (number = 0; fread(head, sizeof head, 1, in) == 1; number++) {
         size_t n = (size_t)(head[1] * head[2]);
         unsigned char *bytes = (unsigned char *)malloc((size_t)head[0] + 1);
         float *x = (float *)malloc((n + 1) * sizeof *x);
         if (!bytes || !x) abort();
         NEED(fread(bytes + 1, 1, (size_t)head[0], in) == head[0] && fread(x, sizeof *x, n, in) == n);
-        alarm(60);
+        limit();
         if (shape(bytes + 1, (size_t)head[0], x, (size_t)head[1], (size_t)head[2], out, seen)) {
             printf("file number %lu of the corpus\n", number);
             return 1;
@@ -356,7 +363,7 @@ int main(int argc, char **argv) {
         size_t n;
         mcb_model m;
         if (!work) abort();
-        if (done % 256 == 0) alarm(60); /* a hang ends the process */
+        if (done % 256 == 0) limit();
         memcpy(work, base[b], size[b]);
         n = damage(work, size[b]);
         if (repaired) repair(work, n);
