@@ -115,7 +115,9 @@ class HingeBoostOC(Booster):
             self.gamma = self._gamma_for(data.features)
         if p.kernel == "linear":
             entries = data.features.nnz if data.sparse else None
-            return LinearBuilder(data.n_classes, data.n_features, data.scale, p.n_estimators, entries)
+            return LinearBuilder(
+                data.n_classes, data.n_features, data.scale, p.n_estimators, entries, columns=data.columns
+            )
         make = (
             callable_machine(p.kernel)
             if callable(p.kernel)

@@ -165,14 +165,20 @@ def sort_sparse(data, least, n_threads):
     return feature, SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
 
 
+def narrowed(X):
+    """Columns of a CSR matrix, those with stored entries where entries are fewer than columns, and these alone."""
+    if X.nnz >= X.shape[1]:
+        return np.arange(X.shape[1]), X
+    feature = np.unique(X.indices)
+    place = np.searchsorted(feature, X.indices).astype(X.indices.dtype, copy=False)
+    return feature, type(X)((X.data, place, X.indptr), shape=(X.shape[0], len(feature)))
+
+
 def filled(data):
     """The columns of sparse training rows with entries other than 0, and their CSC matrix without the others."""
     with np.errstate(over="ignore"):  # such entries are refused by their columns
         X = data.X.tocsr()[data.rows].astype(np.float32, copy=False)
-    feature = np.arange(X.shape[1]) if X.nnz >= X.shape[1] else np.unique(X.indices)
-    if len(feature) < X.shape[1]:
-        place = np.searchsorted(feature, X.indices).astype(X.indices.dtype, copy=False)
-        X = type(X)((X.data, place, X.indptr), shape=(X.shape[0], len(feature)))
+    feature, X = narrowed(X)
     columns = X.tocsc()
     columns.sum_duplicates()
     columns.eliminate_zeros()

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import svmdual
+from pymcboost.data.binning import narrowed
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.scale import Scale
@@ -34,7 +35,9 @@ class MachineData:
     ----------
     X : as given
     rows : ndarray of int64, the rows used
-    features : ndarray of float32 (m, d) or CSR matrix of float32
+    features : ndarray of float32 (m, d) or CSR matrix of float32, of few entries in the columns that occur alone
+    columns : ndarray of int64 or None
+        Columns of X that these are of; None for all.
     y : ndarray of int32 (m,)
     weight : ndarray of float64 (m,), all 1
     scale : Scale or None
@@ -73,6 +76,9 @@ class MachineData:
                 features.data = scaled.astype(np.float32)
             else:
                 features = self.scale.apply(features)
+        self.columns = None
+        if self.sparse and features.nnz < self.n_features:
+            self.columns, features = narrowed(features)
         self.features = features
         self.n_entries = self.n_rows * self.n_features
 
@@ -92,8 +98,8 @@ class MachineData:
         return Scale.from_range(-largest, largest)
 
     def weighted_sum(self, weight):
-        """Sum of the rows times their weights (m,): float64 (d,), added in the order of the rows on every CPU."""
-        total = np.zeros(self.n_features)
+        """Sum of the rows times their weights (m,): float64, added in the order of the rows on every CPU."""
+        total = np.zeros(self.features.shape[1])
         svmdual.Rows(np.ascontiguousarray(self.features)).add(weight, total)
         return total
 
@@ -102,13 +108,14 @@ class LinearBuilder:
     """Rounds of F += mu g with g(x) = w.x + b, over scaled features where there is a scale.
 
     With ``n_rounds``, refuses more than there is memory for. A round of few features keeps only those: with sparse rows
-    (``entries`` of them in all) no round needs more than they have.
+    (``entries`` of them in all) no round needs more than they have. Weights of rounds are those of ``columns``, or of
+    all features.
     """
 
-    def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None):
+    def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None, columns=None):
         kept = 8 * n_features if entries is None else min(8 * n_features, 16 * entries)
         _refuse(kept * n_rounds, f"{n_rounds} rounds over {n_features} features", "a smaller n_estimators")
-        self._shape, self._scale = (n_classes, n_features), scale
+        self._shape, self._scale, self._columns = (n_classes, n_features), scale, columns
         self._base, self._rounds = None, []
 
     def __len__(self):
@@ -149,11 +156,18 @@ class LinearBuilder:
         yield self.freeze()
 
     def _sum(self, rounds, base):
-        coef, intercept = np.zeros(self._shape), np.zeros(self._shape[0])
+        (n_classes, n_features), columns = self._shape, self._columns
+        coef = np.zeros((n_classes, n_features if columns is None else len(columns)))
+        intercept = np.zeros(n_classes)
         for column, at, w, b in filter(None, rounds):
             for k in np.flatnonzero(column):
                 coef[k, at] += column[k] * w
             intercept += column * b
+        if columns is not None:
+            few = coef  # rounded here, of millions of columns few have a number; a scale is folded in double precision
+            coef = np.zeros(self._shape, dtype=np.float32 if self._scale is None else np.float64)
+            with np.errstate(over="ignore"):
+                coef[:, columns] = few
         machine = LinearMachine(coef, intercept, self._scale).canonical()
         if base is None:
             return machine
