@@ -195,27 +195,27 @@ class LinearRows:
             self._rows.add(beta, w)
             X = self._X[free]
             X = X.toarray() if hasattr(X, "toarray") else X
-            K, sums, Z = np.empty((len(free), len(free))), np.empty(len(free)), X.astype(np.float64)
+            n, Z = len(free), X.astype(np.float64)
+            K, sums, step, system = np.empty((n, n)), np.empty(n), np.zeros(n + 1), np.ones((n + 1, n + 1))
             _products.products(Z, Z, K)
             svmdual.Rows(X).dots(w, sums)
-            system = np.ones((len(free) + 1, len(free) + 1))
-            system[:-1, :-1] = K + RIDGE * K.diagonal().mean() * np.eye(len(free))
-            system[-1, -1] = 0.0
-            step = np.append(target[free] - sums, 0.0)
+            diagonal = K.reshape(-1)[:: n + 1]
+            diagonal += RIDGE * (np.add.reduce(diagonal) / n)
+            system[:-1, :-1], system[-1, -1] = K, 0.0
+            np.subtract(target[free], sums, out=step[:-1])
             # Not by LAPACK, which is built on BLAS.
             if not _products.solve(system, step) or not np.isfinite(step).all():
                 return bias, work
             step, found = step[:-1], step[-1]
-            room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
-            with np.errstate(divide="ignore", invalid="ignore"):
-                share = np.where(step != 0, room / np.abs(step), np.inf)
+            room, share = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free]), np.full(n, np.inf)
+            np.divide(room, np.abs(step), out=share, where=step != 0)
             first = int(share.argmin())
             if share[first] >= 1:
                 beta[free] += step
                 return float(found), work
             beta[free] += share[first] * step
             beta[free[first]] = hi[free[first]] if step[first] > 0 else lo[free[first]]
-            np.clip(beta, lo, hi, out=beta)
+            np.minimum(np.maximum(beta, lo, out=beta), hi, out=beta)
         return bias, work
 
 
