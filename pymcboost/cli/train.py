@@ -258,7 +258,8 @@ def run_training(arguments, estimator, weights, note, workers=None):
         data = read_part(workers, arguments, missing)
     else:
         data = read_training(arguments, note, missing, several, None if workers is None else False)
-    data = data if workers is None else agreed(workers, data, note, arguments.n_features)
+    if workers is not None:
+        data = agreed(workers, data, note, arguments.n_features, estimator.booster.takes_sparse_workers)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
     X, y = data.X, data.y

@@ -101,18 +101,34 @@ def read_part(workers, arguments, allows_missing):
     return found
 
 
-def agreed(workers, data, note, n_features=None):
-    """The rows as a dense matrix with the columns of all processes."""
+def agreed(workers, data, note, n_features=None, takes_sparse=False):
+    """The rows as a matrix with the columns of all processes, dense or sparse as one process would hold all rows.
+
+    Dense, where the algorithm does not take sparse ones. Zeros in the text are no entries here.
+    """
     import numpy as np
+
+    from pymcboost.data.svmlight import better_dense
 
     base = -int(workers.maximum(np.array([-data.base]))[0])
     shift = data.base - base
     width = n_features or int(workers.maximum(np.array([data.X.shape[1] + shift]))[0])
     if not width:
         raise ValueError("no row has a feature; give n_features if that is meant")
-    X, own = np.zeros((data.X.shape[0], width), dtype=np.float32), data.X[:, : width - shift]
-    X[:, shift : shift + own.shape[1]] = own.toarray() if hasattr(own, "toarray") else own
-    note(f"process {workers.rank} of {workers.size}: {X.shape[0]} rows, {width} features, held densely")
+    own = data.X[:, : width - shift]
+    n_rows, entries = own.shape[0], own.count_nonzero() if hasattr(own, "indptr") else np.count_nonzero(own)
+    n_all, entries = workers.sum(np.array([n_rows, entries])).tolist()
+    dense = not takes_sparse or better_dense(n_all, width, entries)
+    if dense:
+        X = np.zeros((n_rows, width), dtype=np.float32)
+        X[:, shift : shift + own.shape[1]] = own.toarray() if hasattr(own, "toarray") else own
+    else:
+        import scipy.sparse
+
+        own = scipy.sparse.csr_matrix(own)
+        X = scipy.sparse.csr_matrix((own.data, own.indices + shift, own.indptr), shape=(n_rows, width))
+    held = "densely" if dense else "sparse"
+    note(f"process {workers.rank} of {workers.size}: {n_rows} rows, {width} features, held {held}")
     return data._replace(X=X, base=base)
 
 

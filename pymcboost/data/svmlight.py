@@ -365,9 +365,13 @@ def _settle_base(name, base, scanner, rows, notices):
     return base
 
 
+def better_dense(m, n_features, entries):
+    """Whether rows with so many entries are held densely by default."""
+    return 4 * m * n_features <= max(SMALL_DENSE, DENSE_RATIO * (8 * entries + 8 * (m + 1)))
+
+
 def _matrix(rows, scanner, n_features, layout, where, drop):
-    m, entries = scanner.rows, scanner.nnz
-    dense_size, csr_size = 4 * m * n_features, 8 * entries + 8 * (m + 1)
+    m, entries, dense_size = scanner.rows, scanner.nnz, 4 * scanner.rows * n_features
     plain = layout == "plain"
     if rows.wide is not None:
         rows.check_memory(2 * dense_size, f"a float64 matrix of {m} rows and {n_features} features", "read fewer rows")
@@ -376,7 +380,7 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
         X[at[inside], rows.indices[inside]] = rows.wide[inside]
         return X
     if layout in ("auto", "plain"):
-        layout = "dense" if dense_size <= max(SMALL_DENSE, DENSE_RATIO * csr_size) else "csr"
+        layout = "dense" if better_dense(m, n_features, entries) else "csr"
         try:
             rows.check_memory(dense_size, "", "")
         except SvmlightMemoryError:

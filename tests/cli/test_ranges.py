@@ -9,15 +9,16 @@ from divided.threads import run
 from pymcboost import load_svmlight
 from pymcboost.cli import train
 from pymcboost.cli.workers import agreed, read_part
+from pymcboost.data import svmlight
 
 
-def parts_of(path, size, base="auto", n_features=None):
+def parts_of(path, size, base="auto", n_features=None, takes_sparse=False):
     """What each process reads, or its error."""
     arguments = SimpleNamespace(training_file=str(path), base=base, n_features=n_features)
 
     def task(workers):
         try:
-            return agreed(workers, read_part(workers, arguments, True), lambda text: None, n_features)
+            return agreed(workers, read_part(workers, arguments, True), lambda text: None, n_features, takes_sparse)
         except Exception as error:
             workers.fail(error)
             raise
@@ -56,6 +57,25 @@ def test_index_0_in_one_range(tmp_path):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
         found = parts_of(path, 4, "auto", n_features)
         np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("first", [0, 1])
+def test_sparse_rows_where_one_process_has_them(tmp_path, monkeypatch, first, size):
+    """Each part may have another form and another base by itself: the first rows are short, the last ones full."""
+    monkeypatch.setattr(svmlight, "SMALL_DENSE", 0)
+    path = tmp_path / "all.svm"
+    full = [f"{i % 2} " + " ".join(f"{j}:{i + 1}" for j in range(first, 40)) for i in range(4)]
+    few = [f"{i % 2} {1 + i % 5}:{i + 1}" for i in range(200)]
+    for lines, takes_sparse in ((few + full, True), (few + full, False), (full * 60, True)):
+        path.write_text("\n".join(lines))
+        for n_features in (None, 30, 50):
+            whole = load_svmlight(path, n_features=n_features).X
+            assert hasattr(whole, "indptr") == (lines[0] == few[0])
+            found = [one.X for one in parts_of(path, size, "auto", n_features, takes_sparse)]
+            assert {hasattr(one, "indptr") for one in found} == {takes_sparse and hasattr(whole, "indptr")}
+            found, whole = ([one.toarray() if hasattr(one, "indptr") else one for one in X] for X in (found, [whole]))
+            np.testing.assert_array_equal(np.concatenate(found), *whole)
 
 
 @pytest.mark.parametrize(
