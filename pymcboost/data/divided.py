@@ -1,19 +1,22 @@
 """Binning columns whose rows are divided among workers: the cuts are those of all rows together.
 
-Every worker counts its distinct values of a column. One worker, another for each column in turn, adds up the counts and
-cuts; then all put their own rows into the bins. Messages of a column: a value and its count or weight for each distinct
-value of each worker, and the cuts back.
+Every worker counts its distinct values of some columns. Each of these columns has one worker that adds up the counts and
+cuts; then all put their own rows into the bins. Messages: a value and its count, and its weight where weights differ,
+for each distinct value of each worker, and the cuts back.
 """
+
+import itertools
 
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
-from pymcboost.comm import lengths
 from pymcboost.data.binning import Bins
 from pymcboost.data.mapped import zeros_beside
 
 # A column is cut into at most so many bins unless every distinct value has one.
 MOST_BINS = 256
+# Values of columns that a worker counts at once: many columns of few rows share their messages.
+BLOCK_VALUES = 1 << 21
 
 
 def bin_divided(data, max_bins, exact):
@@ -26,15 +29,13 @@ def bin_divided(data, max_bins, exact):
     _refuse_infinite(data)
     weight = None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
     cuts, found = [None] * d, np.zeros((3, d), dtype=np.int64)  # distinct values, missing rows, bins
-    for begin in range(0, d, comm.size):  # one column for each worker
-        for owner in range(min(comm.size, d - begin)):
-            f = begin + owner
-            value, count, mass = _gathered(_counts(_column(data, f), weight), owner, comm)
-            if owner == comm.rank:
-                its_bins = None if exact[f] else max_bins
-                cuts[f] = cuts_of(value, mass, its_bins, data.least_weight)
-                missing = np.isnan(value)
-                found[:, f] = (~missing).sum(), count[missing].sum(), len(cuts[f]) + 1
+    step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
+    for begin in range(0, d, step):
+        for f, value, count, mass in _own_columns(data, range(begin, min(d, begin + step)), weight):
+            its_bins = None if exact[f] else max_bins
+            cuts[f] = cuts_of(value, mass, its_bins, data.least_weight)
+            missing = np.isnan(value)
+            found[:, f] = (~missing).sum(), count[missing].sum(), len(cuts[f]) + 1
     comm.sum(found)
     distinct, missing, n_bins = found
     start = np.concatenate(([0], np.cumsum(n_bins - 1)))
@@ -77,13 +78,12 @@ def _refuse_infinite(data):
 
 
 def _counts(column, weight):
-    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, numbers of rows, weights."""
+    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, numbers of rows, any weights."""
     column = column + np.float32(0)  # -0 is 0
     if weight is None:
         column.sort()
         first = first_of_runs(column)
-        count = np.diff(first, append=len(column))
-        return column[first], count, count.astype(np.float64)
+        return column[first], np.diff(first, append=len(column))
     order = np.argsort(column, kind="stable")
     return _merged(column[order], np.ones(len(column), dtype=np.int64), weight[order])
 
@@ -97,20 +97,34 @@ def first_of_runs(value, column=None):
     return np.flatnonzero(new)
 
 
-def _merged(value, count, mass):
+def _merged(value, *sums):
     """Equal values, next to each other, as one."""
     first = first_of_runs(value)
     if not len(first):
-        return value, count, mass
-    return value[first], np.add.reduceat(count, first), np.add.reduceat(mass, first)
+        return value, *sums
+    return value[first], *(np.add.reduceat(one, first) for one in sums)
 
 
-def _gathered(part, owner, comm):
-    """The counts of all workers, at the owner; at others nothing."""
-    size = lengths(comm, len(part[0]))
-    value, count, mass = (comm.gather(np.ascontiguousarray(one), size, owner) for one in part)
-    order = np.argsort(value, kind="stable")
-    return _merged(value[order], count[order], mass[order])
+def _own_columns(data, columns, weight):
+    """Yield those of the columns that this worker cuts, and their values, numbers of rows and weights of all workers."""
+    comm, parts = data.comm, [_counts(_column(data, f), weight) for f in columns]
+    size = np.zeros((comm.size, len(columns)), dtype=np.int64)
+    size[comm.rank] = [len(part[0]) for part in parts]
+    comm.sum(size)
+    bounds = np.arange(comm.size + 1) * len(columns) // comm.size
+    for owner, (low, high) in enumerate(itertools.pairwise(bounds.tolist())):
+        if low == high:
+            continue
+        its = size[:, low:high]
+        arrays = [comm.gather(np.concatenate(one), its.sum(axis=1), owner) for one in zip(*parts[low:high], strict=True)]
+        if owner != comm.rank:
+            continue
+        pieces = [np.split(array, its.ravel().cumsum()[:-1]) for array in arrays]  # of workers, then of columns
+        for j, f in enumerate(columns[low:high]):
+            value, *sums = (np.concatenate(one[j :: high - low]) for one in pieces)
+            order = np.argsort(value, kind="stable")
+            value, count, *mass = _merged(value[order], *(one[order] for one in sums))
+            yield f, value, count, mass[0] if mass else count.astype(np.float64)
 
 
 def cuts_of(value, mass, max_bins, least):
