@@ -1,8 +1,8 @@
 """Binning columns whose rows are divided among workers: the cuts are those of all rows together.
 
-Every worker counts its distinct values of some columns. Each of these columns has one worker that adds up the counts and
-cuts; then all put their own rows into the bins. Messages: a value and its count, and its weight where weights differ,
-for each distinct value of each worker, and the cuts back.
+Every worker counts its distinct values of some columns. Each of these columns has one worker that adds up the counts
+and cuts; then all put their own rows into the bins. Messages: a value and its count, and its weight where weights
+differ, for each distinct value of each worker, and the cuts back.
 """
 
 import itertools
@@ -78,7 +78,7 @@ def _refuse_infinite(data):
 
 
 def _counts(column, weight):
-    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, numbers of rows, any weights."""
+    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, rows, any weights."""
     column = column + np.float32(0)  # -0 is 0
     if weight is None:
         column.sort()
@@ -106,7 +106,7 @@ def _merged(value, *sums):
 
 
 def _own_columns(data, columns, weight):
-    """Yield those of the columns that this worker cuts, and their values, numbers of rows and weights of all workers."""
+    """Yield those of the columns that this worker cuts, and the values, rows and weights of all workers."""
     comm, parts = data.comm, [_counts(_column(data, f), weight) for f in columns]
     size = np.zeros((comm.size, len(columns)), dtype=np.int64)
     size[comm.rank] = [len(part[0]) for part in parts]
@@ -116,7 +116,8 @@ def _own_columns(data, columns, weight):
         if low == high:
             continue
         its = size[:, low:high]
-        arrays = [comm.gather(np.concatenate(one), its.sum(axis=1), owner) for one in zip(*parts[low:high], strict=True)]
+        joined = [np.concatenate(one) for one in zip(*parts[low:high], strict=True)]
+        arrays = [comm.gather(array, its.sum(axis=1), owner) for array in joined]
         if owner != comm.rank:
             continue
         pieces = [np.split(array, its.ravel().cumsum()[:-1]) for array in arrays]  # of workers, then of columns
