@@ -4,6 +4,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from reference.scoring import (
     with_codes,
 )
 
+import pymcboost
 from pymcboost.model.model import Model
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 N_ROWS = 23
 
 
@@ -44,6 +47,14 @@ def run(*command, **how):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **how)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def compiled_wasm(folder):
+    """Path of mcb.wasm, compiled into a folder."""
+    flags = ["-target", "wasm32-freestanding", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry"]
+    includes = [f"-I{EXAMPLES / 'freestanding'}", f"-I{pymcboost.get_include()}"]
+    run(*zig(), *flags, *includes, EXAMPLES / "wasm" / "mcb.c", "-o", folder / "mcb.wasm")
+    return folder / "mcb.wasm"
 
 
 def models():

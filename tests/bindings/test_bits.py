@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bindings.models import MODELS, needed, run, written, zig
+from bindings.models import EXAMPLES, MODELS, compiled_wasm, needed, run, written, zig
 from c.build import STRICT, build
 from reference.scoring import random_rows, random_trees
 
@@ -17,7 +17,6 @@ import pymcboost
 from pymcboost.export import integer_labels
 from pymcboost.model.model import Model
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 DATA = EXAMPLES.parent / "data"
 C = Path(__file__).resolve().parents[1] / "c"
 
@@ -57,10 +56,7 @@ def test_rust(tmp_path):
 
 @pytest.mark.slow
 def test_webassembly(tmp_path):
-    node, folder = needed("node"), EXAMPLES / "wasm"
-    flags = ["-target", "wasm32-freestanding", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry"]
-    wasm, includes = tmp_path / "mcb.wasm", [f"-I{EXAMPLES / 'freestanding'}", f"-I{pymcboost.get_include()}"]
-    run(*zig(), *flags, *includes, folder / "mcb.c", "-o", wasm)
+    node, folder, wasm = needed("node"), EXAMPLES / "wasm", compiled_wasm(tmp_path)
     assert wasm.stat().st_size < 100_000
     same([node, folder / "score.mjs", wasm], tmp_path)
     (tmp_path / "model.mcb").write_bytes(b"not a model" * 10)
