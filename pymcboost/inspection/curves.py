@@ -1,38 +1,49 @@
-"""Curves of models of stumps: such a model is the sum of a step function for every feature."""
+"""Curves of models of stumps: such a model is the sum of a function for every feature."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost.inspection.subject import feature_number, model_of, sum_of_learners
+from pymcboost.model.arrays import running_sums
+from pymcboost.model.categories import factors
 
 
 class Curve(NamedTuple):
-    """What a feature adds to the scores of all classes, as a step function.
+    """What a feature adds to the scores of all classes: a step function, or a value for each level of a category.
 
     Attributes
     ----------
     feature : int
         Its column.
     thresholds : ndarray of float32 (n,)
-        Increasing. A value is in the interval whose number is that of the thresholds below it.
-    values : ndarray of float64 (n + 1, K)
-        Of the intervals, from low to high.
+        Increasing. A value is in the interval whose number is that of the thresholds below it. None of a category.
+    values : ndarray of float64 (n + 1, K), or (number of levels, K)
+        Of the intervals, from low to high, or of the levels by their codes.
     missing : ndarray of float64 (K,)
-        Of NaN.
+        Of NaN, and of levels that the model does not know.
+    levels : list of str, list of int or None
+        Names of the levels, or their codes where they have no names; None if the feature is ordered.
     """
 
     feature: int
     thresholds: NDArray[np.float32]
     values: NDArray[np.float64]
     missing: NDArray[np.float64]
+    levels: list[str] | list[int] | None = None
 
     def at(self, x: Any) -> NDArray[np.float64]:
-        """Values (m, K) at x (m,), which is rounded to float32."""
+        """Values (m, K) at x (m,): numbers, which are rounded to float32.
+
+        Of a category: names of levels, a column of a data frame, or codes.
+        """
+        table = np.vstack([self.values, self.missing])
+        if self.levels is not None:
+            return table[_codes(self.levels, x)]
         with np.errstate(over="ignore"):
             x = np.asarray(x).astype(np.float32)
-        table = np.vstack([self.values, self.missing])
         inside = np.searchsorted(self.thresholds, x, side="left")
         return table[np.where(np.isnan(x), len(self.values), inside)]
 
@@ -47,7 +58,7 @@ def curve(model: Any, feature: int | str) -> Curve:
     model : Model or fitted estimator
         Of stumps, of an interval table, or of trees with one split at most.
     feature : int or str
-        Column, or its name where the model has names.
+        Column, or its name where the model has names. A category has a value for each of its levels.
 
     Returns
     -------
@@ -79,8 +90,11 @@ def curve(model: Any, feature: int | str) -> Curve:
             "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
             "the other features of the row; see contributions"
         )
-    ensemble.need_thresholds("curves")
-    table = ensemble.about(j).merge()  # merging all stumps takes long where there are many
+    ensemble = ensemble.about(j) if ensemble.additive else _asking(ensemble, j)  # to merge all stumps takes long
+    known = model.categories
+    if known is not None and j in known.feature:
+        return _of_levels(ensemble, j, known)
+    table = replace(ensemble, subset=None, categories=None).merge() if known is not None else ensemble.merge()
     at = np.flatnonzero(table.feature == j)
     if not len(at):
         nothing = np.zeros((1, table.n_classes))
@@ -88,3 +102,63 @@ def curve(model: Any, feature: int | str) -> Curve:
     begin, end = (int(table.offset[at[0] + i]) for i in range(2))
     values = table.table[begin + 2 * at[0] : end + 2 * at[0] + 2].astype(np.float64)
     return Curve(j, np.array(table.threshold[begin:end]), values[:-1], values[-1])
+
+
+def _asking(ensemble, j):
+    """The trees of one split that ask about a feature, in one round."""
+    splits = np.asarray(ensemble.feature) == j
+    mine = np.zeros(len(ensemble), dtype=bool)
+    mine[np.diff(ensemble.offset) == 1] = splits
+    n, sets = int(splits.sum()), {}
+    if ensemble.subset is not None:
+        number = ensemble.subset[splits]
+        bits = [ensemble.subset_bits[ensemble.subset_start[q - 1] : ensemble.subset_start[q]] for q in number if q]
+        sets = {
+            "subset": np.where(number > 0, np.cumsum(number > 0), 0),
+            "subset_start": running_sums([len(one) for one in bits]),
+            "subset_bits": np.concatenate([np.zeros(0, dtype=np.uint8), *bits]),
+        }
+    return replace(
+        ensemble,
+        offset=np.arange(n + 1),
+        feature=ensemble.feature[splits],
+        threshold=ensemble.threshold[splits],
+        nan_left=ensemble.nan_left[splits],
+        right=ensemble.right[splits],
+        leaf=ensemble.leaf[np.repeat(mine, np.diff(ensemble.offset) + 1)],
+        cls=None if ensemble.cls is None else ensemble.cls[mine],
+        base=None if ensemble.base is None else ensemble.base[mine],
+        rounds=np.array([0, n]),
+        cover=None,
+        **sets,
+    )
+
+
+def _of_levels(ensemble, j, known):
+    """Curve of a category, of the trees that ask about it."""
+    at = int(np.searchsorted(known.feature, j))
+    n, names = int(known.levels[at]), known.names[at]
+    stumps = ensemble.as_stumps()
+    values, missing = np.zeros((n, ensemble.n_classes)), np.zeros(ensemble.n_classes)
+    for t, (sets, nan_left) in enumerate(zip(ensemble.each_sets(), ensemble.nan_left, strict=True)):
+        sides = np.stack((stumps.right[t], stumps.left[t])).astype(np.float64)
+        left = np.unpackbits(sets[0], bitorder="little")[:n] if 0 in sets else np.arange(n) <= ensemble.threshold[t]
+        values += sides[np.append(left, np.full(n - len(left), nan_left)).astype(np.int64)]
+        missing += sides[int(nan_left)]
+    empty = np.zeros(0, dtype=np.float32)
+    return Curve(j, empty, values, missing, list(range(n)) if names is None else list(names))
+
+
+def _codes(levels, x):
+    """Codes of the values of a category, one more than the last for those that are none of its levels."""
+    n, named = len(levels), bool(levels) and isinstance(levels[0], str)
+    if not isinstance(x, list) and not hasattr(x, "to_list") and not hasattr(x, "to_pylist"):
+        x = np.asarray(x)
+    if named and not (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
+        places, texts = factors(x.tolist() if isinstance(x, np.ndarray) else x)
+        known = {name: code for code, name in enumerate(levels)}
+        return np.array([*(known.get(text, n) for text in texts), n])[places]
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        inside = (x >= 0) & (x < n) & (x == np.floor(x))
+    return np.where(inside, x, n).astype(np.int64)

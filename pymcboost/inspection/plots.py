@@ -7,13 +7,15 @@ import numpy as np
 
 from pymcboost.inspection.curves import Curve, curve
 from pymcboost.inspection.importances import importance
-from pymcboost.inspection.subject import class_number, model_of, name_of
+from pymcboost.inspection.subject import class_number, model_of, name_of, some
 from pymcboost.model.kind import tree_of
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted
 
 # Classes with a colour of their own; the rest are told apart by nothing.
 COLOURS = 10
+# Levels of a category that are drawn where none are named.
+LEVELS = 20
 # Trees of more leaves are not readable.
 MOST_LEAVES = 64
 
@@ -70,10 +72,13 @@ def plot_importance(model: Any, values: Any = None, *, top: int = 15, ax: Any = 
     return ax
 
 
-def plot_curve(model: Any, feature: int | str, *, classes: Any = None, centred: bool = True, ax: Any = None) -> Any:
-    """Steps of a feature's curve in a model of stumps, a line for each class.
+def plot_curve(
+    model: Any, feature: int | str, *, classes: Any = None, levels: Any = None, centred: bool = True, ax: Any = None
+) -> Any:
+    """Steps of a feature's curve in a model of stumps, a line for each class; bars for each level of a category.
 
-    Triangles are of missing values, unless these count as the highest ones.
+    Triangles are of missing values, unless these count as the highest ones. The last bars of a category are of missing
+    values, and of levels that the model does not know.
 
     Parameters
     ----------
@@ -81,6 +86,8 @@ def plot_curve(model: Any, feature: int | str, *, classes: Any = None, centred: 
     feature : int or str
     classes : list of labels, optional
         Those to draw; without it the ten whose curves move the most.
+    levels : list, optional
+        Those of a category to draw; without it the twenty that are farthest from the mean of all.
     centred : bool, default=True
         Less the mean of all classes: what decides is how far classes are apart.
     ax : matplotlib axes, optional
@@ -94,7 +101,23 @@ def plot_curve(model: Any, feature: int | str, *, classes: Any = None, centred: 
     values, missing = found.values, found.missing
     if centred:
         values, missing = values - values.mean(axis=1, keepdims=True), missing - missing.mean()
-    shown = _chosen(model, classes, np.ptp(values, axis=0))
+    if found.levels is None and levels is not None:
+        raise ValueError(f"levels are for categories; {name_of(model, found.feature)!r} is ordered")
+    over = np.vstack([values, missing]) if found.levels is not None else values
+    shown = _chosen(model, classes, np.ptp(over, axis=0))
+    if found.levels is not None:
+        ax, apart = _draw_levels(model, found.levels, levels, values, missing, shown, ax), False
+    else:
+        ax, apart = _draw_steps(model, found, values, missing, shown, ax)
+    ax.set_xlabel(_short(name_of(model, found.feature)) + "   (triangles: missing)" * apart)
+    ax.set_ylabel("added to the score" + ", centred" * centred)
+    ax.legend(title="class", fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _draw_steps(model, found, values, missing, shown, ax):
+    """Draw the steps of classes; the axes, and whether missing values are drawn by themselves."""
     ax = _axes(ax, figsize=(6, 3.6))
     cuts = found.thresholds.astype(np.float64)
     margin = 0.1 * np.ptp(cuts) if len(cuts) > 1 and np.ptp(cuts) > 0 else 1.0
@@ -105,10 +128,34 @@ def plot_curve(model: Any, feature: int | str, *, classes: Any = None, centred: 
         line = ax.stairs(values[:, k], edges, baseline=None, linewidth=1.6, label=str(model.classes_[k]))
         if apart:
             ax.plot([high + 0.4 * margin], [missing[k]], marker="<", color=line.get_edgecolor(), clip_on=False)
-    ax.set_xlabel(_short(name_of(model, found.feature)) + "   (triangles: missing)" * apart)
-    ax.set_ylabel("added to the score" + ", centred" * centred)
-    ax.legend(title="class", fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-    ax.spines[["top", "right"]].set_visible(False)
+    return ax, apart
+
+
+def _draw_levels(model, names, wanted, values, missing, shown, ax):
+    """Draw bars of classes for the levels of a category, then for missing values."""
+    if wanted is None:
+        far = np.abs(values - values.mean(axis=0)).max(axis=1, initial=0.0)
+        at = np.sort(np.argsort(-far, kind="stable")[:LEVELS])
+    else:
+        place = {name: code for code, name in enumerate(names)}
+        unknown = [level for level in wanted if level not in place]
+        if unknown:
+            raise ValueError(f"there is no level {unknown[0]!r}; the model knows {some(names)}")
+        at = np.array([place[level] for level in wanted], dtype=np.int64)
+    rows = np.vstack([values[at], missing])
+    place, width = np.arange(len(rows)), 0.8 / max(1, len(shown))
+    ax = _axes(ax, figsize=(max(4.0, 2 + 0.1 * len(rows) * (2 + len(shown))), 3.8))
+    ax.axhline(0, color="0.6", linewidth=0.8, zorder=1)
+    for i, k in enumerate(shown):
+        label = str(model.classes_[k])
+        ax.bar(place + (i - (len(shown) - 1) / 2) * width, rows[:, k], width, label=label, zorder=2)
+    ax.axvline(len(at) - 0.5, color="0.6", linewidth=0.8, linestyle=":")
+    texts = [_short(str(names[code]), 16) for code in at]
+    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, texts), default=0) > 3 else {}
+    ax.set_xticks(place, [*texts, "missing, new"], **turned)
+    ax.set_xlim(-0.6, len(rows) - 0.4)
+    if wanted is None and len(at) < len(names):
+        ax.set_title(f"{len(at)} of {len(names)} levels", fontsize="medium")
     return ax
 
 

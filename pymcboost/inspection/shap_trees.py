@@ -1,4 +1,10 @@
-"""Trees in the form that the package shap takes."""
+"""Trees in the form that the package shap takes.
+
+Its nodes have thresholds. A set of levels is a union of intervals of codes, and a split on it a tree of thresholds
+over these intervals, in which what lies on either side of the split is repeated. Each copy has its share of the rows.
+So the copies of a leaf together have the leaf's chances, with the feature and without it: Shapley values stay as they
+are.
+"""
 
 from typing import Any
 
@@ -7,12 +13,19 @@ import numpy as np
 from pymcboost.inspection.subject import model_of, sum_of_learners
 from pymcboost.model import covers
 
+# Nodes of a tree with sets of levels.
+MOST_NODES = 1 << 16
+
 
 def to_shap(model: Any) -> dict[str, Any]:
     """What ``shap.TreeExplainer`` takes: stumps or trees, with an output for each class.
 
     `contributions` has the same values, faster, and needs no other package. This is for shap's plots and other tools.
-    Thresholds of columns with offsets are those of values less the offset: give shap `Model.features(X)`.
+    Thresholds of columns with offsets are those of values less the offset, and those of categories are between codes:
+    give shap `Model.features(X)`. A code that is none of the model's must be NaN there.
+
+    shap has no sets of levels of any size. A split on one becomes splits on intervals of codes, and what is below it
+    is repeated for each of them: trees become large where sets have many parts.
 
     Parameters
     ----------
@@ -26,7 +39,8 @@ def to_shap(model: Any) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        Without covers, for splits on categories, and where `contributions` refuses.
+        Without covers, where a tree would have over 65,536 nodes for its sets of levels, and where `contributions`
+        refuses.
 
     Examples
     --------
@@ -34,12 +48,15 @@ def to_shap(model: Any) -> dict[str, Any]:
     """
     model = model_of(model)
     ensemble = sum_of_learners(model, "trees for shap")
-    ensemble.need_thresholds("trees for shap", ", or use contributions")
     if ensemble.cover is None:
         raise ValueError("trees for shap hold the rows of their nodes; give model.with_covers(X_train)")
     ends = covers.running_sums(ensemble.cover)
+    trees = zip(range(len(ensemble)), covers.first_leaves(ensemble), ensemble.each_sets(), strict=False)
     return {
-        "trees": [_tree(ensemble, t, first, ends) for t, first in enumerate(covers.first_leaves(ensemble)[:-1])],
+        "trees": [
+            _expanded(ensemble, t, first, ends, sets) if sets else _tree(ensemble, t, first, ends)
+            for t, first, sets in trees
+        ],
         "base_offset": ensemble.bias.astype(np.float64),
         "input_dtype": np.float32,
         "internal_dtype": np.float64,
@@ -67,6 +84,85 @@ def _tree(ensemble, t, first, ends):
         "values": np.concatenate([np.zeros((s, ensemble.n_classes)), _values(ensemble, t, first + np.arange(s + 1))]),
         "node_sample_weight": (ends[first + end] - ends[first + begin]).astype(np.float64),
     }
+
+
+def _expanded(ensemble, t, first, ends, sets):
+    """One tree with sets of levels, by the number of the split: all nodes in preorder."""
+    offset, feature, threshold, nan_left, right = ensemble.splits()
+    nodes, leaves, known = [], [], ensemble.categories
+    # Of a part of the tree: its splits, first leaf, share of its rows, the codes that may come there by feature, and
+    # where its parent leads to it. A part of runs has the intervals of codes of its first split, and numbers of these.
+    parts = [((int(offset[t]), int(offset[t + 1]), int(first)), 1.0, {}, None, None, None)]
+    while parts:
+        (i, end, at), share, codes, runs, parent, sides = parts.pop()
+        if parent is not None:
+            for side in sides:
+                nodes[parent][side] = len(nodes)
+        if len(nodes) >= MOST_NODES:
+            raise ValueError(
+                f"tree {t} takes over {MOST_NODES} nodes for shap, as what is below a set of levels is repeated for "
+                "each interval of codes; use contributions, or train with fewer levels or leaves"
+            )
+        if i == end:
+            nodes.append(_node(-1, 0.0, share * (ends[at + 1] - ends[at])))
+            leaves.append((len(nodes) - 1, at))
+            continue
+        step, j, to_left = int(right[i]), int(feature[i]), bool(nan_left[i])
+        children = (i + 1, i + step, at), (i + step, end, at + step)
+        rows = [ends[b + e - a + 1] - ends[b] for a, e, b in children]
+        if runs is None and i - offset[t] in sets:
+            runs = _runs(sets[i - offset[t]], codes.get(j), known, j)
+        if runs is None:
+            low = float(threshold[i])
+            for child, side in ((1, "children_right"), (0, "children_left")):
+                names = (side, "children_default") if to_left == (side == "children_left") else (side,)
+                parts.append((children[child], share, codes, None, len(nodes), names))
+            nodes.append(_node(j, low, share * sum(rows)))
+            continue
+        if len(runs) == 1:
+            side, mine, part = runs[0]
+            part = (children[side], share * part, {**codes, j: mine}, None, parent, sides)
+            parts.append(part)
+            continue
+        middle = len(runs) // 2
+        lower, upper = runs[:middle], runs[middle:]
+        # Missing values go to the first interval of their side.
+        missing = any(side != to_left for side, *_ in lower)
+        for half, side in ((upper, "children_right"), (lower, "children_left")):
+            names = (side, "children_default") if missing == (side == "children_left") else (side,)
+            parts.append(((i, end, at), share, codes, half, len(nodes), names))
+        weight = share * sum(part * rows[side] for side, _, part in runs)
+        last = lower[-1][1]
+        nodes.append(_node(j, last[-1] + 0.5 if len(last) else 0.5, weight))
+    return _arrays(ensemble, t, nodes, leaves)
+
+
+def _node(feature, threshold, weight):
+    none = {"children_left": -1, "children_right": -1, "children_default": -1}
+    return {**none, "features": feature, "thresholds": threshold, "node_sample_weight": float(weight)}
+
+
+def _runs(bits, codes, known, j):
+    """Intervals of codes at a set: (side, the codes that come there, share of the side's rows).
+
+    A side without codes, where missing values may go, has one behind all others.
+    """
+    if codes is None:
+        codes = np.arange(known.levels[np.searchsorted(known.feature, j)])
+    side = 1 - np.unpackbits(bits, bitorder="little")[codes].astype(np.int64)
+    counts = np.bincount(side, minlength=2)
+    parts = np.split(codes, np.flatnonzero(np.diff(side)) + 1) if len(codes) else []
+    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])[: len(parts)]
+    runs = [(int(side[s]), part, len(part) / counts[side[s]]) for s, part in zip(starts, parts, strict=True)]
+    return runs + [(empty, codes[:0], 1.0) for empty in (0, 1) if not counts[empty]]
+
+
+def _arrays(ensemble, t, nodes, leaves):
+    """Nodes as a tree for shap; leaves are (node, number of the leaf)."""
+    values = np.zeros((len(nodes), ensemble.n_classes))
+    at, number = (np.array(part) for part in zip(*leaves, strict=True))
+    values[at] = _values(ensemble, t, number)
+    return {"values": values, **{name: np.array([node[name] for node in nodes]) for name in nodes[0]}}
 
 
 def _values(ensemble, t, leaves):

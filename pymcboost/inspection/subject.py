@@ -40,7 +40,7 @@ def feature_number(model, feature):
         if names is None:
             raise ValueError(f"feature {feature!r}: this model has no names of features; give a number below {d}")
         if feature not in names:
-            raise ValueError(f"there is no feature {feature!r}; the model knows {_some(names)}")
+            raise ValueError(f"there is no feature {feature!r}; the model knows {some(names)}")
         return names.index(feature)
     number = index(feature)
     if not 0 <= number < d:
@@ -58,10 +58,11 @@ def class_number(model, label):
     """Position of a class label."""
     found = np.flatnonzero(model.classes_ == label)
     if len(found) != 1:
-        raise ValueError(f"there is no class {label!r}; the model knows {_some(model.classes_.tolist())}")
+        raise ValueError(f"there is no class {label!r}; the model knows {some(model.classes_.tolist())}")
     return int(found[0])
 
 
-def _some(names, most=8):
+def some(names, most=8):
+    """The first names in words."""
     shown = ", ".join(map(repr, names[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

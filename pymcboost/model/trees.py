@@ -303,12 +303,12 @@ class Trees(Kind):
             )
         if self.decoder != "linear":
             raise ValueError(f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only")
-        stumps = self._as_stumps(splits)
+        stumps = self.as_stumps()
         return merged(stumps if self.code is not None else stumps.canonical())
 
-    def _as_stumps(self, splits):
+    def as_stumps(self):
         """Trees of one split or none as stumps; those of none are split anywhere, with the same value on both sides."""
-        n, k = len(self), self.n_classes
+        n, k, splits = len(self), self.n_classes, np.diff(self.offset)
         first = np.arange(n) + self.offset[:-1]
         # The products of leaves and codes are exact in float64.
         value = np.zeros((2, n, k), dtype=np.float32 if self.code is None else np.float64)

@@ -273,16 +273,60 @@ def test_shap_has_the_same_values(form):
     np.testing.assert_allclose(explainer.shap_values(X[:30]), between.values, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, MartClassifier, MCBoostClassifier])
-def test_categories(cls):
-    """Splits on sets ask about codes; missing ones, and those that the training did not have, go to their own side."""
+def with_categories(cls, **options):
+    """Rows of codes, numbers and codes, some of them missing or unknown, and a model of them with covers."""
     rng = np.random.default_rng(0)
     X = np.column_stack((rng.integers(0, 20, 300), rng.normal(size=300), rng.integers(0, 4, 300))).astype(float)
     X[::17, 0] = np.nan
     y = (X[:, 0] % 3 == 1) * 1 + (X[:, 1] > 0) + (X[:, 2] == 2) * (X[:, 1] > 0.5)
-    fitted = cls(n_estimators=3, categorical_features=[0, 2], random_state=0).fit(X, y)
+    fitted = cls(categorical_features=[0, 2], random_state=0, **options).fit(X, y)
+    return fitted.model_.with_covers(X), X
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, MartClassifier, MCBoostClassifier])
+def test_sets_of_levels_for_shap(cls):
+    """The copies of a leaf have its value and its rows together; the scores of rows stay as they are."""
+    model, X = with_categories(cls, n_estimators=4, min_samples_category=0)
+    given, scores = to_shap(model), np.tile(model.ensemble.bias.astype(np.float64), (300, 1))
+    cover, first = model.ensemble.cover, model.ensemble.splits()[0] + np.arange(len(model.ensemble) + 1)
+    for t, tree in enumerate(given["trees"]):
+        ends, weight = tree["children_left"] < 0, tree["node_sample_weight"]
+        assert weight[ends].sum() == pytest.approx(cover[first[t] : first[t + 1]].sum())
+        for side in (~ends).nonzero()[0]:
+            below = sum(weight[tree[name][side]] for name in ("children_left", "children_right"))
+            assert weight[side] == pytest.approx(below)
+        for r, x in enumerate(X):
+            scores[r] += tree["values"][leaf_of(tree, x)[0]]
+    assert max(len(tree["features"]) for tree in given["trees"]) > 2 * np.diff(first).max()  # some were repeated
+    np.testing.assert_allclose(scores, model.raw_scores(X), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, MartClassifier, MCBoostClassifier])
+def test_shap_has_the_same_values_of_categories(cls):
+    shap = pytest.importorskip("shap")
+    model, X = with_categories(cls, n_estimators=4, min_samples_category=0)
+    assert model.ensemble.cover.min() > 0
+    found = contributions(model, X[:60])
+    explainer = shap.TreeExplainer(to_shap(model), feature_perturbation="tree_path_dependent")
+    np.testing.assert_allclose(explainer.shap_values(X[:60]), found.values, rtol=0, atol=1e-6)
+    explainer = shap.TreeExplainer(to_shap(model), X[:20], feature_perturbation="interventional")
+    between = contributions(model, X[:60], X[:20])
+    np.testing.assert_allclose(explainer.shap_values(X[:60]), between.values, rtol=0, atol=1e-6)
+
+
+def test_too_many_copies_for_shap(monkeypatch):
+    model, _ = with_categories(MartClassifier, n_estimators=1, min_samples_category=0)
+    monkeypatch.setattr("pymcboost.inspection.shap_trees.MOST_NODES", 8)
+    with pytest.raises(ValueError, match=r"tree 0 takes over 8 nodes for shap.*use contributions"):
+        to_shap(model)
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, MartClassifier, MCBoostClassifier])
+def test_categories(cls):
+    """Splits on sets ask about codes; missing ones, and those that the training did not have, go to their own side."""
+    model, X = with_categories(cls, n_estimators=3)
     X[:3, 0] = 21, 0.5, -1
-    model = fitted.model_.with_covers(X)
+    model = model.with_covers(X)
     ensemble, cover = model.ensemble, twin.covers(model.ensemble, X)
     assert ensemble.sets() is not None and model.ensemble.cover.tolist() == np.concatenate(cover).tolist()
     between, along = contributions(model, X[:8], X[40:45]), contributions(model, X[:8])

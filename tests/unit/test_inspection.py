@@ -16,6 +16,7 @@ from format.tampering import parse
 
 import pymcboost.inspection as looking
 from pymcboost import (
+    AdaBoostECCClassifier,
     AdaBoostMOClassifier,
     HingeBoostOCClassifier,
     MartClassifier,
@@ -325,6 +326,59 @@ def test_curves_of_unused_features_and_wrong_ones(fitted, machine):
         curve(fitted["vector"], 0)
     with pytest.raises(ValueError, match="linear machine"):
         curve(machine, 0)
+
+
+@pytest.fixture(scope="module")
+def fleet():
+    """Rows with named levels, numbers, and levels that are codes; labels; rows with levels that are new."""
+    rng = np.random.default_rng(0)
+    fuel = rng.choice(np.array(["gas", "oil", "sun", "wind", None], dtype=object), 300)
+    X = pd.DataFrame({"fuel": fuel, "size": rng.normal(size=300), "code": rng.integers(0, 30, 300).astype(float)})
+    y = np.where(X["fuel"].isin(["gas", "wind"]), 2, 0) + (X["size"] > 0) + (X["code"] % 3 == 0)
+    new = X.assign(fuel=["steam", None, "oil"] * 100, code=[31.0, np.nan, 4.0, -1.0, 2.5, 7.0] * 50)
+    return X, y, new
+
+
+STUMPS = [MCBoostClassifier, MultiBoostCWClassifier, AdaBoostECCClassifier]
+
+
+@pytest.mark.parametrize("cls", STUMPS)
+def test_curves_of_categories_add_up(cls, fleet):
+    X, y, new = fleet
+    model = cls(n_estimators=30, categorical_features=["fuel", "code"], random_state=0).fit(X, y).model_
+    parts = {name: curve(model, name) for name in X}
+    assert parts["fuel"].levels == ["gas", "oil", "sun", "wind"] and parts["code"].levels == list(range(30))
+    assert parts["size"].levels is None and len(parts["size"].thresholds) > 0
+    for rows in (X, new):
+        total = model.ensemble.bias + sum(part.at(rows[name]) for name, part in parts.items())
+        assert np.abs(total - model.raw_scores(rows)).max() < 1e-9
+    fuel = parts["fuel"]
+    expected = [*fuel.values.tolist(), fuel.missing.tolist(), fuel.missing.tolist()]
+    for given in (["gas", "oil", "sun", "wind", None, "steam"], np.array([0, 1, 2, 3, np.nan, 9])):
+        assert fuel.at(given).tolist() == expected
+    codes = np.array([3.0, 30, 31, -1, 1.5, np.nan])
+    assert parts["code"].at(codes)[1:].tolist() == [parts["code"].missing.tolist()] * 5
+    unused = MCBoostClassifier(n_estimators=1, categorical_features=["fuel", "code"]).fit(X, y).model_
+    assert any(not curve(unused, name).values.any() for name in X)
+
+
+def test_plot_curve_of_categories(fleet, axes):
+    X, y, _ = fleet
+    model = MCBoostClassifier(n_estimators=60, categorical_features=["fuel", "code"], random_state=0).fit(X, y).model_
+    fuel = curve(model, "fuel")
+    ax = looking.plot_curve(model, "fuel", classes=[0, 3], centred=False, ax=axes())
+    ticks = [label.get_text() for label in ax.get_xticklabels()]
+    assert ticks == ["gas", "oil", "sun", "wind", "missing, new"]
+    drawn = [[bar.get_height() for bar in bars] for bars in ax.containers]
+    assert drawn == np.vstack([fuel.values, fuel.missing])[:, [0, 3]].T.tolist()
+    ax = looking.plot_curve(model, "code", ax=axes())
+    assert len(ax.get_xticks()) == 21 and ax.get_title() == "20 of 30 levels"
+    ax = looking.plot_curve(model, "fuel", levels=["sun", "gas"], ax=axes())
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["sun", "gas", "missing, new"]
+    with pytest.raises(ValueError, match="there is no level 'steam'; the model knows 'gas', 'oil'"):
+        looking.plot_curve(model, "fuel", levels=["steam"])
+    with pytest.raises(ValueError, match="levels are for categories; 'size' is ordered"):
+        looking.plot_curve(model, "size", levels=["gas"])
 
 
 # -- importances -------------------------------------------------------------------------------------------------------
