@@ -1,0 +1,90 @@
+"""Makes an Arduino library of a model: a header without memory of its own, and a sketch that uses it.
+
+    python examples/arduino/make.py MODEL.mcb [ROWS] [--name Digits] [--integer int8] [--out FOLDER]
+
+It writes FOLDER/NAME, for the folder libraries of Arduino, and FOLDER/NAME.zip, for "Add .ZIP Library". With --integer
+sums are integers; ROWS holds float32 numbers, whose type the features take. Without it a double has 64 bits: not on
+AVR.
+"""
+
+import argparse
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+import pymcboost
+from pymcboost.export import to_c
+from pymcboost.export.integers import Quantised
+
+PROPERTIES = """\
+name={name}
+version=1.0.0
+author=pymcboost
+maintainer=pymcboost
+sentence=A classifier of {classes} classes and {features} features.
+paragraph=Made by pymcboost of a model file. It has no memory of its own.
+category=Data Processing
+url=https://pypi.org/project/pymcboost
+architectures={architectures}
+includes={name}.h
+"""
+SKETCH = """\
+// Reads rows of {features} numbers from the serial line, and answers each with the label of its class.
+#include <{name}.h>
+
+static {feature} row[{features}];
+
+void setup() {{
+  Serial.begin(115200);
+  Serial.setTimeout(60000);
+}}
+
+void loop() {{
+  if (!Serial.available()) return;
+  for (int i = 0; i < {features}; i++) row[i] = ({feature})Serial.{reader}();
+  Serial.println({label}{prefix}_label({prefix}_predict(row)));
+}}
+"""
+
+
+def main(argv=None):
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("rows", nargs="?")
+    parser.add_argument("--name", default="Model", help="of the library, which names of C begin with (default: Model)")
+    parser.add_argument("--integer", choices=("int8", "int16", "int32"), help="sums of integers of this type")
+    parser.add_argument("--out", type=Path, default=Path("arduino-out"), help="folder (default: arduino-out)")
+    options = parser.parse_args(argv)
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", options.name):
+        parser.error(f"--name {options.name}: letters, digits and _ make a name of C")
+    if bool(options.integer) != bool(options.rows):
+        parser.error("ROWS and --integer belong together")
+    model, feature, rows = pymcboost.load_model(options.model), "float", None
+    if options.integer:
+        rows = np.fromfile(options.rows, "<f4").reshape(-1, model.n_features_in_)
+        feature = Quantised(model, options.integer, rows).input
+        if feature == "uint32_t":
+            parser.error("ROWS: the sketch reads integers, and some numbers are not")
+    prefix, library = options.name.lower(), options.out / options.name
+    sketch = library / "examples" / "Score" / "Score.ino"
+    for folder in (library / "src", sketch.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    header = to_c(model, prefix, header=True, integer=options.integer, rows=rows)
+    (library / "src" / f"{options.name}.h").write_text(header)
+    words = {
+        "name": options.name, "prefix": prefix, "feature": feature, "features": model.n_features_in_,
+        "classes": model.n_classes_, "reader": "parseInt" if options.integer else "parseFloat",
+        "label": "(long)" if model.classes_.dtype.kind in "iu" else "",
+        "architectures": "*" if options.integer else "samd,sam,esp32,esp8266,mbed,rp2040,stm32,renesas_uno",
+    }  # fmt: skip
+    (library / "library.properties").write_text(PROPERTIES.format(**words))
+    sketch.write_text(SKETCH.format(**words))
+    shutil.make_archive(str(library), "zip", options.out, options.name)
+    print(library.with_suffix(".zip"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Recipes for Conan, vcpkg and Arduino: programs that are built with them score as Python does."""
+
+import json
+import os
+import re
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bindings.models import EXAMPLES, needed, run, zig
+from reference.scoring import finite_rows, random_stumps, random_trees
+
+import pymcboost
+from pymcboost.export import integer_labels
+from pymcboost.model.model import Model
+
+NUMBER = re.match(r"\d+\.\d+\.\d+", pymcboost.__version__)[0]
+# What the sketch uses of Arduino: rows come from standard input, labels go to standard output.
+ARDUINO = """\
+#include <cstdio>
+#include <cstdlib>
+struct Line {
+    int ended = 0;
+    void begin(long) {}
+    void setTimeout(long) {}
+    int available() {
+        int c = getchar();
+        while (c == ' ' || c == '\\n') c = getchar();
+        ended = c == EOF;
+        if (!ended) ungetc(c, stdin);
+        return !ended;
+    }
+    double parseFloat() { double v = 0; return scanf("%lf", &v) == 1 ? v : 0; }
+    long parseInt() { return (long)parseFloat(); }
+    void println(long v) { printf("%ld\\n", v); }
+    void println(const char *v) { printf("%s\\n", v); }
+};
+static Line Serial;
+"""
+MAIN = "int main() { setup(); while (!Serial.ended) loop(); }\n"
+
+
+def scored(project, folder, **found):
+    """Build the example of CMake with a package, and score a model with it."""
+    model = Model.from_ensemble(random_stumps(70, 64, 10), range(20, 30), link="softmax")
+    model.save(folder / "model.mcb")
+    row = np.zeros((1, 64), dtype=np.float32)
+    row[0, 42] = 9
+    options = [f"-D{name}={value}" for name, value in found.items()]
+    run(needed("cmake"), "-S", EXAMPLES / "cmake", "-B", project, "-DCMAKE_BUILD_TYPE=Release", *options)
+    run("cmake", "--build", project)
+    for program in ("score", "scorepp"):
+        assert run(project / program, folder / "model.mcb").splitlines()[0] == f"class {model.predict(row)[0]}"
+
+
+@pytest.mark.slow
+def test_conan(tmp_path):
+    conan, cmake = needed("conan"), needed("cmake")
+    assert cmake
+    environment = {**os.environ, "CONAN_HOME": str(tmp_path / "conan")}
+    run(conan, "profile", "detect", env=environment)
+    run(conan, "create", EXAMPLES / "conan", "--no-remote", env=environment)
+    flags = ["--requires", f"mcb/{NUMBER}", "--no-remote", "-g", "CMakeDeps", "-of", tmp_path / "found"]
+    run(conan, "install", *flags, env=environment)
+    scored(tmp_path / "build", tmp_path, mcb_DIR=tmp_path / "found")
+
+
+@pytest.mark.slow
+def test_port_of_vcpkg(tmp_path):
+    """What the port installs, with the functions and variables that vcpkg gives it."""
+    port, packages = EXAMPLES / "vcpkg" / "mcb", tmp_path / "packages"
+    (tmp_path / "run.cmake").write_text(f"""\
+set(PORT mcb)
+set(CURRENT_PACKAGES_DIR "{packages}")
+function(vcpkg_install_copyright name file)
+  configure_file("${{file}}" "${{CURRENT_PACKAGES_DIR}}/share/mcb/copyright" COPYONLY)
+endfunction()
+include("{port}/portfile.cmake")
+""")
+    run(needed("cmake"), "-P", tmp_path / "run.cmake")
+    installed = sorted(str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file())
+    share = ["copyright", "mcb-config-version.cmake", "mcb-config.cmake", "usage"]
+    assert installed == ["include/mcb.h", "include/mcb.hpp", *(f"share/mcb/{name}" for name in share)]
+    scored(tmp_path / "build", tmp_path, CMAKE_PREFIX_PATH=packages)
+
+
+def test_version_of_the_port():
+    assert json.loads((EXAMPLES / "vcpkg" / "mcb" / "vcpkg.json").read_text())["version"] == NUMBER
+
+
+def arduino(folder, model, *options, rows=None):
+    """The library of a model: what its sketch answers to rows."""
+    rows = finite_rows(23, 9) if rows is None else rows
+    model.save(folder / "model.mcb")
+    command = [sys.executable, EXAMPLES / "arduino" / "make.py", folder / "model.mcb", *options]
+    archive = Path(run(*command, "--name", "Leaf_9", "--out", folder).strip())
+    with zipfile.ZipFile(archive) as kept:
+        kept.extractall(folder / "libraries")
+    library = folder / "libraries" / "Leaf_9"
+    (folder / "Arduino.h").write_text(ARDUINO)
+    sketch, main = library / "examples" / "Score" / "Score.ino", folder / "main.cpp"
+    main.write_text(f'#include "Arduino.h"\n#include "{sketch}"\n{MAIN}')
+    flags = ["-std=gnu++11", "-Wall", "-Wextra", "-Werror", f"-I{folder}", f"-I{library / 'src'}"]
+    run(needed("c++"), *flags, main, "-o", folder / "program")
+    text = "\n".join(" ".join(f"{number:.9g}" for number in row) for row in rows)
+    return library, run(folder / "program", input=text + "\n").splitlines()
+
+
+@pytest.mark.parametrize("labels", [[-7, 0, 3, 9, 100_000], [f"klasse-ä{i}" for i in range(5)]])
+def test_arduino(labels, tmp_path):
+    model, rows = Model.from_ensemble(random_trees(20, 9, 5, "vector"), labels), finite_rows(23, 9)
+    library, answers = arduino(tmp_path, model, rows=rows)
+    assert answers == [str(label) for label in model.predict(rows)]
+    properties = dict(line.split("=", 1) for line in (library / "library.properties").read_text().splitlines())
+    required = "name version author maintainer sentence paragraph category url architectures".split()
+    assert set(required) <= properties.keys()
+    assert properties["name"] == library.name
+    assert (library / "src" / properties["includes"]).exists()
+    assert "avr" not in properties["architectures"].split(",")
+
+
+def test_arduino_of_integers(tmp_path):
+    model = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5))
+    rows = np.random.default_rng(0).integers(-3, 4, (23, 9)).astype(np.float32)
+    rows.tofile(tmp_path / "rows")
+    library, answers = arduino(tmp_path, model, tmp_path / "rows", "--integer", "int16", rows=rows)
+    assert answers == [str(label) for label in integer_labels(model, "int16", rows)]
+    assert "architectures=*\n" in (library / "library.properties").read_text()
+    assert "static int8_t row[9]" in (library / "examples" / "Score" / "Score.ino").read_text()
+
+
+@pytest.mark.slow
+def test_arduino_for_a_cortex_m4(tmp_path):
+    model = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5))
+    library, _ = arduino(tmp_path, model)
+    function = "int f(const float *x)"
+    (tmp_path / "only.c").write_text(f'#include "Leaf_9.h"\n{function};\n{function} {{ return leaf_9_predict(x); }}')
+    flags = ["-target", "thumb-freestanding-eabi", "-mcpu=cortex_m4", "-Os", "-Wall", "-Wextra", "-Werror"]
+    run(*zig(), *flags, f"-I{library / 'src'}", "-c", tmp_path / "only.c", "-o", tmp_path / "only.o")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--name", "9"], "--name 9: letters, digits and _ make a name of C"),
+        (["--integer", "int8"], "ROWS and --integer belong together"),
+    ],
+)
+def test_arduino_refuses(words, message, tmp_path):
+    Model.from_ensemble(random_stumps(5, 9, 3), range(3)).save(tmp_path / "model.mcb")
+    with pytest.raises(AssertionError, match=message):
+        run(sys.executable, EXAMPLES / "arduino" / "make.py", tmp_path / "model.mcb", *words)
