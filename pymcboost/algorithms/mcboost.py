@@ -26,6 +26,7 @@ class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
     ends_when = "no weak learner has an edge above nu"
+    takes_chunks = True
     takes_workers = True
     columns = {
         "feature": "of the first split",

@@ -3,11 +3,9 @@
 from pymcboost.cli.console import UsageError, table_kind
 
 RANK = "%r"
-CHUNKED = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
-DIVIDED = (
-    f"{CHUNKED}; for the stumps of -a mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, adaboost-mo, adaboost-oc and "
-    "piboost"
-)
+TREES = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
+BINARY = "-a mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, adaboost-mo, adaboost-oc and piboost"
+CHUNKED, DIVIDED = f"{TREES}; for {BINARY}", f"{TREES}; for the stumps of {BINARY}"
 
 
 def add_mpi(group):

@@ -119,9 +119,9 @@ class TrainingRows:
         return hasattr(self.X, "tocsr")
 
     def gradient_buffer(self, n_columns=None):
-        """Aligned zeros (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""
+        """`zeros` (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""
         lanes, n_blocks = layout(self.n_classes if n_columns is None else n_columns)
-        return aligned_zeros((n_blocks, self.n_rows, lanes), self.dtype)
+        return self.zeros((n_blocks, self.n_rows, lanes), self.dtype)
 
     def zeros(self, shape, dtype):
         """Zeros that start on a cache line, in a file where X is in one."""

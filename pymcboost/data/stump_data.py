@@ -7,6 +7,7 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
 from pymcboost.data.divided import bin_divided
+from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
 from pymcboost.data.stump_scans import Scan, SummedScan
@@ -48,7 +49,7 @@ class TrainingData(TrainingRows):
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 24 + 16 * min(d, X.nnz)
-        per_entry = 2 if self.dtype == np.float32 else 13
+        per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 13
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property

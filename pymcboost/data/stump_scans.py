@@ -66,7 +66,7 @@ class SummedScan:
         self.lanes, n_blocks = layout(n_columns)
         narrow = data.total_rows <= NARROW_ROWS
         self.bits, kind = (NARROW_BITS, np.int32) if narrow else (WIDE_BITS, np.float64)
-        self.rounded = aligned_zeros((n_blocks, data.n_rows, self.lanes), kind)
+        self.rounded = data.zeros((n_blocks, data.n_rows, self.lanes), kind)
         self.sums = aligned_zeros((n_blocks, self.lanes), kind)
         self.scratch = _stumps.new_scratch(self.lanes, n_threads)
         ends = np.cumsum([0, *(n for store in self.stores for n in store.bins)]).astype(np.int64)

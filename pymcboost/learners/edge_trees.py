@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
-from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.learners.levels import least_levels
@@ -68,7 +67,7 @@ class _EdgeTrees:
         self._limits = max_leaves, max_depth or 0, n_threads, min_share
         self._levels = least_levels(data, self._units.weight, drawn, self._units.per_count, min_samples_category)
         self._grower, self._by_gini = self._new_grower(gini), None
-        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words)
+        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros)
         self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
@@ -117,7 +116,7 @@ class SharedTree(_EdgeTrees):
 
     def __init__(self, data, max_leaves, max_depth, n_threads, min_samples_category=15.0):
         super().__init__(data, max_leaves, max_depth, n_threads, min_samples_category=min_samples_category)
-        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
         """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
@@ -154,7 +153,7 @@ class EdgeTrees(_EdgeTrees):
     ):  # fmt: skip
         limits = max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn
         super().__init__(data, *limits, min_samples_category)
-        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+        self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
         """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.

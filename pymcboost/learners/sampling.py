@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.learners.edge_trees import TreeFit
 
 
@@ -31,7 +30,7 @@ class Resampled:
         """As the learner's ``fit``."""
         lanes, P = gradient.shape[2], self._learner.n_columns
         if self._drawn is None:
-            self._drawn = aligned_zeros(gradient.shape, gradient.dtype)
+            self._drawn = self._learner.data.zeros(gradient.shape, gradient.dtype)
         columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
         n = np.full(P, self._share * gradient.shape[1])
         if self._learner.shared:

@@ -6,7 +6,6 @@ import numpy as np
 
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import stumps as _stumps
-from pymcboost._kernels.aligned import aligned_zeros
 
 
 class StumpFit(NamedTuple):
@@ -150,7 +149,7 @@ class SharedStump(_StumpSearch):
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self._set_result(_stumps.Best(len(self._feature)))
-        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
         """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
@@ -180,7 +179,7 @@ class TotalStump(_StumpSearch):
     def __init__(self, data, n_threads, n_columns=None, squares=False):
         super().__init__(data, n_threads, n_columns)
         self._set_result(_stumps.Totals(self._lengths(), squares))
-        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
         """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge.
@@ -209,7 +208,7 @@ class EveryStump(_StumpSearch):
         super().__init__(data, n_threads, n_columns)
         lengths = self._lengths()
         self._set_result(_stumps.AllEdges(lengths, self._sums.size))
-        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._h = data.zeros(data.n_rows, np.int8)
         self._splits = self.outputs = None
 
     def edges(self, gradient):
@@ -243,7 +242,7 @@ class EveryStump(_StumpSearch):
         Their outputs, also the rows of ``outputs`` (P, m), are overwritten by the next call.
         """
         if self.outputs is None:
-            self.outputs = aligned_zeros((len(at), self.data.n_rows), np.int8)
+            self.outputs = self.data.zeros((len(at), self.data.n_rows), np.int8)
         split = self._splits[at]
         slot = np.searchsorted(self._best.start, split, side="right") - 1
         code = (split - self._best.start[slot]).astype(np.int32)
@@ -265,7 +264,7 @@ class ClassStump(_StumpSearch):
         self._set_result(_stumps.AllEdges(lengths, self._sums.size))
         self._right = np.zeros(len(self._best.edge))
         self._gradient = data.gradient_buffer()
-        self._h = aligned_zeros(data.n_rows, np.int8)
+        self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, weight):
         """Best stump for ``weight`` (m,) and the classes (left, right) that it predicts; None where there is no split.
@@ -303,7 +302,7 @@ class EdgeStumps(_StumpSearch):
         super().__init__(data, n_threads, n_columns)
         self._set_result(_stumps.BestOfEach(len(self._feature), self._sums.size))
         self._at = np.zeros(self.n_columns, dtype=np.int64)
-        self.outputs = aligned_zeros((self.n_columns, data.n_rows), np.int8)
+        self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
         """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.

@@ -138,7 +138,10 @@ def rows_given(booster, X, y, sample_weight):
         check_sparse(X)
         return X, y, sample_weight, None
     if not booster.takes_chunks:
-        raise TypeError(f"{booster.name} takes no Chunks, vector trees and class-wise trees do; give X and y in memory")
+        raise TypeError(
+            f"{booster.name} takes no Chunks; vector trees, class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, "
+            ".OC and PIBoost do. Give X and y in memory"
+        )
     if y is not None or sample_weight is not None:
         raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
     return X.gathered()

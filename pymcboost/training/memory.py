@@ -73,10 +73,9 @@ def chunks(data):
 def weights(data, n_columns, copies=1, passing=0):
     """Weights in blocks of columns; ``passing`` bytes for each of some thousand rows while they are computed."""
     m = data.n_rows
-    return Part(
-        f"the weights of {m} rows in {n_columns} columns", copies * m * width(n_columns) * data.dtype.itemsize,
-        FEWER, passing * min(m, BLOCK_ROWS) * n_columns,
-    )  # fmt: skip
+    size = copies * m * width(n_columns) * data.dtype.itemsize * in_memory(data)
+    passing *= min(m, BLOCK_ROWS) * n_columns
+    return Part(f"the weights of {m} rows in {n_columns} columns", size, FEWER, passing)
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
@@ -107,7 +106,8 @@ def summed(data, n_columns):
     """Weights in integers, and histograms of all columns with the room that other workers' take: `data.SummedScan`."""
     size = 4 if data.total_rows <= NARROW_ROWS else 8
     bins = sum(int(store.bins.sum()) for store in data.stores)
-    held = size * (data.n_rows * width(n_columns) + bins * n_columns * (1 + (data.comm.size > 1)))
+    own = data.n_rows * width(n_columns) * in_memory(data)
+    held = size * (own + bins * n_columns * (1 + (data.comm.size > 1)))
     what = f"integers of the weights and of {bins} bins in {n_columns} columns"
     return Part(what, held, "fewer rows, bins or classes")
 
@@ -157,7 +157,8 @@ def directions(data, n_columns):
 def outputs(data, n_columns, n_bytes=1):
     """Outputs of weak learners on the rows."""
     m = data.n_rows
-    return Part(f"the outputs of {n_columns} weak learners on {m} rows", n_bytes * n_columns * m, FEWER)
+    size = n_bytes * n_columns * m * in_memory(data)
+    return Part(f"the outputs of {n_columns} weak learners on {m} rows", size, FEWER)
 
 
 def stumps(data, n_columns):

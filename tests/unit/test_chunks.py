@@ -10,7 +10,20 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from pymcboost import ABCMartClassifier, LogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier, threads
+from pymcboost import (
+    ABCMartClassifier,
+    AdaBoostECCClassifier,
+    AdaBoostERPClassifier,
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    AdaBoostOCClassifier,
+    LogitBoostClassifier,
+    MCBoostClassifier,
+    PIBoostClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    threads,
+)
 from pymcboost.data import Chunks, mapped
 
 N = 6000
@@ -77,6 +90,80 @@ def test_class_wise_trees(cls, n):
         params = {"n_estimators": 3, "random_state": 0, **more}
         expected = file_of(cls(**params).fit(X, y, weight))
         assert file_of(cls(**params).fit(Chunks(cut([100], X, y, weight)))) == expected
+
+
+CODED = [
+    AdaBoostECCClassifier, AdaBoostERPClassifier, AdaBoostMHClassifier, AdaBoostMOClassifier, AdaBoostOCClassifier,
+    PIBoostClassifier,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"weak_learner": "tree", "max_leaf_nodes": 5},
+        {"categorical_features": [1]},
+        {"subsample": 0.5},
+        {"weak_learner": "tree", "subsample": 0.5, "class_weight": "balanced"},
+        {"min_weight_fraction_leaf": 0.05, "max_bins": 20},
+        {"early_stopping": True, "calibrate": "temperature"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("cls", [MCBoostClassifier, *CODED])
+def test_mcboost_and_coded_boosters(cls, params):
+    if cls is MCBoostClassifier:
+        params = {"loss": "log" if "subsample" in params else "exp", **params}
+        params.pop("subsample", None)
+    params = {"n_estimators": 5, "random_state": 0, **params}
+    for n in (200, N):
+        X, y, weight = made(n)
+        expected = file_of(cls(**params).fit(X, y, weight))
+        assert file_of(cls(**params).fit(Chunks(cut([1, 100], X, y, weight)))) == expected
+
+
+def test_labels_of_coded_boosters():
+    X, y, _ = made()
+    labels = np.column_stack([y == "low", X[:, 0] > 0]).astype(int)
+    model = AdaBoostMHClassifier(n_estimators=5)
+    assert file_of(model.fit(Chunks(cut([100, 3000], X, labels)))) == file_of(model.fit(X, labels))
+
+
+def parts_in_files(booster):
+    """Arrays of a training with something for each row, by name, and whether they are in a file."""
+    seen, todo, found = set(), [("", booster)], {}
+    n = booster.data.n_rows
+    while todo:
+        name, what = todo.pop()
+        if id(what) in seen:
+            continue
+        seen.add(id(what))
+        if isinstance(what, np.ndarray):
+            if what.size >= 3 * n and not name.endswith("scratch"):
+                found[name] = isinstance(what, mapped.Mapped)
+        elif isinstance(what, (list, tuple)):
+            todo += [(f"{name}[{i}]", one) for i, one in enumerate(what)]
+        elif hasattr(what, "__dict__") and type(what).__module__.startswith("pymcboost"):
+            todo += [(f"{name}.{key}", one) for key, one in vars(what).items()]
+    return found
+
+
+@pytest.mark.parametrize("cls", [MCBoostClassifier, *CODED])
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+def test_all_that_grows_with_rows_and_columns_is_in_files(cls, weak_learner):
+    X, y, _ = made(9000)
+    seen = []
+
+    class Look:
+        def after_round(self, state):
+            seen.append(parts_in_files(state.booster))
+
+    chunks = Chunks(cut([5], X, y))
+    cls(n_estimators=2, weak_learner=weak_learner, random_state=0).fit(chunks, callbacks=[Look()])
+    assert ".loss.gradient" in seen[1]
+    assert len(seen[1]) >= 3
+    assert all(seen[1].values()), seen[1]
 
 
 def test_rows_with_any_number_of_labels():
@@ -181,8 +268,8 @@ def test_wrong_use(tmp_path):
     with pytest.raises(NotADirectoryError, match="make it, or give another one"):
         Chunks([], tmp_path / "none")
     chunks = Chunks([(X100, Y100)])
-    with pytest.raises(TypeError, match="MCBoostClassifier takes no Chunks, vector trees and class-wise trees do"):
-        MCBoostClassifier().fit(chunks)
+    with pytest.raises(TypeError, match="SAMMEClassifier takes no Chunks; vector trees, class-wise trees, MCBoost, "):
+        SAMMEClassifier().fit(chunks)
     for more in ({"y": Y100}, {"sample_weight": W100}):
         with pytest.raises(TypeError, match="Chunks have labels and weights in their blocks"):
             trees().fit(chunks, **more)
