@@ -46,6 +46,10 @@ def _joined(parts):
         import pandas
 
         return pandas.concat(list(parts))
+    if hasattr(parts[0], "tocsr"):
+        import scipy.sparse
+
+        return scipy.sparse.vstack(list(parts), format="csr")
     return np.concatenate([np.asarray(part) for part in parts])
 
 

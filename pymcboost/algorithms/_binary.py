@@ -78,7 +78,7 @@ class BinaryBooster(Booster):
             raise ValueError(
                 f"{self.name}: subsample draws from all rows, which several workers do not hold; set it to 1.0"
             )
-        kind = DividedData if self.divided and not hasattr(X, "tocsr") else TrainingData if self.stumps else TreeData
+        kind = DividedData if self.divided else TrainingData if self.stumps else TreeData
         return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
 
     def rows_for(self, kind, X, codes, n_classes, weight, n_threads):

@@ -4,6 +4,8 @@ Every worker counts its distinct stored values. Blocks of columns go to all work
 them add up the counts and cut alike.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pymcboost.data.binning import Bins, filled, steps_of_merge
@@ -19,25 +21,95 @@ def bin_sparse_divided(data, max_bins):
 
     A column has the bins that `binning.bin_sparse` gives it on all rows.
     """
-    own, entries = filled(data)
-    _refuse_infinite(data, own, entries)
-    feature = np.unique(data.comm.concatenate(own.astype(np.int64)))
-    place = np.searchsorted(feature, own)
-    column = np.repeat(place, np.diff(entries.indptr))
-    listed = _counts(column, entries.data)
+    feature, place, entries = _columns(data)
+    ones = np.ones((entries.nnz, 1))
+    listed = _counts(np.repeat(place, np.diff(entries.indptr)), entries.data, ones)
     cuts, missing, mode = _all_cuts(data, listed, len(feature), max_bins)
     n_bins = np.array([len(its) + 1 for its in cuts], dtype=np.int32)
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
     codes = np.empty((len(feature), data.n_rows), dtype=np.uint16 if wide else np.uint8)
     codes[:] = mode[:, None]
+    for f, rows, its in _bins_of_entries(place, entries, cuts):
+        codes[f, rows] = its
+    none = np.zeros(len(feature), dtype=np.int64)
+    return feature, Bins(codes, cuts, n_bins, none, missing, mode, none)
+
+
+@dataclass(frozen=True)
+class ListedBins:
+    """Sparse columns as bins, by the rows that are stored in them.
+
+    Attributes
+    ----------
+    feature : ndarray of int64 (c,)
+        Columns of X that any worker has entries in. What follows is by place among them.
+    cuts : list of ndarray of float32
+    missing : ndarray of int64 (c,)
+        Rows of all workers with missing values.
+    missing_weight : ndarray of float64 (c,)
+        Their weight.
+    usual : ndarray of int32 (c,)
+        The bin of 0 where rows have no entry, else the most frequent bin.
+    usual_rows : ndarray of int64 (c,)
+        Rows of all workers without an entry, or in that bin.
+    entries : list of (place, rows, bins)
+        Entries of this worker's rows, for every column that it has any in; missing ones come after the last bin.
+    """
+
+    feature: np.ndarray
+    cuts: list
+    missing: np.ndarray
+    missing_weight: np.ndarray
+    usual: np.ndarray
+    usual_rows: np.ndarray
+    entries: list
+
+
+def list_bins(data, max_bins):
+    """`ListedBins` of sparse ``data`` (`TrainingRows`): the cuts that the same rows have as dense columns."""
+    feature, place, entries = _columns(data)
+    comm, d = data.comm, len(feature)
+    uniform = comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0
+    sums = np.ones((entries.nnz, 1 if uniform else 2))
+    if not uniform:
+        sums[:, 1] = data.weight[entries.indices]
+    listed = _counts(np.repeat(place, np.diff(entries.indptr)), entries.data, sums)
+    cuts, missing, usual, usual_rows = [], *(np.zeros(d, dtype=np.int64) for _ in range(3))
+    weight = np.zeros(d)
+    for f, its in enumerate(_of_all(data, listed, d)):
+        value, count, mass = its[:, 1].astype(np.float32), its[:, 2], its[:, -1]
+        rest = data.total_rows - count.sum()
+        if rest:
+            at = np.searchsorted(value, 0)
+            value, count = np.insert(value, at, 0), np.insert(count, at, rest)
+            mass = count if uniform else np.insert(mass, at, data.total_weight - mass.sum())
+        cuts.append(cuts_of(value, mass, max_bins, data.least_weight))
+        gone = np.isnan(value)
+        missing[f], weight[f] = count[gone].sum(), mass[gone].sum()
+        code = np.where(gone, len(cuts[f]) + 1, np.searchsorted(cuts[f], value))
+        rows = np.bincount(code, count)
+        usual[f] = np.searchsorted(cuts[f], 0) if rest else rows.argmax()
+        usual_rows[f] = rows[usual[f]]
+    found = [(f, rows, bins) for f, rows, bins in _bins_of_entries(place, entries, cuts)]
+    return ListedBins(feature, cuts, missing, weight, usual.astype(np.int32), usual_rows, found)
+
+
+def _columns(data):
+    """Columns of X that any worker has entries in, places of this worker's among them, and its entries by column."""
+    own, entries = filled(data)
+    _refuse_infinite(data, own, entries)
+    feature = np.unique(data.comm.concatenate(own.astype(np.int64)))
+    return feature, np.searchsorted(feature, own), entries
+
+
+def _bins_of_entries(place, entries, cuts):
+    """Yield the place of every column of this worker, the rows that it lists, and their bins."""
     for j, f in enumerate(place.tolist()):
         part = slice(entries.indptr[j], entries.indptr[j + 1])
         value = entries.data[part]
         its = np.searchsorted(cuts[f], value)
-        its[np.isnan(value)] = n_bins[f]
-        codes[f, entries.indices[part]] = its
-    none = np.zeros(len(feature), dtype=np.int64)
-    return feature, Bins(codes, cuts, n_bins, none, missing, mode, none)
+        its[np.isnan(value)] = len(cuts[f]) + 1
+        yield f, entries.indices[part], its
 
 
 def _refuse_infinite(data, feature, entries):
@@ -49,16 +121,14 @@ def _refuse_infinite(data, feature, entries):
         data.refuse_infinite(bad, feature)
 
 
-def _counts(column, value, count=None):
-    """Distinct values of every column, ascending, missing ones last: float64 (n, 3) of columns, values and counts."""
+def _counts(column, value, sums):
+    """Distinct values of every column, ascending, missing ones last: float64 (n, 2 + s) of columns, values and sums."""
     order = np.lexsort((value, column))
-    column, value = column[order], value[order]
+    column, value, sums = column[order], value[order], sums[order]
     first = first_of_runs(value, column)
-    if count is None:
-        count = np.diff(first, append=len(value))
-    elif len(first):
-        count = np.add.reduceat(count[order], first)
-    return np.column_stack((column[first], value[first], count)).astype(np.float64)
+    if len(first):
+        sums = np.add.reduceat(sums, first)
+    return np.column_stack((column[first], value[first], sums)).astype(np.float64)
 
 
 def _blocks(size):
@@ -75,22 +145,29 @@ def _blocks(size):
 
 def _all_cuts(data, listed, d, max_bins):
     """Cuts, missing rows of all workers, and bins of the rows without an entry."""
-    comm, total = data.comm, data.total_rows
-    size = comm.sum(np.bincount(listed[:, 0].astype(np.int64), minlength=d).astype(np.int64))
     cuts, missing, mode = [], np.zeros(d, dtype=np.int64), np.zeros(d, dtype=np.int32)
+    for f, its in enumerate(_of_all(data, listed, d)):
+        gone = np.isnan(its[:, 1])
+        missing[f] = its[gone, 2].sum()
+        most = max_bins if data.dtype == np.float32 else None
+        its_cuts, mode[f] = _cuts(its[~gone, 1:], its[:, 2].sum() < data.total_rows, most)
+        cuts.append(its_cuts)
+    return cuts, missing, mode
+
+
+def _of_all(data, listed, d):
+    """Yield the values of each of the d columns on all workers, as `_counts` gives them."""
+    comm = data.comm
+    size = comm.sum(np.bincount(listed[:, 0].astype(np.int64), minlength=d).astype(np.int64))
     for begin, end in _blocks(size):
         low, high = np.searchsorted(listed[:, 0], (begin, end))
-        every = comm.concatenate(np.ascontiguousarray(listed[low:high]).ravel()).reshape(-1, 3)
-        every = _counts(every[:, 0], every[:, 1], every[:, 2])
+        every = listed[low:high]
+        if comm.size > 1:
+            every = comm.concatenate(np.ascontiguousarray(every).ravel()).reshape(-1, listed.shape[1])
+            every = _counts(every[:, 0], every[:, 1], every[:, 2:])
         at = np.searchsorted(every[:, 0], np.arange(begin, end + 1))
         for f in range(begin, end):
-            its = every[at[f - begin] : at[f - begin + 1]]
-            gone = np.isnan(its[:, 1])
-            missing[f] = its[gone, 2].sum()
-            most = max_bins if data.dtype == np.float32 else None
-            its_cuts, mode[f] = _cuts(its[~gone, 1:], its[:, 2].sum() < total, most)
-            cuts.append(its_cuts)
-    return cuts, missing, mode
+            yield every[at[f - begin] : at[f - begin + 1]]
 
 
 def _cuts(listed, is_zero_there, max_bins):

@@ -7,6 +7,7 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
 from pymcboost.data.divided import bin_divided
+from pymcboost.data.divided_sparse import list_bins
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
@@ -40,7 +41,7 @@ class TrainingData(TrainingRows):
             comm=comm, exact=self.exact,
         )  # fmt: skip
         if self.is_sparse:
-            self.stores = self._sparse_stores(n_threads)
+            self.stores = self._sparse_stores(max_bins, n_threads)
         else:
             self.stores = self._dense_stores(max_bins, n_threads)
 
@@ -57,14 +58,18 @@ class TrainingData(TrainingRows):
         """Numbers touched by one scan of the data for one class block: the measure of work for choosing threads."""
         return sum(store.n_entries for store in self.stores)
 
-    def _split_missing(self, n_missing, missing_rows):
+    def _split_missing(self, n_missing, weight_of):
         """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
         allowed = (n_missing > 0) & (n_missing < self.total_rows)
         if self.least_weight > 0:
             for f in np.flatnonzero(allowed):
-                weight = self.comm.sum(self.weight[missing_rows(f)].sum(keepdims=True))[0]
+                weight = weight_of(f)
                 allowed[f] = min(weight, self.total_weight - weight) >= self.least_weight
         return allowed
+
+    def _weight_of(self, rows):
+        """Weight of rows, those of all workers together."""
+        return self.comm.sum(self.weight[rows].sum(keepdims=True))[0]
 
     def _bins(self, max_bins, n_threads):
         return bin_dense(self, max_bins, n_threads)
@@ -73,12 +78,12 @@ class TrainingData(TrainingRows):
         m, bins = self.total_rows, self._bins(max_bins, n_threads)
         has_missing = bins.missing > 0
         all_bins = bins.n_bins + has_missing
-        split_missing = self._split_missing(bins.missing, lambda f: np.isnan(self.X[self.rows, f]))
+        split_missing = self._split_missing(bins.missing, lambda f: self._weight_of(np.isnan(self.X[self.rows, f])))
         useful = (bins.n_bins > 1) | split_missing
         exact = useful & bins.lossy(max_bins) & (self.dtype == np.float64) & self.sorts
         skewed = useful & ~exact & (bins.mode_rows >= SKEWED * m) & (m >= 64)
         tiled = useful & ~exact & ~skewed
-        missing_code = np.where(has_missing, np.where(split_missing, 1, 2), 0).astype(np.uint8)
+        missing_code = _missing_code(has_missing, split_missing)
 
         def thresholds_of(f):
             return _with_missing(bins.cuts[f].copy(), has_missing[f])
@@ -105,9 +110,9 @@ class TrainingData(TrainingRows):
         """Rows of this worker outside the most frequent bin of every column."""
         return self.n_rows - bins.mode_rows
 
-    def _sparse_stores(self, n_threads):
+    def _sparse_stores(self, max_bins, n_threads):
         features, found = sort_sparse(self, self.least_weight, n_threads)
-        split_missing = self._split_missing(found.n_missing, found.missing_rows)
+        split_missing = self._split_missing(found.n_missing, lambda f: self._weight_of(found.missing_rows(f)))
         at = np.flatnonzero((found.cuts.count > 0) | split_missing)
         return [_sorted(found.of(at), features[at], split_missing[at])] if len(at) else []
 
@@ -115,10 +120,14 @@ class TrainingData(TrainingRows):
 class DividedData(TrainingData):
     """`TrainingData` of rows that are divided among workers: their stumps follow from exact sums over all of them.
 
-    X is dense. Columns are binned, also in small data.
+    Columns are binned, also in small data. Sparse ones have the bins that they would have as dense ones.
     """
 
     scan, exact, sorts = SummedScan, True, False
+
+    def store_bytes(self, X, n_threads):
+        """As `TrainingData.store_bytes`."""
+        return X.nnz * 96 + 1100 * min(X.shape[1], X.nnz) if self.is_sparse else super().store_bytes(X, n_threads)
 
     def _bins(self, max_bins, n_threads):
         if self.comm.size == 1:
@@ -127,6 +136,26 @@ class DividedData(TrainingData):
 
     def _others(self, bins):
         return np.array([np.count_nonzero(codes != mode) for codes, mode in zip(bins.codes, bins.mode, strict=True)])
+
+    def _sparse_stores(self, max_bins, n_threads):
+        bins = list_bins(self, max_bins)
+        n_bins, has_missing = np.array([len(its) + 1 for its in bins.cuts], dtype=np.int32), bins.missing > 0
+        split_missing = self._split_missing(bins.missing, lambda f: bins.missing_weight[f])
+        useful, skewed = (n_bins > 1) | split_missing, bins.usual_rows >= SKEWED * self.total_rows
+        thresholds = [_with_missing(cuts, missing) for cuts, missing in zip(bins.cuts, has_missing, strict=True)]
+        by_column = n_bins + has_missing, _missing_code(has_missing, split_missing), thresholds
+        tiled, listed = np.flatnonzero(useful & ~skewed), np.flatnonzero(useful & skewed)
+        stores = []
+        if len(tiled):
+            stores.append(Tiles.of_entries(bins, tiled, *by_column, n_threads, self.n_rows, self.total_rows))
+        if len(listed):
+            stores.append(Lists.of_entries(bins, listed, *by_column))
+        return stores
+
+
+def _missing_code(has_missing, split_missing):
+    """See `missing` of `Tiles`."""
+    return np.where(has_missing, np.where(split_missing, 1, 2), 0).astype(np.uint8)
 
 
 def _sorted(found, features, split_missing):

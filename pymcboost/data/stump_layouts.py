@@ -1,6 +1,6 @@
 """Layouts of binned and presorted columns that the search for decision stumps reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -88,6 +88,19 @@ class Tiles(StumpLayout):
             feature, [thresholds_of(f) for f in order], tiles, cells, byte_ptr, stride, bins, missing_code[order]
         )
 
+    @classmethod
+    def of_entries(cls, bins, at, all_bins, missing_code, thresholds, n_threads, n_rows, total_rows):
+        """The columns ``at`` of `ListedBins` as tiles; what is by column is of all of them."""
+        codes, place = np.empty((len(at), n_rows), dtype=np.uint8), np.full(len(bins.cuts), -1)
+        codes[:], place[at] = bins.usual[at, None], np.arange(len(at))
+        for f, rows, its in bins.entries:
+            if place[f] >= 0:
+                codes[place[f], rows] = its
+        found = cls.of(
+            codes, range(len(at)), all_bins[at], missing_code[at], lambda j: thresholds[at[j]], n_threads, total_rows
+        )
+        return replace(found, feature=bins.feature[at[found.feature]].astype(np.int32))
+
     @property
     def n_entries(self):
         """Numbers touched by one scan for one block of classes."""
@@ -145,6 +158,23 @@ class Lists(StumpLayout):
         return cls(
             features.astype(np.int32), [thresholds_of(f) for f in features], ptr, rows, listed, mode[features],
             all_bins[features].astype(np.int32), missing_code[features],
+        )  # fmt: skip
+
+    @classmethod
+    def of_entries(cls, bins, at, all_bins, missing_code, thresholds):
+        """The columns ``at`` of `ListedBins`; what is by column is of all of them."""
+        none = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+        place, parts = np.full(len(bins.cuts), -1), [none] * len(at)
+        place[at] = np.arange(len(at))
+        for f, rows, its in bins.entries:
+            if place[f] >= 0:
+                others = its != bins.usual[f]
+                parts[place[f]] = rows[others].astype(np.int32), its[others].astype(np.uint8)
+        rows, listed = (np.concatenate(part) for part in zip(*parts, strict=True))
+        ptr = np.concatenate(([0], np.cumsum([len(part) for part, _ in parts]))).astype(np.int64)
+        return cls(
+            bins.feature[at].astype(np.int32), [thresholds[f] for f in at], ptr, rows, listed, bins.usual[at],
+            all_bins[at].astype(np.int32), missing_code[at],
         )  # fmt: skip
 
     @property

@@ -71,6 +71,22 @@ def test_stumps(client):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cls", [DaskVectorTreeBoostClassifier, DaskMCBoostClassifier])
+def test_sparse_blocks(client, cls):
+    from dask import delayed
+    from unit.test_sparse_workers import sparse_rows
+
+    X, y = sparse_rows(900)
+    starts, none = range(0, 900, 300), X[:0]
+    blocks = [da.from_delayed(delayed(X[i : i + 300]), (300, 12), X.dtype, meta=none) for i in starts]
+    params = {"n_estimators": 5, "random_state": 0, "calibrate": None}
+    model = cls(client=client, **params).fit(da.concatenate(blocks), da.from_array(y, chunks=300))
+    one = cls._of(**params).fit(X, y, comm=Alone())
+    assert model.model_.to_bytes() == one.model_.to_bytes()
+    labels = model.predict(da.concatenate(blocks)).compute()
+    assert (labels == one.predict(X)).all()
+
+
 def test_data_frames_and_validation_sets(client):
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")

@@ -1,10 +1,12 @@
-"""Sparse rows that are divided among workers have the model of one worker, byte for byte."""
+"""Sparse rows divided among workers have the model of one worker, byte for byte; stumps also that of dense rows."""
 
 import numpy as np
 import pytest
 from divided.threads import run
 from scipy.sparse import csr_array
+from scipy.sparse import random as sparse_random
 from unit.test_divided_checkpoints import divided, killed
+from unit.test_stump_workers import ALL as STUMPS
 from unit.test_workers import parts_of
 
 from pymcboost import (
@@ -12,6 +14,7 @@ from pymcboost import (
     ABCMartClassifier,
     LogitBoostClassifier,
     MartClassifier,
+    MCBoostClassifier,
     VectorTreeBoostClassifier,
 )
 from pymcboost.comm import Alone
@@ -101,7 +104,7 @@ def test_infinite_values_are_refused():
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_all_others_refuse(name):
     cls, (X, y) = get_class(name), sparse_rows(300)
-    if cls in (VectorTreeBoostClassifier, *CLASS_WISE) or name == "hingeboost":  # this one has no comm
+    if cls.booster.takes_sparse_workers or name == "hingeboost":  # this one has no comm
         return
     found = run(2, lambda workers: cls(n_estimators=2).fit(X, y, comm=workers))
     assert all("it must be dense" in str(one) or "trains with one worker" in str(one) for one in found), found
@@ -112,6 +115,66 @@ def test_class_wise_trees(cls):
     X, y = sparse_rows()
     check(X, y, divisions(y, 3, "random"), cls=cls)
     check(X, y, divisions(y, 2, "by class"), cls=cls, n_jobs=2)
+
+
+def test_who_takes_them():
+    taken = {get_class(name) for name in ALGORITHMS if get_class(name).booster.takes_sparse_workers}
+    assert taken == {VectorTreeBoostClassifier, *CLASS_WISE, *(cls for cls, _ in STUMPS.values())}
+
+
+@pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
+@pytest.mark.parametrize("name", STUMPS)
+@pytest.mark.part(2)
+def test_stumps(name, how):
+    """Few rows, and more than small data has; dense rows have the same model."""
+    (cls, params), rng = STUMPS[name], np.random.default_rng(2)
+    params = {"n_estimators": 8, "random_state": 0, **params}
+    for m, size in ((300, 2), (9000, 3)):
+        X, y = sparse_rows(m)
+        weight = rng.uniform(0, 5, m) * (rng.random(m) < 0.8) if how == "random" else None
+        more = {"min_weight_fraction_leaf": 0.05, "max_bins": 40} if how == "by class" else {}
+        parts = divisions(y, size, how)
+
+        def fit(X, comm, part, more=more, y=y, weight=weight):
+            model = cls(**params, **more, n_jobs=comm.size - 1)
+            return model.fit(X, y[part], None if weight is None else weight[part], comm=comm).model_.to_bytes()
+
+        found = run(size, lambda workers, X=X, parts=parts: fit(X[parts[workers.rank]], workers, parts[workers.rank]))
+        assert [type(its) for its in found] == [bytes] * size, found
+        alone, its = Alone(), (cls(**params, **more), y, weight)
+        one, dense = (its[0].fit(data, *its[1:], comm=alone).model_.to_bytes() for data in (X, X.toarray()))
+        assert set(found) == {one}
+        assert one == dense
+
+
+def test_stumps_in_several_messages_and_from_scores(monkeypatch):
+    monkeypatch.setattr(divided_sparse, "BLOCK_VALUES", 100)
+    monkeypatch.setattr(MCBoostClassifier.booster, "restart_every", 3)
+    X, y = sparse_rows()
+    parts = divisions(y, 4, "random")
+
+    def fit(X, y, comm):
+        return MCBoostClassifier(n_estimators=10).fit(X, y, comm=comm).model_.to_bytes()
+
+    found = run(4, lambda workers: fit(X[parts[workers.rank]], y[parts[workers.rank]], workers))
+    assert set(found) == {fit(X, y, Alone())}
+
+
+def test_stumps_on_columns_that_one_worker_has():
+    """Wide rows: most columns have entries on one worker alone, or on none."""
+    rng = np.random.default_rng(3)
+    X = sparse_random(500, 4000, density=0.002, format="csr", random_state=3)
+    X.data[:] = rng.integers(1, 4, X.nnz)
+    y = rng.integers(0, 3, 500)
+    X = X.tolil()
+    X[y == 1, 17] = 2
+    X = X.tocsr()
+
+    def fit(X, y, comm):
+        return MCBoostClassifier(n_estimators=10).fit(X, y, comm=comm).model_.to_bytes()
+
+    found = run(3, lambda workers: fit(X[workers.rank :: 3], y[workers.rank :: 3], workers))
+    assert set(found) == {fit(X, y, Alone())} == {fit(X.toarray(), y, Alone())}
 
 
 def test_validation_rows_of_one_worker():
@@ -129,10 +192,12 @@ def test_validation_rows_of_one_worker():
     assert set(run(3, task)) == {one.model_.to_bytes()}
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier])
-def test_checkpoints_go_on_with_other_workers(cls, tmp_path):
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
+    if cls is MCBoostClassifier:
+        monkeypatch.setattr(cls.booster, "restart_every", 1)  # its checkpoints are written there
     X, y = sparse_rows(400)
-    path, whole = tmp_path / "m.part", cls(**PLAIN).fit(X, y).model_.to_bytes()
+    path, whole = tmp_path / "m.part", cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(path, cls, X, y, divisions(y, 2, "random"), rounds=2, n_estimators=5)
     found = divided(path, cls, X, y, divisions(y, 3, "by class"), n_estimators=5)
     assert [one[0] for one in found] == [whole] * 3, found

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from divided.threads import run
-from scipy.sparse import csr_array
 from unit.test_class_workers import by_class
 from unit.test_workers import more_classes, parts_of, rows
 
@@ -211,8 +210,6 @@ def test_what_needs_all_rows_is_refused():
         for error in run(2, lambda w, params=params: MCBoostClassifier(**params).fit(X, y, comm=w)):
             assert isinstance(error, (ValueError, WorkerError))
             assert text in str(error)
-    for error in run(2, lambda w: MCBoostClassifier().fit(csr_array(X), y, comm=w)):
-        assert "X is sparse; with several workers it must be dense" in str(error)
     for error in run(2, lambda w: AdaBoostMHClassifier(subsample=0.5).fit(X, y, comm=w)):
         assert "subsample draws from all rows, which several workers do not hold" in str(error)
     one = {"n_estimators": 3, "weak_learner": "tree"}  # one worker has them all
