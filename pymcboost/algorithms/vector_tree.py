@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -56,6 +56,11 @@ LossScoring = (
 )  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
+# "auto": least gains of splits, chosen by folds.
+RELATIVE_GAINS = 0.25, 4.0
+# After these rounds, or more where the learning rate is lower than the default, `min_relative_gain` rises with this
+# power of their number: later trees would fit noise.
+LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 # With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
 # and gradients beside them are held up to so many rows times classes: more leave the caches.
 MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
@@ -71,6 +76,11 @@ class VectorTreeBoost(ManyLabels, Booster):
     takes_chunks = True
     takes_workers = True
     takes_sparse_workers = True
+    choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
+
+    def __init__(self, params, draw_seed=None, name=""):
+        super().__init__(params, draw_seed, name)
+        self._late = max(LATE_ROUNDS, LATE_STEPS / self.params.learning_rate)
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
@@ -174,6 +184,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Up to twice the learning rate."""
         times = min(max(HASTY_RATE / self.params.learning_rate, 1.0), 2.0)
         self.params.learning_rate *= times
+        self._late /= times
         return math.ceil(n_rounds / times)
 
     def memory(self):
@@ -282,6 +293,8 @@ class VectorTreeBoost(ManyLabels, Booster):
     def round(self):
         """The next tree."""
         self.learner.learning_rate = self.params.learning_rate  # which a callback may change
+        late = max(1, self.n_rounds / self._late) ** LATE_POWER
+        self.learner.min_relative_gain = self.params.min_relative_gain * late
         if self.learner.reuse is not None:
             so_far = self.builder.tail(0)
             self.learner.reuse.mark(so_far.feature, so_far.threshold)
@@ -388,7 +401,13 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
         '"auto": twice their number to the power of 0.4, three times with more than 10,000 rows.',
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
-        "number. Leaf vectors are those of all rows.",
+        'number. Leaf vectors are those of all rows. "auto": 0.5, or 0.7 with more than 10,000 rows.',
+        "min_relative_gain": PARAMETERS["min_relative_gain"].help + " After 300 rounds, or 30 / learning_rate if that "
+        "is more, it rises with the fourth power of their number.\n\n"
+        '"auto": 0.25, or 4 where labels are noisy. Models of the folds that ``calibrate`` needs decide by their log '
+        "loss after 300 rounds, before the first round. It is 0.25 with fewer rounds, without calibration, with "
+        'early stopping, ``X_val`` or ``n_estimators="auto"``, and where fewer than 5 in a hundred rows held out are '
+        "wrong. Added rounds keep what the first ones had.",
         "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
@@ -407,10 +426,10 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_samples_leaf: float = 1
     max_features: Share = "auto"
     max_features_tree: float = 1.0
-    subsample: float = 0.5
+    subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
-    min_relative_gain: float = 0.25
+    min_relative_gain: float | Literal["auto"] = "auto"
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
     max_leaf_entries: int | None = None

@@ -18,6 +18,8 @@ LARGEST_STEP = 4.0
 # docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
 DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
+# "auto": share of the rows drawn for a tree, a larger one above so many rows.
+ROWS_DRAWN, ROWS_DRAWN_OF_MANY = 0.5, 0.7
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number.
 FEW_CLASSES = 4
 # Of so many classes, two blocks of lanes, less that of the weight, have less log loss on folds than one.
@@ -52,6 +54,13 @@ def drawn_of(max_features, n, n_rows):
     times = DRAWN_OF_MANY if n_rows > MANY_ROWS else DRAWN
     drawn = times * n**OF_POWER if max_features == "auto" else max_features * n
     return min(max(1, round(drawn)), n)
+
+
+def share_of(subsample, n_rows):
+    """Share of the rows that a tree is grown on."""
+    if subsample == "auto":
+        return ROWS_DRAWN_OF_MANY if n_rows > MANY_ROWS else ROWS_DRAWN
+    return subsample
 
 
 @dataclass(frozen=True)
@@ -117,9 +126,10 @@ class VectorTrees:
         reuse=None, leaf_levels=None,
     ):  # fmt: skip
         self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
-        self.data, self.loss, self._min_share, self._subsample = data, loss, min_share, subsample
+        self.data, self.loss, self._min_share = data, loss, min_share
+        self._subsample = subsample = share_of(subsample, data.total_rows)
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
-        self._l2, self._min_gain, self._min_relative_gain = l2, min_gain, min_relative_gain
+        self._l2, self._min_gain, self.min_relative_gain = l2, min_gain, min_relative_gain
         max_leaves = leaves_for(data.total_rows) if max_leaves == "auto" else max_leaves
         self._limits = min(max_leaves, data.total_rows), max_depth or 0, loss.least(min_samples_leaf)
         self._n_used, self.ordered = len(data.columns.column), ordered
@@ -183,9 +193,9 @@ class VectorTrees:
         return shared_leaves(value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2))
 
     def _least_gain(self):
-        if not self._min_relative_gain:
+        if not self.min_relative_gain:
             return self._min_gain
-        return max(self._min_gain, self._min_relative_gain * self.loss.mean_square())
+        return max(self._min_gain, self.min_relative_gain * self.loss.mean_square())
 
     def _level_cost(self):
         # By chance a level gains the mean square of a row.

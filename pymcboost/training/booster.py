@@ -95,6 +95,8 @@ class Booster:
     categories = None
     # Offsets that have been subtracted from columns.
     offsets: dict[int, float] | None = None
+    # Values of parameters that are "auto": folds choose among them, or else it is the first.
+    choices: ClassVar[dict[str, tuple]] = {}
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 
@@ -105,6 +107,14 @@ class Booster:
         self.params = SimpleNamespace(**{**self.fixed, **params})
         self.draw_seed, self.name = draw_seed, name
         self.n_rounds = 0
+        self.undecided = {name: of for name, of in self.choices.items() if vars(self.params)[name] == "auto"}
+        self.decided: dict[str, Any] = {}
+        vars(self.params).update((name, of[0]) for name, of in self.undecided.items())
+
+    def decide(self, values):
+        """Take these values of parameters that are "auto"."""
+        self.decided = {name: value for name, value in values.items() if value in self.undecided.get(name, ())}
+        vars(self.params).update(self.decided)
 
     # -- what subclasses may give --------------------------------------------------------------------------------------
 
@@ -183,7 +193,7 @@ class Booster:
 
     def meta(self):
         """What the model file says besides algorithm, parameters and feature names."""
-        return {}
+        return {"decided": self.decided} if self.decided else {}
 
     def memory(self):
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
@@ -209,6 +219,8 @@ class Booster:
         self.data, self.classes, self.n_threads, self.n_validation = data, classes, n_threads, n_validation
         if previous is not None:
             self.check_previous(previous)
+            decided = previous.model.meta.get("decided")
+            self.decide(decided if isinstance(decided, dict) else {})
         memory.refuse(self)
         self.builder = self.new_builder()
         scores = None

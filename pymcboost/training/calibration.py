@@ -11,7 +11,9 @@ Where one fold holds out rows enough for a temperature, T(b) is taken as well: i
 than what follows from two numbers with errors of their own.
 """
 
+import copy
 import warnings
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -21,6 +23,7 @@ from numpy.typing import ArrayLike
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import _check_sample_weight
 from pymcboost.training.folds import held_scores, splits
+from pymcboost.training.metrics import CalibratedLogLoss, Held
 
 # Where the second model has at least this share of the rows of the others, it tells nothing.
 ALIKE = 0.8
@@ -28,7 +31,8 @@ ALIKE = 0.8
 ENOUGH, ENOUGH_SHARE = 600, 0.55
 # With fewer rows there is no second model: its noise costs more than it tells.
 FEW = 500
-
+# Rounds after which values of parameters are compared, and the share of wrong rows below which they are not.
+COMPARED, CLEAN = 300, 0.05
 
 UNSEEN = (
     "cv: no fold trains on a class that it holds out, so that there is no temperature; use stratified folds, or set "
@@ -73,7 +77,68 @@ def _known(held):
     return (held.codes >= 0) * (1.0 if held.weight is None else held.weight)
 
 
-def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None, previous=None):
+@dataclass(frozen=True)
+class Choice:
+    """Values of parameters that are "auto", and the folds that chose them.
+
+    Attributes
+    ----------
+    values : dict
+    seed : int, optional
+        Of the folds and their models.
+    held : tuple, optional
+        Scores and link of the models of the folds, see `folds.held_scores`.
+    """
+
+    values: dict = field(default_factory=dict)
+    seed: int | None = None
+    held: tuple | None = None
+
+
+def with_values(estimator, values):
+    """A copy of the estimator with these values of parameters."""
+    one = copy.copy(estimator)
+    vars(one).update(values)
+    return one
+
+
+def choose(estimator, inputs, undecided, seed, parts):
+    """Choose by the log loss of rows held out, at its best temperature.
+
+    Parameters
+    ----------
+    estimator, inputs, seed
+        See `folds.held_scores`.
+    undecided : dict of str to tuple
+        Name and values of one parameter. The first one is taken where hardly a row is wrong, or the rows are too few.
+    parts : list, optional
+        What `check_rows` has found.
+
+    Returns
+    -------
+    Choice
+    """
+    [(name, values)] = undecided.items()
+    best, least = Choice(), np.inf
+    try:
+        parts = parts or splits(estimator.cv, inputs, seed)
+        used = parts[: _enough(parts)]
+        weight = _weights(inputs, used)
+        rows = weight > 0
+        held = Held.of("the folds", None, None, inputs.codes[rows], weight[rows])
+        for value in values:
+            scores, link = held_scores(with_values(estimator, {name: value}), inputs, seed, COMPARED, used)
+            loss = CalibratedLogLoss(link)(scores[rows], held)
+            if loss < least:
+                best, least = Choice({name: value}, seed, (scores, link)), loss
+            if held.mean(scores[rows].argmax(axis=1) != held.codes) < CLEAN:
+                break
+    except (ValueError, MemoryError):  # the calibration will say so
+        return Choice()
+    return best
+
+
+def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None, previous=None, held=None):
     """Temperature of a model of all rows, from models of folds.
 
     Parameters
@@ -86,6 +151,8 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         What `check_rows` has found.
     previous : Previous, optional
         See `folds.held_scores`.
+    held : tuple, optional
+        That of the `Choice`, where it has so many rounds.
 
     Returns
     -------
@@ -93,17 +160,17 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         None, with a warning, where the rows or the memory are too small for folds: the model is there already.
     """
     try:
-        return _of_folds(estimator, inputs, seed, rounds, found, parts, previous)
+        return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
     except (ValueError, MemoryError) as error:
         warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
         return None
 
 
-def _of_folds(estimator, inputs, seed, rounds, found, parts, previous):
+def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
     if found is None:
         parts = parts or splits(estimator.cv, inputs, seed)
         used = parts[: _enough(parts)]
-        scores, link = held_scores(estimator, inputs, seed, rounds, used, previous)
+        scores, link = held or held_scores(estimator, inputs, seed, rounds, used, previous)
     else:
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
@@ -127,14 +194,20 @@ def _enough(parts):
 
 
 def _temperature(scores, inputs, parts, link):
-    """Temperature of the rows held out; those of a class that their model has not seen are left out."""
+    """Temperature of the rows held out."""
+    weight = _weights(inputs, parts)
+    used = weight > 0
+    return fit_temperature(scores[used], inputs.codes[used], weight[used], link)
+
+
+def _weights(inputs, parts):
+    """Weights of the rows held out, 0 for others, and for those of a class that their model has not seen."""
     weight = np.zeros(len(inputs.weight))
     for train, held in parts:
         weight[held] = inputs.weight[held] * np.isin(inputs.codes[held], inputs.codes[train])
-    used = weight > 0
-    if not used.any():
+    if not weight.any():
         raise ValueError(UNSEEN)
-    return fit_temperature(scores[used], inputs.codes[used], weight[used], link)
+    return weight
 
 
 def priors(estimator, inputs):

@@ -81,6 +81,7 @@ class Training:
         kept = inputs if params.calibrate and held is None else None
         several = booster.multilabel
         folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
+        choice = self._choice(kept, folds, previous)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
         booster.offsets, booster.categories = inputs.offsets, inputs.categories
@@ -99,11 +100,14 @@ class Training:
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if kept is not None:
             # As many as the model has: where it ended by itself, models of fewer rows may go on for long.
-            rounds, seed = self.state.n_rounds, booster.draw_seed()
+            rounds = self.state.n_rounds
+            seed = booster.draw_seed() if choice.seed is None else choice.seed
             if several:
                 self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
             else:
-                self.temperature = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
+                known = found, folds, initial, choice.held if rounds == calibration.COMPARED else None
+                one = calibration.with_values(draft, booster.decided)
+                self.temperature = calibration.temperature_of_folds(one, kept, seed, rounds, *known)
         elif params.calibrate and several:
             self.thresholds = thresholds.of_rows(self.state.model(), held)
         elif params.calibrate:
@@ -156,6 +160,17 @@ class Training:
         if params.verbose and self.workers.rank == 0:
             found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found
+
+    def _choice(self, inputs, folds, previous):
+        """What folds choose of parameters that are "auto", where the calibration needs these folds anyway."""
+        booster, params = self.booster, self.params
+        first = inputs is not None and previous is None and params.n_estimators >= calibration.COMPARED
+        found = params.early_stopping or self.draft.n_estimators == "auto" or booster.multilabel
+        if not booster.undecided or not first or found:
+            return calibration.Choice()
+        choice = calibration.choose(self.draft, inputs, booster.undecided, booster.draw_seed(), folds)
+        booster.decide(choice.values)
+        return choice
 
     def _find_rounds(self, inputs, previous):
         """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""

@@ -10,10 +10,11 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
+from pymcboost.callbacks import Callback
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import vector_trees
 from pymcboost.learners.reuse import Reuse
-from pymcboost.learners.vector_trees import VectorTrees
+from pymcboost.learners.vector_trees import VectorTrees, share_of
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import Directions, row_layout
 
@@ -701,3 +702,26 @@ def test_categories_of_many_columns_of_scores_are_refused():
     with pytest.raises(ValueError, match="at most 15 columns; give split_columns='auto'"):
         model.fit(X, y)
     assert model.set_params(split_columns="auto", n_estimators=20).fit(X, y).score(X, y) == 1
+
+
+@pytest.mark.parametrize(("rate", "rounds", "late"), [(0.1, 310, 300), (0.05, 605, 600), (0.5, 304, 300)])
+def test_the_least_gain_rises_late(rate, rounds, late):
+    """With the fourth power of the rounds, after 300 of them, or 30 over the learning rate."""
+    seen = []
+
+    class Watch(Callback):
+        def after_round(self, state):
+            seen.append(state.booster.learner.min_relative_gain)
+
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    params = {"learning_rate": rate, "max_leaf_nodes": 2, "min_relative_gain": 1e-9, "calibrate": None}
+    VectorTreeBoostClassifier(n_estimators=rounds, **params).fit(rows, np.arange(40) % 3, callbacks=[Watch()])
+    assert len(seen) == rounds
+    expected = [1e-9 * max(1, t / late) ** 4 for t in range(rounds)]
+    np.testing.assert_allclose(seen, expected, rtol=1e-12)
+    assert expected[late] == 1e-9 < expected[late + 1]
+
+
+def test_more_rows_of_a_tree_where_there_are_many():
+    assert [share_of("auto", n) for n in (1, 10_000, 10_001)] == [0.5, 0.5, 0.7]
+    assert share_of(0.3, 20_000) == 0.3
