@@ -260,11 +260,16 @@ def write_corpus(path, count, seed):
     """Files of drawn shapes with their rows; the list of (bytes, length of a row, numbers of the rows)."""
     rng = random.Random(seed)
     files = [fuzz_shapes.draw(rng) for _ in range(count)]
+    write_files(path, files)
+    return files
+
+
+def write_files(path, files):
+    """Files (bytes, length of a row, numbers of the rows) as one, which the fuzz program reads."""
     with open(path, "wb") as out:
         for data, stride, rows in files:
             out.write(struct.pack("<3Q", len(data), len(rows) // stride, stride) + data)
             out.write(struct.pack(f"<{len(rows)}f", *rows))
-    return files
 
 
 def slow_reader_differs(files, results):
@@ -357,12 +362,18 @@ def covered(folder, unused=None):
 def coverage(options):
     """Print how much of mcb.h the three kinds of runs reach, for every build.
 
-    Functions are not copied into their callers: a copy for constant arguments has branches that nothing can take. The
-    build that asks what the processor can do gets a drawn answer, so that all its variants run.
+    Functions are not copied into their callers: a copy for constant arguments has branches that nothing can take. On
+    their own they may not be for AVX, so that none has its instructions by name. The build that asks what the processor
+    can do gets an answer that is drawn with each file, so that all its variants run.
     """
     text = (options.header / "mcb.h").read_text().replace("__attribute__((always_inline))", "__attribute__((unused))")
-    for asked in ('__builtin_cpu_supports("avx512f")', '__builtin_cpu_supports("avx2")'):
-        text = text.replace(asked, f"rand() % 2 && {asked}")
+    widen = "\n#define MCB__WIDEN"
+    text = text.replace(f"#if defined(__x86_64__) && !defined(__clang__){widen}", f"#if 0{widen}")
+    for bit, asked in enumerate(('__builtin_cpu_supports("avx512f")', '__builtin_cpu_supports("avx2")')):
+        text = text.replace(asked, f"(mcb__drawn >> {bit} & 1) && {asked}")
+    before, name, after = text.partition("MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size)")
+    after = after.replace("if (!model) return", "mcb__drawn = rand() >> 4;\n    if (!model) return", 1)
+    text = f"{before}static int mcb__drawn;\n{name}{after}"
     for name, own in {"default": [], **builds(options)}.items():
         with tempfile.TemporaryDirectory() as temporary:
             folder = options.header = Path(temporary)

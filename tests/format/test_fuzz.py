@@ -1,5 +1,6 @@
 """Random damage, by the fuzz program."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,14 @@ def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
     assert counts[0] > 150
     assert counts[55] > 0
     assert len(counts) > 25
+
+
+@pytest.mark.slow
+def test_coverage_of_every_build():
+    """It must compile: functions that are not copied into their callers have no instructions of AVX by name."""
+    done = run("--coverage", "--count", "20", "--alone")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.match(r"default +lines \d+ of \d+ .*branches \d+ of \d+ .*lines not run: \d", done.stdout)
 
 
 @pytest.mark.slow

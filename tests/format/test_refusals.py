@@ -567,6 +567,7 @@ CASES = [
         for at, value in ((0, 1), (1, 0), (1, 255))
     ],
     ("MCB_E_OFFSETS", lambda: in_part(PACK, 2, -1, 200)),
+    ("MCB_E_OFFSETS", lambda: edited(PACK, b"PACK", "B", add(parts(PACK)[2] - 1, -1))),
     ("MCB_E_THRESHOLD", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[2], 4))),
     ("MCB_E_LEAF", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[3], 2))),
     ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, 1))),
