@@ -7,6 +7,7 @@ Problem
 Solvers
     smo: pairwise steps on a kernel in memory, two passes over n numbers each.
     linear: coordinate steps on dense or CSR rows, one row each; the constraint by an augmented Lagrangian.
+    free_step: a step on all free variables of the same, from the system of n of them: O(n^2 (n + d)).
 Buffers
     K : (n, n) float32, symmetric, rows and columns padded to a multiple of BLOCK with 0; diagonal, lo, hi, beta, E :
     (n,) float64 likewise.
@@ -36,6 +37,16 @@ cdef extern from "svmdual.h" nogil:
                            const double *hi, double *beta, double *w, double *bias, double rho, double tol,
                            int64_t max_epochs, uint64_t seed, int32_t *active, double *violation, double *residual)
     void *pmb_libsvm_solve(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter, int64_t *steps)
+
+cdef extern from "svmnewton.h" nogil:
+    ctypedef enum pmb_free_state:
+        PMB_FREE_NONE
+        PMB_FREE_SINGULAR
+        PMB_FREE_BOUND
+        PMB_FREE_DONE
+        PMB_FREE_MEMORY
+    pmb_free_state pmb_free_step(const pmb_svm_rows *X, const double *target, const double *lo, const double *hi,
+                                 double *beta, int32_t *row, int64_t most, double ridge, int64_t *n, double *bias)
 
 # Kernels are padded to a multiple of this many rows.
 BLOCK = PMB_SVM_BLOCK
@@ -177,3 +188,21 @@ cdef class Rows:
             steps = pmb_svm_linear(&self.c, &norm[0], &target[0], &lo[0], &hi[0], &beta[0], &w[0], &bias, rho, tol,
                                    max_epochs, seed, &active[0], &violation, &residual)
         return steps, violation, residual, bias
+
+    def free_step(self, const double[::1] target, const double[::1] lo, const double[::1] hi, double[::1] beta,
+                  int32_t[::1] row, int64_t most, double ridge):
+        """A step on all free variables up to the first bound, where there are 2 to ``most``.
+
+        beta : IN/OUT; row : scratch (m,); ridge : share of the mean diagonal that is added to it.
+        Returns (free variables, whether a step was taken, whether it met no bound, the bias then).
+        """
+        cdef int64_t m = self.c.n, n = 0
+        cdef double bias = 0
+        cdef pmb_free_state state
+        if min(target.shape[0], lo.shape[0], hi.shape[0], beta.shape[0], row.shape[0]) < m:
+            raise ValueError("the arrays must have an entry for every row")
+        with nogil:
+            state = pmb_free_step(&self.c, &target[0], &lo[0], &hi[0], &beta[0], &row[0], most, ridge, &n, &bias)
+        if state == PMB_FREE_MEMORY:
+            raise MemoryError(f"no memory for the system of {n} free rows of {self.c.d} features")
+        return n, state == PMB_FREE_BOUND or state == PMB_FREE_DONE, state == PMB_FREE_DONE, bias

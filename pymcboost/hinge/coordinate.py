@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 
-from pymcboost._kernels import products as _products
 from pymcboost._kernels import svmdual
 from pymcboost.hinge.dual import (
     BLOCK,
@@ -185,37 +184,17 @@ class LinearRows:
 
         Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
         """
-        work = 0.0
+        work, row = 0.0, np.empty(self.m, dtype=np.int32)
         for _ in range(NEWTON_STEPS):
-            free = np.flatnonzero((beta > lo) & (beta < hi))
-            if not 2 <= len(free) <= MOST_FREE or work >= most:
-                return bias, work
-            work += NEWTON_VISIT * len(free) ** 2 * (len(free) + self.d) + self.m * self._row
-            w = np.zeros(self.d)
-            self._rows.add(beta, w)
-            X = self._X[free]
-            X = X.toarray() if hasattr(X, "toarray") else X
-            n, Z = len(free), X.astype(np.float64)
-            K, sums, step, system = np.empty((n, n)), np.empty(n), np.zeros(n + 1), np.ones((n + 1, n + 1))
-            _products.products(Z, Z, K)
-            svmdual.Rows(X).dots(w, sums)
-            diagonal = K.reshape(-1)[:: n + 1]
-            diagonal += RIDGE * (np.add.reduce(diagonal) / n)
-            system[:-1, :-1], system[-1, -1] = K, 0.0
-            np.subtract(target[free], sums, out=step[:-1])
-            # Not by LAPACK, which is built on BLAS.
-            if not _products.solve(system, step) or not np.isfinite(step).all():
-                return bias, work
-            step, found = step[:-1], step[-1]
-            room, share = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free]), np.full(n, np.inf)
-            np.divide(room, np.abs(step), out=share, where=step != 0)
-            first = int(share.argmin())
-            if share[first] >= 1:
-                beta[free] += step
-                return float(found), work
-            beta[free] += share[first] * step
-            beta[free[first]] = hi[free[first]] if step[first] > 0 else lo[free[first]]
-            np.minimum(np.maximum(beta, lo, out=beta), hi, out=beta)
+            if work >= most:
+                break
+            n, moved, whole, found = self._rows.free_step(target, lo, hi, beta, row, MOST_FREE, RIDGE)
+            if 2 <= n <= MOST_FREE:
+                work += NEWTON_VISIT * n**2 * (n + self.d) + self.m * self._row
+            if whole:
+                return found, work
+            if not moved:
+                break
         return bias, work
 
 

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
 from pymcboost import HingeBoostOCClassifier
-from pymcboost._kernels import colours
+from pymcboost._kernels import colours, svmdual
 from pymcboost.hinge import columns as colourings
 from pymcboost.hinge import coordinate, dual, libsvm
 from pymcboost.hinge import data as machine_data
@@ -202,6 +202,38 @@ def test_rows_without_a_sign_take_no_part(solver):
     alone = make(X[kept]).solve(sign[kept], d[kept], 0.1, 1e-8)
     assert not some.beta[~kept].any()
     np.testing.assert_allclose(some.f[kept], alone.f, atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_free", [1, 2, 9, 40])
+@pytest.mark.parametrize("wide", [0.3, 1e6])
+def test_a_step_on_the_free_variables(sparse, n_free, wide):
+    rng = np.random.default_rng(n_free)
+    X = np.where(rng.random((60, 70)) < 0.5, rng.normal(size=(60, 70)), 0).astype(np.float32)
+    sign = np.where(np.arange(60) % 2, 1.0, -1.0)
+    lo, hi = dual.bounds(sign, wide)
+    target = sign * rng.random(60)
+    beta = np.where(np.arange(60) < n_free, (lo + hi) / 2, np.where(rng.random(60) < 0.5, lo, hi))
+    rows = svmdual.Rows(X)
+    if sparse:
+        S = scipy.sparse.csr_matrix(X)
+        rows = svmdual.Rows(None, S.data, S.indptr.astype(np.int64), S.indices.astype(np.int32), 70)
+    expected, *told = reference.free_step(X, target, lo, hi, beta, 50, 1e-10)
+    n, moved, whole, bias = rows.free_step(target, lo, hi, beta, np.empty(60, dtype=np.int32), 50, 1e-10)
+    assert [n, moved, whole] == told[:3] and n == n_free
+    np.testing.assert_allclose(beta, expected, rtol=1e-7, atol=1e-7 * wide)
+    assert bias == pytest.approx(told[3], rel=1e-6, abs=1e-6 * wide)
+
+
+def test_a_step_on_too_many_free_variables_or_equal_rows():
+    X = np.ones((6, 2), dtype=np.float32)
+    lo, hi, beta = np.zeros(6), np.ones(6), np.full(6, 0.5)
+    rows, row = svmdual.Rows(X), np.empty(6, dtype=np.int32)
+    assert rows.free_step(hi, lo, hi, beta, row, 5, 0.0) == (6, False, False, 0.0)
+    assert rows.free_step(hi, lo, hi, beta, row, 6, 0.0)[:3] == (6, False, False)  # a singular system
+    assert beta.tolist() == [0.5] * 6
+    with pytest.raises(ValueError, match="an entry for every row"):
+        rows.free_step(hi, lo, hi, beta, row[:5], 6, 0.0)
 
 
 @pytest.mark.parametrize("make", [lambda X: LinearRows(X), lambda X: DenseKernel(len(X), block_of(X, "linear"))])

@@ -28,6 +28,26 @@ def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000, start=0.0):
     raise AssertionError("the reference has not converged")
 
 
+def free_step(X, target, lo, hi, beta, most, ridge):
+    """A step on all free variables of the linear kernel's dual up to the first bound, see `Rows.free_step`."""
+    free, beta = np.flatnonzero((beta > lo) & (beta < hi)), beta.copy()
+    n, Z = len(free), X[free].astype(float)
+    if not 2 <= n <= most:
+        return beta, n, False, False, 0.0
+    K = Z @ Z.T
+    system = np.ones((n + 1, n + 1))
+    system[:-1, :-1], system[-1, -1] = K + ridge * K.diagonal().mean() * np.eye(n), 0.0
+    step = np.linalg.solve(system, np.append(target[free] - Z @ (X.T.astype(float) @ beta), 0.0))
+    step, bias = step[:-1], step[-1]
+    room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
+    share = np.min(room / np.abs(step))
+    beta[free] += min(1.0, share) * step
+    if share < 1:
+        first = free[np.argmin(room / np.abs(step))]
+        beta[first] = (hi if step[np.argmin(room / np.abs(step))] > 0 else lo)[first]
+    return beta, n, True, share >= 1, bias if share >= 1 else 0.0
+
+
 def dual_objective(K, sign, d, beta):
     return (sign * d) @ beta - beta @ K @ beta / 2
 
