@@ -11,7 +11,6 @@ Where one fold holds out rows enough for a temperature, T(b) is taken as well: i
 than what follows from two numbers with errors of their own.
 """
 
-import copy
 import warnings
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -97,8 +96,8 @@ class Choice:
 
 def with_values(estimator, values):
     """A copy of the estimator with these values of parameters."""
-    one = copy.copy(estimator)
-    vars(one).update(values)
+    one = object.__new__(type(estimator))  # not copy.copy, for which estimators without scikit-learn have no methods
+    vars(one).update({**vars(estimator), **values})
     return one
 
 
