@@ -1,16 +1,18 @@
-"""Inputs that libFuzzer makes, guided by the branches that they reach; clang is needed.
+"""Inputs that libFuzzer makes, guided by the branches that they reach; clang is needed, or atheris for the last one.
 
     python tools/fuzz_guided.py model --runs 10000000      model files: mcb_open, and all ways to score those it accepts
     python tools/fuzz_guided.py svmlight --runs 10000000   the reader of LIBSVM files
+    python tools/fuzz_guided.py foreign --runs 1000000     the readers of LightGBM's and XGBoost's files
     python tools/fuzz_guided.py --table                    what has been run so far
 
-Both run under the address and undefined-behaviour sanitizers. Inputs that reach something new are kept in a corpus,
-with which the next call goes on. Every call adds what it ran to results/fuzz-guided.csv. Exit code 0 if nothing was
-found; a finding lies in the folder of the corpus as crash-*, leak-*, timeout-* or oom-*.
+The first two run under the address and undefined-behaviour sanitizers. Inputs that reach something new are kept in a
+corpus, with which the next call goes on. Every call adds what it ran to results/fuzz-guided.csv. Exit code 0 if nothing
+was found; a finding lies in the folder of the corpus as crash-*, leak-*, timeout-* or oom-*.
 """
 
 import argparse
 import csv
+import json
 import re
 import subprocess
 import sys
@@ -25,7 +27,8 @@ RESULTS = ROOT / "results" / "fuzz-guided.csv"
 COLUMNS = "harness", "runs", "seconds", "edges", "features", "corpus", "findings", "commit"
 FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 SOURCES = {"model": "fuzz_guided.c", "svmlight": "fuzz_svmlight.c"}
-LONGEST = {"model": 1 << 14, "svmlight": 1 << 10}  # bytes
+FOREIGN = "foreign"  # in Python
+LONGEST = {"model": 1 << 14, "svmlight": 1 << 10, FOREIGN: 1 << 12}  # bytes
 WORDS = "1", "-3 ", " 2:", ":1.5", "e308", "nan", "inf", "#", "qid:7", "1,2,3 ", "\n", "\r\n", "0x1p3", "+"
 
 
@@ -48,17 +51,31 @@ def svmlight_seeds():
     )  # fmt: skip
 
 
-SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds}
+def foreign_seeds():
+    """Small models of both libraries, and which reader they are for."""
+    from unit import test_export_from as files
+
+    for objective in ("multiclass num_class:3", "binary sigmoid:1"):
+        yield b"L" + files.lightgbm(objective, 3)[1].encode()
+    for vector in (False, True):
+        text = files.xgboost(vector, n=3)[1]
+        yield b"X" + json.dumps(text).encode()
+        yield b"X" + files.ubj(text)
+
+
+SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds, FOREIGN: foreign_seeds}
 
 
 def compile_one(harness, folder):
-    """The program of a harness."""
+    """The command of a harness."""
+    if harness == FOREIGN:
+        return [sys.executable, ROOT / "tools" / "fuzz_foreign.py"]
     program = folder / harness
     include = [f"-I{ROOT / name}" for name in ("pymcboost/include", "pymcboost/_kernels", "tests/unit")]
     define = ["-DFUZZ_BUILDS(x)="] if harness == "model" else []
     command = ["clang", *FLAGS, *define, *include, str(ROOT / "tools" / SOURCES[harness]), "-o", str(program), "-lm"]
     subprocess.run(command, check=True)
-    return program
+    return [program]
 
 
 def sow(harness, corpus):
@@ -81,13 +98,13 @@ def run(harness, runs, seed, folder):
     quoted = ("".join(f"\\x{ord(letter):02x}" for letter in word) for word in WORDS)
     (folder / "words").write_text("".join(f'"{word}"\n' for word in quoted))
     with tempfile.TemporaryDirectory() as temporary:
-        program = compile_one(harness, Path(temporary))
+        command = compile_one(harness, Path(temporary))
         words = [f"-dict={folder / 'words'}"] if harness == "svmlight" else []
         limits = [f"-runs={runs}", f"-max_len={LONGEST[harness]}", f"-seed={seed}", "-timeout=60"]
         limits.append("-print_final_stats=1")
         begin = time.perf_counter()
         where = f"-artifact_prefix={folder}/"
-        done = subprocess.run([program, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([*command, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - begin
     executed = re.findall(r"stat::number_of_executed_units: *(\d+)", done.stderr)
     if done.returncode:
@@ -126,7 +143,7 @@ def table(path):
 def main(arguments=None):
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("harness", nargs="?", choices=SOURCES)
+    parser.add_argument("harness", nargs="?", choices=LONGEST)
     parser.add_argument("--runs", type=int, default=100_000, help="inputs to try (default 100,000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, default=ROOT / "build" / "fuzz", help="folder of what is kept")
@@ -137,7 +154,7 @@ def main(arguments=None):
         table(options.results)
         return 0
     if options.harness is None:
-        parser.error(f"give a harness: {' or '.join(SOURCES)}")
+        parser.error(f"give a harness: {' or '.join(LONGEST)}")
     options.corpus.mkdir(parents=True, exist_ok=True)
     row = run(options.harness, options.runs, options.seed, options.corpus)
     add_row(options.results, row)

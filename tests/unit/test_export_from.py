@@ -217,10 +217,10 @@ def small(rng):
     return lambda: float(np.float32(rng.normal()))
 
 
-def xgboost(vector=False, objective="multi:softprob"):
+def xgboost(vector=False, objective="multi:softprob", n=12):
     rng = np.random.default_rng(2)
     value = (lambda: [small(rng)() for _ in range(3)]) if vector else small(rng)
-    trees = [Node(rng, int(rng.integers(0, 9)), 4, value) for _ in range(12)]
+    trees = [Node(rng, int(rng.integers(0, 9)), 4, value) for _ in range(n)]
     for tree in trees:
         for node in tree.each():
             if node.value is None:

@@ -3,12 +3,13 @@
 import csv
 import shutil
 import subprocess
+import sys
 
 import fuzz_guided
 import pytest
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def clang(tmp_path_factory):
     """Skip where clang has no libFuzzer."""
     source = tmp_path_factory.mktemp("clang") / "nothing.c"
@@ -26,7 +27,7 @@ def call(tmp_path, *arguments):
         return code, list(csv.DictReader(file))
 
 
-def test_inputs_are_counted_and_kept(tmp_path, capsys):
+def test_inputs_are_counted_and_kept(clang, tmp_path, capsys):
     call(tmp_path, "svmlight", "--runs", "3000")
     kept = len(list((tmp_path / "corpus" / "svmlight").iterdir()))
     code, rows = call(tmp_path, "svmlight", "--runs", "2000", "--seed", "2")
@@ -37,7 +38,7 @@ def test_inputs_are_counted_and_kept(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("svmlight: 5000 inputs in ")
 
 
-def test_a_finding_is_kept_and_told(tmp_path, monkeypatch, capfd):
+def test_a_finding_is_kept_and_told(clang, tmp_path, monkeypatch, capfd):
     source = tmp_path / "broken.c"
     source.write_text("""
         #include <stdlib.h>
@@ -56,3 +57,24 @@ def test_a_finding_is_kept_and_told(tmp_path, monkeypatch, capfd):
 def test_models_in_full(tmp_path):
     code, (row,) = call(tmp_path, "model", "--runs", "20000")
     assert code == 0 and row["runs"] == "20000" and int(row["edges"]) > 2000
+
+
+def test_readers_of_other_libraries_files(tmp_path):
+    pytest.importorskip("atheris")
+    code, (row,) = call(tmp_path, "foreign", "--runs", "500")
+    assert code == 0 and row["runs"] == "500" and int(row["edges"]) > 200
+    assert len(list((tmp_path / "corpus" / "foreign").glob("seed-*"))) == 6
+
+
+@pytest.mark.parametrize("what", ["raise KeyError(1)", "raise ModelFormatError('')"])
+def test_what_the_readers_may_not_raise_is_a_finding(what, tmp_path, monkeypatch, capfd):
+    pytest.importorskip("atheris")
+    harness = fuzz_guided.ROOT / "tools" / "fuzz_foreign.py"
+    text = harness.read_text().replace("model = read(PATH)", what)
+    broken = tmp_path / "tools" / "fuzz_foreign.py"
+    broken.parent.mkdir()
+    broken.write_text(text.replace("sys.path.insert(0, str(ROOT))", f"sys.path.insert(0, {str(fuzz_guided.ROOT)!r})"))
+    monkeypatch.setattr(fuzz_guided, "compile_one", lambda *_: [sys.executable, broken])
+    code, (row,) = call(tmp_path, "foreign", "--runs", "50")
+    assert code == 1 and row["findings"] == "1"
+    assert ("KeyError" if "KeyError" in what else "without a word") in "".join(capfd.readouterr())
