@@ -126,9 +126,11 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
     return square;
 }
 
-/* Rows [from, to) of G P, `few` at a time, as pmb_vr_project; g: their gradients; magic: those of the units
- * of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w |g|^2 to square. */
-PMB_STATIC void pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
+/* F += V[leaf] (V NULL: F stays), and rows [from, to) of G P, `few` at a time, as pmb_vr_project; g: their gradients;
+ * magic: those of the units of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w |g|^2 to
+ * square. */
+PMB_STATIC void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf,
+                               const int32_t *y, const double *weight,
                                int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
                                int64_t from, int64_t to, const double *magic, float *g, pmb_sr_norm *norm, float *out,
                                uint64_t *sums, uint64_t *square) {
@@ -136,6 +138,7 @@ PMB_STATIC void pmb_sr_project(int lanes, const float *F, int64_t width, const i
     for (int64_t begin = from; begin < to; begin = end) {
         const double *w = weight ? weight + begin : NULL;
         end = begin + few < to ? begin + few : to;
+        if (V) pmb_sr_add_rows(F, width, V, leaf, begin, end);
         *square += pmb_sr_gradient(F + begin * width, width, y + begin, w, end - begin, g, norm + begin, magic[1]);
         PMB_VR(lanes, pmb_vr_project_, g, width, P, classes, start, w, blocks, 0, end - begin, magic[0], out + begin * L,
                sums + L);

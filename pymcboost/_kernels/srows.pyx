@@ -18,8 +18,8 @@ cdef extern from "srows.h" nogil:
     void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
                     const int32_t *leaf, int64_t begin, int64_t end)
     void pmb_sr_add_rows(float *F, int64_t width, const float *V, const int32_t *leaf, int64_t begin, int64_t end)
-    void pmb_sr_project(int lanes, const float *F, int64_t width, const int32_t *y, const double *weight,
-                        int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
+    void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf, const int32_t *y,
+                        const double *weight, int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
                         int64_t begin, int64_t end, const double *magic, float *g, pmb_sr_norm *norm, float *out,
                         uint64_t *sums, uint64_t *square)
     void pmb_sr_tops(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const int32_t *rows,
@@ -54,15 +54,18 @@ def add_rows(float[:, ::1] F, const float[:, ::1] V, const int32_t[::1] leaf, in
         pmb_sr_add_rows(&F[0, 0], F.shape[1], &V[0, 0], &leaf[0], b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS))
 
 
-def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weight, const float[:, ::1] P, int lanes,
-            const double[::1] magic, float[:, ::1] out, float[:, ::1] norm, int n_threads):
-    """out = G P of the negative gradients G; returns the sums of w |out| by lane, and the sum of w |g|^2.
+def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight,
+            const float[:, ::1] P, int lanes, const double[::1] magic, float[:, ::1] out, float[:, ::1] norm,
+            int n_threads):
+    """F += V[leaf], and out = G P of the negative gradients G; returns the sums of w |out| by lane, and of w |g|^2.
 
     They are in two units, those of the two magic numbers. The squares of a row are summed in single precision.
 
     Parameters
     ----------
-    F : IN (m, width); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
+    F : INOUT (m, width)
+    V : IN (n_leaves, width) float32, or None: F stays
+    P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
         Blocks of a row of P that are 0 cost nothing.
     norm : OUT (m, 3)
         What `leaf_sums` needs of the rows.
@@ -70,6 +73,11 @@ def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weigh
     cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS, few = max(8, CACHED // F.shape[1] // 8 * 8)
     cdef int blocks = <int> out.shape[1] // lanes
     cdef const double *w = or_null(weight)
+    cdef const float[:, ::1] values
+    cdef const float *v = NULL
+    if V is not None:
+        values = V
+        v = &values[0, 0]
     cdef float[:, ::1] g = aligned_zeros((n_threads, few * F.shape[1]), np.float32)
     used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
     cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
@@ -79,7 +87,7 @@ def project(const float[:, ::1] F, const int32_t[::1] y, const double[::1] weigh
     cdef int64_t[::1] squares = squares_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_sr_project(
-            lanes, &F[0, 0], F.shape[1], &y[0], w, few, &P[0, 0], &classes[0], &start[0], blocks, b * BLOCK_ROWS,
+            lanes, &F[0, 0], F.shape[1], v, &leaf[0], &y[0], w, few, &P[0, 0], &classes[0], &start[0], blocks, b * BLOCK_ROWS,
             min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0], <pmb_sr_norm *> &norm[0, 0], &out[0, 0],
             <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
     return sums_[:, 0].sum(axis=0), squares_.sum(keepdims=True)

@@ -137,7 +137,16 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Trees with a vector in each leaf."""
         K, d = self.data.n_classes, self.data.n_features
         entries, shared = self.params.max_leaf_entries is not None, self.shares
-        return TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries, shared=shared)
+        builder = TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries, shared=shared)
+        if self.narrow and self.params.n_estimators != "auto":
+            builder.reserve(self.params.n_estimators * self.most_leaves)
+        return builder
+
+    @property
+    def most_leaves(self):
+        """No tree has more."""
+        m, wanted = self.data.total_rows, self.params.max_leaf_nodes
+        return min(leaves_for(m) if wanted == "auto" else wanted, m)
 
     @property
     def shares(self):
@@ -190,15 +199,14 @@ class VectorTreeBoost(ManyLabels, Booster):
     def memory(self):
         """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
         data, p, K = self.data, self.params, self.data.n_classes
-        leaves = leaves_for(data.total_rows) if p.max_leaf_nodes == "auto" else p.max_leaf_nodes
+        leaves = self.most_leaves
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         fewer = self.fewer(self.split_columns())
         drawn = drawn_of(p.max_features, pool, data.total_rows)
-        grower = memory.vectors(data, fewer or K, min(leaves, data.total_rows), drawn, self.n_threads)
+        grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
         given = not isinstance(p.loss, str)
         newton = 0 if given else 15 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
-            leaves = min(leaves, data.total_rows)
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None and p.n_estimators != "auto":
                 found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))

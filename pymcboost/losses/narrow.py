@@ -24,6 +24,11 @@ class NarrowRows(Rows):
     data : TreeData
     loss : Softmax
     n_threads : int
+
+    Attributes
+    ----------
+    held : ndarray (m, width) float32
+        Scores, without what `take` gives.
     """
 
     def __init__(self, loss, data, n_threads):
@@ -32,26 +37,45 @@ class NarrowRows(Rows):
         self.lanes, self.curvature = LANES, None
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
-        self.F = data.zeros((data.n_rows, self.width), np.float32)
+        self.held = data.zeros((data.n_rows, self.width), np.float32)
+        self._tree = None, np.zeros(1, dtype=np.int32)  # vectors to be added, and the leaf of every row
         self.norm, self.known = np.empty((data.n_rows, 3), dtype=np.float32), False
         self._weigh()
 
+    @property
+    def F(self):
+        """Scores."""
+        vectors, leaf = self.take()
+        if vectors is not None:
+            _srows.add_rows(self.held, vectors, leaf, self.n_threads)
+        return self.held
+
+    def take(self):
+        """Vectors and leaves of the rows that are not in the scores yet, for who adds them; vectors None if all are."""
+        tree, self._tree = self._tree, (None, self._tree[1])
+        return tree
+
     def start(self, scores=None):
         """See `Rows`."""
-        self.F[:, : self.data.n_classes] = 0.0 if scores is None else scores
-        self.F[:, self.data.n_classes :] = UNUSED
+        self.held[:, : self.data.n_classes] = 0.0 if scores is None else scores
+        self.held[:, self.data.n_classes :] = UNUSED
+        self.take()
         self.known = False
 
     def add(self, value, leaf):
-        """F += value[leaf], value (n_leaves, width)."""
+        """F += value[leaf], value (n_leaves, width).
+
+        Whole vectors are added when scores are read next: they would go through the memory twice.
+        """
+        F = self.F  # with the last tree
         self.known = False
         if FEW * np.count_nonzero(value) > value.size:
-            _srows.add_rows(self.F, value.astype(np.float32), leaf, self.n_threads)
+            self._tree = value.astype(np.float32), leaf
             return
         row, column = np.nonzero(value)
         start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
         entries = column.astype(np.uint16), value[row, column].astype(np.float32)
-        _srows.add_entries(self.F, start, *entries, leaf, self.n_threads)
+        _srows.add_entries(F, start, *entries, leaf, self.n_threads)
 
     def directions(self, n_columns):
         """See `Rows`."""
@@ -86,8 +110,8 @@ class NarrowDirections(Directions):
 
         def project(*magic):
             return _srows.project(
-                loss.F, loss.data.y, loss.weight, signs, self.lanes, np.array(magic), self.gradient, loss.norm,
-                self.n_threads,
+                loss.held, *loss.take(), loss.data.y, loss.weight, signs, self.lanes, np.array(magic), self.gradient,
+                loss.norm, self.n_threads,
             )  # fmt: skip
 
         # The square of a row is at most twice that of the gradient of its own class.

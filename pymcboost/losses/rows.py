@@ -214,20 +214,37 @@ class Rows(Integers):
         """
         comm, K = self.data.comm, self.data.n_classes
         count, known = comm.sum(leaf_start[1:] - leaf_start[:-1]), self.loss.bound(K)
-        found, again = np.empty((len(count), 2, K)), np.arange(len(count))
+        found, again = None, np.arange(len(count))
         if known is not None:
-            unit = unit_of(1.001 * known * self.largest, int(count.max()))
-            magic = np.full((len(count), self.width), magic_of(unit))
-            sums = comm.sum(self._in_units(of, rows, leaf_start, magic))
-            found, again = _vrows.in_ones(sums, magic, K, count << SMALL_BITS)
+            magic = magic_of(unit_of(1.001 * known * self.largest, int(count.max())))
+            found, again = self._in_unit(of, rows, leaf_start, magic, count)
         if len(again):
             if len(again) < len(count):
                 rows = np.concatenate([rows[leaf_start[j] : leaf_start[j + 1]] for j in again])
                 leaf_start = np.concatenate(([0], np.cumsum(np.diff(leaf_start)[again])))
             magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[again, None]))
             sums = comm.sum(self._in_units(of, rows, leaf_start, magic))
-            found[again] = _vrows.in_ones(sums, magic, K, count)[0]
+            its = _vrows.in_ones(sums, magic, K, count)[0]
+            if found is None:
+                return its
+            found[again] = its
         return found
+
+    def _in_unit(self, of, rows, leaf_start, magic, count):
+        """Sums of all leaves in one unit, and the leaves where they are small in it.
+
+        Sums of many classes are taken for some leaves at a time, which stay in the cache.
+        """
+        n, K, comm = len(count), self.data.n_classes, self.data.comm
+        step = n if comm.size > 1 else 1 + TABLES // self.width
+        found, again = np.empty((n, 2, K)), []
+        for begin in range(0, n, step):
+            part = slice(begin, min(begin + step, n))
+            magics = np.full((part.stop - begin, self.width), magic)
+            sums = comm.sum(self._in_units(of, rows, leaf_start[begin : part.stop + 1], magics))
+            found[part], small = _vrows.in_ones(sums, magics, K, count[part] << SMALL_BITS)
+            again.append(begin + small)
+        return found, np.concatenate(again)
 
     def _in_units(self, of, rows, leaf_start, magic):
         return _vrows.leaf_sums(of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads)

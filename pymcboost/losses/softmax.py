@@ -26,7 +26,11 @@ class Softmax(CompiledLoss):
         if full:
             return super().leaf_steps(rows, leaf_rows, leaf_start, full, l2)
         K, sums = rows.data.n_classes, rows.leaf_sums(leaf_rows, leaf_start)
-        return (K - 1) / K * sums[:, 0] / np.maximum(sums[:, 1] + l2, 1e-30)
+        step, size = sums[:, 0], sums[:, 1]
+        size += l2
+        np.maximum(size, 1e-30, out=size)
+        step *= (K - 1) / K
+        return np.divide(step, size)
 
     def bound(self, n_classes):
         """See `Loss.bound`."""

@@ -178,6 +178,11 @@ class TreesBuilder(_Builder):
         """Number of rounds that have been ended."""
         return len(self._rounds) - 1
 
+    def reserve(self, n_leaves):
+        """Room for the numbers of so many leaves, which is taken as they come: they need not move as they grow."""
+        if self._entries is None:
+            self._room("_leaf", n_leaves)
+
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Append a tree to the round that has not been ended yet.
 

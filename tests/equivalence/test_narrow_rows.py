@@ -38,9 +38,10 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
         sums = _vrows.project(G, P, weight, lanes, magic[0], expected, 1)
         count = np.diff(cut)
         for n_threads in (1, 3):
-            found, square = _srows.project(narrow, y, weight, P, lanes, np.array(magic), out, norm, n_threads)
+            found, square = _srows.project(narrow, None, y, y, weight, P, lanes, np.array(magic), out, norm, n_threads)
             np.testing.assert_array_equal(out, expected)
             np.testing.assert_array_equal(found, sums)
+            assert_adds_a_tree(rng, narrow, (y, weight, P, lanes, np.array(magic)), out, n_threads)
             np.testing.assert_allclose(square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6)
             tops = _vrows.leaf_bounds(G, 16, order, cut, 1)
             others, own = np.moveaxis(_srows.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0)
@@ -50,6 +51,20 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
             units = magic_of(units_of(1.001 * weight.max(initial=1) * bounds, count[:, None]))
             leaf = _srows.leaf_sums(narrow, norm, y, weight, order, cut, units, n_threads)[:, :, :K]
             np.testing.assert_array_equal(leaf, _vrows.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K])
+
+
+def assert_adds_a_tree(rng, F, params, out, n_threads):
+    """A tree that is added on the way: the bits of adding it before."""
+    vectors = rng.normal(size=(7, F.shape[1])).astype(np.float32)
+    leaf = rng.integers(0, 7, len(F)).astype(np.int32)
+    here, there, found, norm = F.copy(), F.copy(), np.empty_like(out), np.empty((len(F), 3), dtype=np.float32)
+    expected = np.empty_like(out)
+    _srows.add_rows(there, vectors, leaf, 1)
+    _srows.project(there, None, leaf, *params, expected, norm, 1)
+    _srows.project(here, vectors, leaf, *params, found, norm, n_threads)
+    np.testing.assert_array_equal(here, F + vectors[leaf])
+    np.testing.assert_array_equal(here, there)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_sums_of_leaves_of_one_row_are_its_gradients():
