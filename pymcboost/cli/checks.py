@@ -35,6 +35,12 @@ def parsed(argv, program, usage, make_parser):
 
 def add_reading(group):
     """Add the options about the training file."""
+    group.add_argument(
+        "--multilabel",
+        action="store_true",
+        help="rows of LIBSVM text begin with lists of labels (3,17,201 1:0.5 ...); for adaboost-mh and gentleboost, as "
+        "vector-tree with --loss logistic reads such files alone",
+    )
     add_format(group)
     group.add_argument(
         "--categorical-features",

@@ -10,7 +10,7 @@ from pymcboost.cli.console import UsageError
 
 
 class Measured(NamedTuple):
-    """What is known of the model of one fold."""
+    """What is known of the model of one fold; of lists of labels the Hamming loss, and the cross-entropy by label."""
 
     error: float
     log_loss: float

@@ -29,7 +29,7 @@ def answer_lists(model, data, arguments):
     return "\n".join(_right(given, scores, data.y, model))
 
 
-def _cross_entropy(scores, has):
+def cross_entropy(scores, has):
     """Mean over rows and labels of -log p where the row has the label, and of -log(1 - p) elsewhere."""
     return np.logaddexp(0, np.where(has > 0, -scores, scores)).mean()
 
@@ -42,7 +42,7 @@ def _right(given, scores, lists, model):
     sizes = given.sum(axis=0) + has.sum(axis=0)
     yield f"Exact match = {100 * whole / len(has):g}% ({whole}/{len(has)})"
     yield f"Hamming loss = {((given != has).sum() + unknown.sum()) / has.size:.6g}"
-    yield f"Cross-entropy = {_cross_entropy(scores, has):.6g}"
+    yield f"Cross-entropy = {cross_entropy(scores, has):.6g}"
     yield f"Micro F1 = {2 * right.sum() / max(sizes.sum() + unknown.sum(), 1):.6g}"
     yield f"Macro F1 = {np.mean(2 * right.sum(axis=0) / np.maximum(sizes, 1)):.6g}"
     first = np.argsort(-scores, axis=1, kind="stable")

@@ -29,16 +29,21 @@ class Rows(NamedTuple):
     chunks: Any = None  # the rows of a cache, which X is a view of
 
 
-def refuse_lists(arguments, weights):
-    """Refuse what is for one label a row."""
+def lists_wanted(arguments, booster, loss, weights):
+    """Whether rows begin with lists of labels; then what is for one label a row is refused."""
+    several = loss == "logistic"
+    if arguments.multilabel and not (several or booster.labels_by_form):
+        raise UsageError("--multilabel is for -a adaboost-mh, -a gentleboost and -a vector-tree --loss logistic")
+    if not (several or arguments.multilabel):
+        return False
     for given, flag in (
         (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
-        (arguments.cross_validation, "-v"),
         (weights, "-w<label>"),
-        (arguments.cache, "--cache"),
+        (getattr(arguments, "cache", None), "--cache"),
     ):
         if given:
             raise UsageError(f"lists of labels are read from LIBSVM text: {flag} is for one label a row")
+    return True
 
 
 def read_lists(path, note, allows_missing, like=None, **how):

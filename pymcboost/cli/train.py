@@ -41,7 +41,7 @@ from pymcboost.cli.options import (
     get_algorithm,
     option_of,
 )
-from pymcboost.cli.rows import read_like, read_training, refuse_lists, refuse_one_class, set_weights
+from pymcboost.cli.rows import lists_wanted, read_like, read_training, refuse_one_class, set_weights
 from pymcboost.cli.words import in_options
 from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi, labels_of_all, read_part
 from pymcboost.registry import get_class
@@ -121,7 +121,8 @@ def _add_data_options(group):
         "--cross-validation",
         type=bounded(int, "an integer >= 2", lambda n: n >= 2),
         metavar="n",
-        help="n-fold stratified cross-validation, shuffled by seed -S or 0; writes no model",
+        help="n-fold stratified cross-validation, shuffled by seed -S or 0 (of lists of labels not stratified); writes "
+        "no model",
     )
     group.add_argument(
         "--curve", action="store_true", help="with -v: print error and log loss after every round, means of the folds"
@@ -133,12 +134,6 @@ def _add_data_options(group):
         type=file_name,
         help="rows, in the format of the training file, whose --metric is followed during training (what "
         "--early-stopping then watches)",
-    )
-    group.add_argument(
-        "--multilabel",
-        action="store_true",
-        help="rows of LIBSVM text begin with lists of labels (3,17,201 1:0.5 ...); for adaboost-mh and gentleboost, as "
-        "vector-tree with --loss logistic reads such files alone",
     )
     add_reading(group)
     add_mpi(group)
@@ -246,12 +241,8 @@ def run_training(arguments, estimator, weights, note, workers=None):
             check_target(arguments.checkpoint, "checkpoint", streams=False)
         if arguments.cache:
             files.check_target(arguments.cache, "cache")
-    missing, several = estimator.booster.allows_missing, getattr(estimator, "loss", None) == "logistic"
-    if arguments.multilabel and not (several or estimator.booster.labels_by_form):
-        raise UsageError("--multilabel is for -a adaboost-mh, -a gentleboost and -a vector-tree --loss logistic")
-    several = several or arguments.multilabel
-    if several:
-        refuse_lists(arguments, weights)
+    missing = estimator.booster.allows_missing
+    several = lists_wanted(arguments, estimator.booster, getattr(estimator, "loss", None), weights)
     if arguments.cache:
         data = read_cached(arguments, note, missing)
     elif workers is not None and arguments.divided:

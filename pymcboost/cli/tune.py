@@ -36,7 +36,7 @@ from pymcboost.cli.options import (
     get_algorithm,
     option_of,
 )
-from pymcboost.cli.rows import read_training, set_weights
+from pymcboost.cli.rows import lists_wanted, read_training, set_weights
 from pymcboost.cli.space import SINGLE, Choices, Range, draws, grid, several
 from pymcboost.cli.words import in_options
 from pymcboost.registry import get_class
@@ -78,7 +78,8 @@ def make_parser(algorithm):
         metavar="n",
         help=f"stratified folds, those of mcboost-train -v (default: {FOLDS})",
     )
-    text = "mean over the folds that ranks the combinations (default: error)"
+    text = "mean over the folds that ranks the combinations; of lists of labels error is the Hamming loss, log_loss the "
+    text += "cross-entropy by label (default: error)"
     group.add_argument("--best-by", choices=("error", "log_loss"), default="error", help=text)
     text = "models that are trained at the same time, with one thread each unless -j says more (default: -1, all CPUs)"
     group.add_argument("-p", "--parallel", type=thread_count, metavar="n", default=-1, help=text)
@@ -99,6 +100,8 @@ def read_arguments(argv):
     space = {name: value for name, value in given.items() if isinstance(value, (Choices, Range))}
     fixed = {name: value for name, value in given.items() if name not in space}
     _check(parser, arguments, fixed, space)
+    if "loss" in space and "logistic" in space["loss"].values:
+        parser.error("--loss logistic is for rows with lists of labels, other losses are not; search them apart")
     seed = fixed.get("random_state", DEFAULTS["random_state"])
     found = draws(space, arguments.random, seed) if arguments.random else grid(space)
     for combination in found:
@@ -190,13 +193,14 @@ def tune(argv):
         from pymcboost.cli.validate import folds_of
 
         estimator = get_class(arguments.algorithm)()
-    data = read_training(arguments, note, estimator.booster.allows_missing)
+    lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
+    data = read_training(arguments, note, estimator.booster.allows_missing, lists)
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
     params |= {"class_weight": estimator.class_weight} if weights else {}
     folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
     kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
-    words = ["-a", algorithm.name, *words_of(kept, options)]
+    words = ["-a", algorithm.name, *["--multilabel"] * arguments.multilabel, *words_of(kept, options)]
     words += [part for label, weight in sorted(weights.items()) for part in (f"-w{label}", f"{weight:g}")]
     if data.categories is not None:
         params["categorical_features"] = data.categories

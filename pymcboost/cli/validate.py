@@ -5,12 +5,14 @@ import warnings
 import numpy as np
 
 from pymcboost.cli.answers import mean_log_loss
+from pymcboost.cli.lists import cross_entropy
 from pymcboost.threads import counted
+from pymcboost.training import labels
 from pymcboost.training.metrics import error, log_loss
 
 
 class Curve:
-    """Error and log loss of the rows held out after every round; a callback."""
+    """Error and log loss of the rows held out after every round; a callback. Of lists Hamming loss and cross-entropy."""
 
     def __init__(self):
         self.rows = []
@@ -19,15 +21,22 @@ class Curve:
         """Measure the rows of the validation set named "held", the last of all."""
         held, link = state.validation.named("held"), state.booster.link
         scores = state.validation.scores[-len(held.codes) :]
+        if held.codes.ndim == 2:
+            self.rows.append((labels.hamming_loss(scores, held, link), labels.cross_entropy(scores, held, link)))
+            return
         loss = np.nan if link == "none" else log_loss(scores, held, link)
         self.rows.append((error(scores, held, link), loss))
 
 
 def folds_of(y, folds, seed):
-    """The rows to train on and those held out of every fold."""
+    """The rows to train on and those held out of every fold; ``y``: labels, or the indicator of lists of them."""
     from pymcboost.training.folds import few_rows
     from pymcboost.training.strata import stratified
 
+    if y.ndim == 2:
+        if folds > len(y):
+            raise ValueError(f"-v {folds}: there are only {counted(len(y), 'row')}; use at most that many folds")
+        return stratified(np.zeros(len(y)), folds, seed or 0)
     labels, counts = np.unique(y, return_counts=True)
     if folds > counts.max():
         raise ValueError(f"-v {folds}: {few_rows(counts.max())}")
@@ -38,16 +47,25 @@ def folds_of(y, folds, seed):
 
 
 def measure(estimator, X, y, train, held, libsvm_c=None, **more):
-    """Train on some rows; whether others are predicted right (n,), and their log loss or NaN."""
+    """Train on some rows; whether others are predicted right (n,), and their log loss or NaN.
+
+    Of an indicator whether labels are right (n, K), and the cross-entropy by label.
+    """
     if libsvm_c is not None:
         estimator.set_params(C=libsvm_c * len(train))
     model = estimator.fit(X[train], y[train], **more).model_
+    if y.ndim == 2:
+        scores = model.raw_scores(X[held])
+        return (scores > model.thresholds) == y[held], cross_entropy(scores, y[held])
     loss = mean_log_loss(model, X[held], y[held]) if model.has_probabilities else np.nan
     return model.predict(X[held]) == y[held], loss
 
 
 def cross_validate(estimator, X, y, arguments):
-    """Print LIBSVM's line about the accuracy over all folds, then mean and deviation of the folds, and curves."""
+    """Print LIBSVM's line about the accuracy over all folds, then mean and deviation of the folds, and curves.
+
+    Of lists of labels the share of rows whose labels are all right, then Hamming loss and cross-entropy.
+    """
     folds, params = arguments.cross_validation, estimator.get_params()
     hits, found, curves = 0, [], []
     for train, held in folds_of(y, folds, params.get("random_state")):
@@ -56,24 +74,26 @@ def cross_validate(estimator, X, y, arguments):
             more = {"validation_sets": {"held": (X[held], y[held])}, "callbacks": [curve]}
         new = type(estimator)(**params)
         right, loss = measure(new, X, y, train, held, arguments.libsvm_c, **more)
-        hits += right.sum()
+        hits += (right if y.ndim == 1 else right.all(axis=1)).sum()
         found.append((1 - right.mean(), loss))
         curves.append(curve.rows)
-    print(f"Cross Validation Accuracy = {100 * hits / len(y):g}%")
+    names = ("Accuracy", "Error", "Log Loss") if y.ndim == 1 else ("Exact Match", "Hamming Loss", "Cross-entropy")
+    print(f"Cross Validation {names[0]} = {100 * hits / len(y):g}%")
     (wrong, loss), (spread, loss_spread) = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
-    print(f"Cross Validation Error = {100 * wrong:.4g}% +- {100 * spread:.3g}% (mean and deviation of {folds} folds)")
+    of_folds = f"(mean and deviation of {folds} folds)"
+    print(f"Cross Validation {names[1]} = {100 * wrong:.4g}% +- {100 * spread:.3g}% {of_folds}")
     if not np.isnan(loss):
-        print(f"Cross Validation Log Loss = {loss:.4g} +- {loss_spread:.3g} (mean and deviation of {folds} folds)")
+        print(f"Cross Validation {names[2]} = {loss:.4g} +- {loss_spread:.3g} {of_folds}")
     if arguments.curve:
-        print_curve(curves)
+        print_curve(curves, ("error", "log_loss") if y.ndim == 1 else ("hamming_loss", "cross_entropy"))
 
 
-def print_curve(curves):
-    """One line per round that all folds have: the means and deviations of error and log loss."""
+def print_curve(curves, names):
+    """One line per round that all folds have: the means and deviations of two measures."""
     n_rounds = min(map(len, curves))
     values = np.array([rows[:n_rounds] for rows in curves]).reshape(len(curves), n_rounds, 2)
     columns = [part[:, k] for k in range(2) for part in (values.mean(axis=0), values.std(axis=0, ddof=1))]
     shown = 2 if np.isnan(values[..., 1]).any() else 4
-    print(*["rounds", "error", "deviation", "log_loss", "deviation"][: 1 + shown])
+    print(*["rounds", names[0], "deviation", names[1], "deviation"][: 1 + shown])
     for t in range(n_rounds):
         print(t + 1, *(f"{column[t]:.6g}" for column in columns[:shown]))

@@ -1,5 +1,7 @@
 """Rows with any number of labels: LIBSVM text in and out, and both programs."""
 
+import shlex
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -10,6 +12,7 @@ from sklearn.datasets import load_svmlight_file, make_multilabel_classification
 from pymcboost import VectorTreeBoostClassifier, dump_svmlight, load_model, load_svmlight
 from pymcboost.data.svmlight import SvmlightError
 from pymcboost.registry import get_class
+from pymcboost.training.strata import stratified
 
 NAMES = np.array([-3, 1, 4, 10, 700])
 TRAIN = ["-a", "vector-tree", "--loss", "logistic", "-n", 20, "--random-state", 0]
@@ -150,7 +153,7 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["-v", 3], "-v is for one label a row"), (["-w4", 2], "-w<label> is for one label a row")],
+    [(["--cache", "c.mcbc"], "--cache is for one label a row"), (["-w4", 2], "-w<label> is for one label a row")],
 )
 def test_what_is_for_one_label(lists, arguments, message):
     done = call("train", *TRAIN, *arguments, lists[0] / "train.svm", cwd=lists[0])
@@ -168,3 +171,62 @@ def test_answers_that_are_for_one_label(lists, tmp_path, option):
     assert done.returncode and "lists several labels" in done.stderr
     done = call("train", *TRAIN, "-v", 0, tmp_path / "one.svm", tmp_path / "n.mcb")
     assert done.returncode
+
+
+def folds(X, Y, n, **params):
+    """Exact match of all rows; mean Hamming loss and cross-entropy of the folds."""
+    whole, found = 0, []
+    for train, held in stratified(np.zeros(len(Y)), n, 0):
+        model = VectorTreeBoostClassifier(loss="logistic", random_state=0, **params).fit(X[train], Y[train])
+        given, P = model.predict(X[held]), model.predict_proba(X[held])
+        whole += (given == Y[held]).all(axis=1).sum()
+        found.append(((given != Y[held]).mean(), -np.log(np.where(Y[held] > 0, P, 1 - P)).mean()))
+    return whole / len(Y), np.array(found)
+
+
+def test_cross_validation(lists):
+    folder, X, Y = lists
+    done = call("train", *TRAIN, "-v", 4, "--curve", folder / "train.svm", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    whole, found = folds(X[:200], Y[:200], 4, n_estimators=20)
+    text = done.stdout.splitlines()
+    assert text[0] == f"Cross Validation Exact Match = {100 * whole:g}%"
+    assert text[1].startswith(f"Cross Validation Hamming Loss = {100 * found[:, 0].mean():.4g}% +- ")
+    assert text[2].startswith(f"Cross Validation Cross-entropy = {found[:, 1].mean():.4g} +- ")
+    assert text[3] == "rounds hamming_loss deviation cross_entropy deviation" and len(text) == 24
+    last = [float(word) for word in text[-1].split()]
+    np.testing.assert_allclose(last[1::2], found.mean(axis=0), rtol=1e-5)
+    done = call("train", *TRAIN, "-v", 201, folder / "train.svm", cwd=folder)
+    assert done.returncode and "there are only 200 rows" in done.stderr
+
+
+def test_a_search(lists, tmp_path):
+    folder, X, Y = lists
+    options = ["-a", "vector-tree", "--loss", "logistic", "-v", 3, "-p", 1, "-q"]
+    more = ["-n", "3,20", "--best-by", "log_loss"]
+    done = call("tune", *options, *more, folder / "train.svm", tmp_path / "j.csv")
+    assert done.returncode == 0, done.stderr
+    best, other = (line.split() for line in done.stdout.splitlines()[1:3])
+    for line, n in ((best, 20), (other, 3)):
+        found = folds(X[:200], Y[:200], 3, n_estimators=n)[1].mean(axis=0)
+        np.testing.assert_allclose([float(line[0]), float(line[2])], found, rtol=1e-3)
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("Best: mcboost-train -a vector-tree --loss logistic --n-estimators 20 ")
+    assert call("train", *shlex.split(last)[2:], tmp_path / "m.mcb").returncode == 0
+    assert load_model(tmp_path / "m.mcb").link == "sigmoid"
+    again = call("tune", *options, *more, folder / "train.svm", tmp_path / "j.csv")
+    assert again.stdout == done.stdout
+
+
+def test_a_search_of_other_algorithms(lists, tmp_path):
+    folder = lists[0]
+    options = ["-v", 3, "-p", 1, "-q", "-n", "2,4", folder / "train.svm", tmp_path / "j.csv"]
+    done = call("tune", "-a", "adaboost-mh", "--multilabel", *options)
+    assert done.returncode == 0, done.stderr
+    assert "Best: mcboost-train -a adaboost-mh --multilabel --n-estimators" in done.stdout
+    done = call("tune", "-a", "samme", "--multilabel", *options)
+    assert done.returncode and "--multilabel is for -a adaboost-mh" in done.stderr
+    done = call("tune", "-a", "vector-tree", "--loss", "softmax,logistic", *options)
+    assert done.returncode and "search them apart" in done.stderr
+    done = call("tune", "-a", "vector-tree", *options)
+    assert done.returncode and "lists several labels" in done.stderr
