@@ -218,11 +218,14 @@ class LivePlot(Callback):
             self.axes_ = self._pyplot.figure().add_subplot()
         axes, self._drawn = self.axes_, state.n_rounds
         axes.clear()
+        rounds, marker = np.arange(1, state.n_rounds + 1), "o" if state.n_rounds == 1 else None
         for name in self.columns or state.metrics():
-            axes.plot(np.arange(1, state.n_rounds + 1), state.history.get(name, [])[: state.n_rounds], label=name)
-        axes.set_xlabel("rounds")
+            axes.plot(rounds, state.history.get(name, [])[: state.n_rounds], marker=marker, label=name)
+        axes.set_xlabel("round")
+        axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        axes.spines[["top", "right"]].set_visible(False)
         if axes.lines:
-            axes.legend()
+            axes.legend(frameon=False)
         canvas = axes.figure.canvas
         canvas.draw()
         canvas.flush_events()

@@ -3,7 +3,8 @@
  * The levels in a node are put in the order of their mean gradients in a direction, and the order is scanned as that of
  * values is. The first direction is the leading one, in which the levels' means are spread most; the next ones lead from
  * the mean of one side to that of the other, as long as the split gains more: the best subset of all is an order of that
- * kind. With two columns of scores the first order has the best subset. Levels of little weight in the node, whose means
+ * kind. If asked, the orders of each column's means are begun with, too, or one level is parted from the others alone.
+ * With two columns of scores the first order has the best subset. Levels of little weight in the node, whose means
  * are noise, stay together and take the place of their common mean. Of many levels some subset fits noise: what chance
  * gains is taken off for levels whose rows have been parted before. What whole levels differ in is asked but once.
  */
@@ -39,11 +40,23 @@ PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const int32_t *cell, cons
     for (int k = 0; k < d->n_classes; k++) sum[k] = cell[k] - cell[d->n_classes] * mean[k];
 }
 
+/* Put the levels of a run in the order that the keys have. */
+PMB_STATIC void pmb_vt_lay_out(const pmb_vt_data *d, const pmb_vt_run *run, pmb_vt_scratch *s) {
+    double at = 0;
+    for (int32_t j = 0, to = run->first; j < run->count; j++, to++) {
+        uint32_t level = (uint32_t)s->level_key[j];
+        s->slot[to] = s->level_slot[level];
+        s->bin[to] = s->level_bin[level];
+        at += pmb_vt_level(d, s, s->slot[to])[d->n_classes];
+        s->left[to] = at;
+    }
+}
+
 /* Put the levels of a run in the order of their means in direction u, lower bins first among equals. */
 PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const double *mean, const double *u,
                              pmb_vt_scratch *s) {
-    int32_t n = run->count, *slot = s->slot + run->first, *bin = s->bin + run->first;
-    double *left = s->left + run->first, sum[PMB_VT_COLUMNS], at = 0, rare = 0, rare_weight = 0;
+    int32_t n = run->count;
+    double sum[PMB_VT_COLUMNS], rare = 0, rare_weight = 0;
     for (int32_t j = 0; j < n; j++) {
         const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
         double all = 0;
@@ -58,22 +71,18 @@ PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const 
         if (pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
             s->level_key[j] = pmb_key((float)(rare / rare_weight), (uint32_t)j);
     pmb_sort_keys(s->level_key, s->level_key + n, n);
-    for (int32_t j = 0; j < n; j++) {
-        uint32_t level = (uint32_t)s->level_key[j];
-        slot[j] = s->level_slot[level];
-        bin[j] = s->level_bin[level];
-        at += pmb_vt_level(d, s, slot[j])[d->n_classes];
-        left[j] = at;
-    }
+    pmb_vt_lay_out(d, run, s);
 }
 
-/* Scan the order that is there; returns whether its best subset is better than the one before. */
+/* Scan the order that is there, or its first level alone; returns whether its best subset is better than the one
+ * before. */
 PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
-                          int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
+                          int64_t least, int alone, pmb_vt_scratch *s, pmb_vt_subset *best) {
     const int32_t *bin = s->bin + run->first;
     double score;
     int32_t at, side;
     PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, run, total, its->weight, 0);
+    for (int32_t j = 1; alone && j < run->count; j++) s->d2[run->first + j] = s->d2_missing[run->first + j] = 0;
     for (int32_t j = 0, rare = 0, next; j < run->count; j++, rare = next) {
         next = pmb_vt_rare(d, s, run->feature, s->slot[run->first + j], bin[j]);
         if (j && rare && next) s->d2[run->first + j - 1] = s->d2_missing[run->first + j - 1] = 0;
@@ -158,6 +167,16 @@ PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const 
     best->side = run->missing != PMB_VT_NONE && !best->side;
 }
 
+/* The subsets of one level, whatever rows it has. */
+PMB_STATIC void pmb_vt_alone(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
+                             int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
+    for (int32_t j = 0; j < run->count; j++) {
+        for (int32_t i = 0; i < run->count; i++) s->level_key[i] = (uint64_t)(i == 0 ? j : i <= j ? i - 1 : i);
+        pmb_vt_lay_out(d, run, s);
+        pmb_vt_try(d, its, total, run, least, 1, s, best);
+    }
+}
+
 /* The best subset that is found of a run's levels. */
 PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
                               int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
@@ -167,11 +186,16 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
     for (int k = 0; k < d->n_classes; k++) mean[k] = (double)total[k] / (double)its->weight;
     memcpy(s->level_slot, s->slot + run->first, sizeof(int32_t) * (size_t)run->count);
     memcpy(s->level_bin, s->bin + run->first, sizeof(int32_t) * (size_t)run->count);
-    pmb_vt_leading(d, run->count, mean, s, u);
-    for (int j = 0; j <= PMB_VT_REFINED; j++) {
-        pmb_vt_order(d, run, mean, u, s);
-        if (!pmb_vt_try(d, its, total, run, least, s, &best) || run->count < 3) break;
-        if (!pmb_vt_across(d, run->count, mean, best.set, s, u)) break;
+    const int starts = run->count <= d->one_hot ? 0 : d->class_orders ? 1 + d->n_classes : 1;
+    if (!starts) pmb_vt_alone(d, its, total, run, least, s, &best);
+    for (int start = 0; start < starts; start++) {
+        if (start) memset(u, 0, sizeof u), u[start - 1] = 1;
+        else pmb_vt_leading(d, run->count, mean, s, u);
+        for (int j = 0; j <= PMB_VT_REFINED; j++) {
+            pmb_vt_order(d, run, mean, u, s);
+            if (!pmb_vt_try(d, its, total, run, least, 0, s, &best) || run->count < 3) break;
+            if (!pmb_vt_across(d, run->count, mean, best.set, s, u)) break;
+        }
     }
     if (best.score < 0) return;
     best.score -= pmb_vt_chance(d, run, s) / (double)its->weight;

@@ -67,6 +67,7 @@ def plot_importance(model: Any, values: Any = None, *, top: int = 15, ax: Any = 
     ax = _axes(ax, figsize=(6, 1 + 0.28 * max(1, len(order))))
     ax.barh(np.arange(len(order)), values[order], height=0.7)
     ax.set_yticks(np.arange(len(order)), [_short(name_of(model, int(j))) for j in order])
+    ax.set_ylim(-0.6, max(1, len(order)) - 0.4)
     ax.set_xlabel(label)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -190,9 +191,10 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
         raise ValueError(f"the history has no curve {unknown[0]!r}; it has {', '.join(map(repr, numbers))}")
     ax = _axes(ax, figsize=(6, 3.6))
     for name in curves:
-        ax.plot(np.arange(1, len(numbers[name]) + 1), numbers[name], linewidth=1.6, label=name.replace("_", " "))
+        rounds, marker = np.arange(1, len(numbers[name]) + 1), "o" if len(numbers[name]) == 1 else None
+        ax.plot(rounds, numbers[name], linewidth=1.6, marker=marker, label=name.replace("_", " "))
     ax.set_xlabel("round")
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     if len(curves) == 1:
         ax.set_ylabel(curves[0].replace("_", " "))
     else:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
-from pymcboost.learners.levels import PER_LEVEL, least_levels
+from pymcboost.learners import levels
 from pymcboost.learners.reuse import on_grid
 from pymcboost.model.entries import rounded
 
@@ -136,7 +136,7 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
-        self._least_levels = least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
+        self._least_levels = levels.least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
@@ -165,10 +165,10 @@ class VectorTrees:
         if A is None:
             return None
         least = self._least_gain() / self._searched.gain_unit
-        cost = self._level_cost() / self._searched.gain_unit
-        grown = self._grower.grow(A, key, least, cost)
+        found = least, self._level_cost() / self._searched.gain_unit, levels.CLASS_ORDERS, levels.ONE_HOT
+        grown = self._grower.grow(A, key, *found)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, least, cost)
+            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, *found)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
@@ -199,7 +199,7 @@ class VectorTrees:
 
     def _level_cost(self):
         # By chance a level gains the mean square of a row.
-        return PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
+        return levels.PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
 
     def leaf_vectors(self, rows, leaf_start):
         """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""

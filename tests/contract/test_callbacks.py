@@ -323,6 +323,10 @@ def test_a_live_plot_has_the_whole_curves(pyplot):
     axes = pyplot.figure().add_subplot()
     MartClassifier(n_estimators=2).fit(X, y, callbacks=[LivePlot(["missing"], axes=axes)])
     assert [line.get_label() for line in axes.lines] == ["missing"]
+    MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[LivePlot(axes=axes)])
+    assert axes.lines[0].get_marker() == "o"  # a line of one point is not seen
+    axes.figure.canvas.draw()
+    assert all(float(round).is_integer() for round in axes.get_xticks())
 
 
 def test_a_live_plot_is_drawn_when_it_is_time(pyplot, monkeypatch):

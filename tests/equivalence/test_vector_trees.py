@@ -12,7 +12,7 @@ from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
 from pymcboost.data.tree_data import TreeData
-from pymcboost.learners import vector_trees
+from pymcboost.learners import levels, vector_trees
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees, share_of
 from pymcboost.losses import LOSSES
@@ -81,7 +81,8 @@ def grown(data, loss, trees, key):
     on = trees._searched
     A = on.integers(key)
     least = trees._least_gain() / on.gain_unit
-    found = trees._grower.grow(A, key, least, trees._level_cost() / on.gain_unit)
+    cost = trees._level_cost() / on.gain_unit
+    found = trees._grower.grow(A, key, least, cost, levels.CLASS_ORDERS, levels.ONE_HOT)
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
@@ -114,7 +115,8 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
             settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
             least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
-            level_cost=learners[0][1]._level_cost() / on.gain_unit,
+            level_cost=learners[0][1]._level_cost() / on.gain_unit, class_orders=levels.CLASS_ORDERS,
+            one_hot=levels.ONE_HOT,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -666,34 +668,54 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
 
 
 @pytest.mark.parametrize("few", [0, 15, 1e9, None])
-@pytest.mark.parametrize(("K", "levels"), [(2, 9), (3, 4), (5, 300), (12, 40)])
-def test_sets_of_categories(K, levels, few):
+@pytest.mark.parametrize(("K", "n_levels"), [(2, 9), (3, 4), (5, 300), (12, 40)])
+def test_sets_of_categories(K, n_levels, few):
     options = {"subsample": 0.6} if few is None else {"min_samples_category": few}
-    rng = np.random.default_rng(K + levels)
-    X = rng.integers(0, [levels, 2, levels, 7], (600, 4)).astype(np.float64)
+    rng = np.random.default_rng(K + n_levels)
+    X = rng.integers(0, [n_levels, 2, n_levels, 7], (600, 4)).astype(np.float64)
     X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
     y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, 600)).astype(int) % K
-    weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None
+    weight = rng.integers(1, 4, 600) / 2.0 if n_levels == 40 else None
     _, splits = check(X, y, K, weight=weight, categorical=(0, 1, 2), n_threads=(1, 3), max_features=1.0, **options)
     assert any(isinstance(split[1], frozenset) for split in splits)
 
 
 def test_the_best_of_all_sets_of_two_classes():
     rng = np.random.default_rng(5)
-    for levels in range(2, 11):
-        X, y = rng.integers(0, levels, (400, 1)).astype(np.float64), rng.integers(0, 2, 400)
+    for n_levels in range(2, 11):
+        X, y = rng.integers(0, n_levels, (400, 1)).astype(np.float64), rng.integers(0, 2, 400)
         data = TreeData(X, y, 2, np.ones(400), categorical=(0,))
         loss, trees = learner(data, "softmax", max_leaves=2, max_features=1.0, min_samples_category=0, rng=rng)
         splits, _, A = grown(data, loss, trees, 1)
-        cells = np.array([A[data.columns.codes[0] == b].sum(axis=0) for b in range(levels)], dtype=np.float64)
+        cells = np.array([A[data.columns.codes[0] == b].sum(axis=0) for b in range(n_levels)], dtype=np.float64)
         n, best = cells[:, 2], 0.0
-        for bits in range(1, 1 << (levels - 1)):
-            left = np.array([bits >> b & 1 for b in range(levels)], dtype=bool)
+        for bits in range(1, 1 << (n_levels - 1)):
+            left = np.array([bits >> b & 1 for b in range(n_levels)], dtype=bool)
             if min(n[left].sum(), n[~left].sum()) >= loss.least(2):
-                sums = [cells[side].sum(axis=0) for side in (left, ~left, np.ones(levels, dtype=bool))]
+                sums = [cells[side].sum(axis=0) for side in (left, ~left, np.ones(n_levels, dtype=bool))]
                 gains = [(one[:2] ** 2).sum() / one[2] for one in sums]
                 best = max(best, gains[0] + gains[1] - gains[2])
         assert splits[0][4] == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("orders", [(True, 0), (False, 4), (True, 5)])
+@pytest.mark.parametrize(("K", "n"), [(2, 9), (3, 4), (5, 40), (12, 40)])
+def test_more_orders_of_categories(K, n, orders, monkeypatch):
+    rng = np.random.default_rng(K + n)
+    X = rng.integers(0, [n, 3, n, 7], (400, 4)).astype(np.float64)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = np.where(rng.random(400) < 0.5, np.nan_to_num(X[:, 0] * 7 + X[:, 2]).astype(int) % K, rng.integers(0, K, 400))
+    options = {"categorical": (0, 1, 2), "max_features": 1.0, "min_samples_category": 4}
+    usual = check(X, y, K, **options)[1]
+    for name, value in zip(("CLASS_ORDERS", "ONE_HOT"), orders, strict=True):
+        monkeypatch.setattr(levels, name, value)
+    splits = check(X, y, K, **options)[1]
+    if orders[1]:
+        sets = [s[1] for s in splits if s[0] == 1]
+        assert all(len(one) in (1, 2) for one in sets)
+    else:
+        assert splits[0][4] >= usual[0][4]
+        assert K < 12 or splits != usual
 
 
 def test_categories_of_many_columns_of_scores_are_refused():

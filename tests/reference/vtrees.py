@@ -177,10 +177,12 @@ def order_of(sums, weights, u, rare):
     return sorted(range(len(key)), key=lambda j: (key[j], j))
 
 
-def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0):
+def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0, class_orders=False,
+                one_hot=0):  # fmt: skip
     """(score, bins on the left, nan_left) of one categorical feature at a node, or None.
 
-    least_levels: (2, n) weights below which levels go together, and are in parts.
+    least_levels: (2, n) weights below which levels go together, and are in parts; class_orders, one_hot: see
+    `learners.levels`.
     """
     G = A.sum(axis=0)
     weight = float(G[n_classes])
@@ -193,38 +195,35 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
     weights = cells[:, n_classes]
     sums = cells[:, :n_classes] - weights[:, None] * mean[:n_classes]
     rare, in_parts = weights < least_levels[0][levels], weights < least_levels[1][levels]
-    u, best = leading(sums, weights), None
-    for _ in range(5):
-        order = order_of(sums, weights, u, rare)
-        L, tries = np.cumsum(cells[order], axis=0), []
-        for j in range(len(order) - (not gone.any())):
-            inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
-            for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
-                tries.append((L[j] + side * missing, j, side, inside))
-        sides = np.array([one[0] for one in tries]).reshape(-1, A.shape[1])
-        left = sides[:, n_classes].astype(np.float64)
-        d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
-        fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.where(fine, d2 / (left * right), -1)
-        top = score.max(initial=-1)
-        at = int(np.flatnonzero(score * TIE >= top)[0]) if top >= 0 else -1
-        if top < 0 or (best is not None and score[at] <= best[0] * TIE):
-            break
-        best = score[at], {int(levels[j]) for j in order[: tries[at][1] + 1]}, tries[at][2], left[at]
-        inside = np.isin(levels, list(best[1]))
-        if len(levels) < 3 or inside.all():
-            break
-        across = []
-        for k in range(n_classes):
-            means = []
-            for side in (False, True):
-                total = 0.0
-                for value in sums[inside == side, k].tolist():
-                    total += value
-                means.append(total / float(weights[inside == side].sum()))
-            across.append(means[0] - means[1])
-        u = across
+    starts, best = [leading(sums, weights)], None
+    if len(levels) <= one_hot:
+        starts = range(len(levels))
+    elif class_orders:
+        starts += np.eye(n_classes).tolist()
+    for u in starts:
+        for _ in range(5):
+            alone = not isinstance(u, list)
+            order = [u, *(j for j in range(len(levels)) if j != u)] if alone else order_of(sums, weights, u, rare)
+            L, tries = np.cumsum(cells[order], axis=0), []
+            for j in range(1 if alone else len(order) - (not gone.any())):
+                inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
+                for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
+                    tries.append((L[j] + side * missing, j, side, inside))
+            sides = np.array([one[0] for one in tries]).reshape(-1, A.shape[1])
+            left = sides[:, n_classes].astype(np.float64)
+            d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
+            fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                score = np.where(fine, d2 / (left * right), -1)
+            top = score.max(initial=-1)
+            at = int(np.flatnonzero(score * TIE >= top)[0]) if top >= 0 else -1
+            if top < 0 or (best is not None and score[at] <= best[0] * TIE):
+                break
+            best = score[at], {int(levels[j]) for j in order[: tries[at][1] + 1]}, tries[at][2], left[at]
+            inside = np.isin(levels, list(best[1]))
+            if alone or len(levels) < 3 or inside.all():
+                break
+            u = _across(sums, weights, inside)
     if best is None:
         return None
     score, subset, side, left = best
@@ -236,9 +235,23 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
     return score, frozenset(subset), bool(side)
 
 
+def _across(sums, weights, inside):
+    """From the mean of the levels inside a set to that of the others."""
+    across = []
+    for k in range(sums.shape[1]):
+        means = []
+        for side in (False, True):
+            total = 0.0
+            for value in sums[inside == side, k].tolist():
+                total += value
+            means.append(total / float(weights[inside == side].sum()))
+        across.append(means[0] - means[1])
+    return across
+
+
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
          pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0):  # fmt: skip
+         level_cost=0.0, class_orders=False, one_hot=0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
@@ -257,7 +270,7 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least
             paid = (None, 1.0) if used is None else (used[f], new_worth)
             if f in (least_levels or ()):
-                split = best_subset(*part, least_levels[f], level_cost)
+                split = best_subset(*part, least_levels[f], level_cost, class_orders, one_hot)
             else:
                 split = best_of_feature(*part, *paid)
             if split is not None:

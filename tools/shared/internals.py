@@ -19,6 +19,7 @@ WHERE = {
     "separators": "losses.codes",
     "TrainingData": "data.stump_data",
     "SharedStump": "learners",
+    "levels": "learners",
     "held_out": "training.inputs",
     "ClassTrees": "learners.class_trees",
     "TreeData": "data.tree_data",
