@@ -62,9 +62,11 @@ typedef struct pmb_grower {
     int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
     int32_t n_open, at, n_left; /* how many they are, the one that comes next, and splits that are left with it */
     uint8_t *taken;        /* (max_leaves + 1,) */
+    int32_t *reached;      /* (2 (max_leaves + 1),) */
     uint8_t *side;         /* (batch, n_side) 1 for the codes on the left */
     int64_t n_side;
     void *payload;
+    int32_t beyond; /* whether a batch has leaves that come after nodes parted ahead, too */
     /* Part the nodes of a batch with `pmb_part` or their own way and find the best splits of their children, unless
      * they are the last ones of the tree. */
     void (*split)(struct pmb_grower *, const int32_t *batch, int32_t n_batch, int last);
@@ -87,14 +89,16 @@ PMB_STATIC int pmb_grower_new(pmb_grower *g, const pmb_columns *c, int32_t max_l
     g->nodes = calloc((size_t)max_nodes, sizeof(pmb_node));
     g->open = malloc(leaves * sizeof(int32_t));
     g->taken = malloc(leaves);
+    g->reached = malloc(2 * leaves * sizeof(int32_t));
     g->side = malloc((size_t)(batch * g->n_side + 1));
-    return g->nodes && g->open && g->taken && g->side;
+    return g->nodes && g->open && g->taken && g->reached && g->side;
 }
 
 PMB_STATIC void pmb_grower_free(pmb_grower *g) {
     free(g->nodes);
     free(g->open);
     free(g->taken);
+    free(g->reached);
     free(g->side);
 }
 
@@ -200,6 +204,31 @@ PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t n_open, int32_t at, in
     return n;
 }
 
+/* The leaves without parted rows that best-first order reaches next, also below nodes that have been parted ahead, as far
+ * as it is known: to `batch`. */
+PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t n_open, int32_t at, int32_t n_left, int32_t *batch) {
+    int32_t n = 0, limit = g->ahead(g, g->open[at], n_left), *reached = g->reached;
+    memcpy(reached, g->open, sizeof(int32_t) * (size_t)n_open);
+    for (int32_t rank = 0; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (n_left + 1) / 2; rank++) {
+        int32_t best = -1;
+        double top = g->min_gain;
+        for (int32_t j = 0; j < n_open; j++)
+            if (g->nodes[reached[j]].gain > top) top = g->nodes[reached[best = j]].gain;
+        if (best < 0) break;
+        const pmb_node *node = g->nodes + reached[best];
+        if (node->left < 0) {
+            batch[n++] = reached[best];
+            reached[best] = reached[--n_open]; /* what its children gain is not known */
+        } else {
+            reached[best] = node->left;
+            reached[n_open++] = node->right;
+        }
+    }
+    if (n) return n;
+    batch[0] = g->open[at];
+    return 1;
+}
+
 /* Whether a leaf to come is never split, as it gains `most` at most: that many splits are not left. */
 PMB_INLINE int pmb_comes_too_late(const pmb_grower *g, double most) {
     int32_t n = 0;
@@ -236,7 +265,10 @@ PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
         g->n_open = n_open;
         g->at = at;
         g->n_left = n_left;
-        if (node->left < 0) g->split(g, batch, pmb_batch(g, n_open, at, n_left, batch), n_left == 1);
+        if (node->left < 0) {
+            int32_t n = (g->beyond ? pmb_batch_beyond : pmb_batch)(g, n_open, at, n_left, batch);
+            g->split(g, batch, n, n_left == 1);
+        }
         pmb_close(g, at, &n_open);
         n_splits++;
     }

@@ -190,7 +190,7 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
 PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g, int32_t at, int32_t n_left) {
     const pmb_vectors *w = g->payload;
     int32_t room = (g->max_nodes - 2 * n_left - g->n_nodes) / 2;
-    int32_t limit = w->sum ? PMB_VT_TOGETHER : PMB_BATCH; /* the same for all workers */
+    int32_t limit = w->sum ? pmb_vt_together(w) : PMB_BATCH; /* the same for all workers */
     if (!w->sum && (w->o.threads == 1 || g->nodes[at].n * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK)) return 1;
     return limit < room ? limit : room;
 }
@@ -355,6 +355,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->g.payload = w;
     w->g.split = pmb_vt_split;
     w->g.ahead = pmb_vt_ahead;
+    w->g.beyond = w->sum != NULL;
     w->g.spare = malloc(m * sizeof(int32_t));
     w->its = malloc(nodes * sizeof(pmb_vt_node));
     w->sets = malloc((nodes * (size_t)w->d.most_words + 1) * sizeof(uint64_t));

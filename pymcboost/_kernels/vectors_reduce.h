@@ -5,7 +5,9 @@
 
 #include "vectors_sample.h"
 
-/* Most nodes that are parted together: fewer messages, and some splits in vain. */
+/* Most nodes that are parted together are PMB_BATCH: fewer messages, and some splits in vain. They are fewer where a message
+ * would have more numbers than these, but PMB_VT_TOGETHER at least. */
+#define PMB_VT_MESSAGE (1 << 24)
 #define PMB_VT_TOGETHER 4
 
 /* Sums over all workers of n numbers, in place. Where that fails, nothing is split any more. */
@@ -97,11 +99,20 @@ PMB_STATIC int pmb_vt_divide(pmb_vectors *w, int n_places, int64_t *size) {
     return n_tasks;
 }
 
-/* As many histograms of a place as there may be, and its totals. */
-PMB_STATIC int64_t pmb_vt_message_size(const pmb_vectors *w) {
+/* Numbers of both children of a node: as many histograms as there may be, and the totals. */
+PMB_STATIC int64_t pmb_vt_children_size(const pmb_vectors *w) {
     int64_t n = w->o.take < w->d.c.n_lanes ? w->o.take : w->d.c.n_lanes, most = (n + PMB_GROUP) * w->d.max_cells + 1;
-    return 2 * PMB_VT_TOGETHER * most * w->d.blocks * w->d.lanes;
+    return 2 * most * w->d.blocks * w->d.lanes;
 }
+
+/* How many nodes are parted together. */
+PMB_STATIC int32_t pmb_vt_together(const pmb_vectors *w) {
+    int64_t n = PMB_VT_MESSAGE / pmb_vt_children_size(w);
+    return n > PMB_BATCH ? PMB_BATCH : n < PMB_VT_TOGETHER ? PMB_VT_TOGETHER : (int32_t)n;
+}
+
+/* Numbers of a message. */
+PMB_STATIC int64_t pmb_vt_message_size(const pmb_vectors *w) { return pmb_vt_together(w) * pmb_vt_children_size(w); }
 
 /* Histograms of the prepared places, of the rows of all workers, and their best splits. */
 PMB_STATIC void pmb_vt_evaluate_all(pmb_vectors *w, int n_places, int threads) {

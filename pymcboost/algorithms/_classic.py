@@ -91,7 +91,6 @@ class ColouredBooster(ClassicBooster):
     }
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
 
     def memory(self):
         """The pairwise weights, and a learner of one column."""

@@ -41,7 +41,6 @@ class ClassTreesBooster(Booster):
     refits = True
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",
         "base": "code of the base class, -1 for none",

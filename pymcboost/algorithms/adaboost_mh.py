@@ -32,7 +32,6 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     columns = {"edge": "sum of the edges of the classes, as a share of the weights"}
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
 
     @property
     def link(self):

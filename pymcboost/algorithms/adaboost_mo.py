@@ -31,7 +31,6 @@ class AdaBoostMO(ClassicBooster):
     columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
 
     def layouts(self):
         """Scores of the columns can be merged only where they are summed."""

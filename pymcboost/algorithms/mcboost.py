@@ -28,7 +28,6 @@ class MCBoost(BinaryBooster):
     ends_when = "no weak learner has an edge above nu"
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
     columns = {
         "feature": "of the first split",
         "threshold": "of the first split",

@@ -35,7 +35,6 @@ class PIBoost(ClassicBooster):
     columns = {"n_separators": "number of class subsets that got a separator"}
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
 
     def new_builder(self):
         """An ensemble whose code is the class subsets."""

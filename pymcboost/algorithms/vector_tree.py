@@ -75,7 +75,6 @@ class VectorTreeBoost(ManyLabels, Booster):
     refits = True
     takes_chunks = True
     takes_workers = True
-    takes_sparse_workers = True
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 
     def __init__(self, params, draw_seed=None, name=""):

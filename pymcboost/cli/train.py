@@ -250,7 +250,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     else:
         data = read_training(arguments, note, missing, several, None if workers is None else False)
     if workers is not None:
-        data = agreed(workers, data, note, arguments.n_features, estimator.booster.takes_sparse_workers)
+        data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
     X, y = data.X, data.y

@@ -99,10 +99,10 @@ def read_part(workers, arguments, allows_missing):
     return found
 
 
-def agreed(workers, data, note, n_features=None, takes_sparse=False):
+def agreed(workers, data, note, n_features=None):
     """The rows as a matrix with the columns of all processes, dense or sparse as one process would hold all rows.
 
-    Dense, where the algorithm does not take sparse ones. Zeros in the text are no entries here.
+    Zeros in the text are no entries here.
     """
     import numpy as np
 
@@ -116,7 +116,7 @@ def agreed(workers, data, note, n_features=None, takes_sparse=False):
     own = data.X[:, : width - shift]
     n_rows, entries = own.shape[0], own.count_nonzero() if hasattr(own, "indptr") else np.count_nonzero(own)
     n_all, entries = workers.sum(np.array([n_rows, entries])).tolist()
-    dense = not takes_sparse or better_dense(n_all, width, entries)
+    dense = better_dense(n_all, width, entries)
     if dense:
         X = np.zeros((n_rows, width), dtype=np.float32)
         X[:, shift : shift + own.shape[1]] = own.toarray() if hasattr(own, "toarray") else own

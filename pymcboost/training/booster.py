@@ -77,8 +77,6 @@ class Booster:
     takes_workers = False
     workers: Any = ALONE
     row_number = None
-    # Whether rows of several workers may be sparse.
-    takes_sparse_workers = False
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
     # Whether the form of y decides that.

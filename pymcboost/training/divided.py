@@ -88,15 +88,10 @@ def threads_of(n_jobs, workers):
 
 
 def check_columns(workers, booster, X, names, labels):
-    """Refuse rows of other columns or labels, (K,) or (), than those of the other workers.
-
-    And sparse ones, where the booster takes none.
-    """
+    """Refuse rows of other columns, form or labels, (K,) or (), than those of the other workers."""
     if workers.size == 1:
         return
     name, is_sparse = booster.name, hasattr(X, "tocsr")
-    if is_sparse and not booster.takes_sparse_workers:
-        raise ValueError(f"{name}: X is sparse; with several workers it must be dense: give X.toarray()")
     every = workers.exchange((X.shape, None if names is None else list(names), labels, is_sparse))
     for rank, (shape, its, its_labels, sparse) in enumerate(every):
         if shape[1] != every[0][0][1]:

@@ -12,13 +12,13 @@ from pymcboost.cli.workers import agreed, read_part
 from pymcboost.data import svmlight
 
 
-def parts_of(path, size, base="auto", n_features=None, takes_sparse=False):
+def parts_of(path, size, base="auto", n_features=None):
     """What each process reads, or its error."""
     arguments = SimpleNamespace(training_file=str(path), base=base, n_features=n_features)
 
     def task(workers):
         try:
-            return agreed(workers, read_part(workers, arguments, True), lambda text: None, n_features, takes_sparse)
+            return agreed(workers, read_part(workers, arguments, True), lambda text: None, n_features)
         except Exception as error:
             workers.fail(error)
             raise
@@ -67,13 +67,13 @@ def test_sparse_rows_where_one_process_has_them(tmp_path, monkeypatch, first, si
     path = tmp_path / "all.svm"
     full = [f"{i % 2} " + " ".join(f"{j}:{i + 1}" for j in range(first, 40)) for i in range(4)]
     few = [f"{i % 2} {1 + i % 5}:{i + 1}" for i in range(200)]
-    for lines, takes_sparse in ((few + full, True), (few + full, False), (full * 60, True)):
+    for lines in (few + full, full * 60):
         path.write_text("\n".join(lines))
         for n_features in (None, 30, 50):
             whole = load_svmlight(path, n_features=n_features).X
             assert hasattr(whole, "indptr") == (lines[0] == few[0])
-            found = [one.X for one in parts_of(path, size, "auto", n_features, takes_sparse)]
-            assert {hasattr(one, "indptr") for one in found} == {takes_sparse and hasattr(whole, "indptr")}
+            found = [one.X for one in parts_of(path, size, "auto", n_features)]
+            assert {hasattr(one, "indptr") for one in found} == {hasattr(whole, "indptr")}
             found, whole = ([one.toarray() if hasattr(one, "indptr") else one for one in X] for X in (found, [whole]))
             np.testing.assert_array_equal(np.concatenate(found), *whole)
 
