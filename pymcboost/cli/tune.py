@@ -78,8 +78,8 @@ def make_parser(algorithm):
         metavar="n",
         help=f"stratified folds, those of mcboost-train -v (default: {FOLDS})",
     )
-    text = "mean over the folds that ranks the combinations; of lists of labels error is the Hamming loss, log_loss the "
-    text += "cross-entropy by label (default: error)"
+    text = "mean over the folds that ranks the combinations; of lists of labels error is the Hamming loss, log_loss "
+    text += "the cross-entropy by label (default: error)"
     group.add_argument("--best-by", choices=("error", "log_loss"), default="error", help=text)
     text = "models that are trained at the same time, with one thread each unless -j says more (default: -1, all CPUs)"
     group.add_argument("-p", "--parallel", type=thread_count, metavar="n", default=-1, help=text)
