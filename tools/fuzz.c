@@ -206,6 +206,7 @@ static int use(mcb_model *m) {
     if (agree(m, x, ROWS, stride, scores) || misuse(m, x)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && (use_sparse(m, x, stride, scores) || use_planes(m, x, stride, scores))) return 1;
+    if (m->kind == MCB_KIND_TREES && use_top(m, x, stride, scores)) return 1;
     if (use_early(m, x, stride) || use_lazy(m, x, stride, scores) || use_integers(m, stride)) return 1;
     if (mcb_has_learners(m)) {
         double *columns = malloc(mcb_score_width(m) * sizeof *columns);

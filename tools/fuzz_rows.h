@@ -112,6 +112,39 @@ static int use_planes(const mcb_model *plain, const float *x, size_t stride, con
     return 0;
 }
 
+/* The highest scores without all of them: the classes of mcb_top, and their bits. */
+static int use_top(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), size, j, r;
+    uint32_t *one = (uint32_t *)malloc(K * sizeof *one), *two = (uint32_t *)malloc(K * sizeof *two), n;
+    double *its = (double *)malloc(K * sizeof *its);
+    void *memory = malloc(need + 1), *room;
+    mcb_model m = *plain;
+    if (!one || !two || !its || !memory) abort();
+    NEED(!mcb_top_size(&m) && mcb_top_begin(&m, memory, need) == MCB_E_ARGUMENT);
+    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
+    size = mcb_top_size(&m);
+    room = malloc(size + 1);
+    if (!room) abort();
+    NEED((size > 0) == (need > 0 && m.section[MCB_S_LOFF].data));
+    NEED(!size || mcb_top_begin(&m, room, size - 1) == MCB_E_ARGUMENT);
+    NEED(!size || mcb_top_begin(&m, (char *)room + 1, size) == MCB_E_ARGUMENT);
+    NEED(mcb_top_begin(&m, 0, size) == MCB_E_ARGUMENT);
+    NEED((mcb_top_begin(&m, room, size) == MCB_OK) == (size > 0));
+    for (r = 0; r < ROWS && size; r++) {
+        n = 1 + (uint32_t)below(K);
+        mcb_top(&m, scores + r * K, n, one);
+        mcb_top_scores(&m, room, x + r * stride, n, two, its);
+        NEED(memcmp(one, two, n * sizeof *one) == 0);
+        for (j = 0; j < n; j++) NEED(memcmp(its + j, scores + r * K + one[j], sizeof *its) == 0);
+    }
+    free(one);
+    free(two);
+    free(its);
+    free(memory);
+    free(room);
+    return 0;
+}
+
 /* A row whose features are asked for, each at most once, and how many were. */
 typedef struct {
     const float *row;

@@ -55,6 +55,9 @@ cdef extern from "mcb.h" nogil:
     void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores)
     void mcb_top(const mcb_model *m, const double *scores, uint32_t n, uint32_t *top)
+    size_t mcb_top_size(const mcb_model *m)
+    int mcb_top_begin(const mcb_model *m, void *memory, size_t size)
+    void mcb_top_scores(const mcb_model *m, void *memory, const float *x, uint32_t n, uint32_t *top, double *scores)
     uint32_t mcb_argmax(const mcb_model *m, const double *scores)
     int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
                           uint64_t *n_learners)
@@ -96,6 +99,30 @@ cdef class Scorer:
                        Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads)
     cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
                        double *scores, int64_t *classes, int mode, int n_threads)
+
+cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t stride,
+                              double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
+    cdef:
+        Py_ssize_t K = model.n_classes, r
+        double *out = scores + begin * K if scores != NULL else spare
+        double *best
+        uint32_t label = 0
+        uint64_t learners = 0
+    if mode >= 2:
+        for r in range(begin, end):
+            mcb_predict_early(model, mode - 2, x + (r - begin) * stride, out, &label, &learners)
+            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
+        return
+    mcb_scores_batch(model, x, end - begin, stride, out)
+    if classes != NULL:
+        for r in range(begin, end):
+            # A machine's scores are all NaN where a row cannot be scored.
+            best = out + (r - begin) * K
+            classes[r] = mcb_argmax(model, best) if best[0] == best[0] else -1
+    elif mode == 1:
+        for r in range(end - begin):
+            mcb_probabilities(model, out + r * K)
+
 
 cdef inline bint misaligned(const void *p, Py_ssize_t step, size_t size) noexcept nogil:
     return (<size_t>p | <size_t>step) % size != 0

@@ -156,6 +156,26 @@ cdef class Scorer:
             for j in range(n):
                 best[r, j], highest[r, j] = top[j], scores[r, top[j]]
 
+    def top_rows(self, const float[:, ::1] X, int64_t[:, ::1] best, double[:, ::1] highest, int n_threads):
+        """As `top`, of rows X (m, d); False, and nothing is done, where leaves of trees have numbers for all classes."""
+        cdef Py_ssize_t r, j, n = best.shape[1], size
+        cdef uint32_t[:, ::1] top = np.empty((n_threads, n), dtype=np.uint32)
+        cdef char *memory
+        self.prepare()
+        size = (mcb_top_size(&self.model) + 63) // 64 * 64
+        memory = <char *>malloc(n_threads * size) if size else NULL
+        if memory == NULL:
+            return False
+        for r in range(n_threads):
+            mcb_top_begin(&self.model, memory + r * size, size)
+        for r in prange(X.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
+            mcb_top_scores(&self.model, memory + threadid() * size, &X[r, 0], <uint32_t>n, &top[threadid(), 0],
+                           &highest[r, 0])
+            for j in range(n):
+                best[r, j] = top[threadid(), j]
+        free(memory)
+        return True
+
     def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
         """Add the learners ``begin <= j < end`` to scores (m, width); ``begin == -1`` sets them to the biases first."""
         cdef Py_ssize_t m = X.shape[0]
@@ -383,30 +403,6 @@ cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const in
             classes[r] = mcb_argmax(model, out) if out[0] == out[0] else -1
         elif mode == 1:
             mcb_probabilities(model, out)
-
-
-cdef void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t stride,
-                       double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
-    cdef:
-        Py_ssize_t K = model.n_classes, r
-        double *out = scores + begin * K if scores != NULL else spare
-        double *best
-        uint32_t label = 0
-        uint64_t learners = 0
-    if mode >= 2:
-        for r in range(begin, end):
-            mcb_predict_early(model, mode - 2, x + (r - begin) * stride, out, &label, &learners)
-            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
-        return
-    mcb_scores_batch(model, x, end - begin, stride, out)
-    if classes != NULL:
-        for r in range(begin, end):
-            # A machine's scores are all NaN where a row cannot be scored.
-            best = out + (r - begin) * K
-            classes[r] = mcb_argmax(model, best) if best[0] == best[0] else -1
-    elif mode == 1:
-        for r in range(end - begin):
-            mcb_probabilities(model, out + r * K)
 
 
 cdef void dense_block(const mcb_model *model, const floating[:, :] X, Py_ssize_t begin, Py_ssize_t end, bint direct,

@@ -12,7 +12,7 @@ from pymcboost.training.metrics import error, log_loss
 
 
 class Curve:
-    """Error and log loss of the rows held out after every round, of lists Hamming loss and cross-entropy; a callback."""
+    """Error and log loss of rows held out after every round, of lists Hamming loss and cross-entropy; a callback."""
 
     def __init__(self):
         self.rows = []

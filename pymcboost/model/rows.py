@@ -121,11 +121,20 @@ class Rows:
         """Positions of the n classes with the highest scores, from the highest on, and these scores: (m, n) each."""
         X = self.checked(X)
         best, scores = np.empty((X.shape[0], n), dtype=np.int64), np.empty((X.shape[0], n))
+        if "LOFF" in self._scorer.sections() and not hasattr(X, "indptr"):
+            with np.errstate(over="ignore"):
+                X = np.ascontiguousarray(X, dtype=np.float32)
+            if self._scorer.top_rows(X, best, scores, self._threads(len(X), n_jobs)):
+                return best, scores
         step = max(64, TOP_NUMBERS // self._n_classes)
         for begin in range(0, X.shape[0], step):
             part = slice(begin, begin + step)
             self._scorer.top(self.scores(X[part], n_jobs), best[part], scores[part])
         return best, scores
+
+    @staticmethod
+    def _threads(n_rows, n_jobs):
+        return 1 if n_jobs is None and n_rows < SERIAL_ROWS else resolve_n_jobs(n_jobs)
 
     def decode(self, sums):
         """Scores of the classes (m, K) from sums of columns (m, width)."""
@@ -152,7 +161,7 @@ class Rows:
     def _run(self, X, n_jobs, mode):
         X = self.checked(X)
         m = X.shape[0]
-        threads = 1 if n_jobs is None and m < SERIAL_ROWS else resolve_n_jobs(n_jobs)
+        threads = self._threads(m, n_jobs)
         best = np.empty(m, dtype=np.int64) if mode is None or mode >= score.EARLY else None
         out = np.empty((m, self._n_classes)) if best is None else None
         mode = mode or score.SCORES

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from reference import vtrees as twin
 from reference.scoring import random_entries, random_rows, random_trees
 from sklearn.datasets import make_multilabel_classification
@@ -195,6 +196,26 @@ def test_the_first_labels(monkeypatch):
     for k in (0, 10):
         with pytest.raises(ValueError, match=f"k must be from 1 to 9, the number of classes, not {k}"):
             model.predict_top(X, k)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("K", [3, 90, 700])
+def test_the_first_of_many_labels_are_those_of_all_scores(K, shared):
+    """Also where a row touches few classes or none, and where biases tie."""
+    rng = np.random.default_rng(K)
+    trees = random_entries(20, 80, K, share=4 / K, shared=shared)
+    X = random_rows(70, 80)
+    X[~np.isfinite(X)] = 0
+    tied = replace(trees, bias=rng.integers(-2, 3, K).astype(np.float32))
+    for ensemble in (trees, tied, tied.truncate_rounds(1), tied.truncate_rounds(0)):
+        model = Model.from_ensemble(ensemble, range(K))
+        F = model.raw_scores(X)
+        order = np.argsort(-F, axis=1, kind="stable")
+        for k in {1, 2, K // 2, K}:
+            for part, jobs in ((X, 1), (np.asfortranarray(X, dtype=np.float64), 3), (scipy.sparse.csr_matrix(X), 2)):
+                found, scores = model.predict_top(part, k, n_jobs=jobs)
+                np.testing.assert_array_equal(found, order[:, :k])
+                np.testing.assert_array_equal(scores, np.take_along_axis(F, order[:, :k], axis=1))
 
 
 @pytest.mark.parametrize("K", [2, 3, 17])

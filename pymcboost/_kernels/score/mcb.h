@@ -23,6 +23,13 @@
  *
  * Values of categorical features are codes; mcb_level_code finds that of a text.
  *
+ * The highest scores of very many classes come without all of them, where leaves of trees have numbers of few classes:
+ *
+ *     size_t size = mcb_top_size(&model);                 // after mcb_prepare; 0: take mcb_scores and mcb_top
+ *     void *memory = malloc(size);                        // for each thread
+ *     mcb_top_begin(&model, memory, size);
+ *     mcb_top_scores(&model, memory, row, 5, classes, scores);     // the five highest of a row, and their scores
+ *
  * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
  *
  * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
@@ -119,6 +126,7 @@ extern "C" {
 #include "machines.h"
 #include "sparse.h"
 #include "scores.h"
+#include "tops.h"
 #include "basis.h"
 #include "planes.h"
 #include "early.h"

@@ -132,26 +132,33 @@ MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
     return best;
 }
 
+/* Add a class to a heap of up to n of those with the highest scores, its last in order on top. */
+static inline void mcb__keep(const double *scores, uint32_t k, uint32_t n, uint32_t *kept, uint32_t *heap) {
+    uint32_t i;
+    if (*kept < n) {
+        for (i = (*kept)++; i && mcb__before(scores, heap[(i - 1) / 2], k); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    } else {
+        if (!mcb__before(scores, k, heap[0])) return;
+        i = mcb__sift(scores, heap, n, k);
+    }
+    heap[i] = k;
+}
+
+/* A heap of n classes in order, from the highest score on. */
+static inline void mcb__in_order(const double *scores, uint32_t n, uint32_t *heap) {
+    while (n > 1) { /* the last goes to the end */
+        uint32_t child = heap[--n], k = heap[0];
+        heap[mcb__sift(scores, heap, n, child)] = child;
+        heap[n] = k;
+    }
+}
+
 /* The n classes with the highest scores, from the highest on; of equal scores the lowest class comes first. n is from 1 to
  * n_classes; top has room for n numbers. Takes n_classes steps, and about n log(n) more for each new one among the n. */
 MCB_API void mcb_top(const mcb_model *m, const double *scores, uint32_t n, uint32_t *top) {
-    uint32_t k, kept = 0, i, child;
-    for (k = 0; k < m->n_classes; k++) { /* a heap, its last in order on top */
-        if (kept == n && !(scores[k] > scores[top[0]])) continue;
-        if (kept < n) {
-            for (i = kept++; i && mcb__before(scores, top[(i - 1) / 2], k); i = (i - 1) / 2) top[i] = top[(i - 1) / 2];
-        } else {
-            i = mcb__sift(scores, top, n, k);
-        }
-        top[i] = k;
-    }
-    while (kept > 1) { /* the last goes to the end */
-        child = top[--kept];
-        k = top[0];
-        i = mcb__sift(scores, top, kept, child);
-        top[i] = child;
-        top[kept] = k;
-    }
+    uint32_t k, kept = 0;
+    for (k = 0; k < m->n_classes; k++) mcb__keep(scores, k, n, &kept, top);
+    mcb__in_order(scores, kept, top);
 }
 
 /* Class of one row; scores (room for n_classes doubles) receives its scores. */
