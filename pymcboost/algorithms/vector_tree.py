@@ -221,7 +221,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Loss and grower."""
         p = self.params
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
-        d, pairs, signs = self.data.n_features, p.interaction_cst, p.monotonic_cst
+        d, pairs, signs, names = self.data.n_features, p.interaction_cst, p.monotonic_cst, self.feature_names
         categorical = [] if self.categories is None else self.categories.feature.tolist()
         pays = p.feature_penalty, p.threshold_penalty
         self.learner = VectorTrees(
@@ -240,11 +240,11 @@ class VectorTreeBoost(ManyLabels, Booster):
             max_features_tree=p.max_features_tree,
             split_columns=self.split_columns(),
             min_samples_category=p.min_samples_category,
-            groups=None if pairs is None else group_bits(pairs, d),
+            groups=None if pairs is None else group_bits(pairs, d, names),
             max_entries=p.max_leaf_entries,
             reuse=Reuse(self.data.columns, *pays) if any(pays) else None,
             leaf_levels=p.leaf_levels,
-            ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical)),
+            ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical, names)),
             n_threads=self.n_threads,
         )
 
@@ -380,12 +380,12 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
             low=0, high=1, open_high=True,
         ),
         "interaction_cst": Parameter(
-            "Groups of columns, by number, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a path "
-            "from the root to a leaf are in one group. Columns in no group are a group of their own. At most 64.",
+            "Groups of columns, by number or name, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a "
+            "path from the root to a leaf are in one group. Columns in no group are a group of their own. At most 64.",
             python_only=True,
         ),
         "monotonic_cst": Parameter(
-            "Columns, by number, in which the probability of a class may only rise or only fall: "
+            "Columns, by number or name, in which the probability of a class may only rise or only fall: "
             "{column: (label, +1 or -1)}. The score of the class less that of any other is monotone then, missing "
             "values aside. With two classes +1 or -1 alone stands for the second.",
             python_only=True,
@@ -448,5 +448,5 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     calibrate: Literal["temperature"] | None = "temperature"
     n_iter_no_change: int = 50
     interaction_cst: Any | None = None
-    monotonic_cst: Mapping[int, Any] | None = None
+    monotonic_cst: Mapping[Any, Any] | None = None
     decision_threshold: float | Literal["f1"] = 0.5

@@ -17,8 +17,11 @@ DIGITS, LEAST = 21, 40
 STEPS = (1, 0.75, 0.5, 0.25, 0)
 
 
-def group_bits(groups, n_features):
-    """Bits of the groups that each feature is in, uint64 (n_features,); features in none are a group of their own."""
+def group_bits(groups, n_features, names=None):
+    """Bits of the groups that each feature is in, uint64 (n_features,); features in none are a group of their own.
+
+    ``names``: of the columns, where they have any.
+    """
     bits = np.zeros(n_features, dtype=np.uint64)
     if isinstance(groups, str) or not all(hasattr(group, "__len__") for group in groups):
         raise ValueError(f"interaction_cst={groups!r} is not allowed; it must be a list of groups: [[0, 1], [2, 3]]")
@@ -26,7 +29,7 @@ def group_bits(groups, n_features):
         if not len(group):
             raise ValueError(f"interaction_cst: group {number} is empty; give the columns that may be used together")
         for column in group:
-            _check_column("interaction_cst", column, n_features)
+            column = _column("interaction_cst", column, n_features, names)
             bits[column] |= np.uint64(1 << number) if number < MOST_GROUPS else np.uint64(0)
     n_groups = len(groups) + int((bits == 0).any())
     if n_groups > MOST_GROUPS:
@@ -35,14 +38,25 @@ def group_bits(groups, n_features):
     return bits
 
 
-def _check_column(name, column, n_features):
+def _column(name, column, n_features, names):
+    """Number of a column that is given by its number or its name."""
+    if isinstance(column, str) and column in (names or ()):
+        return names.index(column)
     whole = isinstance(column, Integral) and not isinstance(column, bool)
     if not whole or not 0 <= column < n_features:
-        raise ValueError(f"{name}: {column!r} is no column; columns are numbers from 0 to {n_features - 1}")
+        named = "" if names is None else f", or names: {', '.join(map(repr, names[:10]))}"
+        none = ", as X has no names" if names is None and isinstance(column, str) else ""
+        raise ValueError(
+            f"{name}: {column!r} is no column; columns are numbers from 0 to {n_features - 1}{named}{none}"
+        )
+    return int(column)
 
 
-def signs_of(given, classes, n_features, categorical=()):
-    """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns that have no order."""
+def signs_of(given, classes, n_features, categorical=(), names=None):
+    """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns that have no order.
+
+    ``names``: of the columns, where they have any.
+    """
     found, labels = {}, classes.tolist()
     if not isinstance(given, Mapping):
         raise ValueError(
@@ -50,11 +64,11 @@ def signs_of(given, classes, n_features, categorical=()):
             "not say which class's probability rises"
         )
     for column, one in given.items():
-        _check_column("monotonic_cst", column, n_features)
-        if column in categorical:
+        number = _column("monotonic_cst", column, n_features, names)
+        if number in categorical:
             raise ValueError(
-                f"monotonic_cst: column {column} has categories, which have no order; take it out of monotonic_cst, or "
-                "out of categorical_features"
+                f"monotonic_cst: column {column!r} has categories, which have no order; take it out of monotonic_cst, "
+                "or out of categorical_features"
             )
         label, sign = (labels[-1], one) if isinstance(one, Integral) else one if _is_pair(one) else (None, None)
         shown = f"monotonic_cst={{{column!r}: {one!r}}}"
@@ -65,7 +79,9 @@ def signs_of(given, classes, n_features, categorical=()):
             )
         if label not in labels or sign not in (1, -1):
             raise ValueError(f"{shown} is not allowed; it must be {{column: (class label, +1 or -1)}}")
-        found[int(column)] = labels.index(label), int(sign)
+        if number in found:
+            raise ValueError(f"monotonic_cst names column {number} twice, by its number and its name; name it once")
+        found[number] = labels.index(label), int(sign)
     return found
 
 

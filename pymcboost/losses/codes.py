@@ -122,7 +122,7 @@ def code_matrix(code, n_classes, rng):
     if matrix.shape[1] > MOST_COLUMNS:
         raise ValueError(
             f"code={code!r} has {matrix.shape[1]} columns for {n_classes} classes, more than {MOST_COLUMNS}; use "
-            "'dense' or 'one-vs-all'"
+            "'dense'" + " or 'one-vs-all'" * (n_classes <= MOST_COLUMNS)
         )
     return matrix
 
@@ -168,7 +168,7 @@ def separators(spec, n_classes):
         shown = repr(spec) if isinstance(spec, str) else f"[{list(subsets[0])}, ...]"
         raise ValueError(
             f"separators={shown} are {len(columns)} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
-            "use 'singles', or list fewer"
+            + ("list fewer" if n_classes > MOST_COLUMNS else "use 'singles', or list fewer")
         )
     return np.stack(columns, axis=1)
 

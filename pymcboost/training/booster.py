@@ -91,6 +91,8 @@ class Booster:
     link = "softmax"
     # Categorical features of the rows, where there are any.
     categories = None
+    # Names of the columns, where they have any.
+    feature_names: list[str] | None = None
     # Offsets that have been subtracted from columns.
     offsets: dict[int, float] | None = None
     # Values of parameters that are "auto": folds choose among them, or else it is the first.

@@ -85,6 +85,7 @@ class Training:
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
         booster.offsets, booster.categories = inputs.offsets, inputs.categories
+        booster.feature_names = inputs.meta.get("feature_names")
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         validation = inputs.validation
         del inputs  # the training data have what they need of it

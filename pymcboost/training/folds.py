@@ -255,7 +255,7 @@ class _Model:
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
         done = 0 if previous is None else previous.n_rounds
-        booster.categories = inputs.categories
+        booster.categories, booster.feature_names = inputs.categories, inputs.meta.get("feature_names")
         booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most
         data = booster.rows(inputs.X, inputs.codes, K, weight, n_threads, None)
         booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), previous, len(rows))

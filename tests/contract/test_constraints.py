@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -181,6 +182,25 @@ def test_labels_that_are_text():
     assert np.array_equal(*scores)
 
 
+def test_columns_by_name():
+    X, y = data(3)
+    frame = pd.DataFrame(X, columns=["age", "size", "width", "height", "weight"])
+    named = {"monotonic_cst": {"size": (2, 1), 3: (1, -1)}, "interaction_cst": [["age", "size"], [2, "height"]]}
+    numbered = {"monotonic_cst": {1: (2, 1), 3: (1, -1)}, "interaction_cst": [[0, 1], [2, 3]]}
+    fits = [VectorTreeBoostClassifier(**PLAIN, **one).fit(frame, y).model_ for one in (named, numbered)]
+    assert fits[0].raw_scores(frame).tobytes() == fits[1].raw_scores(frame).tobytes()
+    found = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": "auto"}, learning_rate=0.5, **named).fit(frame, y)
+    assert found.n_estimators_ > 0
+    for wrong, message in (
+        ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is no column; columns are numbers from 0 to 4, or "
+         "names: 'age', 'size'"),
+        ({"interaction_cst": [["age", "sise"]]}, "interaction_cst: 'sise' is no column"),
+        ({"monotonic_cst": {"age": (2, 1), 0: (2, -1)}}, "names column 0 twice, by its number and its name"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            VectorTreeBoostClassifier(**PLAIN, **wrong).fit(frame, y)
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -190,7 +210,7 @@ def test_labels_that_are_text():
         ({"monotonic_cst": {0: (1, 2)}}, "{0: (1, 2)} is not allowed; it must be"),
         ({"monotonic_cst": {0: "up"}}, "{0: 'up'} is not allowed; it must be"),
         ({"monotonic_cst": {5: (1, 1)}}, "monotonic_cst: 5 is no column; columns are numbers"),
-        ({"monotonic_cst": {"age": (1, 1)}}, "monotonic_cst: 'age' is no column"),
+        ({"monotonic_cst": {"age": (1, 1)}}, "monotonic_cst: 'age' is no column; columns are numbers from 0 to 4, as"),
         ({"monotonic_cst": [1, 0]}, "monotonic_cst=[1, 0] is not allowed; it must be {column: (class"),
         ({"interaction_cst": [[0, 5]]}, "interaction_cst: 5 is no column; columns are numbers from 0 to 4"),
         ({"interaction_cst": [[0], []]}, "interaction_cst: group 1 is empty"),

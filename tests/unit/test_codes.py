@@ -73,6 +73,8 @@ def test_codes_that_are_too_large_are_refused():
     assert code_matrix("all-pairs", 91, rng).shape[1] == 4095 <= MOST_COLUMNS
     with pytest.raises(ValueError, match="code='all-pairs' has 4186 columns for 92 classes, more than 4096"):
         code_matrix("all-pairs", 92, rng)
+    with pytest.raises(ValueError, match="more than 4096; use 'dense'$"):
+        code_matrix("one-vs-all", MOST_COLUMNS + 1, rng)
 
 
 def least_distance(code):
@@ -177,6 +179,8 @@ def test_too_many_separators_are_refused():
     assert separators("pairs", 90).shape == (90, 4095)
     with pytest.raises(ValueError, match="separators='pairs' are 4186 class subsets for 91 classes, more than 4096"):
         separators("pairs", 91)
+    with pytest.raises(ValueError, match="than 4096; list fewer$"):  # not what it is already
+        separators("singles", MOST_COLUMNS + 1)
 
 
 @pytest.mark.parametrize("code", [one_vs_all(4), all_pairs(5), exhaustive(4), separators("pairs", 5)], ids=len)
