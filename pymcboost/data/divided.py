@@ -17,6 +17,8 @@ from pymcboost.data.mapped import zeros_beside
 MOST_BINS = 256
 # Values of columns that a worker counts at once: many columns of few rows share their messages.
 BLOCK_VALUES = 1 << 21
+# Columns that are read together, and their values at most, but for columns that have more by themselves.
+READ_COLUMNS, READ_VALUES = 16, 1 << 22
 
 
 def bin_divided(data, max_bins, exact):
@@ -48,8 +50,7 @@ def bin_divided(data, max_bins, exact):
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_BINS
     codes = zeros_beside(X, (d, m), np.uint16 if wide else np.uint8)
     rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
-    for f in range(d):
-        column = _column(data, f)
+    for f, column in enumerate(_columns(data, range(d))):
         code = np.searchsorted(cuts[f], column)
         code[np.isnan(column)] = n_bins[f]
         codes[f] = code
@@ -59,10 +60,13 @@ def bin_divided(data, max_bins, exact):
     return Bins(codes, cuts, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1))
 
 
-def _column(data, f):
-    """A column of the rows in use, as float32."""
-    with np.errstate(over="ignore"):
-        return data.X[data.rows, f].astype(np.float32)
+def _columns(data, columns):
+    """Yield columns of the rows in use, as float32. Several are read together: in rows they lie side by side."""
+    step = max(1, min(READ_COLUMNS, READ_VALUES // max(1, data.n_rows)))
+    for begin in columns[::step]:
+        with np.errstate(over="ignore"):
+            part = data.X[data.rows, begin : min(begin + step, columns.stop)]
+            yield from np.ascontiguousarray(part.T, dtype=np.float32)
 
 
 def _refuse_infinite(data):
@@ -71,8 +75,8 @@ def _refuse_infinite(data):
     if X.dtype == np.float32 and not any(np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)):
         return
     bad = np.full(data.n_features, -1, dtype=np.int64)
-    for f in range(data.n_features):
-        infinite = np.isinf(_column(data, f))
+    for f, column in enumerate(_columns(data, range(data.n_features))):
+        infinite = np.isinf(column)
         bad[f] = infinite.argmax() if infinite.any() else -1
     data.refuse_infinite(bad)
 
@@ -107,7 +111,7 @@ def _merged(value, *sums):
 
 def _own_columns(data, columns, weight):
     """Yield those of the columns that this worker cuts, and the values, rows and weights of all workers."""
-    comm, parts = data.comm, [_counts(_column(data, f), weight) for f in columns]
+    comm, parts = data.comm, [_counts(column, weight) for column in _columns(data, columns)]
     size = np.zeros((comm.size, len(columns)), dtype=np.int64)
     size[comm.rank] = [len(part[0]) for part in parts]
     comm.sum(size)

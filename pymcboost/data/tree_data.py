@@ -42,13 +42,13 @@ class TreeData(TrainingRows):
         )  # fmt: skip
         if comm.size > 1 and self.is_sparse:
             feature, bins = bin_sparse_divided(self, max_bins)
-            self.columns = lanes_of(bins, {}, self.total_rows, feature)
+            self.columns = lanes_of(bins, {}, feature, self.total_rows, comm)
             return
         if comm.size > 1:
             exact = np.isin(np.arange(self.n_features), categorical) | (self.dtype == np.float64)
             bins = bin_divided(self, max_bins, exact)
             levels = {int(f): self._levels(f) for f in categorical}
-            self.columns = lanes_of(bins, levels, self.total_rows)
+            self.columns = lanes_of(bins, levels, None, self.total_rows, comm)
             return
         if self.is_sparse:
             self.columns = entries_of(bin_sparse(self, max_bins, n_threads), self.n_rows)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.comm import ALONE
 from pymcboost.data.mapped import Mapped, zeros_beside
 from pymcboost.data.rows import LARGEST_THRESHOLD
 
@@ -13,6 +14,8 @@ LANES = 16  # columns in a tile
 BUNDLE_ROWS = 512
 # Columns with at least this share of rows in one bin, and few others, may share a lane if they exclude each other.
 BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
+# Of several workers, so many of them at most: what they find out of every two goes into one message.
+BUNDLED_APART = 256
 # A tile in which at most this share of the rows has a lane outside its mode skips the others.
 COUNTED, SKIPPING_ROWS = 0.75, 4096
 # Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
@@ -187,11 +190,11 @@ def _features(column, n_bins, has_missing, usual, cuts):
     }
 
 
-def lanes_of(bins, levels, total_rows=None, feature=None):
+def lanes_of(bins, levels, feature=None, total_rows=None, comm=ALONE):
     """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X.
 
-    With ``total_rows``, of all workers, every feature has a lane of its own, in an order that all workers find: rows of
-    one say nothing of the others'. ``feature``: the columns of X that the bins are of, if not all.
+    All workers of ``comm``, with ``total_rows`` together, have the same lanes in the same order. ``feature``: the
+    columns of X that the bins are of, if not all.
     """
     m = bins.codes.shape[1]
     total = m if total_rows is None else total_rows
@@ -199,7 +202,7 @@ def lanes_of(bins, levels, total_rows=None, feature=None):
     column = used if feature is None else feature[used]
     its = _features(column, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
     n, cells = len(used), its["n_bins"] + its["has_missing"]
-    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows)
+    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total, comm)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
     codes = zeros_beside(bins.codes, (len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):
@@ -224,12 +227,11 @@ def lanes_of(bins, levels, total_rows=None, feature=None):
     )  # fmt: skip
 
 
-def _plan(codes, its, mode_rows, levels, total_rows):
+def _plan(codes, its, mode_rows, levels, m, comm):
     """The features of every lane. Lanes of one tile lie beside each other, so that it can skip rows."""
-    alone, small = total_rows is None, codes.itemsize == 1
-    m = codes.shape[1] if alone else total_rows
+    alone, small = comm.size == 1, codes.itemsize == 1
     has_missing, n_bins = its["has_missing"], its["n_bins"]
-    bundles = _bundles(codes, its, mode_rows, levels) if alone and small and m >= BUNDLE_ROWS else []
+    bundles = _bundles(codes, its, mode_rows, levels, m, comm) if small and m >= BUNDLE_ROWS else []
     bundled = {f for bundle in bundles for f in bundle}
     plain = [f for f in range(len(n_bins)) if f not in bundled]
     skewed = [f for f in plain if mode_rows[f] >= ALIKE * m and not has_missing[f]]
@@ -244,27 +246,76 @@ def _plan(codes, its, mode_rows, levels, total_rows):
     return lanes + missing + bundles
 
 
-def _bundles(codes, its, mode_rows, levels):
-    """Lists of features (with few bins, mostly in one) of which no row has two outside their modes."""
-    m, cells = codes.shape[1], its["n_bins"] + its["has_missing"]
+def _bundles(codes, its, mode_rows, levels, m, comm):
+    """Lists of features (with few bins, mostly in one) of which no row of all m has two outside their modes."""
+    cells = its["n_bins"] + its["has_missing"]
     ordered = ~np.isin(its["column"], list(levels))
     candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS) & ordered)
     candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
     bundles, room = [], []
-    taken = zeros_beside(codes, (len(candidates), m), bool)
-    for f in candidates:
-        rows = np.flatnonzero(codes[its["column"][f]] != its["usual"][f])
+    apart = _Apart(codes, its, candidates) if comm.size == 1 else _ApartForAll(codes, its, candidates, comm)
+    for f in candidates[: apart.most].tolist():
+        apart.look_at(f)
         for b in range(max(0, len(bundles) - BUNDLES_TRIED), len(bundles)):
-            if room[b] >= cells[f] and not taken[b][rows].any():
+            if room[b] >= cells[f] and apart.excludes(bundles[b], b):
                 break
         else:
             b = len(bundles)
             bundles.append([])
             room.append(254)  # code 0, and one for the missing values of the tile
-        bundles[b].append(int(f))
-        taken[b][rows] = True
+        bundles[b].append(f)
+        apart.put_into(b)
         room[b] -= cells[f]
     return [sorted(bundle) for bundle in bundles if len(bundle) > 1]
+
+
+class _Apart:
+    """Whether a feature is in its mode wherever one of a bundle is not."""
+
+    most = None
+
+    def __init__(self, codes, its, candidates):
+        self._codes, self._its = codes, its
+        self._taken = zeros_beside(codes, (len(candidates), codes.shape[1]), bool)
+
+    def look_at(self, f):
+        """The feature that is asked about next."""
+        self._rows = np.flatnonzero(self._codes[self._its["column"][f]] != self._its["usual"][f])
+
+    def excludes(self, bundle, b):
+        """Whether no feature of the bundle, which has this number, leaves its mode where the one looked at does."""
+        return not self._taken[b][self._rows].any()
+
+    def put_into(self, b):
+        """Add it to a bundle."""
+        self._taken[b][self._rows] = True
+
+
+class _ApartForAll:
+    """`_Apart`, in the rows of all workers: of each two features they find out in one message."""
+
+    most = BUNDLED_APART
+
+    def __init__(self, codes, its, candidates, comm):
+        candidates = candidates[: self.most]
+        self._place, n = {f: j for j, f in enumerate(candidates.tolist())}, len(candidates)
+        bits = np.array([np.packbits(codes[its["column"][f]] != its["usual"][f]) for f in candidates], dtype=np.uint8)
+        both = np.zeros((n, n), dtype=np.int64)
+        for j in range(n):
+            both[j, j + 1 :] = (bits[j + 1 :] & bits[j]).any(axis=1)
+        self._both = comm.maximum(both) if n else both
+        self._both += self._both.T
+
+    def look_at(self, f):
+        """See `_Apart`."""
+        self._f = self._place[f]
+
+    def excludes(self, bundle, b):
+        """See `_Apart`."""
+        return not self._both[self._f, [self._place[f] for f in bundle]].any()
+
+    def put_into(self, b):
+        """See `_Apart`."""
 
 
 def _alike(codes, its, features):

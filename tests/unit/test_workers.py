@@ -5,8 +5,9 @@ import pytest
 from divided.threads import run
 from scipy.sparse import csr_array
 
-from pymcboost import SAMMEClassifier, VectorTreeBoostClassifier
+from pymcboost import LogitBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier
 from pymcboost.comm import WorkerError
+from pymcboost.data import tree_layouts
 from pymcboost.training import divided
 
 
@@ -57,6 +58,38 @@ def check(X, y, parts, weight=None, held=None, **params):
 def test_division_of_the_rows_does_not_change_the_model(how, size):
     X, y = rows()
     check(X, y, parts_of(len(y), size, how, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier])
+def test_exclusive_columns(cls, monkeypatch):
+    """Some exclude each other on one worker alone: they share no lane. Those that always do share one."""
+    rng, m = np.random.default_rng(8), 12_000
+    X = np.zeros((m, 13), dtype=np.float32)
+    X[np.arange(m), rng.integers(0, 6, m)] = rng.integers(1, 3, m)
+    X[:, 6] = rng.normal(size=m)
+    X[np.arange(m), 7 + rng.integers(0, 6, m)] = 1
+    X[m // 2 :, 9] = (X[m // 2 :, 8] > 0) | (rng.random(m // 2) < 0.1)
+    X[5, 0], X[5, 1:6] = np.nan, 0
+    y = (X[:, 6] > 0).astype(int) + 2 * (X[:, 0] + X[:, 8] + X[:, 9] > 1)
+    lanes, params = [], {"n_estimators": 6, "random_state": 0}
+    plan = tree_layouts._plan
+    monkeypatch.setattr(tree_layouts, "_plan", lambda *its: lanes.append(plan(*its)) or lanes[-1])
+    parts = [np.arange(m // 2), np.arange(m // 2, m)]
+
+    def task(workers):
+        part = parts[workers.rank]
+        return cls(**params).fit(X[part], y[part], comm=workers).model_.to_bytes()
+
+    if cls is VectorTreeBoostClassifier:
+        params["calibrate"] = None
+    one = cls(**params).fit(X, y)
+    lanes.clear()
+    found = run(2, task)
+    assert set(found) == {one.model_.to_bytes()}, found
+    assert lanes[0] == lanes[1]
+    shared = [lane for lane in lanes[0] if len(lane) > 1]
+    assert any(len(lane) > 3 for lane in shared), lanes
+    assert not any({8, 9} <= set(lane) for lane in shared)
 
 
 def more_classes(y, K, seed=3):
