@@ -134,18 +134,17 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
-        K, d = self.data.n_classes, self.data.n_features
-        entries, shared = self.params.max_leaf_entries is not None, self.shares
-        builder = TreesBuilder(K, d, vector=True, categories=self.categories, entries=entries, shared=shared)
-        if self.narrow and self.params.n_estimators != "auto":
-            builder.reserve(self.params.n_estimators * self.most_leaves)
+        K, d, p, few = self.data.n_classes, self.data.n_features, self.params, self.params.max_leaf_entries is not None
+        builder = TreesBuilder(K, d, True, categories=self.categories, entries=few, shared=self.shares)
+        if self.narrow and p.n_estimators != "auto":
+            builder.reserve(p.n_estimators * self.most_leaves)
         return builder
 
     @property
     def most_leaves(self):
         """No tree has more."""
-        m, wanted = self.data.total_rows, self.params.max_leaf_nodes
-        return min(leaves_for(m) if wanted == "auto" else wanted, m)
+        m, most = self.data.total_rows, self.params.max_leaf_nodes
+        return min(m, leaves_for(m) if most == "auto" else most)
 
     @property
     def shares(self):
@@ -197,10 +196,9 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def memory(self):
         """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
-        data, p, K = self.data, self.params, self.data.n_classes
-        leaves = self.most_leaves
-        pool = max(1, round(p.max_features_tree * len(data.columns.column)))
+        data, p, K, leaves = self.data, self.params, self.data.n_classes, self.most_leaves
         fewer = self.fewer(self.split_columns())
+        pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
         given = not isinstance(p.loss, str)

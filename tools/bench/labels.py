@@ -117,8 +117,12 @@ def bundled():
         yield f"{name}, 4 properties", np.delete(X, hidden, axis=1), Y
 
 
-def small_models(options):
-    """Our classifiers of all labels, and of each label alone."""
+def small_models(options, n_labels):
+    """Our classifiers of all labels, and of each label alone, with as many rounds for each.
+
+    AdaBoost.MH has one stump a round for all labels: it is measured with as many stumps as those of each label have, too.
+    """
+    from sklearn.base import clone
     from sklearn.multioutput import MultiOutputClassifier
 
     import pymcboost
@@ -132,8 +136,14 @@ def small_models(options):
             pymcboost.VectorTreeBoostClassifier(calibrate=None, l2_regularization=0.5, **shared)
         ),
     )
-    for name, cls in ("AdaBoost.MH", pymcboost.AdaBoostMHClassifier), ("GentleBoost", pymcboost.GentleBoostClassifier):
-        yield name, lambda cls=cls: cls(**shared), lambda cls=cls: MultiOutputClassifier(cls(**shared))
+    more = {**shared, "n_estimators": rounds * n_labels}
+    for name, cls, params in (
+        ("AdaBoost.MH", pymcboost.AdaBoostMHClassifier, shared),
+        ("AdaBoost.MH, as many stumps", pymcboost.AdaBoostMHClassifier, more),
+        ("GentleBoost", pymcboost.GentleBoostClassifier, shared),
+    ):
+        apart = MultiOutputClassifier(cls(**shared))
+        yield name, lambda cls=cls, params=params: cls(**params), lambda apart=apart: clone(apart)
 
 
 def label_losses(model, parts):
@@ -159,7 +169,7 @@ def bench_small_labels(options):
         }
     )
     for data, X, Y in bundled():
-        for name, together, apart in small_models(options):
+        for name, together, apart in small_models(options, Y.shape[1]):
             found = []
             for seed in range(seeds):
                 X_train, test, Y_train, truth = train_test_split(X, Y, test_size=0.5, random_state=seed)
