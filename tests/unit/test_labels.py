@@ -295,6 +295,17 @@ def test_wrong_indicators(change, match):
         model().fit(X, change(Y))
 
 
+def test_more_labels_than_a_file_holds_are_refused():
+    K, few = 65536, "the number of classes must be between 2 and 65535, not 65536"
+    X = np.arange(K, dtype=np.float64)[:, None]
+    with pytest.raises(ValueError, match=few):
+        VectorTreeBoostClassifier(n_estimators=1).fit(X, np.arange(K))
+    Y = np.zeros((40, K), dtype=np.uint8)
+    Y[::2] = 1
+    with pytest.raises(ValueError, match=few):
+        model().fit(X[:40], Y)
+
+
 def test_other_rows_must_have_the_same_labels():
     X, Y = data()
     with pytest.raises(ValueError, match="validation set 'val': the indicator y has 3 columns; the training has"):

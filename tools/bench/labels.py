@@ -120,7 +120,7 @@ def bundled():
 def small_models(options, n_labels):
     """Our classifiers of all labels, and of each label alone, with as many rounds for each.
 
-    AdaBoost.MH has one stump a round for all labels: it is measured with as many stumps as those of each label have, too.
+    AdaBoost.MH has one stump a round for all labels, so it is measured with as many stumps as those of each label, too.
     """
     from sklearn.base import clone
     from sklearn.multioutput import MultiOutputClassifier

@@ -37,6 +37,7 @@ from bench import (  # noqa: F401
     losses,
     machines,
     multiboost,
+    round_parts,
     rows,
     startup,
     stream,
