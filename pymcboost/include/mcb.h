@@ -3422,6 +3422,8 @@ MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float
     }
 }
 
+/* ------------------------------------------------------------------------------- prepared trees: one row, or many */
+
 /* Whether trees from <= t < to can be descended in ranks. */
 MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t to) {
     return p->ranks && from == 0 && to == p->block[1].tree;
@@ -3453,8 +3455,85 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         else mcb__add_values(p, t, value, n, K, scores);
     }
 }
+
+/* Sums of one row wait for each other; those of four rows, of up to 16 classes, go on side by side. */
+enum { MCB__R_ROWS = 4, MCB__R_SUMS = 16 };
+#define MCB__FOUR_BEGIN(v, W)                                      \
+    if (v < nv) {                                                  \
+        a[v] = *(const mcb__dm##W *)(all + W * v);                 \
+        b[v] = *(const mcb__dm##W *)(all + MCB__R_SUMS + W * v);   \
+        c[v] = *(const mcb__dm##W *)(all + 2 * MCB__R_SUMS + W * v); \
+        d[v] = *(const mcb__dm##W *)(all + 3 * MCB__R_SUMS + W * v); \
+    }
+#define MCB__FOUR_ADD(v, W)                      \
+    if (v < nv) {                                \
+        mcb__d##W wide;                          \
+        MCB__WIDEN_##W(wide, first + W * v);     \
+        a[v] += wide;                            \
+        MCB__WIDEN_##W(wide, second + W * v);    \
+        b[v] += wide;                            \
+        MCB__WIDEN_##W(wide, third + W * v);     \
+        c[v] += wide;                            \
+        MCB__WIDEN_##W(wide, fourth + W * v);    \
+        d[v] += wide;                            \
+    }
+#define MCB__FOUR_END(v, W)                                      \
+    if (v < nv) {                                                \
+        *(mcb__dm##W *)(all + W * v) = a[v];                     \
+        *(mcb__dm##W *)(all + MCB__R_SUMS + W * v) = b[v];       \
+        *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + W * v) = c[v];   \
+        *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + W * v) = d[v];   \
+    }
+MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, const size_t *const *row, size_t n, size_t nv,
+                                           double *all) {
+    mcb__d4 a[4], b[4], c[4], d[4];
+    size_t i;
+    MCB__EACH4(MCB__FOUR_BEGIN, 4)
+    for (i = 0; i < n; i++) {
+        const float *first = p->leaf + row[0][i] * p->step, *second = p->leaf + row[1][i] * p->step;
+        const float *third = p->leaf + row[2][i] * p->step, *fourth = p->leaf + row[3][i] * p->step;
+        MCB__EACH4(MCB__FOUR_ADD, 4)
+    }
+    MCB__EACH4(MCB__FOUR_END, 4)
+}
+
+/* Scores of 3 or 4 rows of trees with vectors of up to 16 numbers. */
+MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K, const void *x, int values,
+                                               size_t n_rows, size_t stride, double *scores) {
+    uint64_t t, end = p->block[1].tree;
+    uint16_t rank[MCB__R_ROWS][MCB__R_COLUMNS];
+    size_t row[MCB__R_ROWS][MCB__SORTED], r, k, n;
+    double all[MCB__R_ROWS * MCB__R_SUMS];
+    const size_t *found[MCB__R_ROWS];
+    for (r = 0; r < MCB__R_ROWS; r++) {
+        found[r] = row[r < n_rows ? r : 0]; /* sums of rows that are not there are thrown away */
+        if (r < n_rows) mcb__rank_row(p->ranks, mcb__later(x, values, r * stride), values, rank[r]);
+        for (k = 0; k < MCB__R_SUMS; k++) all[r * MCB__R_SUMS + k] = r < n_rows && k < K ? scores[r * K + k] : 0;
+    }
+    for (t = 0; t < end; t += n) {
+        n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
+        for (r = 0; r < n_rows; r++) mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank[r], row[r]);
+        switch (p->step / 4) {
+            case 1: mcb__sum_four(p, found, n, 1, all); break;
+            case 2: mcb__sum_four(p, found, n, 2, all); break;
+            case 3: mcb__sum_four(p, found, n, 3, all); break;
+            default: mcb__sum_four(p, found, n, 4, all); break;
+        }
+    }
+    for (r = 0; r < n_rows; r++) {
+        for (k = 0; k < K; k++) scores[r * K + k] = all[r * MCB__R_SUMS + k];
+    }
+}
+
+/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away. */
+MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t n_rows) {
+    if (!vector || n_rows < 3 || p->step % 4 || p->step > MCB__R_SUMS) return 1;
+    return n_rows < MCB__R_ROWS ? n_rows : (size_t)MCB__R_ROWS;
+}
 #else
 #define mcb__row_of_ranks(p, K, vector, x, values, scores) (void)0
+#define mcb__rows_of_ranks(p, K, x, values, n_rows, stride, scores) (void)0
+#define mcb__side_by_side(p, vector, n_rows) 1
 #endif
 
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
@@ -3545,9 +3624,13 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
+        int ranked = MCB__RANKED_##W && mcb__all_ranked(p, from, to);                                     \
         for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
-            n = mcb__at_a_time(p, MCB__RANKED_##W && mcb__all_ranked(p, from, to), n_rows);               \
-            if (n == 1)                                                                                   \
+            n = mcb__at_a_time(p, ranked, n_rows);                                                        \
+            if (n == 1 && ranked) n = mcb__side_by_side(p, vector, n_rows);                               \
+            if (n > 1 && ranked && p->large)                                                              \
+                mcb__rows_of_ranks(p, K, x, values, n, stride, scores);                                   \
+            else if (n == 1)                                                                              \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
                 mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \

@@ -11,6 +11,8 @@ from bench.limits import run_c
 from bench.report import Report, benchmark
 from bench.trees import tree_data
 
+# Rows of a call, whether caches are cold, and threads that call at once.
+CALLS = ((1, 0, 1), (2, 0, 1), (4, 0, 1), (8, 0, 1), (16, 0, 1), (1, 1, 1), (1, 0, 8), (1, 1, 8))
 BUILDS = {"-O2": ["-O2"], "-O2 -DMCB_SIMD": ["-O2", "-DMCB_SIMD"]}
 # Microseconds: the median of one row and of a row of 8; times the median that p99.9 may take.
 ONE, OF_EIGHT, TAIL = 2.0, 1.0, 3
@@ -37,14 +39,15 @@ def bench_rows(options):
                 np.array(rows.shape, np.int32).tofile(file)
                 rows.tofile(file)
             for build, flags in BUILDS.items():
-                for group, cold in ((1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (1, 1)):
-                    words = [options.size(2, 40) if not cold else 2, saved, stored, group, cold]
-                    found = run_c("score_latency.c", folder, flags, words)["ns"]
+                for group, cold, threads in CALLS:
+                    words = [options.size(2, 40) if not cold else 2, saved, stored, group, cold, threads]
+                    found = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))["ns"]
                     p50, p99, p999, best = (1e-3 * float(number) for number in found)
                     what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
+                    what += f", {threads} threads" * (threads > 1)
                     extra = {"p50": p50, "p99": p99, "p99.9": p999}
                     report.rows.append({"what": what, "best": best, "unit": "us", **extra})
-                    if build == "-O2" or cold or group not in (1, 8):
+                    if build == "-O2" or cold or threads > 1 or group not in (1, 8):
                         continue
                     report.target(f"{what}: median", p50, ONE if group == 1 else OF_EIGHT, at_most=True, unit="us")
                     if group == 1:

@@ -1,11 +1,12 @@
 /* Percentiles of the time that rows take: mcb_scores of one row, and mcb_scores_batch of a few.
  *
- *     score_latency passes model.mcb rows.bin rows_a_call cold
+ *     score_latency passes model.mcb rows.bin rows_a_call cold threads
  *
  * rows.bin (written by tools/bench.py): int32 n, d, then float rows[n,d]. With cold not 0, 8 MB of other memory are written
  * before each call. Prints "ns p50 p99 p99.9 least", nanoseconds a row: least is the median of the least time of each
- * row; all calls count in the others. */
+ * row; all calls of all threads count in the others. */
 #define _POSIX_C_SOURCE 200112L
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 #include "mcb.h"
 
-enum { COLD = 8 << 20 };
+enum { COLD = 8 << 20, MOST_COLD = 256, MOST = 64 };
 
 static double now(void)
 {
@@ -43,46 +44,82 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* What a thread times: its own calls, with its own scores and its own memory to write to. */
+typedef struct {
+    const mcb_model *model;
+    const float *rows;
+    size_t calls, passes, group, d;
+    int cold;
+    double *times; /* (passes, calls) */
+} job;
+
+static void *timed(void *argument)
+{
+    const job *j = argument;
+    unsigned char *other = malloc(COLD);
+    double *scores = malloc(j->group * j->model->n_classes * sizeof *scores);
+    if (!other || !scores)
+        exit(2);
+    for (size_t p = 0; p < j->passes; p++) {
+        for (size_t r = 0; r < j->calls; r++) {
+            const float *x = j->rows + r * j->group * j->d;
+            if (j->cold)
+                memset(other, (int)p, COLD);
+            double start = now();
+            if (j->group == 1)
+                mcb_scores(j->model, x, scores);
+            else
+                mcb_scores_batch(j->model, x, j->group, j->d, scores);
+            j->times[p * j->calls + r] = (now() - start) / (double)j->group;
+        }
+    }
+    free(other);
+    free(scores);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 6)
+    if (argc != 7)
         return 1;
-    size_t passes = (size_t)atoi(argv[1]), group = (size_t)atoi(argv[4]), size, rows_size, p, r;
-    int cold = atoi(argv[5]);
+    size_t passes = (size_t)atoi(argv[1]), group = (size_t)atoi(argv[4]), size, rows_size, threads = (size_t)atoi(argv[6]);
     void *bytes = whole(argv[2], &size);
-    unsigned char *head = whole(argv[3], &rows_size), *other = malloc(COLD);
+    unsigned char *head = whole(argv[3], &rows_size);
     int32_t n, d;
     memcpy(&n, head, 4);
     memcpy(&d, head + 4, 4);
-    const float *rows = (const float *)(head + 8);
     mcb_model model;
-    if (mcb_open(&model, bytes, size) != MCB_OK)
+    if (threads < 1 || threads > MOST || mcb_open(&model, bytes, size) != MCB_OK)
         return 2;
     void *memory = malloc(mcb_prepared_size(&model) + 1);
     if (!memory || mcb_prepare(&model, memory, mcb_prepared_size(&model)) != MCB_OK)
         return 2;
-    size_t calls = (size_t)n / group;
-    double *times = malloc(calls * passes * sizeof *times), *best = malloc(calls * sizeof *best);
-    double *scores = malloc(group * model.n_classes * sizeof *scores);
-    for (p = 0; p < passes; p++) {
-        for (r = 0; r < calls; r++) {
-            const float *x = rows + r * group * (size_t)d;
-            if (cold)
-                memset(other, (int)p, COLD);
-            double start = now();
-            if (group == 1)
-                mcb_scores(&model, x, scores);
-            else
-                mcb_scores_batch(&model, x, group, (size_t)d, scores);
-            double taken = (now() - start) / (double)group;
-            times[p * calls + r] = taken;
-            if (p == 0 || taken < best[r])
-                best[r] = taken;
-        }
+    size_t calls = (size_t)n / group, all;
+    int cold = atoi(argv[5]);
+    if (cold && calls > MOST_COLD)
+        calls = MOST_COLD;
+    all = calls * passes * threads;
+    double *times = malloc(all * sizeof *times), *best = malloc(calls * sizeof *best);
+    job one = {&model, (const float *)(head + 8), calls, passes, group, (size_t)d, cold, times};
+    job jobs[MOST];
+    pthread_t started[MOST];
+    for (size_t t = 0; t < threads; t++) {
+        jobs[t] = one;
+        jobs[t].times = times + t * calls * passes;
+        if (t && pthread_create(&started[t], NULL, timed, &jobs[t]))
+            return 2;
     }
-    qsort(times, calls * passes, sizeof *times, ascending);
+    timed(&jobs[0]);
+    for (size_t t = 1; t < threads; t++)
+        pthread_join(started[t], NULL);
+    for (size_t r = 0; r < calls; r++) {
+        best[r] = times[r];
+        for (size_t p = 1; p < passes * threads; p++)
+            if (times[p * calls + r] < best[r])
+                best[r] = times[p * calls + r];
+    }
+    qsort(times, all, sizeof *times, ascending);
     qsort(best, calls, sizeof *best, ascending);
-    printf("ns %.1f %.1f %.1f %.1f\n", times[calls * passes / 2], times[calls * passes * 99 / 100],
-           times[calls * passes * 999 / 1000], best[calls / 2]);
+    printf("ns %.1f %.1f %.1f %.1f\n", times[all / 2], times[all * 99 / 100], times[all * 999 / 1000], best[calls / 2]);
     return 0;
 }

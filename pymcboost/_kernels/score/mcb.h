@@ -121,6 +121,7 @@ extern "C" {
 #include "prepare.h"
 #include "ranked.h"
 #include "descend.h"
+#include "tree_rows.h"
 #include "functions.h"
 #include "sums.h"
 #include "machines.h"
