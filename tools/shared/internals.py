@@ -8,6 +8,7 @@ import importlib
 import time
 from contextlib import contextmanager, nullcontext
 from functools import cache, partial
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -173,6 +174,22 @@ def watch_solver(model, stopwatch):
             stopwatch.watch(booster.solver, "fit")
 
     return hook(model, prepare=prepare)
+
+
+def watch_vector_trees(model):
+    """Stopwatches of the parts of the rounds of vector trees, by name."""
+    search, gradients, leaves, scores = (Stopwatch() for _ in range(4))
+
+    def prepare(original, booster, previous):
+        original(previous)
+        learner = booster.learner
+        learner._grower = SimpleNamespace(grow=search.timed(learner._grower.grow))
+        gradients.watch(learner._searched, "integers")
+        leaves.watch(learner, "leaf_vectors")
+        scores.watch(booster.loss, "add")
+
+    hook(model, prepare=prepare)
+    return {"search": search, "gradients and their projection": gradients, "leaf vectors": leaves, "scores": scores}
 
 
 def after_each_round(model, look):
