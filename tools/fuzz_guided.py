@@ -102,7 +102,7 @@ def run(harness, runs, seed, folder):
         words = [f"-dict={folder / 'words'}"] if harness == "svmlight" else []
         limits = [f"-runs={runs}", f"-max_len={LONGEST[harness]}", f"-seed={seed}", "-timeout=60"]
         limits.append("-print_final_stats=1")
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), artifacts(folder)
         where = f"-artifact_prefix={folder}/"
         done = subprocess.run([*command, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True)
     seconds = time.perf_counter() - begin
@@ -111,7 +111,13 @@ def run(harness, runs, seed, folder):
         print(done.stderr[-6000:], file=sys.stderr)
     edges, features, kept = found_in(done.stderr)
     ran = executed[-1] if executed else 0
-    return [harness, ran, round(seconds, 1), edges, features, kept, int(done.returncode != 0), commit()]
+    findings = len(artifacts(folder) - before)  # a run that a signal ends has none
+    return [harness, ran, round(seconds, 1), edges, features, kept, findings, commit()]
+
+
+def artifacts(folder):
+    """Names of the inputs that were findings."""
+    return {path.name for what in ("crash", "leak", "timeout", "oom") for path in folder.glob(f"{what}-*")}
 
 
 def commit():
