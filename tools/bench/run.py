@@ -26,6 +26,7 @@ from bench import (  # noqa: F401
     categories,
     chunks,
     classic,
+    dask,
     early,
     growth,
     growth_peers,
