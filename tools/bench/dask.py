@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -79,8 +80,10 @@ def work(how, workers, rows, rounds, folder):
         begin, cpu = time.perf_counter(), cpu_of_workers(client)
         model.fit(*parts)
         found = {"seconds": time.perf_counter() - begin, "cpu": cpu_of_workers(client) - cpu}
-        local = model if how == "XGBoost" else model.to_local()
-        labels = local.get_booster().inplace_predict(X[held]).argmax(axis=1) if how == "XGBoost" else local.predict(X[held])
+        if how == "XGBoost":
+            labels = model.get_booster().inplace_predict(X[held]).argmax(axis=1)
+        else:
+            labels = model.to_local().predict(X[held])
         found["error"] = float((labels != y[held]).mean())
         found["sha256"] = hashlib.sha256(bytes_of(how, model)).hexdigest()
     np.save(Path(folder, f"{how}-{workers}.npy"), labels)
@@ -100,9 +103,7 @@ def run(*arguments):
 
 @benchmark("dask")
 def bench_dask(options):
-    """Training on a LocalCluster against LightGBM's and XGBoost's own: seconds, errors, and models of 1 and 2 workers."""
-    import tempfile
-
+    """Training on a LocalCluster against LightGBM's and XGBoost's own: seconds, errors, models of 1 and 2 workers."""
     import lightgbm
     import xgboost
 
