@@ -7,7 +7,7 @@ between neighbouring distinct values, so that ``x <= threshold`` reproduces the 
 
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -24,6 +24,10 @@ cdef extern from "bins.h" nogil:
 ctypedef fused real:
     float
     double
+
+ctypedef fused code:
+    uint8_t
+    uint16_t
 
 # A larger double becomes infinite when it is rounded to float32.
 cdef double FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -97,6 +101,51 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
                 found = max_bins - 1
             bins[f] = pmb_cut_column(keys, m, weights, found, least, &codes[f, 0], &thresholds[f, 0], &distinct[f],
                                      &missing[f], <int *> &mode[f], &mode_rows[f])
+
+
+def read_columns(const real[:, :] X, const int64_t[::1] rows, int64_t first, float[:, ::1] out):
+    """Columns ``first`` and those after it of the rows of X, rounded to float32: to ``out`` (columns, m)."""
+    if rows.shape[0]:
+        with nogil:
+            gather(X, rows, first, out.shape[0], &out[0, 0])
+
+
+def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] cuts, const int64_t[::1] start,
+                 code[:, ::1] codes, int64_t[:, ::1] counts, int n_threads):
+    """Put columns into bins whose cuts are known.
+
+    Parameters
+    ----------
+    X, rows : IN as in `bin_columns`
+    cuts, start : IN ascending cuts of column after column, and where those of each begin, (d + 1,)
+    codes : OUT (d, m) how many cuts lie below the value; missing values have the bin after the last value's
+    counts : OUT (d, bins) rows in each bin, zeros on entry
+    """
+    cdef int64_t m = rows.shape[0], d = X.shape[1], g, c, f, i, low, n, half
+    cdef int64_t together = max(FEWEST_COLUMNS, min(<int64_t> COLUMNS, COLUMNS_BYTES // (4 * max(m, 1))))
+    cdef float[:, ::1] columns = np.empty((n_threads, together * max(m, 1)), dtype=np.float32)
+    cdef const float *its
+    cdef float *block
+    cdef float x
+    for g in prange((d + together - 1) // together if m else 0, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        block = &columns[threadid(), 0]
+        gather(X, rows, g * together, min(together, d - g * together), block)
+        for c in range(min(together, d - g * together)):
+            f = g * together + c
+            its = &cuts[0] + start[f]
+            for i in range(m):
+                x = block[c * m + i]
+                low = 0
+                n = start[f + 1] - start[f]
+                if x != x:
+                    low = n + 1
+                    n = 0
+                while n > 0:  # without branches on the values, which would be mispredicted
+                    half = (n + 1) // 2
+                    low = low + (its[low + half - 1] < x) * half
+                    n = n - half
+                codes[f, i] = <code> low
+                counts[f, low] += 1
 
 
 cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const double *weight, double least,

@@ -21,7 +21,7 @@ BLOCK_VALUES = 1 << 21
 READ_COLUMNS, READ_VALUES = 16, 1 << 22
 
 
-def bin_divided(data, max_bins, exact):
+def bin_divided(data, max_bins, exact, n_threads=1):
     """`Bins` of the columns of ``data`` (`TrainingRows`), whose codes are those of this worker's rows.
 
     ``exact``: columns with a bin for every distinct value, the others have at most ``max_bins``. Counts of rows in the
@@ -50,11 +50,8 @@ def bin_divided(data, max_bins, exact):
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_BINS
     codes = zeros_beside(X, (d, m), np.uint16 if wide else np.uint8)
     rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
-    for f, column in enumerate(_columns(data, range(d))):
-        code = np.searchsorted(cuts[f], column)
-        code[np.isnan(column)] = n_bins[f]
-        codes[f] = code
-        rows[f] = np.bincount(code, minlength=rows.shape[1])
+    cut = np.append(flat.astype(np.float32), np.float32(0))  # not empty
+    _bins.code_columns(X, data.rows, cut, start.astype(np.int64), codes, rows, n_threads)
     comm.sum(rows)
     mode = rows.argmax(axis=1).astype(np.int32)
     return Bins(codes, cuts, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1))
@@ -64,9 +61,9 @@ def _columns(data, columns):
     """Yield columns of the rows in use, as float32. Several are read together: in rows they lie side by side."""
     step = max(1, min(READ_COLUMNS, READ_VALUES // max(1, data.n_rows)))
     for begin in columns[::step]:
-        with np.errstate(over="ignore"):
-            part = data.X[data.rows, begin : min(begin + step, columns.stop)]
-            yield from np.ascontiguousarray(part.T, dtype=np.float32)
+        part = np.empty((min(step, columns.stop - begin), data.n_rows), dtype=np.float32)
+        _bins.read_columns(data.X, data.rows, begin, part)
+        yield from part
 
 
 def _refuse_infinite(data):

@@ -46,7 +46,7 @@ class TreeData(TrainingRows):
             return
         if comm.size > 1:
             exact = np.isin(np.arange(self.n_features), categorical) | (self.dtype == np.float64)
-            bins = bin_divided(self, max_bins, exact)
+            bins = bin_divided(self, max_bins, exact, n_threads)
             levels = {int(f): self._levels(f) for f in categorical}
             self.columns = lanes_of(bins, levels, None, self.total_rows, comm)
             return

@@ -136,7 +136,8 @@ def check_row_number(row_number, X, workers):
             f"{number.shape}"
         )
     number = np.ascontiguousarray(number, dtype=np.int64)
-    if (number < 0).any() or len(np.unique(number)) < len(number):
+    ascending = (number[1:] > number[:-1]).all()
+    if (number < 0).any() or not (ascending or len(np.unique(number)) == len(number)):
         raise ValueError("row_number must be different numbers from 0 on; give each row its number in the whole data")
     if workers.size > 1:
         m = int(workers.sum(np.array([len(number)]))[0])

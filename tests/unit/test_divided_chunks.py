@@ -1,4 +1,4 @@
-"""Rows that are divided among workers, each of which has its own in blocks: bytes, and what goes wrong on one worker."""
+"""Rows divided among workers, each of which has its own in blocks: bytes, and what goes wrong on one worker."""
 
 import errno
 import os

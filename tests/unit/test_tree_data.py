@@ -6,6 +6,7 @@ import scipy.sparse
 from reference.stumps import candidates
 
 from pymcboost import ABCMartClassifier
+from pymcboost._kernels import bins as _bins
 from pymcboost.data import tree_data, tree_layouts
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.tree_data import Quantiser, TreeData
@@ -380,3 +381,31 @@ def test_too_many_rows_for_the_counts():
     Quantiser(Rows, 1, 5.0)
     with pytest.raises(ValueError, match="8388608 rows are too many"):
         Quantiser(Rows, 2, 5.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("m", [0, 1, 3000])
+def test_known_cuts(m, order, dtype):
+    """Codes are the cuts below a value, whatever the type and order of X; missing values come last."""
+    rng, d = np.random.default_rng(0), 21
+    X = np.asarray(rng.integers(-9, 9, (m + 5, d)) + rng.random((m + 5, d)), order=order, dtype=dtype)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    rows = rng.permutation(m + 5)[:m]
+    n_cuts = rng.integers(0, 300, d)
+    n_cuts[:2] = 0, 255
+    values = X.astype(np.float32)
+    values = np.append(values[~np.isnan(values)], np.arange(20, 2000, dtype=np.float32))
+    cuts = [np.sort(rng.choice(values, n, replace=False)) for n in n_cuts]
+    start, flat = np.concatenate(([0], np.cumsum(n_cuts))), np.concatenate([*cuts, np.zeros(1, np.float32)])
+    for threads in (1, 3):
+        codes, counts = np.empty((d, m), dtype=np.uint16), np.zeros((d, 302), dtype=np.int64)
+        _bins.code_columns(X, rows, flat, start, codes, counts, threads)
+        read = np.empty((d - 4, m), dtype=np.float32)
+        _bins.read_columns(X, rows, 4, read)
+        np.testing.assert_array_equal(read, X[rows, 4:].T.astype(np.float32))
+        for f in range(d):
+            column = X[rows, f].astype(np.float32)
+            expected = np.where(np.isnan(column), n_cuts[f] + 1, np.searchsorted(cuts[f], column))
+            np.testing.assert_array_equal(codes[f], expected)
+            np.testing.assert_array_equal(counts[f], np.bincount(expected, minlength=302))
