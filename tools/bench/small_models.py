@@ -9,7 +9,7 @@ from shared import internals
 
 # Rounds after which models are looked at.
 ROUNDS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40, 48, 56, 67, 80, 95, 113, 135, 160, 190, 226, 270)
-ROUNDS += (320,)
+ROUNDS += (320, 400, 500, 640, 800, 1000)
 # Rows above which trees may have more leaves.
 MANY_ROWS = 10_000
 
@@ -19,9 +19,11 @@ def own_space(n_rows):
     leaves = (4, 8, 16, 32, 64, 128, 256) if n_rows > MANY_ROWS else (3, 4, 6, 8, 12, 16, 24, 32)
     return {
         "max_leaf_nodes": leaves, "leaf_levels": (1, 2, 3, 7), "learning_rate": (0.2, 0.3, 0.5, 0.7),
-        "max_leaf_entries": (None, 1, 2, 3), "threshold_penalty": (0.0, 0.05, 0.1, 0.2, 0.3),
-        "feature_penalty": (0.0, 0.02, 0.05, 0.1), "max_bins": (8, 16, 32, 64, 255), "subsample": (0.5, 1.0),
+        "max_leaf_entries": (None, 1, 2, 3, 4), "threshold_penalty": (0.0, 0.05, 0.1, 0.2, 0.3, 0.5),
+        "feature_penalty": (0.0, 0.02, 0.05, 0.1, 0.2), "max_bins": (3, 4, 6, 8, 16, 32, 64, 255),
+        "subsample": (0.5, 1.0),
         "max_features": ("auto", 1.0), "min_samples_leaf": (1, 5), "coarse": (None, "half", "grid"),
+        "min_relative_gain": (0.0, 0.25, 0.5, 1.0, 2.0), "l2_regularization": (0.0, 0.5, 2.0),
     }  # fmt: skip
 
 
@@ -39,7 +41,7 @@ def coarse(X, how):
 class Packed:
     """Vector trees with leaves on a grid, in a tight file without the information on the training; and its arrays."""
 
-    FORMS, MOST, TRIALS, space = ("file", "arrays"), 320, (60, 40), staticmethod(own_space)
+    FORMS, MOST, TRIALS, space = ("file", "arrays"), 320, (60, 180), staticmethod(own_space)
 
     def __init__(self, X, y, params, rounds, threads):
         from pymcboost import VectorTreeBoostClassifier
@@ -48,7 +50,7 @@ class Packed:
         X = coarse(X, params.pop("coarse"))
         fixed = {"min_relative_gain": 0.0, "split_columns": None, "calibrate": None, "random_state": 0}
         fixed |= {"n_estimators": rounds, "n_jobs": threads}
-        model = VectorTreeBoostClassifier(**fixed, **params).fit(X, y).model_
+        model = VectorTreeBoostClassifier(**fixed | params).fit(X, y).model_
         self.model, self.rounds = model.with_meta({}), model.n_rounds
 
     def stages(self, X, wanted):
@@ -138,7 +140,7 @@ class XGBoost:
 class CatBoost:
     """The library's own file."""
 
-    FORMS, MOST, TRIALS = ("cbm",), 226, (5, 3)
+    FORMS, MOST, TRIALS = ("cbm",), 1000, (5, 3)
 
     @staticmethod
     def space(n_rows):
