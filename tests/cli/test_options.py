@@ -213,6 +213,7 @@ def test_what_is_read_is_what_the_classes_say():
         ('n_estimators="auto"; set early_stopping=False', "mart", "--n-estimators auto; set --no-early-stopping"),
         ("Scale (scale=True), or a smaller C or a larger tol", "hingeboost",
          "Scale (--scale), or a smaller --C or a larger --tol"),
+        ("LIBSVM's C times the rows, C=2", "hingeboost", "LIBSVM's C times the rows, --C 2"),
         ("an edge above p/C, a gain above nu", "mcboost", "an edge above p/C, a gain above --nu"),
         ("cv: fold 1; set calibrate=None", "mart", "--cv: fold 1; set --calibrate none"),
         ("mart: min_gain=-1.5 is", "mart", "mart: --min-gain -1.5 is"),
