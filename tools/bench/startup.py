@@ -24,7 +24,8 @@ def started(timing, arguments, folder, status=0):
     done = subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True)
     timing.seconds.append(time.perf_counter() - begin)
     after = os.times()
-    timing.cpu.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    timing.cpu.append(round(spent, 2))  # what the system counts in
     if done.returncode != status:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
 
