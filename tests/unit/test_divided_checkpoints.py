@@ -249,21 +249,33 @@ def test_a_file_of_an_older_version_goes_on_with_one_worker(tmp_path, monkeypatc
     assert again.resumed == 4
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier])
-def test_chunks_go_on(cls, tmp_path):
+@pytest.mark.parametrize(
+    ("cls", "params"),
+    [
+        (VectorTreeBoostClassifier, {}),
+        (ABCLogitBoostClassifier, {}),
+        (MCBoostClassifier, {"loss": "log"}),
+        (MCBoostClassifier, {"weak_learner": "tree", "max_leaf_nodes": 4}),
+        (AdaBoostMOClassifier, {"subsample": 0.5}),
+        (AdaBoostECCClassifier, {"weak_learner": "tree", "subsample": 0.5}),
+    ],
+)
+def test_chunks_go_on(cls, params, tmp_path, monkeypatch):
+    monkeypatch.setattr(cls.booster, "restart_every", cls.booster.restart_every and 3)
     X, y = rows(400)
-    path, whole = tmp_path / "m.part", cls(**PLAIN).fit(X, y).model_.to_bytes()
+    params = {**PLAIN, **params}
+    path, whole = tmp_path / "m.part", cls(**params).fit(X, y).model_.to_bytes()
 
     def chunks(step):
         return Chunks([(X[at : at + step], y[at : at + step]) for at in range(0, 400, step)])
 
     for rounds, step in ((3, 100), (6, 37)):
         with pytest.raises(ZeroDivisionError):
-            cls(**PLAIN).fit(chunks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
+            cls(**params).fit(chunks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
         assert load_model(path).meta["checkpoint"]["rounds"] == rounds
     again = Checkpoint(path, 0)
-    assert again.fit(cls(**PLAIN), chunks(200), None).model_.to_bytes() == whole
+    assert again.fit(cls(**params), chunks(200), None).model_.to_bytes() == whole
     assert again.resumed == 6
     X[3, 3] = 5
     with pytest.raises(ValueError, match="the features differ"):
-        cls(**PLAIN).fit(chunks(200), callbacks=[Checkpoint(path, 0)])
+        cls(**params).fit(chunks(200), callbacks=[Checkpoint(path, 0)])
