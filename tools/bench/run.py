@@ -49,6 +49,7 @@ from bench import (  # noqa: F401
     trees_abc,
     trees_score,
     workers,
+    workers_same,
     zeros,
 )
 from bench.report import BENCHMARKS, Options, markdown, print_report
