@@ -16,7 +16,7 @@ FILES = {
 }
 # They read the parts of files, or what the package is made of.
 OTHERS = ("fuzz", "bench_guard", "other_tree", "house")
-PUBLIC = {*pymcboost.__all__, "callbacks", "comm", "export", "inspection"}  # and what is in these modules
+PUBLIC = {*pymcboost.__all__, "callbacks", "comm", "dask", "export", "inspection"}  # and what is in these modules
 ALSO = ("data", "data.Chunks")
 
 
