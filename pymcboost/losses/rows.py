@@ -237,11 +237,14 @@ class Rows(Integers):
         """
         n, K, comm = len(count), self.data.n_classes, self.data.comm
         step = n if comm.size > 1 else 1 + TABLES // self.width
+        if step >= n:
+            magic = np.full((n, self.width), magic)
+            return _vrows.in_ones(comm.sum(self._in_units(of, rows, leaf_start, magic)), magic, K, count << SMALL_BITS)
         found, again = np.empty((n, 2, K)), []
         for begin in range(0, n, step):
             part = slice(begin, min(begin + step, n))
             magics = np.full((part.stop - begin, self.width), magic)
-            sums = comm.sum(self._in_units(of, rows, leaf_start[begin : part.stop + 1], magics))
+            sums = self._in_units(of, rows, leaf_start[begin : part.stop + 1], magics)
             found[part], small = _vrows.in_ones(sums, magics, K, count[part] << SMALL_BITS)
             again.append(begin + small)
         return found, np.concatenate(again)

@@ -20,11 +20,11 @@ def bench_round_parts(options):
     from pymcboost import VectorTreeBoostClassifier
 
     report = Report({"trees": str(PARAMS), "runs": f"the best of {options.repeat}", "threads": 1})
-    for data in options.data or ROUNDS:
+    for data in options.data or options.size(["leaf"], ROUNDS):
         X, y, *_ = parts_of(data, 0)
         found = {}
         for name, columns in COLUMNS.items():
-            rounds = options.rounds or ROUNDS[data] * (1 if columns is None else FEWER)
+            rounds = options.rounds or options.size(2, ROUNDS[data] * (1 if columns is None else FEWER))
             params = PARAMS | {"n_estimators": rounds, "split_columns": columns, "random_state": 0}
             runs = []
             for _ in range(options.repeat):

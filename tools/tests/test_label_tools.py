@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from bench import labels, thousand
+from bench import labels, round_parts, thousand
 from bench.report import Options, Report
-from reproduce import kinds
+from reproduce import columns, kinds
 from reproduce.experiment import cross
 from shared import internals
 
@@ -78,3 +78,13 @@ def test_table_of_kinds(monkeypatch):
 
     text = kinds.text_of(pd.DataFrame([kinds.fit_fold(unit) for unit in units]))
     assert text.count("| auto |") == 5 and "random signed sums" in text and "nan" not in text
+
+
+def test_parts_of_a_round_add_up(monkeypatch):
+    monkeypatch.setitem(columns.GENERATED, "generated-355", (12, 20))
+    report = round_parts.bench_round_parts(Options(quick=True, repeat=2, data=["generated-355"]))
+    for row in report.rows[:2]:
+        parts = [value for name, value in row.items() if name not in ("what", "best", "unit")]
+        assert len(parts) == 5 and min(parts) >= 0
+        np.testing.assert_allclose(sum(parts), row["best"])
+    assert "12 classes, columns: auto" in report.rows[1]["what"] and len(report.targets) == 1
