@@ -295,14 +295,18 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
     Parameters
     ----------
     G : IN (m, at least K); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
-        Blocks of a row of P that are 0 cost nothing.
+        Blocks of a row of P that are 0 cost nothing, where there are several.
     """
     cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
     cdef int blocks = <int> out.shape[1] // lanes
     cdef const double *w = or_null(weight)
-    used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
-    cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
-    cdef int64_t[::1] start = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
+    classes_, start_ = np.arange(len(P), dtype=np.int32), np.array((0, len(P)), dtype=np.int64)
+    if blocks > 1:
+        used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
+        classes_ = np.append(of_block, 0).astype(np.int32)
+        start_ = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
+    cdef int32_t[::1] classes = classes_
+    cdef int64_t[::1] start = start_
     sums_ = np.empty((n, out.shape[1]), dtype=np.int64)
     cdef int64_t[:, ::1] sums = sums_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
