@@ -162,11 +162,14 @@ class Scenes:
     photos : list of ndarray
     shape : (int, int)
         Height and width.
+    only : list of str, optional
+        Names of the objects that are drawn; without it all.
     """
 
-    def __init__(self, digits, faces, photos, shape):
+    def __init__(self, digits, faces, photos, shape, only=None):
         self.digits, self.faces, self.photos, self.shape = digits, faces, photos, shape
         self.names = [str(digit) for digit in range(10)] + ["face"] * (faces is not None)
+        self.drawn = [self.names.index(name) for name in only or self.names]
 
     def draw(self, rng, n_objects, smallest=48, largest=200):
         """A frame (uint8) and its objects: rows (x, y, size, class)."""
@@ -180,7 +183,7 @@ class Scenes:
             apart = (abs(boxes[:, :2] + boxes[:, 2:3] / 2 - [x + size / 2, y + size / 2]).max(axis=1)) * 2
             if (apart < boxes[:, 2] + size).any():
                 continue
-            number = rng.integers(len(self.names))
+            number = self.drawn[rng.integers(len(self.drawn))]
             part = frame[y : y + size, x : x + size]
             part[...] = self.face(rng, part) if number == 10 else self.digit(rng, number, part)
             boxes = np.vstack((boxes, [x, y, size, number]))
@@ -298,7 +301,10 @@ def fit(X, y, names, options):
 
 
 def train(library, scenes, options, log):
-    """Rounds of training, each with the windows that the last model took for objects; then the early exit."""
+    """Rounds of training, each with the windows that the last model took for objects; then the early exit.
+
+    Returns the file of the model, and the windows of the last round: features and numbers of classes.
+    """
     rng, names = np.random.default_rng(options.seed), scenes.names
     X, y = windows(library, rng, scenes, options.scenes, 30)
     for number in range(options.rounds):
@@ -321,7 +327,7 @@ def train(library, scenes, options, log):
     held = held[label < len(names)]
     early = load_model(path).with_early_exit("rejection", held, rate=options.rate, background=BACKGROUND)
     path.write_bytes(early.to_bytes())
-    return path.read_bytes()
+    return path.read_bytes(), X, y
 
 
 # -- measuring -------------------------------------------------------------------------------------------------------
@@ -366,8 +372,8 @@ def measure(library, model, labels, scenes, n_scenes, early, seed):
     at["threshold_at_1"] = float(score[order][wrong <= 1].min(initial=np.inf))
     curve = np.linspace(0, len(recall) - 1, 50).astype(int)
     return {
-        "average_precision": total, "mean_of_classes": float(np.mean(each)), **at,
-        "of_each": dict(zip(names, np.round(each, 4).tolist(), strict=True)),
+        "average_precision": total, "mean_of_classes": float(np.mean([each[k] for k in scenes.drawn])), **at,
+        "of_each": {names[k]: round(each[k], 4) for k in scenes.drawn},
         "learners_per_window": float(counts[1] / counts[0]), "windows_per_frame": float(counts[0] / n_scenes),
         "recall": recall[curve].tolist(), "precision": precision[curve].tolist(),
         "false_positives_per_image": wrong[curve].tolist(),
@@ -388,6 +394,14 @@ def speed(options, model_path, scenes, *more):
     return json.loads(subprocess.run(command, input=data, capture_output=True, check=True).stdout.splitlines()[-1])
 
 
+def scenes_of(shape, only=None):
+    """Scenes of training and test: no digit, face or photograph is in both."""
+    digits, (faces, photos) = load_digits(), load_photos()
+    parts = (None, None) if faces is None else (faces[:70], faces[70:])
+    each = zip(digits, parts, ("train", "test"), strict=True)
+    return [Scenes(images, some, photos[part], shape, only) for images, some, part in each]
+
+
 def main(arguments=None):
     """Train, measure, and write everything into one folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -406,17 +420,18 @@ def main(arguments=None):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default: {default})")
     parser.add_argument("--rate", type=float, default=0.05, help="share of objects' windows that the exit may lose")
     parser.add_argument("--learning-rate", type=float, default=0.3)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="objects that are drawn and found (default: all)")
+    parser.add_argument("--keep-windows", action="store_true", help="write the windows of the last round: windows.npz")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     library = build(options.out)
-    (digits, test_digits), (faces, photos) = load_digits(), load_photos()
-    first, last = (None, None) if faces is None else (faces[:70], faces[70:])
-    shape = options.height, options.width
-    scenes = Scenes(digits, first, photos["train"], shape)
-    code = train(library, scenes, options, print)
-    path, test = options.out / "detector.mcb", Scenes(test_digits, last, photos["test"], shape)
+    scenes, test = scenes_of((options.height, options.width), options.only)
+    code, X, y = train(library, scenes, options, print)
+    if options.keep_windows:
+        np.savez(options.out / "windows.npz", X=X, y=y)
+    path = options.out / "detector.mcb"
     labels = load_model(path).classes_.tolist()
-    report = {"classes": len(scenes.names), "bytes": len(code)}
+    report = {"classes": len(scenes.drawn), "bytes": len(code)}
     for way, early in (("early", True), ("full", False)):
         report[way] = measure(library, code, labels, test, options.test_scenes, early, options.seed)
     report["live"], report["live_full"] = speed(options, path, test), speed(options, path, test, "--full")

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import struct
 import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -144,6 +145,49 @@ def test_c_and_python_have_the_same_features_and_scores(trainer, made):
     np.testing.assert_allclose(found[:, 3], lead, rtol=1e-6)
     squares = trainer.squares(found[:, 5:].astype(int), frame.shape)
     np.testing.assert_allclose(found[:, :3], squares, rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def beside(trainer):
+    """The comparison with other libraries, without them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "train", trainer)
+        spec = importlib.util.spec_from_file_location("detector_compare", EXAMPLE / "compare.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield module
+
+
+def test_scores_of_others_are_suppressed_as_ours(trainer, beside, made):
+    frame, _ = scene(trainer)
+    library, code = trainer.loaded(made), (made / "detector.mcb").read_bytes()
+    model = trainer.load_model(made / "detector.mcb")
+    names = [*map(str, range(10)), trainer.BACKGROUND]
+    values, places = beside.windows_of(library, frame)
+    scores = model.raw_scores(values)[:, [model.classes_.tolist().index(name) for name in names]]
+    found = beside.hits(scores, places, frame.shape, -1.0)
+    wanted = trainer.hits(library, code, frame, False, True, -1.0)
+    assert len(found) == len(wanted) > 3
+    np.testing.assert_allclose(found[:, :4], wanted[:, :4], rtol=1e-5)
+    assert [names[int(k)] for k in found[:, 4]] == model.classes_[wanted[:, 4].astype(int)].tolist()
+
+
+def test_recall_counts_a_face_once(beside):
+    box = np.array([[100, 100, 50, 10.0]])
+    near, far = [104, 96, 60, 5], [300, 300, 50, 7]
+    frames = [("near", box), ("both", box), ("none", box[:0])]
+    found = {"near": [near, [101, 101, 50, 4]], "both": [far, near], "none": []}
+    said = beside.recall_of(lambda frame: np.array(found[frame], dtype=float).reshape(-1, 4), frames)
+    assert said == {"recall_at_0.1": 0.0, "recall_at_1": 1.0}
+    assert beside.same_face(np.array(near), box[0])
+    assert not beside.same_face(np.array([100, 100, 101, 5]), box[0])
+    assert not beside.same_face(np.array([114, 100, 50, 5]), box[0])
+
+
+def test_only_some_objects_are_drawn(trainer):
+    scenes = trainer.Scenes(trainer.load_digits()[1], None, [], (240, 320), ["3", "7"])
+    rng = np.random.default_rng(0)
+    assert {number for _ in range(8) for number in scenes.draw(rng, 4)[1][:, 3]} == {3, 7}
 
 
 BAD = [
