@@ -165,7 +165,8 @@ PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, i
 }
 
 /* Steps of feature f, whose cells in use follow each other in `cells`, and their places in the histogram in `places`;
- * returns 1 if it can be split at all. first: of its cells; mode: bin that was not counted, or -1. */
+ * cells of sparse columns whose rows all weigh nothing are left out, as those of dense ones are. Returns 1 if the feature
+ * can be split at all. first: of its cells; mode: bin that was not counted, or -1. */
 PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
                             const int32_t *cells, const int32_t *places, int32_t n_cells, int mode, int64_t weight,
                             pmb_vt_scratch *s, int32_t *next, pmb_vt_run *run) {
@@ -184,12 +185,15 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
         if (n_cells && cells[n_cells - 1] == first + bins) {
             run->missing = places[--n_cells];
             run->n_missing = hist[(int64_t)run->missing * lanes + n_lane];
+            if (run->n_missing == 0) run->missing = PMB_VT_NONE;
         }
-        for (int32_t j = 0; j < n_cells; j++, at++) {
-            left += hist[(int64_t)places[j] * lanes + n_lane];
+        for (int32_t j = 0; j < n_cells; j++) {
+            int64_t n = hist[(int64_t)places[j] * lanes + n_lane];
+            left += n;
             slot[at] = places[j];
             bin[at] = (int32_t)(cells[j] - first);
             s->left[at] = (double)left;
+            at += n != 0;
         }
     } else
         for (int32_t j = 0; j <= n_cells; j++) {
@@ -209,6 +213,7 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
             }
             if (j == n_cells) break;
             int64_t n = hist[(int64_t)places[j] * lanes + n_lane];
+            if (n == 0) continue;
             if (b == bins) {
                 run->missing = places[j];
                 run->n_missing = n;
