@@ -40,10 +40,11 @@ def work_of_a_row(d, n_classes, rows, trees):
 
 
 def messages(d, n_classes, leaves):
-    """Sums of a tree, and their bytes: the formulas of docs/scaling.md, with half as many sums as leaves."""
+    """Sums of a tree, and their bytes: the formulas of docs/scaling.md."""
     columns = n_classes if n_classes <= 4 else round(n_classes**0.5)
     lanes = next(n for n in (4, 8, *range(16, 4096, 16)) if n > columns)
-    return leaves / 2 + 8, 8 * lanes * round(2 * d**0.4) * BINS * leaves + 16 * leaves * (n_classes + 1)
+    sent = 8 * lanes * round(2 * d**0.4) * BINS * leaves + 16 * leaves * (n_classes + 1)
+    return leaves / 16 + 2 * math.log2(leaves) + 8, sent
 
 
 def predicted(machines, rows, row, sums, sent, speed):
