@@ -79,8 +79,8 @@ class Training:
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
         kept = inputs if params.calibrate and held is None else None
-        several = booster.multilabel
-        folds = calibration.check_rows(draft, inputs, held) if params.calibrate and not several else None
+        alone = params.calibrate and not booster.multilabel
+        folds = calibration.check_rows(draft, inputs, held) if alone else None
         choice = self._choice(kept, folds, previous)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
@@ -99,21 +99,28 @@ class Training:
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
-        if kept is not None:
-            # As many as the model has: where it ended by itself, models of fewer rows may go on for long.
-            rounds = self.state.n_rounds
-            seed = booster.draw_seed() if choice.seed is None else choice.seed
-            if several:
-                self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
-            else:
-                known = found, folds, initial, choice.held if rounds == calibration.COMPARED else None
-                one = calibration.with_values(draft, booster.decided)
-                self.temperature = calibration.temperature_of_folds(one, kept, seed, rounds, *known)
-        elif params.calibrate and several:
-            self.thresholds = thresholds.of_rows(self.state.model(), held)
-        elif params.calibrate:
-            self.temperature = calibration.temperature_of_rows(self.state.model(), held)
+        if params.calibrate:
+            self._calibrate(kept, held, folds, choice, found, initial)
         workers.check()
+
+    def _calibrate(self, kept, held, folds, choice, found, initial):
+        """The temperature of the model, or the thresholds of its labels, of folds of the rows kept or of those held."""
+        draft, booster, several = self.draft, self.booster, self.booster.multilabel
+        if kept is None and several:
+            self.thresholds = thresholds.of_rows(self.state.model(), held)
+            return
+        if kept is None:
+            self.temperature = calibration.temperature_of_rows(self.state.model(), held)
+            return
+        # As many as the model has: where it ended by itself, models of fewer rows may go on for long.
+        rounds = self.state.n_rounds
+        seed = booster.draw_seed() if choice.seed is None else choice.seed
+        if several:
+            self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
+            return
+        known = found, folds, initial, choice.held if rounds == calibration.COMPARED else None
+        one = calibration.with_values(draft, booster.decided)
+        self.temperature = calibration.temperature_of_folds(one, kept, seed, rounds, *known)
 
     def _warn_of_idle(self):
         """Say that a patience which was set has no effect."""
