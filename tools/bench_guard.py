@@ -30,6 +30,8 @@ MEMORY_NOISE = 1 << 20
 TREES = {"weak_learner": "tree", "max_leaf_nodes": 12}
 
 # Defaults of other commits may be others.
+CLASS_TREES = {"max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0, "calibrate": None}
+CLASS_WISE = "class-trees", "class-trees-sparse", "adaptive-base"
 LATER = {"subsample": 1.0, "min_relative_gain": 0.0, "split_columns": None, "calibrate": None}
 VECTOR = {"learning_rate": 0.2, "max_leaf_nodes": 100, "min_samples_leaf": 2, "max_features": 0.2}
 
@@ -117,8 +119,8 @@ def fit(folder, name, n_jobs, rows=None):
     if rows:
         X, y, params = X[:rows], y[:rows], {**params, "n_estimators": 1}
     cls = getattr(pymcboost, estimator)
-    if params.keys() >= VECTOR.keys():
-        params = {**{name: value for name, value in LATER.items() if name in cls().get_params()}, **params}
+    later = LATER if params.keys() >= VECTOR.keys() else CLASS_TREES if name in CLASS_WISE else {}
+    params = {**{name: value for name, value in later.items() if name in cls().get_params()}, **params}
     return cls(**params, n_jobs=n_jobs).fit(X, y)
 
 

@@ -30,6 +30,9 @@ VECTOR_NOW = {
     "learning_rate": 0.1, "min_samples_leaf": 1, "max_features": "auto", "max_leaf_nodes": "auto", "subsample": 0.5,
     "min_relative_gain": 0.25, "split_columns": "auto", "calibrate": "temperature",
 }  # fmt: skip
+# The same of class-wise trees.
+CLASS_TREES = {"max_features": 1.0, "subsample": 1.0, "calibrate": None}
+CLASS_WISE = "logitboost", "mart", "abc-logitboost", "abc-mart"
 SMALL_TREES = {"max_leaf_nodes": 6}
 CODES = ("auto", "one-vs-all", "all-pairs", "exhaustive", "dense")
 KERNELS = ("poly", "rbf", "perceptron")
@@ -294,9 +297,9 @@ def fingerprint(model, *rows):
 def fit_as(condition, cls, params, X, y):
     """A fitted estimator; what is not the data of the condition is done here."""
     rounds = params["n_estimators"]
-    if cls.algorithm == "vector-tree":
-        known = cls().get_params()
-        params = {**{name: value for name, value in LATER.items() if name in known}, **params}
+    later = LATER if cls.algorithm == "vector-tree" else CLASS_TREES if cls.algorithm in CLASS_WISE else {}
+    known = cls().get_params()
+    params = {**{name: value for name, value in later.items() if name in known}, **params}
     rng = np.random.Generator(np.random.PCG64(3))
     if condition == "weights" or condition.startswith("threads") and "class_weight" in cls().get_params():
         return cls(**params).fit(X, y, rng.integers(0, 9, len(y)) / 4)

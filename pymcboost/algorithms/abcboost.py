@@ -18,19 +18,23 @@ LogitBoost; P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting
 classification.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_for, together
+from pymcboost.learners.draws import drawn_of, share_of
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
-from pymcboost.training.parameters import PARTED_CATEGORY, Parameter, estimator
+from pymcboost.training.parameters import PARTED_CATEGORY, Leaves, Parameter, Share, estimator
+
+# "auto": rows for each leaf of a tree, and the bounds of the leaves; see docs/reproduction.md.
+ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 200, 10, 100
 
 
 class ClassTreesBooster(Booster):
@@ -58,6 +62,13 @@ class ClassTreesBooster(Booster):
         """Trees with one number in a leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
+    @property
+    def max_leaves(self):
+        """Most leaves of a tree."""
+        wanted = self.params.max_leaf_nodes
+        auto = min(max(self.data.total_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
+        return auto if wanted == "auto" else wanted
+
     def memory(self):
         """Scores and probabilities, and a tree for every class."""
         return self._memory_of(self.data.n_classes if self.data.n_classes > 2 else 1)
@@ -68,24 +79,26 @@ class ClassTreesBooster(Booster):
         size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, sums * memory.chunks(data) / K)
-        grown = self.n_threads if data.comm.size == 1 else together(data, words, p.max_leaf_nodes)
-        return [scores, own, *memory.trees(data, n_trees, p.max_leaf_nodes, grown, words)]
+        grown = self.n_threads if data.comm.size == 1 else together(data, words, self.max_leaves)
+        return [scores, own, *memory.trees(data, n_trees, self.max_leaves, grown, words)]
 
     def prepare(self, previous):
         """Scores, probabilities and the grower."""
         p = self.params
+        pool = max(1, round(p.max_features_tree * len(self.data.column)))
+        drawn = drawn_of("auto", pool, self.data.total_rows) / pool
         self.trees = ClassTrees(
             self.data,
-            max_leaves=p.max_leaf_nodes,
+            max_leaves=self.max_leaves,
             max_depth=p.max_depth,
             min_samples_leaf=p.min_samples_leaf,
             counts=self.counts,
             n_threads=self.n_threads,
-            max_features=p.max_features,
+            max_features=drawn if p.max_features == "auto" else p.max_features,
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_hessian_leaf=0.0 if self.counts else p.min_hessian_leaf,
-            subsample=p.subsample,
+            subsample=share_of(p.subsample, self.data.total_rows),
             min_samples_category=p.min_samples_category,
         )
 
@@ -141,12 +154,13 @@ class ClassTreesBooster(Booster):
     def draw(self):
         """Rows of a round (None: all), its features (an empty array: all), and the key of what its nodes draw."""
         p, data = self.params, self.data
+        share = share_of(p.subsample, data.total_rows)
         sample, active = None, np.zeros(0, dtype=np.uint8)
-        if p.subsample == p.max_features_tree == p.max_features == 1:
+        if share == p.max_features_tree == p.max_features == 1:
             return sample, active, 0
         rng = np.random.default_rng([self.seed, self.n_rounds])
-        if p.subsample < 1:
-            n = max(1, round(p.subsample * data.total_rows))
+        if share < 1 and len(data.column):  # without columns only the shares of the classes are learnt, of all rows
+            n = max(1, round(share * data.total_rows))
             sample = drawn_rows(data, n, int(rng.integers(2**64, dtype=np.uint64)))
         if p.max_features_tree < 1:
             d = len(data.column)
@@ -178,7 +192,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
         here = m * memory.in_memory(self.data)
-        each = Grown.bytes_of(1, p.max_leaf_nodes, here, self.data.set_words) + 8 * p.max_leaf_nodes + 1000
+        each = Grown.bytes_of(1, self.max_leaves, here, self.data.set_words) + 8 * self.max_leaves + 1000
 
         def remedy(room):
             fitting = [c for c in range(1, tried) if numbers[c] * each <= room]
@@ -230,10 +244,13 @@ class ClassTreesClassifier(EnsembleClassifier):
         "n_estimators": "Number of boosting rounds; every round adds a tree for each class. Training stops earlier "
         "when the training loss has reached machine accuracy.",
         "min_samples_leaf": "Least sum of sample weights in a leaf; the number of samples when they all weigh 1. "
-        "Weights with a mean below 1 are first divided by it. With fewer than some thousand samples 10 is better.",
-        "subsample": "Share of the rows that the trees of a round are grown on; drawn anew every round.",
+        "Weights with a mean below 1 are first divided by it.",
+        "subsample": "Share of the rows that the trees of a round are grown on; drawn anew every round. "
+        '"auto": 0.5, or 0.7 with more than 10,000 rows.',
+        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 200 rows, from 10 to 100. Trees grow '
+        "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features of a tree that a node may be split on; drawn anew at every node, at "
-        "least one.",
+        'least one. "auto": twice their number to the power of 0.4, three times with more than 10,000 rows.',
         "max_features_tree": "Share of the features that the trees of a round may use; drawn anew every round, at "
         "least one.",
         "l2_regularization": "Added to the sum of second derivatives of every node, in gains and in leaf values. The "
@@ -244,16 +261,17 @@ class ClassTreesClassifier(EnsembleClassifier):
     }
 
     learning_rate: float = 0.1
-    max_leaf_nodes: int = 20
+    max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None
     min_samples_leaf: float = 1
-    max_features: float = 1.0
+    max_features: Share = "auto"
     max_features_tree: float = 1.0
-    subsample: float = 1.0
+    subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
+    calibrate: Literal["temperature"] | None = "temperature"
 
 
 @estimator

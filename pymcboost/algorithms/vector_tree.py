@@ -25,8 +25,9 @@ from pymcboost.algorithms._labels import LABEL_PARAMETERS, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
+from pymcboost.learners.draws import drawn_of
 from pymcboost.learners.reuse import Reuse
-from pymcboost.learners.vector_trees import MOST_SEARCHED, VectorTrees, columns_for, drawn_of, leaves_for
+from pymcboost.learners.vector_trees import MOST_SEARCHED, VectorTrees, columns_for, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows

@@ -8,18 +8,15 @@ import numpy as np
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.learners import levels
+from pymcboost.learners.draws import drawn_of, share_of
 from pymcboost.learners.reuse import on_grid
 from pymcboost.model.entries import rounded
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
-# "auto": rows for each leaf of a tree and the bounds of the leaves; features drawn at a node, as a multiple of a power
-# of their number, a larger one above so many rows. Chosen by cross-validation on training parts, see
+# "auto": rows for each leaf of a tree and the bounds of the leaves. Chosen by cross-validation on training parts, see
 # docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
-DRAWN, DRAWN_OF_MANY, MANY_ROWS, OF_POWER = 2, 3, 10_000, 0.4
-# "auto": share of the rows drawn for a tree, a larger one above so many rows.
-ROWS_DRAWN, ROWS_DRAWN_OF_MANY = 0.5, 0.7
 # "auto": with more classes than these, splits are found in directions, as many as the root of their number.
 FEW_CLASSES = 4
 # Of so many classes, two blocks of lanes, less that of the weight, have less log loss on folds than one.
@@ -47,20 +44,6 @@ def columns_for(split_columns, n_classes, sparse=False):
         if sparse or n_classes > MANY_CLASSES:
             split_columns = TWO_BLOCKS
     return split_columns if split_columns is not None and split_columns < n_classes else None
-
-
-def drawn_of(max_features, n, n_rows):
-    """How many of n features a node draws."""
-    times = DRAWN_OF_MANY if n_rows > MANY_ROWS else DRAWN
-    drawn = times * n**OF_POWER if max_features == "auto" else max_features * n
-    return min(max(1, round(drawn)), n)
-
-
-def share_of(subsample, n_rows):
-    """Share of the rows that a tree is grown on."""
-    if subsample == "auto":
-        return ROWS_DRAWN_OF_MANY if n_rows > MANY_ROWS else ROWS_DRAWN
-    return subsample
 
 
 @dataclass(frozen=True)

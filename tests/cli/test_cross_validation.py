@@ -39,9 +39,10 @@ def test_curves_of_cross_validation(files, tmp_path, algorithm):
     from sklearn.metrics import log_loss
     from sklearn.model_selection import StratifiedKFold
 
-    done = call("train", "-q", "-n", 6, "-v", 3, "--curve", "-a", algorithm, files / "train.svm", cwd=tmp_path)
+    given = ["-q", "-n", 6, "-v", 3, "-a", algorithm, "--calibrate", "none", files / "train.svm"]
+    done = call("train", "--curve", *given, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    plain = call("train", "-q", "-n", 6, "-v", 3, "-a", algorithm, files / "train.svm", cwd=tmp_path)
+    plain = call("train", *given, cwd=tmp_path)
     head = len(plain.stdout.splitlines())
     assert done.stdout.splitlines()[:head] == plain.stdout.splitlines()
     first, *lines = done.stdout.splitlines()[head:]
@@ -53,7 +54,8 @@ def test_curves_of_cross_validation(files, tmp_path, algorithm):
         n, *values = map(float, line.split())
         found = []
         for train, held in StratifiedKFold(3, shuffle=True, random_state=0).split(data.X, data.y):
-            model = get_class(algorithm)(n_estimators=int(n), random_state=0).fit(data.X[train], data.y[train])
+            model = get_class(algorithm)(n_estimators=int(n), random_state=0, calibrate=None)
+            model.fit(data.X[train], data.y[train])
             found.append([np.mean(model.predict(data.X[held]) != data.y[held])])
             if losses:
                 found[-1].append(log_loss(data.y[held], model.predict_proba(data.X[held])))

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+from contract.variants import as_published
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.utils.class_weight import compute_class_weight
@@ -27,6 +28,8 @@ from pymcboost.callbacks import (
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.training import callbacks as own
 from pymcboost.training import estimator as estimators
+
+(MartClassifier,) = as_published(MartClassifier)
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:400].astype(np.float32), y[:400]

@@ -134,7 +134,7 @@ def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
             stop_after(patch, cls, stop)
             checkpoint = Checkpoint(tmp_path / "m.part")
             try:
-                ends.append(checkpoint.fit(cls(n_estimators=8, early_stopping=True), X, y))
+                ends.append(checkpoint.fit(cls(n_estimators=8, early_stopping=True, calibrate=None), X, y))
             except KeyboardInterrupt:
                 ends.append(checkpoint.seed)
     assert len(set(parts)) == 1
@@ -148,7 +148,7 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
     cls = get_class("abc-mart")
     X, y = some_data()
     X_val, y_val = some_data(seed=1)
-    kwargs = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 6}
+    kwargs = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 6, "random_state": 0}
     weight = np.random.default_rng(0).integers(0, 3, len(y_val)).astype(float)
     more = {"sample_weight_val": weight, "validation_sets": {"half": (X_val[::2], y_val[::2], weight[::2])}}
     whole = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val, **more)
@@ -326,7 +326,7 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     seed = time.time_ns()
     rng = np.random.default_rng(seed)
     X, y = some_data(m=2000, d=10)
-    whole = cls(n_estimators=48).fit(X, y).model_.to_bytes()
+    whole = cls(n_estimators=48, random_state=0).fit(X, y).model_.to_bytes()
     rounds, killed, longest = [0], 0, 0.15
     while rounds[-1] < 40 or not killed:
         if rounds[-1] >= 40:  # done before it could be killed: anew, with less time
@@ -334,7 +334,7 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
             rounds, longest = [0], longest / 2
         child = os.fork()
         if not child:
-            Checkpoint(path, 0).fit(cls(n_estimators=48), X, y)
+            Checkpoint(path, 0).fit(cls(n_estimators=48, random_state=0), X, y)
             os._exit(0)
         time.sleep(rng.uniform(longest / 15, longest))
         os.kill(child, signal.SIGKILL)
@@ -345,7 +345,7 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
             longest *= 1.2
     assert rounds == sorted(rounds), f"seed {seed}"
     checkpoint = Checkpoint(path)
-    assert checkpoint.fit(cls(n_estimators=48), X, y).model_.to_bytes() == whole, f"seed {seed}"
+    assert checkpoint.fit(cls(n_estimators=48, random_state=0), X, y).model_.to_bytes() == whole, f"seed {seed}"
     assert checkpoint.resumed == rounds[-1]
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []

@@ -394,7 +394,7 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
     [
         ({"early_stopping": True}, {}, 'n_estimators="auto" finds the rounds by itself; set early_stopping=False'),
         ({"warm_start": True}, {}, 'n_estimators="auto" finds the rounds by itself; set warm_start=False'),
-        ({"n_estimators": 5}, {"groups": np.arange(200)}, 'groups are for n_estimators="auto"'),
+        ({"n_estimators": 5, "calibrate": None}, {"groups": np.arange(200)}, 'groups are for n_estimators="auto"'),
         ({}, {"groups": np.arange(199)}, "inconsistent numbers of samples"),
         ({}, {"groups": np.ones((200, 2))}, "1d array"),
         ({"n_estimators": "best"}, {}, "n_estimators='best' is not allowed; it must be an integer >= 1 or 'auto'"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn
-from contract.variants import ALGORITHMS
+from contract.variants import ALGORITHMS, as_published
 from sklearn.datasets import load_digits, load_iris
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
@@ -25,6 +25,8 @@ from pymcboost import (
 )
 from pymcboost.model import stages
 from pymcboost.model.model import Model
+
+(MartClassifier,) = as_published(MartClassifier)
 
 X, y = load_digits(return_X_y=True)
 X, y = X[:300].astype(np.float32), y[:300]

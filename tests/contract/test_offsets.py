@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from cli.programs import call
+from contract.variants import as_published
 from reference.modelreader import File
 
 from pymcboost import (
@@ -23,6 +24,8 @@ from pymcboost.data.offsets import offset_of
 from pymcboost.export import to_c, to_onnx, to_treelite
 from pymcboost.inspection import contributions, importance
 from pymcboost.model.model import Model
+
+LogitBoostClassifier, MartClassifier = as_published(LogitBoostClassifier, MartClassifier)
 
 CLASSES = [MartClassifier, SAMMEClassifier, MCBoostClassifier, VectorTreeBoostClassifier]
 EPOCH = 1.7e9

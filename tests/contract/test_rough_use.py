@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from cli.programs import call, environment, run_python
+from contract.variants import as_published
 from format import tampering
 from sklearn.exceptions import NotFittedError
 
@@ -36,6 +37,8 @@ from pymcboost import (
 )
 from pymcboost.data import binning
 from pymcboost.hinge import coordinate
+
+ABCMartClassifier, MartClassifier = as_published(ABCMartClassifier, MartClassifier)
 
 WIDEST = 2**31 - 1
 PACKAGE = str(Path(pymcboost.__file__).parent)

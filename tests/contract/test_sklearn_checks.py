@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from contract.variants import ALGORITHMS
+from contract.variants import ALGORITHMS, all_rows
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -87,8 +87,8 @@ OTHERS = [
     Other(
         "check_sample_weight_equivalence",
         "Rows are drawn, and put into folds, by their numbers: a row of weight 2 is not two rows.",
-        lambda estimator: estimator.algorithm == "vector-tree",
-        lambda estimator: {"subsample": 1.0, "min_relative_gain": 0.0, "calibrate": None},
+        lambda estimator: estimator.algorithm in ("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"),
+        lambda estimator: all_rows(type(estimator)),
     ),
 ]
 

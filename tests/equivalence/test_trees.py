@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import scipy.special
+from contract.variants import as_published
 from reference import trees as twin
 from reference.modelreader import File
 from sklearn.datasets import load_digits
@@ -26,8 +27,8 @@ from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees
 from pymcboost.learners.levels import least_levels
 from pymcboost.training import memory
 
-PLAIN = [LogitBoostClassifier, MartClassifier]
-BASED = [ABCLogitBoostClassifier, ABCMartClassifier]
+PLAIN = LogitBoostClassifier, MartClassifier = as_published(LogitBoostClassifier, MartClassifier)
+BASED = ABCLogitBoostClassifier, ABCMartClassifier = as_published(ABCLogitBoostClassifier, ABCMartClassifier)
 # Arithmetic of small data, of large data, and of large data with a bound on the weight of leaves.
 ARITHMETIC = [(np.float64, 2), (np.float32, 1), (np.float32, 2)]
 KINDS = {

@@ -13,8 +13,9 @@ from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import levels, vector_trees
+from pymcboost.learners.draws import share_of
 from pymcboost.learners.reuse import Reuse
-from pymcboost.learners.vector_trees import VectorTrees, share_of
+from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import Directions, row_layout
 

@@ -12,7 +12,7 @@ import pymcboost
 from pymcboost import JointBoostClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import Checkpoint
 from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
-from pymcboost.inspection import contributions, curve, importance, plot_importance, plot_tree, to_frame
+from pymcboost.inspection import contributions, importance, plot_importance, plot_tree, to_frame
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.categories import find, text_of
 from pymcboost.model.dump import as_text
@@ -245,7 +245,7 @@ def test_models_without_categories_have_no_sections_of_them():
     assert "categorical_features" not in model.meta["params"]
 
 
-@pytest.mark.parametrize("name", ["to_c", "to_onnx", "to_treelite", "integer_labels", "curve"])
+@pytest.mark.parametrize("name", ["to_c", "to_onnx", "to_treelite", "integer_labels"])
 def test_what_needs_thresholds_refuses_sets(fitted, name):
     model = fitted.model_
     X = model.categories.encoded(frame(30, 1)[0]).to_numpy(np.float32)
@@ -254,9 +254,7 @@ def test_what_needs_thresholds_refuses_sets(fitted, name):
         "to_onnx": lambda: to_onnx(model),
         "to_treelite": lambda: to_treelite(model),
         "integer_labels": lambda: integer_labels(model, "int16", X),
-        "curve": lambda: curve(stump, "colour"),
     }
-    stump = VectorTreeBoostClassifier(**SMALL, categorical_features=WANTED, max_leaf_nodes=2).fit(*frame())
     with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories; train it with"):
         asked[name]()
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from contract.variants import as_published
 from divided.threads import run
 from unit.test_workers import more_classes, parts_of, rows
 
@@ -13,7 +14,9 @@ from pymcboost.data import tree_data
 from pymcboost.learners import class_trees
 from pymcboost.learners.sampling import drawn_rows, scrambled
 
-ALL = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier]
+ALL = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier] = as_published(
+    LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier
+)
 BASED = ALL[2:]
 
 
@@ -59,6 +62,7 @@ OPTIONS = {
     "regularised": {"l2_regularization": 1.0, "min_gain": 0.1},
     "few bins": {"max_bins": 8},
     "stumps": {"max_leaf_nodes": 2},
+    "defaults": {"max_leaf_nodes": "auto", "max_features": "auto", "subsample": "auto"},
 }
 
 

@@ -55,7 +55,7 @@ def test_model_is_that_of_the_rows_in_memory(client):
 
 def test_class_wise_trees(client):
     X, y = rows()
-    params = {"n_estimators": 5, "subsample": 0.5, "gap": 2, "random_state": 0}
+    params = {"n_estimators": 5, "subsample": 0.5, "gap": 2, "calibrate": None, "random_state": 0}
     whole = ABCLogitBoostClassifier(**params).fit(X, y)
     found = DaskABCLogitBoostClassifier(client=client, **params).fit(*divided(X, y))
     assert found.model_.to_bytes() == whole.model_.to_bytes()

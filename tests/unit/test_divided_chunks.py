@@ -21,7 +21,7 @@ ESTIMATORS = [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassif
 
 
 def model_of(cls):
-    more = {"calibrate": None} if cls is VectorTreeBoostClassifier else {}
+    more = {"calibrate": None} if "calibrate" in cls().get_params() else {}
     return cls(n_estimators=4, random_state=0, **more)
 
 

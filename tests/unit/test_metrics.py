@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn.metrics
+from contract.variants import as_published
 from sklearn.metrics import get_scorer, make_scorer
 
 from pymcboost import HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
@@ -13,6 +14,8 @@ from pymcboost.model.temperature import fit_temperature
 from pymcboost.training.callbacks import Patience
 from pymcboost.training.inputs import Validation
 from pymcboost.training.metrics import LEAST, METRICS, CalibratedLogLoss, Held, Metric, log_loss
+
+(MartClassifier,) = as_published(MartClassifier)
 
 CLASSES = np.array(["ape", "bee", "cat", "dog", "elk"])
 

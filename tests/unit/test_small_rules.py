@@ -194,7 +194,8 @@ def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
     outputs = np.zeros((1, 6), dtype=np.int8)
-    learner = SimpleNamespace(shared=False, n_columns=1, outputs=outputs, fit=lambda gradient: [])
+    data = SimpleNamespace(zeros=lambda shape, dtype: np.zeros(shape, dtype))
+    learner = SimpleNamespace(shared=False, n_columns=1, outputs=outputs, data=data, fit=lambda gradient: [])
     gradient = aligned_zeros((1, 6, 4), np.float64)
     gradient[0, 2, 0] = 0.3 * sign
     (found,) = Resampled(learner, 1 / 6, constants=True).fit(gradient, np.random.default_rng(0))

@@ -71,7 +71,7 @@ def test_exclusive_columns(cls, monkeypatch):
     X[m // 2 :, 9] = (X[m // 2 :, 8] > 0) | (rng.random(m // 2) < 0.1)
     X[5, 0], X[5, 1:6] = np.nan, 0
     y = (X[:, 6] > 0).astype(int) + 2 * (X[:, 0] + X[:, 8] + X[:, 9] > 1)
-    lanes, params = [], {"n_estimators": 6, "random_state": 0}
+    lanes, params = [], {"n_estimators": 6, "calibrate": None, "random_state": 0}
     plan = tree_layouts._plan
     monkeypatch.setattr(tree_layouts, "_plan", lambda *its: lanes.append(plan(*its)) or lanes[-1])
     parts = [np.arange(m // 2), np.arange(m // 2, m)]

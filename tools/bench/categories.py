@@ -51,7 +51,7 @@ def ours(prepare=None, native=False):
         from pymcboost import VectorTreeBoostClassifier
 
         model = VectorTreeBoostClassifier(
-            n_estimators=rounds, calibrate=None, random_state=seed, n_jobs=1,
+            n_estimators=rounds, subsample=0.5, calibrate=None, random_state=seed, n_jobs=1,
             categorical_features=list(columns) if native else None,
         )  # fmt: skip
         if prepare is not None:
@@ -72,7 +72,10 @@ def class_wise(native):
         from pymcboost import LogitBoostClassifier
 
         chosen = list(columns) if native else None
-        model = LogitBoostClassifier(n_estimators=rounds, random_state=seed, n_jobs=1, categorical_features=chosen)
+        model = LogitBoostClassifier(
+            n_estimators=rounds, max_leaf_nodes=20, max_features=1.0, subsample=1.0, calibrate=None, random_state=seed,
+            n_jobs=1, categorical_features=chosen,
+        )  # fmt: skip
         return model.fit(X, y).predict_proba(X_test), len(model.model_.to_bytes())
 
     return run

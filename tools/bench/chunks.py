@@ -52,7 +52,8 @@ def work(how, rows, rounds, threads):
     from pymcboost import VectorTreeBoostClassifier
     from pymcboost.data import Chunks
 
-    model = VectorTreeBoostClassifier(n_estimators=rounds, calibrate=None, random_state=0, n_jobs=threads)
+    params = {"n_estimators": rounds, "subsample": 0.5, "calibrate": None, "random_state": 0}
+    model = VectorTreeBoostClassifier(**params, n_jobs=threads)
     seen = Anonymous()
     start, cpu = time.perf_counter(), time.process_time()
     if how == "chunks":

@@ -33,7 +33,8 @@ def work(task):
     m, n_test = task["rows"], min(TEST_ROWS, task["rows"])
     X, y = generate(task["classes"], m + n_test)
     model = VectorTreeBoostClassifier(
-        n_estimators=task["rounds"], random_state=0, calibrate=None, n_jobs=task["spec"]["threads"], **task["params"]
+        n_estimators=task["rounds"], random_state=0, calibrate=None, subsample=0.5,
+        n_jobs=task["spec"]["threads"], **task["params"],
     )
     reset_peak()
     before, _ = memory_mb()

@@ -33,7 +33,8 @@ def work_of_a_row(d, n_classes, rows, trees):
             ends.append(time.process_time())
 
     model = VectorTreeBoostClassifier(
-        n_estimators=trees, max_leaf_nodes=LEAVES, min_relative_gain=0, calibrate=None, random_state=0, n_jobs=1
+        n_estimators=trees, max_leaf_nodes=LEAVES, min_relative_gain=0, subsample=0.5, calibrate=None,
+        random_state=0, n_jobs=1,
     )
     model.fit(X, y, callbacks=[Clock()])
     return float(np.median(np.diff(ends))) / rows, float(np.mean(model.history_["n_leaves"]))

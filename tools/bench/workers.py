@@ -18,12 +18,19 @@ from bench.report import Report, benchmark
 TOOLS = Path(__file__).resolve().parents[1]
 DATA = "covtype"
 FIRST, AS_WORKER = "1 process, 2 threads", "1 process as a worker, 2 threads"
-# Estimator, rounds and ways of division, by the data: how much longer than one process with two threads they may take.
+# Estimator, rounds, ways of division and how much longer than one process with two threads they may take, and what is
+# not the default, by the data.
 # MCBoost has the sums of workers where it has a communicator alone.
 TRAININGS = {
-    "covtype": ("VectorTreeBoostClassifier", 100, {"2 processes": 1.25, "4 processes": 1.6}),
-    "poker": ("LogitBoostClassifier", 20, {"2 processes": 1.25}),
-    "mnist": ("MCBoostClassifier", 300, {AS_WORKER: None, "2 processes": 1.5}),
+    "covtype": (
+        "VectorTreeBoostClassifier", 100, {"2 processes": 1.25, "4 processes": 1.6},
+        {"subsample": 0.5, "calibrate": None},
+    ),
+    "poker": (
+        "LogitBoostClassifier", 20, {"2 processes": 1.25},
+        {"max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0, "calibrate": None},
+    ),
+    "mnist": ("MCBoostClassifier", 300, {AS_WORKER: None, "2 processes": 1.5}, {}),
 }
 # Seconds that a process waits for a stopped one.
 FAULT_TIMEOUT = 5
@@ -47,7 +54,7 @@ def work(name, rows, rounds, threads, as_worker, timeout=600, folder=None):
     X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
     workers = MPIWorkers(comm, timeout) if as_worker else ALONE
     estimator = getattr(pymcboost, TRAININGS[name][0])
-    model = estimator(n_estimators=rounds, calibrate=None, random_state=0, n_jobs=threads)
+    model = estimator(n_estimators=rounds, random_state=0, n_jobs=threads, **TRAININGS[name][3])
     comm.Barrier()
     if folder:
         Path(folder, str(comm.rank)).write_text(str(os.getpid()))
@@ -141,7 +148,7 @@ def bench_workers(options):
 
 def of_data(report, name, options):
     """Race the divisions of one data set."""
-    estimator, rounds, ways = TRAININGS[name]
+    estimator, rounds, ways, _ = TRAININGS[name]
     rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, rounds)
     what = f"{name}, {rounds} rounds of {estimator}"
     runs = {how: [] for how in (FIRST, *ways)}

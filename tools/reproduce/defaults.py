@@ -122,6 +122,7 @@ CANDIDATES = {
         "trees, 100 rounds": {"n_estimators": 100, "weak_learner": "tree"},
     },
 }  # fmt: skip
+DRAWN = {"subsample": 0.5, "max_features": roots(1), "max_leaf_nodes": 10}
 for _name in ("abc-logitboost", "logitboost", "mart"):
     CANDIDATES[_name] = {
         "200, rate 0.1, 20 leaves": {},
@@ -133,7 +134,14 @@ for _name in ("abc-logitboost", "logitboost", "mart"):
         "1 root": {"max_features": roots(1)},
         "rows 0.5": {"subsample": 0.5},
         "rows 0.5, 1 root": {"subsample": 0.5, "max_features": roots(1)},
-        "rows 0.5, 1 root, 10 leaves": {"subsample": 0.5, "max_features": roots(1), "max_leaf_nodes": 10},
+        "rows 0.5, 1 root, 10 leaves": DRAWN,
+        "rows 0.5, 1 root, 10 leaves of 5": {**DRAWN, "min_samples_leaf": 5},
+        "rows 0.5, 1 root, 10 leaves, rate 0.05": {**DRAWN, "learning_rate": 0.05},
+        "rows 0.5, 2 d^0.4 features, 10 leaves": {**DRAWN, "max_features": powers(2, 0.4)},
+        "rows 0.5, 2 d^0.4 features, 20 leaves": {**DRAWN, "max_features": powers(2, 0.4), "max_leaf_nodes": 20},
+        "rows 0.5, 2 d^0.4 features, 10 leaves, rate 0.05": {
+            **DRAWN, "max_features": powers(2, 0.4), "learning_rate": 0.05,
+        },
     }
 BASE = {"vector": CHOSEN, "mcboost": {}, **dict.fromkeys(("abc-logitboost", "logitboost", "mart"), TREES)}
 

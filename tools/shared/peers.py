@@ -103,7 +103,7 @@ def available(methods):
 def _ours(spec, n_classes):
     given = {"max_leaf_nodes": spec.leaves, "learning_rate": spec.learning_rate}
     if spec.method != "vector":
-        given["min_samples_leaf"] = 1  # as for the peers
+        given |= {"min_samples_leaf": 1, "max_features": 1.0, "subsample": 1.0, "calibrate": None}  # as for the peers
     given = {name: value for name, value in given.items() if value is not None}
     return {"n_estimators": spec.rounds, "n_jobs": spec.threads, "random_state": spec.seed, **given}
 

@@ -1,0 +1,21 @@
+"""How many rows and features a tree draws by default: chosen by cross-validation, see docs/reproduction.md."""
+
+# Features drawn at a node, as a multiple of a power of their number, and share of the rows drawn for a tree; more above
+# so many rows.
+DRAWN, DRAWN_OF_MANY, OF_POWER = 2, 3, 0.4
+ROWS, ROWS_OF_MANY = 0.5, 0.7
+MANY_ROWS = 10_000
+
+
+def drawn_of(max_features, n, n_rows):
+    """How many of n features a node draws."""
+    times = DRAWN_OF_MANY if n_rows > MANY_ROWS else DRAWN
+    drawn = times * n**OF_POWER if max_features == "auto" else max_features * n
+    return min(max(1, round(drawn)), n)
+
+
+def share_of(subsample, n_rows):
+    """Share of the rows that a tree is grown on."""
+    if subsample == "auto":
+        return ROWS_OF_MANY if n_rows > MANY_ROWS else ROWS
+    return subsample
