@@ -74,7 +74,8 @@ def list_bins(data, max_bins):
     if not uniform:
         sums[:, 1] = data.weight[entries.indices]
     listed = _counts(np.repeat(place, np.diff(entries.indptr)), entries.data, sums)
-    cuts, missing, usual, usual_rows = [], *(np.zeros(d, dtype=np.int64) for _ in range(3))
+    cuts = []
+    missing, usual, usual_rows = np.zeros((3, d), dtype=np.int64)
     weight = np.zeros(d)
     for f, its in enumerate(_of_all(data, listed, d)):
         value, count, mass = its[:, 1].astype(np.float32), its[:, 2], its[:, -1]
