@@ -59,6 +59,7 @@ def grid(left_out=()):
             fits.append((OWN, algorithm, setting, SIZES, pareto_models.Ours, leaves))
         if algorithm in PACKED:
             fits.append((OWN, algorithm, "8 leaves, packed, int8", SIZES, pareto_models.Packed, 8))
+            fits.append((OWN, algorithm, "8 leaves, generated C", SIZES, pareto_models.Generated, 8))
     for library, (_, make, algorithms) in pareto_models.PEERS.items():
         named = [(name, leaves) for name in algorithms for leaves in pareto_models.LEAVES]
         fits += [(library, name, f"{leaves} leaves", SIZES, make, leaves) for name, leaves in named]

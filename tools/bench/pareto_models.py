@@ -1,11 +1,12 @@
 """Models of the Pareto report behind one interface: scores after n rounds, bytes, and the time of one row."""
 
 import importlib.util
+import re
 import time
 from pathlib import Path
 
 import numpy as np
-from shared import internals
+from shared import internals, measure
 
 # Passes over the rows that are timed, in C and in Python; the best one counts.
 PASSES, PYTHON_PASSES = 7, 2
@@ -73,6 +74,25 @@ class Packed(Ours):
 
         model.save(path, layout="packed", leaves="int8")
         return load_model(path)
+
+
+class Generated(Ours):
+    """The same as C without the file; its bytes are those of the file."""
+
+    way = "code in C that pymcboost writes of the model, -O2"
+
+    def evaluate(self, n, X, folder):
+        """As of `Ours`."""
+        from pymcboost import load_model
+        from pymcboost.export import to_c
+
+        *found, (_, path) = super().evaluate(n, X, folder)
+        source, library = Path(folder, "model.c"), Path(folder, "model.so")
+        text = to_c(load_model(path), "m", header=True)
+        source.write_text(f"{text}void score_row(const float *x, double *out);\n"
+                          "void score_row(const float *x, double *out) { m_scores(x, out); }\n")  # fmt: skip
+        measure.compile_c(source, library, ["-std=c99", "-O2", "-shared", "-fPIC"])
+        return *found, ["compiled", "model", library]
 
 
 class LightGBM:
@@ -166,6 +186,55 @@ class Histogram:
         return chances.argmax(axis=1), chances, len(pickle.dumps(model)), model.decision_function
 
 
+class Yggdrasil:
+    """Yggdrasil's gradient boosted trees, with its own file and its own code in C++."""
+
+    way = "code in C++ that the library writes of the model, -O2"
+
+    def __init__(self, X, y, rounds, algorithm, leaves):
+        import ydf
+
+        ydf.verbose(0)
+        words = {"num_trees": rounds, "max_num_nodes": leaves, "max_depth": -1, "num_threads": 1}
+        words |= {"growing_strategy": "BEST_FIRST_GLOBAL", "validation_ratio": 0.0, "early_stopping": "NONE"}
+        data = {"x": np.asarray(X, np.float32), "y": y}
+        self.model = ydf.GradientBoostedTreesLearner(label="y", **words).train(data)
+        self.n_classes, self.opened = self.model.num_trees_per_iteration(), ydf.deserialize_model
+        self.rounds = self.model.num_trees() // self.n_classes
+
+    def evaluate(self, n, X, folder):
+        """As of `Ours`."""
+        model = self.opened(self.model.serialize())
+        while model.num_trees() > n * self.n_classes:
+            model.remove_tree(model.num_trees() - 1)
+        chances = model.predict({"x": np.asarray(X, np.float32)})
+        chances = chances[:, np.argsort([int(label) for label in model.label_classes()])]
+        try:
+            way, self.way = ["compiled", "model", self.compiled(model, Path(folder))], Yggdrasil.way
+        except ValueError:  # more conditions than its code has numbers for: 256 columns are too many
+            way, self.way = lambda row: model.predict({"x": row}), PYTHON_WAY
+        return chances.argmax(axis=1), chances, len(model.serialize()), way
+
+    @staticmethod
+    def compiled(model, folder):
+        """A library that scores one row with the code of the model."""
+        (folder / "ydf_model.h").write_text(model.to_standalone_cc(classification_output="SCORE"))
+        names = model.input_feature_names()  # x.07_of_64
+        fields = [(re.sub(r"\W", "_", name), int(re.search(r"\.(\d+)_of", name)[1])) for name in names]
+        filled = " ".join(f"row.{field} = x[{column}];" for field, column in fields)
+        source, library = folder / "ydf_model.cpp", folder / "ydf_model.so"
+        source.write_text(f"""\
+#include "ydf_model.h"
+extern "C" void score_row(const float *x, double *scores) {{
+    ydf_model::Instance row;
+    {filled}
+    for (float score : ydf_model::PredictUnsafe(row)) *scores++ = score;
+}}
+""")
+        measure.compile_c(source, library, ["-O2", "-shared", "-fPIC"])
+        return library
+
+
 class Libsvm:
     """LIBSVM with an RBF kernel at its default width on columns brought to [0, 1]; the size is the cost C."""
 
@@ -200,6 +269,7 @@ PEERS = {
     "LightGBM": ("lightgbm", LightGBM, ("scalar",)),
     "XGBoost": ("xgboost", XGBoost, ("scalar", "vector")),
     "CatBoost": ("catboost", CatBoost, ("symmetric",)),
+    "Yggdrasil": ("ydf", Yggdrasil, ("scalar",)),
     "HistGradientBoosting": ("sklearn", Histogram, ("scalar",)),
 }
 

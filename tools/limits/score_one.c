@@ -1,8 +1,9 @@
-/* CPU nanoseconds of one row, by one library's C interface: mcb.h, LightGBM or XGBoost.
+/* CPU nanoseconds of one row, by one library's C interface: mcb.h, LightGBM or XGBoost, or by compiled code.
  *
  *     score_one repeat rows.bin ours model.mcb
  *     score_one repeat rows.bin lightgbm model.txt lib_lightgbm.so
  *     score_one repeat rows.bin xgboost model.ubj libxgboost.so
+ *     score_one repeat rows.bin compiled model score.so     (a function score_row(const float *row, double *scores))
  *
  * rows.bin: int32 n, d, then float rows[n,d]. Prints "ns" and the time of the best pass over all rows, divided by n. It is
  * CPU time of the process: others' work on the machine lengthens it least. */
@@ -21,6 +22,7 @@ static void *handle;
 static int width;
 static double scores[65536];
 static int (*light)(void *, const void *, int64_t *, double *);
+static void (*compiled)(const float *, double *);
 static int (*boost)(void *, const char *, const char *, void *, const uint64_t **, uint64_t *, const float **);
 
 static double now(void)
@@ -77,6 +79,11 @@ static void by_lightgbm(const float *x)
 {
     int64_t length;
     light(handle, x, &length, scores);
+}
+
+static void by_compiled(const float *x)
+{
+    compiled(x, scores);
 }
 
 static void by_xgboost(const float *x)
@@ -154,6 +161,9 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[3], "lightgbm")) {
         open_lightgbm(argv[4], argv[5]);
         score = by_lightgbm;
+    } else if (!strcmp(argv[3], "compiled")) {
+        find(opened(argv[5]), "score_row", &compiled);
+        score = by_compiled;
     } else {
         open_xgboost(argv[4], argv[5]);
         score = by_xgboost;
