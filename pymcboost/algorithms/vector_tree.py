@@ -57,10 +57,9 @@ LossScoring = (
 )  # fmt: skip
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
-# "auto": least gains of splits, chosen by folds.
+# "auto": least gains of splits, chosen by folds. After these rounds, or more where the learning rate is lower than the
+# default, they rise with this power of their number: later trees would fit noise.
 RELATIVE_GAINS = 0.25, 4.0
-# After these rounds, or more where the learning rate is lower than the default, `min_relative_gain` rises with this
-# power of their number: later trees would fit noise.
 LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 # With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
 # and gradients beside them are held up to so many rows times classes: more leave the caches.
@@ -298,9 +297,9 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def round(self):
         """The next tree."""
-        self.learner.learning_rate = self.params.learning_rate  # which a callback may change
-        late = max(1, self.n_rounds / self._late) ** LATE_POWER
-        self.learner.min_relative_gain = self.params.min_relative_gain * late
+        p, late = self.params, max(1, self.n_rounds / self._late) ** LATE_POWER
+        self.learner.learning_rate = p.learning_rate  # which a callback may change
+        self.learner.min_relative_gain = p.min_relative_gain * late
         if self.learner.reuse is not None:
             so_far = self.builder.tail(0)
             self.learner.reuse.mark(so_far.feature, so_far.threshold)
