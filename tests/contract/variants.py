@@ -1,5 +1,7 @@
 """Every algorithm, and further defaults of some, as estimator classes that tests go through."""
 
+import functools
+
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training.parameters import estimator as of_fields
@@ -51,11 +53,15 @@ def all_rows(algorithm):
 PUBLISHED = {"max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0, "calibrate": None}
 
 
+@functools.cache
+def _published(cls):
+    made = globals()[cls.__name__] = with_defaults(cls.__name__, cls, **PUBLISHED)  # where pickles look for it
+    return made
+
+
 def as_published(*classes):
     """Subclasses of the same names that have these defaults."""
-    made = [with_defaults(cls.__name__, cls, **PUBLISHED) for cls in classes]
-    globals().update({cls.__name__: cls for cls in made})  # where they are looked for by their pickles
-    return made
+    return [_published(cls) for cls in classes]
 
 
 globals().update({cls.__name__: cls for cls in ALGORITHMS.values()})
