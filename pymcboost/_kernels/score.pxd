@@ -100,8 +100,9 @@ cdef class Scorer:
     cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
                        double *scores, int64_t *classes, int mode, int n_threads)
 
-cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t stride,
-                              double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
+cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end,
+                              Py_ssize_t stride, double *spare, double *scores, int64_t *classes,
+                              int mode) noexcept nogil:
     cdef:
         Py_ssize_t K = model.n_classes, r
         double *out = scores + begin * K if scores != NULL else spare

@@ -157,7 +157,7 @@ cdef class Scorer:
                 best[r, j], highest[r, j] = top[j], scores[r, top[j]]
 
     def top_rows(self, const float[:, ::1] X, int64_t[:, ::1] best, double[:, ::1] highest, int n_threads):
-        """As `top`, of rows X (m, d); False, and nothing is done, where leaves of trees have numbers for all classes."""
+        """As `top`, of rows X (m, d); False, with nothing done, where leaves of trees have numbers for all classes."""
         cdef Py_ssize_t r, j, n = best.shape[1], size
         cdef uint32_t[:, ::1] top = np.empty((n_threads, n), dtype=np.uint32)
         cdef char *memory
