@@ -20,8 +20,8 @@ cdef extern from "srows.h" nogil:
     void pmb_sr_add_rows(float *F, int64_t width, const float *V, const int32_t *leaf, int64_t begin, int64_t end)
     void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf, const int32_t *y,
                         const double *weight, int64_t few, const float *P, const int32_t *classes,
-                        const int64_t *start, int blocks, int64_t begin, int64_t end, const double *magic, float *g, pmb_sr_norm *norm, float *out,
-                        uint64_t *sums, uint64_t *square)
+                        const int64_t *start, int blocks, int64_t begin, int64_t end, const double *magic,
+                        float *g, pmb_sr_norm *norm, float *out, uint64_t *sums, uint64_t *square)
     void pmb_sr_tops(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const int32_t *rows,
                      int64_t n, double *out)
     void pmb_sr_leaf(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const double *weight,
@@ -88,8 +88,8 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_sr_project(
             lanes, &F[0, 0], F.shape[1], v, &leaf[0], &y[0], w, few, &P[0, 0], &classes[0], &start[0], blocks,
-            b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0], <pmb_sr_norm *> &norm[0, 0], &out[0, 0],
-            <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
+            b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0],
+            <pmb_sr_norm *> &norm[0, 0], &out[0, 0], <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
     return sums_[:, 0].sum(axis=0), squares_.sum(keepdims=True)
 
 
