@@ -53,7 +53,9 @@ NOW = {
 HALF = {**NOW, "max_leaf_nodes": leaves(25), "subsample": 0.5}
 SLOW = {"learning_rate": 0.1, "max_features": powers(2, 0.4)}
 PRUNED = {**SLOW, "min_relative_gain": 0.25}
-TREES = {"n_estimators": 200, "learning_rate": 0.1, "max_leaf_nodes": 20}
+TREES = {
+    "n_estimators": 200, "learning_rate": 0.1, "max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0,
+}  # fmt: skip
 CANDIDATES = {
     "vector": {
         "chosen": {},
