@@ -28,7 +28,7 @@ def fit_fold(unit):
     """One fold of a training part."""
     X, y, _, _ = parts_of(unit["data"], 0)
     train, held = fold_rows(y, unit["fold"], FOLDS)
-    columns = None if unit["kind"] == "all" else COLUMNS[unit["columns"]]
+    columns = None if unit["kind"] == "all" else COLUMNS[str(unit["columns"])]
     begin, cpu = time.perf_counter(), time.process_time()
     model = pymcboost.VectorTreeBoostClassifier(**PARAMS, split_columns=columns, random_state=unit["fold"])
     with split_directions(unit["kind"]):

@@ -14,7 +14,9 @@ SEEDS = 3
 # Rows on which the log loss is measured, at most.
 TESTED = 6000
 METHODS = {
-    "vector": (pymcboost.VectorTreeBoostClassifier, {"random_state": 0}),
+    "vector": (
+        pymcboost.VectorTreeBoostClassifier, {"min_relative_gain": 0.25, "subsample": 0.5, "random_state": 0},
+    ),
     "mcboost": (pymcboost.MCBoostClassifier, {"n_estimators": 300}),
     "mcboost-tree": (pymcboost.MCBoostClassifier, {"n_estimators": 100, "weak_learner": "tree"}),
     "hinge": (pymcboost.HingeBoostOCClassifier, {"n_estimators": 30, "C": 10.0, "scale": True, "random_state": 0}),
