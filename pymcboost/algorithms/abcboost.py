@@ -25,7 +25,7 @@ import numpy as np
 from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, cells_for, together
-from pymcboost.learners.draws import drawn_of, share_of
+from pymcboost.learners.draws import drawn_of, leaves_of, share_of
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
@@ -66,7 +66,7 @@ class ClassTreesBooster(Booster):
     def max_leaves(self):
         """Most leaves of a tree."""
         wanted = self.params.max_leaf_nodes
-        auto = min(max(self.data.total_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
+        auto = leaves_of(self.data.total_rows, ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES)
         return auto if wanted == "auto" else wanted
 
     def memory(self):

@@ -91,7 +91,7 @@ def list_bins(data, max_bins):
         rows = np.bincount(code, count)
         usual[f] = np.searchsorted(cuts[f], 0) if rest else rows.argmax()
         usual_rows[f] = rows[usual[f]]
-    found = [(f, rows, bins) for f, rows, bins in _bins_of_entries(place, entries, cuts)]
+    found = list(_bins_of_entries(place, entries, cuts))
     return ListedBins(feature, cuts, missing, weight, usual.astype(np.int32), usual_rows, found)
 
 

@@ -1,10 +1,15 @@
-"""How many rows and features a tree draws by default: chosen by cross-validation, see docs/reproduction.md."""
+"""Leaves of a tree, and rows and features that it draws, by default: chosen on folds, see docs/reproduction.md."""
 
 # Features drawn at a node, as a multiple of a power of their number, and share of the rows drawn for a tree; more above
 # so many rows.
 DRAWN, DRAWN_OF_MANY, OF_POWER = 2, 3, 0.4
 ROWS, ROWS_OF_MANY = 0.5, 0.7
 MANY_ROWS = 10_000
+
+
+def leaves_of(n_rows, rows_per_leaf, fewest, most):
+    """Most leaves of a tree: one for so many rows, within bounds."""
+    return min(max(n_rows // rows_per_leaf, fewest), most)
 
 
 def drawn_of(max_features, n, n_rows):

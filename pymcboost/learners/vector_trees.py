@@ -8,7 +8,7 @@ import numpy as np
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.learners import levels
-from pymcboost.learners.draws import drawn_of, share_of
+from pymcboost.learners.draws import drawn_of, leaves_of, share_of
 from pymcboost.learners.reuse import on_grid
 from pymcboost.model.entries import rounded
 
@@ -32,7 +32,7 @@ MOST_SEARCHED = 15
 
 def leaves_for(n_rows):
     """Leaves of a tree where they are "auto"."""
-    return min(max(n_rows // ROWS_PER_LEAF, FEWEST_LEAVES), MOST_LEAVES)
+    return leaves_of(n_rows, ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES)
 
 
 def columns_for(split_columns, n_classes, sparse=False):

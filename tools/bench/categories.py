@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from shared.datasets import load_for_trees
 from shared.internals import levels
+from shared.peers import CLASS_TREES
 
 from bench.process import Field
 from bench.report import Report, benchmark
@@ -73,8 +74,7 @@ def class_wise(native):
 
         chosen = list(columns) if native else None
         model = LogitBoostClassifier(
-            n_estimators=rounds, max_leaf_nodes=20, max_features=1.0, subsample=1.0, calibrate=None, random_state=seed,
-            n_jobs=1, categorical_features=chosen,
+            n_estimators=rounds, random_state=seed, n_jobs=1, categorical_features=chosen, **CLASS_TREES
         )  # fmt: skip
         return model.fit(X, y).predict_proba(X_test), len(model.model_.to_bytes())
 

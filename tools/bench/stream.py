@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from shared.peers import CLASS_TREES
 
 from bench.report import Report, benchmark
 
@@ -32,9 +33,6 @@ def latencies(model, lines, option):
     return found[len(found) // 10 :]  # the first ones load what later ones have
 
 
-MART = {"max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0, "calibrate": None}
-
-
 @benchmark("stream")
 def bench_stream(options):
     """Answer single rows of mcboost-predict --stream: time from a row on standard input to its line, in a pipe."""
@@ -48,7 +46,7 @@ def bench_stream(options):
     with tempfile.TemporaryDirectory() as folder:
         lines = [" ".join(f"{j}:{value:.6g}" for j, value in enumerate(row, 1)) for row in X] * 3
         for name, estimator in (("200 stumps", MCBoostClassifier(n_estimators=200)),
-                                ("1000 trees", MartClassifier(n_estimators=100, **MART))):  # fmt: skip
+                                ("1000 trees", MartClassifier(n_estimators=100, **CLASS_TREES))):  # fmt: skip
             estimator.fit(X, y).save(Path(folder, "model"))
             for option in ([], ["-b", "1"]):
                 found = 1e6 * np.sort(latencies(Path(folder, "model"), lines[:n], option))

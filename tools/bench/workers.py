@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import load_pooled
+from shared.peers import CLASS_TREES
 
 from bench.report import Report, benchmark
 
@@ -26,10 +27,7 @@ TRAININGS = {
         "VectorTreeBoostClassifier", 100, {"2 processes": 1.25, "4 processes": 1.6},
         {"subsample": 0.5, "calibrate": None},
     ),
-    "poker": (
-        "LogitBoostClassifier", 20, {"2 processes": 1.25},
-        {"max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0, "calibrate": None},
-    ),
+    "poker": ("LogitBoostClassifier", 20, {"2 processes": 1.25}, CLASS_TREES),
     "mnist": ("MCBoostClassifier", 300, {AS_WORKER: None, "2 processes": 1.5}, {}),
 }
 # Seconds that a process waits for a stopped one.
