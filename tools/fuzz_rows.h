@@ -145,6 +145,14 @@ static int use_top(const mcb_model *plain, const float *x, size_t stride, const 
     return 0;
 }
 
+/* Whether every bit of one array is set in another. */
+static int are_within(const unsigned char *some, const unsigned char *all, size_t n) {
+    size_t i;
+    for (i = 0; i < n; i++)
+        if ((some[i] | all[i]) != all[i]) return 0;
+    return 1;
+}
+
 /* A row whose features are asked for, each at most once, and how many were. */
 typedef struct {
     const float *row;
@@ -165,12 +173,14 @@ static int use_lazy(const mcb_model *m, const float *x, size_t stride, const dou
     size_t K = m->n_classes, bits = (stride + 7) / 8, r, most = 0;
     double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
     float *row = (float *)malloc(stride * sizeof *row);
-    unsigned char *known = (unsigned char *)malloc(bits);
+    size_t width = m->n_features, all = width >> 20 ? 0 : (width + 7) / 8; /* of rows that are too wide for a bit each: 0 */
+    unsigned char *known = (unsigned char *)malloc(bits), *used = (unsigned char *)malloc(all + 1);
     lazy_row lazy;
     int way;
     lazy.stride = stride;
     lazy.asked = (unsigned char *)malloc(stride);
-    if (!one || !two || !row || !known || !lazy.asked) abort();
+    if (!one || !two || !row || !known || !used || !lazy.asked) abort();
+    if (all) NEED(mcb_used_features(m, used) <= m->n_features);
     for (r = 0; r < ROWS; r += 4) {
         for (way = -1; way < 3; way++) {
             uint64_t n, other;
@@ -185,6 +195,7 @@ static int use_lazy(const mcb_model *m, const float *x, size_t stride, const dou
                 mcb_scores_lazy(m, lazy_feature, &lazy, row, known, two);
                 NEED(memcmp(scores + r * K, two, K * sizeof *two) == 0 || (is_machine(m) && isnan(two[0])));
                 most = lazy.n;
+                NEED(is_machine(m) || !all || are_within(known, used, bits));
             } else {
                 NEED(mcb_predict_early(m, way, lazy.row, one, &label, &n) == MCB_OK);
                 NEED(mcb_predict_early_lazy(m, way, lazy_feature, &lazy, row, known, two, &same, &other) == MCB_OK);
@@ -198,6 +209,7 @@ static int use_lazy(const mcb_model *m, const float *x, size_t stride, const dou
     free(two);
     free(row);
     free(known);
+    free(used);
     free(lazy.asked);
     return 0;
 }

@@ -47,6 +47,8 @@
  *     memset(known, 0, (model.n_features + 7) / 8);       // before each row
  *     mcb_scores_lazy(&model, get_feature, context, row, known, scores);         // or mcb_predict_early_lazy
  *
+ * mcb_used_features says once which features can matter at all; a program need not compute the others.
+ *
  * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
  *
  * A model may have offsets of columns, so that large numbers such as time stamps keep their differences in float. Rows of
@@ -5385,6 +5387,62 @@ MCB_API int mcb_scores_values(const mcb_model *m, int values, const void *x, siz
         return MCB_E_ARGUMENT;
     mcb__scores_of(m, x, values, n_rows, stride, scores);
     return MCB_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- features in use */
+
+/* Set the bit of a feature; 1 if it was not set before. */
+static inline uint32_t mcb__use(unsigned char *used, uint32_t f) {
+    unsigned char bit = (unsigned char)(1u << (f & 7));
+    if (used[f >> 3] & bit) return 0;
+    used[f >> 3] = (unsigned char)(used[f >> 3] | bit);
+    return 1;
+}
+
+/* Features of the splits of the first trees of a packed model. */
+static inline uint32_t mcb__used_packed(const mcb_model *m, unsigned char *used) {
+    uint64_t i, t, end = 0;
+    uint32_t count = 0;
+    mcb__pack p;
+    mcb__pack_of(m, &p);
+    for (t = 0; t < m->n_learners; t++) end += mcb__pack_size(&p, t);
+    for (i = 0; i < end; i++) {
+        uint64_t bit = i * p.split_bits;
+        uint32_t f = p.flags & MCB__PACK_CELLS
+                         ? mcb__pack_feature(&p, mcb__bits(p.split, bit + p.feature_bits, p.threshold_bits))
+                         : mcb__bits(p.split, bit, p.feature_bits);
+        count += mcb__use(used, mcb__uint(&p.feature, f));
+    }
+    return count;
+}
+
+/* Features of a linear machine that have a coefficient other than 0, or in which support vectors differ. */
+static inline uint32_t mcb__used_machine(const mcb_model *m, unsigned char *used) {
+    const mcb_section *s = &m->section[m->kind == MCB_KIND_LINEAR ? MCB_S_WMAT : MCB_S_SVEC];
+    uint64_t i, d = m->n_features;
+    uint32_t count = 0;
+    for (i = 0; i < s->count; i++) {
+        uint32_t f = (uint32_t)(i % d);
+        float other = m->kind == MCB_KIND_LINEAR ? 0.0f : mcb__f32(s->data + 4 * (size_t)f);
+        if (mcb__f32(s->data + 4 * (size_t)i) != other) count += mcb__use(used, f);
+    }
+    return count;
+}
+
+/* Which features can matter to the learners in use. used has room for (n_features + 7) / 8 bytes: bit f mod 8 of byte
+ * f / 8 says that feature f occurs in a learner, has a coefficient other than 0 or differs between support vectors; the
+ * others may hold anything that is finite. Returns how many they are. Reads the whole model: not for every row. */
+MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
+    const mcb_section *s = &m->section[m->kind == MCB_KIND_INTERVALS ? MCB_S_FIDX : MCB_S_FEAT];
+    uint64_t i, end = m->kind == MCB_KIND_INTERVALS ? s->count : m->n_learners;
+    uint32_t count = 0, mask = UINT32_MAX;
+    memset(used, 0, ((size_t)m->n_features + 7) / 8);
+    if (m->kind == MCB_KIND_PACKED) return mcb__used_packed(m, used);
+    if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) return mcb__used_machine(m, used);
+    if (m->kind == MCB_KIND_TREES) end = mcb__tree_begin(m, m->n_learners);
+    if (m->kind != MCB_KIND_INTERVALS) mask = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+    for (i = 0; i < end; i++) count += mcb__use(used, mcb__uint(s, i) & mask);
+    return count;
 }
 
 /* ---------------------------------------------------------------------------------------------------- probabilities */

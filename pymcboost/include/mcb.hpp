@@ -95,6 +95,15 @@ class model {
 
     bool has_offsets() const noexcept { return mcb_has_offsets(&c_) != 0; }
 
+    /* Whether each feature can matter: mcb_used_features. */
+    std::vector<bool> used_features() const {
+        std::vector<unsigned char> bits((c_.n_features + std::size_t(7)) / 8);
+        mcb_used_features(&c_, bits.data());
+        std::vector<bool> used(c_.n_features);
+        for (std::size_t f = 0; f < used.size(); f++) used[f] = (bits[f / 8] >> (f % 8) & 1) != 0;
+        return used;
+    }
+
     bool has_probabilities() const noexcept { return mcb_has_probabilities(&c_) != 0; }
 
     /* Scores of a row become its probabilities, in place. False where the model has none. */

@@ -41,7 +41,9 @@ int main(int, char **argv) try {
             std::cout << std::endl;
         }
     }
-    std::cout << second.meta() << '\n' << second.level(0, "zebra") << '\n';
+    std::size_t used = 0;
+    for (const bool each : second.used_features()) used += each ? 1 : 0;
+    std::cout << used << '\n' << second.meta() << '\n' << second.level(0, "zebra") << '\n';
 } catch (const mcb::error &problem) {
     std::cout << problem.status() << ' ' << problem.what() << '\n';
 } catch (const std::runtime_error &problem) {
@@ -73,7 +75,7 @@ def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
         model, X = Model.from_ensemble(random_stumps(9, 7, 3), ["a", "z", "\u00e9"]), random_rows(20, 7)
     model.save(tmp_path / "m.mcb")
     X.astype(np.float32).tofile(tmp_path / "rows")
-    *lines, meta, level = run(program, tmp_path / "m.mcb", tmp_path / "rows")
+    *lines, used, meta, level = run(program, tmp_path / "m.mcb", tmp_path / "rows")
     scores, labels = model.raw_scores(X), model.predict(X).tolist()
     early = zip(*model.predict_early_codes(X, "certified"), strict=True) if kind == "trees" else [None] * len(X)
     wanted = [
@@ -88,7 +90,7 @@ def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
         found[-1] += [int(word) for word in exit_.split()[:2]]
         assert not exit_ or exit_.endswith(f" of {model.n_learners}")
     assert found == wanted * 2
-    assert (meta, level) == ("", "nan")
+    assert (used, meta, level) == (str(len(model.used_features()[0])), "", "nan")
 
 
 def test_what_is_refused(program, tmp_path):

@@ -46,6 +46,8 @@
  *     memset(known, 0, (model.n_features + 7) / 8);       // before each row
  *     mcb_scores_lazy(&model, get_feature, context, row, known, scores);         // or mcb_predict_early_lazy
  *
+ * mcb_used_features says once which features can matter at all; a program need not compute the others.
+ *
  * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
  *
  * A model may have offsets of columns, so that large numbers such as time stamps keep their differences in float. Rows of
@@ -132,6 +134,7 @@ extern "C" {
 #include "planes.h"
 #include "early.h"
 #include "lazy.h"
+#include "used.h"
 #include "links.h"
 
 #ifdef __cplusplus
