@@ -25,13 +25,18 @@ def check_sparse(X):
 
 
 def own(X):
-    """Arrays as NumPy's: masked values become NaN, those with DLPack alone share their memory; others as they are."""
+    """Arrays as NumPy's: masked values become NaN, those of the array API share their memory; others as they are."""
     if np.ma.isMaskedArray(X):
         if not np.ma.is_masked(X):
             return X.data
         kind = X.dtype.kind
         return (X if kind == "f" else X.astype(np.float64 if kind in "biu" else object)).filled(np.nan)
-    return np.from_dlpack(X) if hasattr(X, "__dlpack__") and not hasattr(X, "__array__") else X
+    if not hasattr(X, "__dlpack__") or isinstance(X, np.ndarray):
+        return X
+    if not hasattr(X, "__array__"):
+        return np.from_dlpack(X)
+    # Other types of numbers have no kind, by which NumPy's are known.
+    return np.asarray(X) if not isinstance(getattr(X, "dtype", np.dtype(object)), np.dtype) else X
 
 
 class Rows:

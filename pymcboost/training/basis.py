@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from pymcboost.model.rows import own
 from pymcboost.training import plain
 
 if TYPE_CHECKING or not plain.wanted:
@@ -26,3 +29,8 @@ else:
     from pymcboost.training.plain import column_or_1d as column_or_1d
     from pymcboost.training.plain import compute_class_weight as compute_class_weight
     from pymcboost.training.plain import validate_data as validate_data
+
+
+def weights_of_rows(weight, X):
+    """The weights that are given, not negative, or ones: float64 (m,)."""
+    return _check_sample_weight(None if weight is None else own(weight), X, dtype=np.float64, ensure_non_negative=True)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
-from pymcboost.training.basis import _check_sample_weight
+from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
@@ -254,7 +254,7 @@ class CalibratesOnRows:
         X = self._check_X(X)
         if self.model_.link == "sigmoid":
             raise ValueError("calibrate_on: a temperature is for a class for each row, not for any number of labels")
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = weights_of_rows(sample_weight, X)
         labels = self.model_.classes_[codes_of(y, self.classes_)]
         vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs)
         return self

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
-from pymcboost.training.basis import _check_sample_weight, compute_class_weight
+from pymcboost.training.basis import compute_class_weight, weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
 
 # The kernels sum up weights, at least 1 for a row, in 32 bits.
@@ -122,7 +122,7 @@ def sample_weights(workers, weight, X):
     """Weights of the rows; those of one worker may all be 0, or none."""
     if workers.size > 1 and (not X.shape[0] or (weight is not None and not np.any(weight))):
         return np.zeros(X.shape[0])
-    return _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+    return weights_of_rows(weight, X)
 
 
 def check_row_number(row_number, X, workers):

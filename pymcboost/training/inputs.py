@@ -14,7 +14,7 @@ from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
-from pymcboost.training.basis import _check_sample_weight, column_or_1d, compute_class_weight, validate_data
+from pymcboost.training.basis import column_or_1d, compute_class_weight, validate_data, weights_of_rows
 from pymcboost.training.labels import check_order, labels_given, missing_label
 from pymcboost.training.metrics import Held
 
@@ -210,7 +210,7 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
             X, y = validated(estimator, X, y, **how)
             check_order(y)
         X = with_offsets(X, inputs.offsets)
-        weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = weights_of_rows(weight, X)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error
     values = X.data if hasattr(X, "indptr") else X

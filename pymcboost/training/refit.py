@@ -60,7 +60,7 @@ class RefitsLeaves:
         several = booster.multilabel
         classes = self.classes_
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
-        weight = basis._check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = basis.weights_of_rows(sample_weight, X)
         if not several:
             weight = weight * weights_of_classes(booster.params, classes, codes)[codes]
         if not weight.any():

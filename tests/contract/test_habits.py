@@ -176,12 +176,26 @@ class Shared:
         return self.array.__dlpack_device__()
 
 
-def test_arrays_of_the_array_api_alone():
-    model = MartClassifier(n_estimators=3).fit(Shared(X), Shared(y), X_val=Shared(X[:50]), y_val=Shared(y[:50]))
-    same = MartClassifier(n_estimators=3).fit(X, y, X_val=X[:50], y_val=y[:50])
+class Strict(Shared):
+    """An array that has types of numbers of its own."""
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.dtype = f"strict.{array.dtype}"
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.array, dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", [Shared, Strict])
+def test_arrays_of_the_array_api_alone(kind):
+    weight = 1.0 + np.arange(len(X)) % 3
+    given = {"sample_weight": kind(weight), "X_val": kind(X[:50]), "y_val": kind(y[:50])}
+    model = MartClassifier(n_estimators=3).fit(kind(X), kind(y), **given)
+    same = MartClassifier(n_estimators=3).fit(X, y, sample_weight=weight, X_val=X[:50], y_val=y[:50])
     assert model.model_.to_bytes() == same.model_.to_bytes()
     for scored in (model, model.model_):
-        np.testing.assert_array_equal(scored.predict_proba(Shared(X)), scored.predict_proba(X))
+        np.testing.assert_array_equal(scored.predict_proba(kind(X)), scored.predict_proba(X))
 
 
 # -- routing ---------------------------------------------------------------------------------------------------------
