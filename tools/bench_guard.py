@@ -179,7 +179,7 @@ def child(tree, *arguments):
 def compare(subject, run, threads, repeat):
     """One row of the table; ``run(which, subject, threads)`` measures one run of "here" or "there".
 
-    What else a computer does only adds to a time. So where the ratio is above its bound, both trees are run again as
+    What else a computer does only adds to a time and to memory. So where a ratio is above its bound, both trees are run again as
     often, up to `SERIES` times in all, and the least of all runs counts.
     """
     runs = {"there": [], "here": []}
@@ -190,9 +190,10 @@ def compare(subject, run, threads, repeat):
         least = {
             (which, what): min(found[what] for found in runs[which]) for which in runs for what in (clock, "memory")
         }
-        if (n + 1) % repeat == 0 and least["here", clock] <= EACH * least["there", clock]:
+        there, here = least["there", "memory"], least["here", "memory"]
+        memory = 1.0 if here - there <= MEMORY_NOISE else here / max(there, MEMORY_NOISE)
+        if (n + 1) % repeat == 0 and least["here", clock] <= EACH * least["there", clock] and memory <= MEMORY:
             break
-    there, here = least["there", "memory"], least["here", "memory"]
     return {
         "subject": subject,
         "threads": threads,
@@ -200,7 +201,7 @@ def compare(subject, run, threads, repeat):
         "seconds": [least["there", clock], least["here", clock]],
         "time": least["here", clock] / least["there", clock],
         "bytes": [there, here],
-        "memory": 1.0 if here - there <= MEMORY_NOISE else here / max(there, MEMORY_NOISE),
+        "memory": memory,
     }
 
 

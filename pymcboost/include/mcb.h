@@ -3431,11 +3431,16 @@ MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t 
     return p->ranks && from == 0 && to == p->block[1].tree;
 }
 
-/* Rows to score together. Trees that ask all splits gain from 4 rows on, others from as many as fill most of a group. */
+/* Rows to score together. Trees that ask all splits gain from 4 rows on, others from as many as fill most of a group; large
+ * ones in ranks do not, if they fill the lanes of a row. */
 MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_rows) {
-    if (n_rows < (p->large ? 13 : ranked ? 6 : 4) || (ranked && p->large)) return 1;
+    if (n_rows < (p->large ? 13 : ranked ? 6 : 4)) return 1;
+    if (ranked && p->large && p->block[1].tree >= MCB__R_LANES) return 1;
     return n_rows < MCB__GROUP ? n_rows : (size_t)MCB__GROUP;
 }
+
+/* Sums of one row wait for each other; those of four rows, of up to 16 classes, go on side by side. */
+enum { MCB__R_ROWS = 4, MCB__R_SUMS = 16 };
 
 #define MCB__RANKED_2 0
 #define MCB__RANKED_4 0
@@ -3458,8 +3463,6 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
     }
 }
 
-/* Sums of one row wait for each other; those of four rows, of up to 16 classes, go on side by side. */
-enum { MCB__R_ROWS = 4, MCB__R_SUMS = 16 };
 #define MCB__FOUR_BEGIN(v, W)                                      \
     if (v < nv) {                                                  \
         a[v] = *(const mcb__dm##W *)(all + W * v);                 \
@@ -3630,7 +3633,7 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
         for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
             n = mcb__at_a_time(p, ranked, n_rows);                                                        \
             if (n == 1 && ranked) n = mcb__side_by_side(p, vector, n_rows);                               \
-            if (n > 1 && ranked && p->large)                                                              \
+            if (n > 1 && n <= MCB__R_ROWS && ranked && p->large)                                          \
                 mcb__rows_of_ranks(p, K, x, values, n, stride, scores);                                   \
             else if (n == 1)                                                                              \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \

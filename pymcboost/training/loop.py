@@ -86,11 +86,13 @@ class TrainingState:
 
     def record(self, found: dict[str, Any]) -> None:
         """Count a round and keep what is known of it."""
-        n = self.n_rounds
-        for name in {**self.history, **found}:  # NaN in rounds of which a column is not known
-            values = self.history.setdefault(name, [])
-            values += [np.nan] * (n - len(values))
-            values.append(found.get(name, np.nan))
+        n, history = self.n_rounds, self.history
+        if history.keys() != found.keys():  # NaN in rounds of which a column is not known
+            for name in found:
+                history.setdefault(name, [np.nan] * n)
+            found = {**dict.fromkeys(history, np.nan), **found}
+        for name, value in found.items():
+            history[name].append(value)
         # In one step: whatever interrupts a training finds a round counted in full or not at all.
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
