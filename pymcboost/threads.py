@@ -103,7 +103,8 @@ def counted(n, noun, plural=None):
 def available_memory():
     """Bytes of memory free for this process, or None where the system does not say.
 
-    The least of MemAvailable in /proc/meminfo and what the control group has left, not older than `FRESH` seconds.
+    The least of MemAvailable in /proc/meminfo and what the control group and the limit of the process (``ulimit -v``)
+    have left, not older than `FRESH` seconds.
     """
     global _memory
     now = time.monotonic()
@@ -127,4 +128,18 @@ def _read_memory():
         limits.append(max(0, room + files))
     except (OSError, ValueError, KeyError):
         pass
-    return min(limits, default=None)
+    return min([*limits, *_address_space()], default=None)
+
+
+def _address_space():
+    """What the process may still map, in a list; none where there is no limit."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most == resource.RLIM_INFINITY:
+            return []
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        return [max(0, most - mapped)]
+    except (ImportError, OSError, ValueError, IndexError):
+        return []

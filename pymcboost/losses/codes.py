@@ -141,36 +141,48 @@ def separators(spec, n_classes):
     -------
     ndarray (K, P) of whole numbers
     """
-    every = range(n_classes)
+    every = frozenset(range(n_classes))
     if isinstance(spec, str):
-        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if spec == "pairs" and n_classes > 2 else [])
+        pairs = spec == "pairs" and n_classes > 2
+        _refuse_many(spec, n_classes * (n_classes + 1) // 2 if pairs else n_classes, n_classes)
+        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if pairs else [])
     else:
         subsets = spec
     seen, columns = set(), []
     for subset in subsets:
         subset = frozenset(int(k) for k in subset)
-        if not subset or not subset <= set(every) or len(subset) == n_classes:
+        if not subset or not subset <= every or len(subset) == n_classes:
             raise ValueError(
                 f"separators: {sorted(subset)} is not a subset of the classes 0 to {n_classes - 1} that leaves some on "
                 "both sides; give lists of class codes (positions in classes_)"
             )
-        other = frozenset(every) - subset
-        least = min((len(subset), sorted(subset)), (len(other), sorted(other)))[1]
+        if 2 * len(subset) < n_classes:
+            least = sorted(subset)
+        else:
+            other = every - subset
+            least = min((len(subset), sorted(subset)), (len(other), sorted(other)))[1]
         if tuple(least) in seen:
             continue
         seen.add(tuple(least))
+        _refuse_many(spec, len(seen), n_classes)
         column = np.full(n_classes, -float(len(least)))
         column[least] = n_classes - len(least)
         columns.append(column)
     if not columns:
         raise ValueError("separators: the list of class subsets is empty; give one subset or more, or 'singles'")
-    if len(columns) > MOST_COLUMNS:
-        shown = repr(spec) if isinstance(spec, str) else f"[{list(subsets[0])}, ...]"
-        raise ValueError(
-            f"separators={shown} are {len(columns)} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
-            + ("list fewer" if n_classes > MOST_COLUMNS else "use 'singles', or list fewer")
-        )
     return np.stack(columns, axis=1)
+
+
+def _refuse_many(spec, count, n_classes):
+    """Refuse more class subsets than there may be, before their columns are made."""
+    if count <= MOST_COLUMNS:
+        return
+    named = isinstance(spec, str)
+    shown, which = (repr(spec), f"are {count}") if named else (f"[{list(spec[0])}, ...]", f"are {count} or more")
+    raise ValueError(
+        f"separators={shown} {which} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
+        + ("list fewer" if n_classes > MOST_COLUMNS or not named else "use 'singles', or list fewer")
+    )
 
 
 def not_told_apart(code):

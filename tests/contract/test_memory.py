@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -215,3 +216,35 @@ def test_many_classes_are_refused_with_what_to_change(cls, what, remedy, monkeyp
     tracemalloc.stop()
     assert peak < 16 << 20
     VectorTreeBoostClassifier(n_estimators=1, calibrate=None).fit(X[:600], y[:600])
+
+
+LIMITED = """
+import resource, warnings
+import numpy as np
+from pymcboost.registry import ALGORITHMS, load
+
+X, y = np.zeros((60_000, 2), dtype=np.float32), np.arange(60_000) % 30_000
+X[:, 0] = y % 7
+warnings.simplefilter("ignore")
+estimators = [load(cls)(n_estimators=1) for cls in ALGORITHMS.values()]
+resource.setrlimit(resource.RLIMIT_AS, (5 << 29, 5 << 29))
+for one in estimators:
+    try:
+        one.fit(X, y)
+        print("fits")
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_limit_of_the_process_counts():
+    """``ulimit -v``, and 30,000 classes: every algorithm says what it needs, or that there are too many."""
+    command = [sys.executable, "-c", LIMITED]
+    done = subprocess.run(command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(ALGORITHMS), done.stderr
+    for name, line in zip(ALGORITHMS.values(), lines, strict=True):
+        assert re.search(r"MemoryError .* needs about .*; .*\d [GM]iB are free|than 4096; list fewer", line), (name, line)
+        free = re.search(r"([\d.]+) GiB are free", line)
+        assert free is None or float(free[1]) < 2.5, (name, line)

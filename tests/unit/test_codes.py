@@ -181,6 +181,11 @@ def test_too_many_separators_are_refused():
         separators("pairs", 91)
     with pytest.raises(ValueError, match="than 4096; list fewer$"):  # not what it is already
         separators("singles", MOST_COLUMNS + 1)
+    with pytest.raises(ValueError, match=r"separators='singles' are 30000 class subsets for 30000 .*; list fewer"):
+        separators("singles", 30_000)
+    with pytest.raises(ValueError, match=r"separators=\[\[0\], ...\] are 4097 or more class subsets"):
+        separators([[k] for k in range(6000)], 7000)
+
 
 
 @pytest.mark.parametrize("code", [one_vs_all(4), all_pairs(5), exhaustive(4), separators("pairs", 5)], ids=len)
