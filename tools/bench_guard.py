@@ -179,8 +179,8 @@ def child(tree, *arguments):
 def compare(subject, run, threads, repeat):
     """One row of the table; ``run(which, subject, threads)`` measures one run of "here" or "there".
 
-    What else a computer does only adds to a time and to memory. So where a ratio is above its bound, both trees are run again as
-    often, up to `SERIES` times in all, and the least of all runs counts.
+    What else a computer does only adds to a time and to memory. So where a ratio is above its bound, both trees are run
+    again as often, up to `SERIES` times in all, and the least of all runs counts.
     """
     runs = {"there": [], "here": []}
     clock = "cpu" if threads == 1 else "wall"
