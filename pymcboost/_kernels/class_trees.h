@@ -206,36 +206,90 @@ PMB_INLINE void pmb_pack(pmb_pairs *w, int64_t row, double g, double h, double n
     }
 }
 
-/* One binary tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. Its leaves are the
- * signs of their sums of a; where it is grown by the Newton gain, which here is Gini's, leaves of one sign that lie beside
- * each other are pruned. Returns its edge, the sum of a_i h(x_i).
+/* A tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. */
+typedef struct {
+    const void *A;
+    const double *weight; /* NULL: all are 1 */
+    double limit, unit, per_count;
+    double size, scale; /* a bound of the sum of |a| of all workers, < 0: that of the rows here; integers by a */
+    int32_t is_double, stride;
+    int64_t n, n_all; /* rows with a != 0 here, and of all workers */
+} pmb_edge_job;
+
+PMB_INLINE double pmb_edge_a(const pmb_edge_job *job, int64_t i) {
+    return job->is_double ? ((const double *)job->A)[i * job->stride] : (double)((const float *)job->A)[i * job->stride];
+}
+
+/* Largest |a| of m rows. */
+PMB_STATIC double pmb_edge_top(const pmb_edge_job *job, int64_t m) {
+    double top = 0;
+    for (int64_t i = 0; i < m; i++) top = fmax(top, fabs(pmb_edge_a(job, i)));
+    return top;
+}
+
+/* Sum of |a| of m rows, each rounded to so many units by 1; the rows with a != 0 are counted. */
+PMB_STATIC int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double by, int64_t *count) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < m; i++) {
+        double a = fabs(pmb_edge_a(job, i));
+        sum += (int64_t)(a * by + 0.5);
+        *count += a != 0;
+    }
+    return sum;
+}
+
+/* List the rows with a != 0 and round all.
  * Rows with a = 0 take no part: in a leaf of their own they would get a sign that nothing speaks for.
  * The integers are a / unit times a power of two: as long as all a are whole multiples of the unit, ties are ties. */
-PMB_STATIC double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight,
-                                double limit, double unit, double per_count, pmb_tree_out out) {
-    double sum = 0, edge = 0;
-    int64_t n_drawn = 0, m = w->d->c.m;
-#define A_OF(i) (is_double ? ((const double *)A)[(i) * stride] : (double)((const float *)A)[(i) * stride])
+PMB_STATIC void pmb_edge_begin(pmb_pairs *w, pmb_edge_job *job) {
+    double sum = 0, limit = job->limit, unit = job->unit;
+    int64_t n = 0, m = w->d->c.m;
     for (int64_t i = 0; i < m; i++) {
-        sum += fabs(A_OF(i));
-        if (A_OF(i) != 0) w->g.rows[n_drawn++] = (int32_t)i;
+        double a = pmb_edge_a(job, i);
+        sum += fabs(a);
+        if (a != 0) w->g.rows[n++] = (int32_t)i;
     }
+    if (job->size >= 0) sum = job->size;
+    else job->n_all = n;
+    job->n = n;
     int exponent;
     frexp(limit * (unit / (sum > 1e-250 * unit ? sum : 1e-250 * unit)), &exponent);
-    double scale = ldexp(0.5, exponent) / unit, of_h = w->o->cell_words == 2 ? 1.0 / 256 : 1;
+    double scale = job->scale = ldexp(0.5, exponent) / unit, of_h = w->o->cell_words == 2 ? 1.0 / 256 : 1;
     for (int64_t i = 0; i < m; i++) {
-        double g = A_OF(i) * scale;
-        pmb_pack(w, i, g, fabs(g) * of_h, weight ? weight[i] * per_count : per_count);
+        double g = pmb_edge_a(job, i) * scale;
+        pmb_pack(w, i, g, fabs(g) * of_h, job->weight ? job->weight[i] * job->per_count : job->per_count);
     }
-#undef A_OF
-    const int32_t *sample = n_drawn < m && n_drawn > 0 ? w->g.rows : NULL;
-    int n_leaves = pmb_grow_to(w, sample, n_drawn, 1 / scale, !w->o->edge, &out);
+}
+
+/* The rows that the tree is grown on, NULL: all; they stand in w->g.rows. Where no row has a gradient, all take part. */
+PMB_INLINE const int32_t *pmb_edge_sample(const pmb_pairs *w, const pmb_edge_job *job) {
+    return job->n < w->d->c.m && job->n_all > 0 ? w->g.rows : NULL;
+}
+
+/* Leaves of the tree that was grown: the signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
+PMB_STATIC double pmb_edge_leaves(const pmb_pairs *w, const pmb_edge_job *job, int n_leaves, double *value) {
+    double edge = 0;
     for (int j = 0; j < n_leaves; j++) {
         int64_t g = w->its[pmb_leaf_node(w, j)].sums.g;
-        out.value[j] = g < 0 ? -1 : 1;
+        value[j] = g < 0 ? -1 : 1;
         edge += fabs((double)g);
     }
-    return edge / scale;
+    return edge / job->scale;
+}
+
+/* One tree; its edge. Where it is grown by the Newton gain, which here is Gini's, leaves of one sign that lie beside each
+ * other are pruned. */
+PMB_STATIC double pmb_edge_tree(pmb_pairs *w, pmb_edge_job *job, pmb_tree_out out) {
+    pmb_edge_begin(w, job);
+    int n_leaves = pmb_grow_to(w, pmb_edge_sample(w, job), job->n, 1 / job->scale, !w->o->edge, &out);
+    return pmb_edge_leaves(w, job, n_leaves, out.value);
+}
+
+/* Write the tree that was grown in step; its edge. */
+PMB_STATIC double pmb_edge_write(pmb_pairs *w, const pmb_edge_job *job, pmb_tree_out out) {
+    if (!w->o->edge) pmb_prune_signs(w);
+    int n_leaves = pmb_write_tree(w, pmb_edge_sample(w, job), job->n, 1 / job->scale, &out);
+    return pmb_edge_leaves(w, job, n_leaves, out.value);
 }
 
 /* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].

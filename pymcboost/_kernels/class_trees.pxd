@@ -64,6 +64,12 @@ cdef extern from "class_trees.h" nogil:
         const double *unit
         const int32_t *sample
         int64_t n_sample
+    ctypedef struct pmb_edge_job:
+        const void *A
+        const double *weight
+        double limit, unit, per_count, size
+        int32_t is_double, stride
+        int64_t n, n_all
     ctypedef struct pmb_step:
         int64_t place
         int32_t at, done
@@ -72,8 +78,12 @@ cdef extern from "class_trees.h" nogil:
                       int32_t max_depth)
     void pmb_pairs_free(pmb_pairs *w)
     void pmb_softmax_tree(pmb_pairs *w, const pmb_softmax_job *job, pmb_tree_out out)
-    double pmb_edge_tree(pmb_pairs *w, const void *A, int is_double, int stride, const double *weight, double limit,
-                         double unit, double per_count, pmb_tree_out out)
+    double pmb_edge_top(const pmb_edge_job *job, int64_t m)
+    int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double by, int64_t *count)
+    void pmb_edge_begin(pmb_pairs *w, pmb_edge_job *job)
+    const int32_t *pmb_edge_sample(const pmb_pairs *w, const pmb_edge_job *job)
+    double pmb_edge_tree(pmb_pairs *w, pmb_edge_job *job, pmb_tree_out out)
+    double pmb_edge_write(pmb_pairs *w, const pmb_edge_job *job, pmb_tree_out out)
     void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of, const double *h_of,
                         pmb_scale scale, pmb_tree_out out)
     int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_sample)

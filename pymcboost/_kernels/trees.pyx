@@ -16,7 +16,13 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.class_trees cimport (
     PMB_PARTS,
     pmb_class_tree,
+    pmb_edge_begin,
+    pmb_edge_job,
+    pmb_edge_sample,
+    pmb_edge_size,
+    pmb_edge_top,
     pmb_edge_tree,
+    pmb_edge_write,
     pmb_job_unit,
     pmb_level_data,
     pmb_out_of,
@@ -241,17 +247,25 @@ cdef class Grower:
     cdef object grow_in_step(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
         """Grow n trees in step on rows that are divided among workers, see ``pairs_steps.h``."""
         cdef int j, outer = min(n, self.n_threads)
-        cdef int64_t size
-        cdef bint is_any, is_done = False
-        cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64)
-        cdef int64_t[::1] here = np.zeros(n, dtype=np.int64), message
-        room = np.zeros(n * sizeof(pmb_step), dtype=np.uint8)
-        cdef pmb_step *step = <pmb_step *> address(room)
+        cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
         self.options.threads = self.n_threads // outer
         self.prepare(n)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_softmax_begin(&self.work[j], &job[j])
             here[j] = pmb_take_rows(&self.work[j], job[j].sample, job[j].n_sample)
+        self.step(n, here, comm)
+        self.write(job, n, first, comm)
+
+    cdef object step(self, int n, int64_t[::1] here, comm):
+        """Grow the n trees that have begun, on so many rows here."""
+        cdef int j, outer = min(n, self.n_threads)
+        cdef int64_t size
+        cdef bint is_any, is_done = False
+        cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64)
+        cdef int64_t[::1] message
+        room = np.zeros(n * sizeof(pmb_step), dtype=np.uint8)
+        cdef pmb_step *step = <pmb_step *> address(room)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_step_begin(&self.work[j], here[j], &sums[j, 0])
         comm.sum(sums.base)
         for j in range(n):
@@ -277,7 +291,6 @@ cdef class Grower:
                 comm.sum(here.base, sure=True)
             for j in range(n):
                 pmb_step_turn(&self.work[j], &step[j], here[j])
-        self.write(job, n, first, comm)
 
     cdef object room_for(self, int64_t size):
         """Room for a message."""
@@ -305,7 +318,8 @@ cdef class Grower:
                 first.value[j * J + i] = pmb_softmax_value(&self.work[j], &job[j], i, &sums[j, i, 0])
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
-                   double unit, double per_count, double[::1] edge, out):
+                   double unit, double per_count, double[::1] edge, out, const double[::1] size=None,
+                   const int64_t[::1] there=None, comm=None, int together=1):
         """Grow a tree with leaves +-1 for every class.
 
         Parameters
@@ -316,19 +330,44 @@ cdef class Grower:
         unit : what the gradients are whole multiples of at the start of a training, as far as they are
         edge : OUT (n_classes,)
         out : Grown
+        size, there : IN (n_classes,) or None, bounds of the sums of abs(a) of all workers, and their rows with a != 0
+        comm, together : as in `grow_softmax`
         """
-        cdef int r, n = n_classes, outer = min(n, self.n_threads), lanes = A.shape[2], J = self.max_leaves
-        cdef int is_double = real is double
+        cdef int r, n = n_classes, outer = min(n, self.n_threads), J = self.max_leaves
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
-        cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-        if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * lanes < n:
+        if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * A.shape[2] < n:
             raise ValueError("the arrays do not fit the data")
+        if self.options.divided and (comm is None or size is None) or (size is None) != (there is None):
+            raise ValueError("the arrays do not fit the data")
+        room = edge_jobs(A, n)
+        cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
+        for r in range(n):
+            job[r].weight = &weight[0] if weight.shape[0] else NULL
+            job[r].limit, job[r].unit, job[r].per_count, job[r].size = limit, unit, per_count, -1
+            if size is not None:
+                job[r].size, job[r].n_all = size[r], there[r]
         self.options.active = NULL
+        if comm is not None:
+            for r in range(0, n, together):
+                self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.c.m), edge[r:], comm)
+            return
         self.options.threads = self.n_threads // outer
         self.prepare(outer)
         for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            edge[r] = pmb_edge_tree(&self.work[threadid()], &A[r // lanes, 0, r % lanes], is_double, lanes, weights,
-                                    limit, unit, per_count, pmb_out_of(first, r, J, self.data.c.m))
+            edge[r] = pmb_edge_tree(&self.work[threadid()], &job[r], pmb_out_of(first, r, J, self.data.c.m))
+
+    cdef object edges_in_step(self, pmb_edge_job *job, int n, pmb_tree_out first, double[::1] edge, comm):
+        """As `grow_in_step`, for trees with leaves +-1."""
+        cdef int j, J = self.max_leaves, outer = min(n, self.n_threads)
+        cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
+        self.options.threads = self.n_threads // outer
+        self.prepare(n)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            pmb_edge_begin(&self.work[j], &job[j])
+            here[j] = pmb_take_rows(&self.work[j], pmb_edge_sample(&self.work[j], &job[j]), job[j].n)
+        self.step(n, here, comm)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            edge[j] = pmb_edge_write(&self.work[j], &job[j], pmb_out_of(first, j, J, self.data.c.m))
 
     def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
                      const double[:, ::1] h_of, const double[:, ::1] scale, out):
@@ -355,3 +394,34 @@ cdef class Grower:
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_class_tree(&self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0], &h_of[j, 0],
                            (<const pmb_scale *> &scale[j, 0])[0], pmb_out_of(first, j, J, self.data.c.m))
+
+
+cdef object edge_jobs(const real[:, :, ::1] A, int n):
+    """`pmb_edge_job` of the first n columns of a gradient, in an array of bytes."""
+    cdef int r, lanes = <int> A.shape[2]
+    room = np.zeros(max(1, n) * sizeof(pmb_edge_job), dtype=np.uint8)
+    cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
+    for r in range(n):
+        job[r].A, job[r].is_double, job[r].stride = &A[r // lanes, 0, r % lanes], real is double, lanes
+    return room
+
+
+def edge_tops(const real[:, :, ::1] A, double[::1] top, int n_threads):
+    """Largest abs(a) of the columns (n,) of a gradient (n_blocks, m, lanes)."""
+    cdef int r, n = <int> top.shape[0]
+    cdef int64_t m = A.shape[1]
+    room = edge_jobs(A, n)
+    cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
+    for r in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        top[r] = pmb_edge_top(&job[r], m)
+
+
+def edge_sizes(const real[:, :, ::1] A, const double[::1] unit, int64_t[:, ::1] sums, int n_threads):
+    """Sums of abs(a) of the columns in their units, row by row rounded, and their rows with a != 0: sums (2, n)."""
+    cdef int r, n = <int> unit.shape[0]
+    cdef int64_t m = A.shape[1]
+    room = edge_jobs(A, n)
+    cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
+    for r in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=1):
+        sums[1, r] = 0
+        sums[0, r] = pmb_edge_size(&job[r], m, 1 / unit[r], &sums[1, r])

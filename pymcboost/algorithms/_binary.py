@@ -12,6 +12,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
+from pymcboost.learners.class_trees import together
 from pymcboost.losses import LOSSES, CodedExp
 from pymcboost.losses.summed import SUMMED, SummedCoded
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
@@ -56,7 +57,7 @@ class BinaryBooster(Booster):
     @property
     def divided(self):
         """Whether the rows are divided among workers, one or more: sums over rows are then exact."""
-        return self.takes_workers and self.stumps and self.workers is not ALONE
+        return self.takes_workers and self.workers is not ALONE
 
     @property
     def max_leaves(self):
@@ -69,16 +70,7 @@ class BinaryBooster(Booster):
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps or for trees."""
-        if self.workers.size > 1 and not self.stumps:
-            raise ValueError(
-                f"{self.name}: with several workers the weak learners are stumps on columns of numbers; set "
-                "weak_learner='stump' and leave categorical columns out, or use VectorTreeBoostClassifier"
-            )
-        if self.workers.size > 1 and self.params.subsample < 1:
-            raise ValueError(
-                f"{self.name}: subsample draws from all rows, which several workers do not hold; set it to 1.0"
-            )
-        kind = DividedData if self.divided else TrainingData if self.stumps else TreeData
+        kind = TreeData if not self.stumps else DividedData if self.divided else TrainingData
         return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
 
     def rows_for(self, kind, X, codes, n_classes, weight, n_threads):
@@ -87,7 +79,9 @@ class BinaryBooster(Booster):
         how = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf, "n_threads": n_threads}
         if self.categories is not None:
             how["categorical"] = self.categories.feature
-        return kind(X, codes, n_classes, weight, comm=self.workers, **how)
+        if kind is TreeData:
+            how["exact"] = self.divided
+        return kind(X, codes, n_classes, weight, comm=self.workers, row_number=self.row_number, **how)
 
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""
@@ -130,7 +124,8 @@ class BinaryBooster(Booster):
             held = [memory.outputs(data, 1)] if one else memory.stumps(data, P)
             return [*drawn, *held, *([memory.summed(data, P)] if data.exact else [])]
         words = 2 if data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels else 1
-        grown = memory.trees(data, P, self.max_leaves, self.n_threads, words)
+        n_grown = self.n_threads if data.comm.size == 1 else min(P, together(data, words, self.max_leaves))
+        grown = memory.trees(data, P, self.max_leaves, n_grown, words)
         return [*drawn, *grown, memory.outputs(data, 1 if one else P)]
 
     def add_round(self, found, plus, minus=None):

@@ -34,11 +34,12 @@ class TrainingData(TrainingRows):
     sorts = True
 
     def __init__(
-        self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE
-    ):
+        self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE,
+        row_number=None,
+    ):  # fmt: skip
         super().__init__(
             X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads,
-            comm=comm, exact=self.exact,
+            comm=comm, exact=self.exact, row_number=row_number,
         )  # fmt: skip
         if self.is_sparse:
             self.stores = self._sparse_stores(max_bins, n_threads)

@@ -5,9 +5,25 @@ from typing import NamedTuple
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
+from pymcboost._kernels.exact import units_of
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
+from pymcboost.learners.class_trees import together
 from pymcboost.learners.levels import least_levels
+
+
+def sizes_of(data, gradient, n_columns, n_threads):
+    """Sums of the sizes of a gradient's columns over the rows of all workers, bounds of them, and rows with any.
+
+    Each row is rounded to a unit that follows from the largest size of its column: the sums are exact in any order.
+    """
+    top = np.zeros(n_columns)
+    _trees.edge_tops(gradient, top, n_threads)
+    unit = units_of(data.comm.maximum(top), np.full(n_columns, data.total_rows))
+    sums = np.zeros((2, n_columns), dtype=np.int64)
+    _trees.edge_sizes(gradient, unit, sums, n_threads)
+    size, there = data.comm.sum(sums)
+    return size * unit, (size + there / 2) * unit, there
 
 
 class TreeFit(NamedTuple):
@@ -64,26 +80,34 @@ class _EdgeTrees:
         bounded = data.least_weight > 0 or data.columns.levels
         cell_words = 2 if data.dtype == np.float64 or bounded else 1
         self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn)
-        self._limits = max_leaves, max_depth or 0, n_threads, min_share
+        self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
         self._levels = least_levels(data, self._units.weight, drawn, self._units.per_count, min_samples_category)
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros)
         self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
-        self._unit = float(max(data.weight.min(), 1e-9 * data.weight.mean()))
+        least, mean = data.weight_ends[0], data.total_weight / data.total_rows
+        if not data.exact:
+            least, mean = data.weight.min(), data.weight.mean()
+        self._unit, self._step = float(max(least, 1e-9 * mean)), {}
+        if data.comm.size > 1:
+            self._step = {"comm": data.comm, "together": together(data, cell_words, max_leaves)}
 
     def _new_grower(self, gini):
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
             self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
             self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share, least_levels=self._levels,
+            divided=self.data.comm.size > 1,
         )  # fmt: skip
 
     def _grow(self, gradient):
-        units = self._units
+        units, size, there = self._units, None, None
+        if self.data.exact:
+            _, size, there = sizes_of(self.data, gradient, self.n_columns, self.n_threads)
         rest = (
             gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
-            self._grown,
+            self._grown, size, there, *self._step.values(),
         )  # fmt: skip
         self._grower.grow_edges(*rest)
         if not self._grown.n_splits.any():

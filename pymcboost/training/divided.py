@@ -21,7 +21,7 @@ def refuse(booster, workers, sets, groups, **given):
     if not booster.takes_workers:
         raise TypeError(
             f"{name} trains with one worker; rows divided among several are for vector trees, class-wise trees "
-            "and the stumps of MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
+            "MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
         )
     if p.n_estimators == "auto":
         raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')

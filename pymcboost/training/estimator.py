@@ -208,8 +208,8 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             those that it comes from, nor have rows of all its classes.
         comm : communicator, default=None
             The workers among which the rows are divided, such as mpi4py's ``MPI.COMM_WORLD``: every worker calls `fit`
-            with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees and the
-            stumps of MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost; see `pymcboost.comm`.
+            with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees,
+            MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost; see `pymcboost.comm`.
         row_number : array-like of int of shape (n_samples,), default=None
             Different numbers from 0 on, which draws of rows go by. By default their places, worker after worker.
 

@@ -15,12 +15,14 @@ import pymcboost
 from pymcboost.comm import MPIWorkers
 
 ROWS, TIMEOUT = 2000, 5.0
+MORE = {"AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]}}
 SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 
 
 def rows(m=ROWS):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(m, 5)).astype(np.float32)
+    X[:, 4] = rng.integers(0, 9, m)
     return X, (X[:, 0] > 0) + 2 * (X[:, 1] > 0.5)
 
 
@@ -49,7 +51,7 @@ def main(trouble="none", *names):
     if mine and trouble == "raise":
         X[part[3], 2] = np.inf
     models = [
-        getattr(pymcboost, name)(n_estimators=20, random_state=0, calibrate=None)
+        getattr(pymcboost, name)(n_estimators=20, random_state=0, calibrate=None, **MORE.get(name, {}))
         for name in names or ["VectorTreeBoostClassifier"]
     ]
     callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []

@@ -62,10 +62,11 @@ def test_class_wise_trees(client):
     assert type(found.to_local()) is ABCLogitBoostClassifier
 
 
-def test_stumps(client):
+@pytest.mark.parametrize("params", [{}, {"weak_learner": "tree", "max_leaf_nodes": 5}])
+def test_stumps_and_trees(client, params):
     X, y = rows()
-    whole = MCBoostClassifier(n_estimators=5).fit(X, y, comm=Alone())
-    found = DaskMCBoostClassifier(client=client, n_estimators=5).fit(*divided(X, y))
+    whole = MCBoostClassifier(n_estimators=5, **params).fit(X, y, comm=Alone())
+    found = DaskMCBoostClassifier(client=client, n_estimators=5, **params).fit(*divided(X, y))
     assert found.model_.to_bytes() == whole.model_.to_bytes()
     assert type(found.to_local()) is MCBoostClassifier
 

@@ -11,7 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pymcboost import ABCLogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    AdaBoostMHClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+    load_svmlight,
+)
 from pymcboost.comm import Alone
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -29,14 +36,16 @@ def mpiexec(n, *command, seconds=60):
 
 
 def test_three_processes_have_the_models_of_one():
-    from divided.mpi_fit import rows
+    from divided.mpi_fit import MORE, rows
 
     X, y = rows()
-    all_three = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier
+    every = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, AdaBoostMHClassifier
     params = {"n_estimators": 20, "random_state": 0, "calibrate": None}
-    models = [cls(**params).fit(X, y, comm=Alone()).model_.to_bytes() for cls in all_three]
+    models = [
+        cls(**params, **MORE.get(cls.__name__, {})).fit(X, y, comm=Alone()).model_.to_bytes() for cls in every
+    ]
     want = hashlib.sha256(b"".join(models)).hexdigest()
-    done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in all_three))
+    done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in every))
     assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
 
 
@@ -73,7 +82,7 @@ def test_process_that_stops_ends_all(trouble):
     [
         (VectorTreeBoostClassifier, ["--split-columns", "auto"]),
         (ABCLogitBoostClassifier, ["--gap", "10"]),
-        (MCBoostClassifier, ["--loss", "exp"]),
+        (MCBoostClassifier, ["--weak-learner", "tree"]),
     ],
 )
 def test_command_line_trains_on_parts(cls, options, tmp_path):
@@ -92,7 +101,8 @@ def test_command_line_trains_on_parts(cls, options, tmp_path):
     assert done.returncode == 0, done.stderr
     data = load_svmlight(tmp_path / "all.svm")
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-    whole = cls(n_estimators=20, random_state=1, calibrate=None).fit(X, data.y, comm=Alone())
+    more = {"weak_learner": "tree"} if cls is MCBoostClassifier else {}
+    whole = cls(n_estimators=20, random_state=1, calibrate=None, **more).fit(X, data.y, comm=Alone())
     assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
 
 

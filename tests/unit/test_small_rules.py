@@ -191,11 +191,17 @@ def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
     assert bool(asked) == goes_on
 
 
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
+def test_one_row_that_is_drawn_gives_a_column_its_sign(sign, exact):
     outputs = np.zeros((1, 6), dtype=np.int8)
-    data = SimpleNamespace(zeros=lambda shape, dtype: np.zeros(shape, dtype))
-    learner = SimpleNamespace(shared=False, n_columns=1, outputs=outputs, data=data, fit=lambda gradient: [])
+    data = SimpleNamespace(
+        zeros=lambda shape, dtype: np.zeros(shape, dtype), exact=exact, comm=Alone(), total_rows=6,
+        row_number=np.arange(6),
+    )  # fmt: skip
+    learner = SimpleNamespace(
+        shared=False, n_columns=1, outputs=outputs, data=data, fit=lambda gradient: [], n_threads=1
+    )
     gradient = aligned_zeros((1, 6, 4), np.float64)
     gradient[0, 2, 0] = 0.3 * sign
     (found,) = Resampled(learner, 1 / 6, constants=True).fit(gradient, np.random.default_rng(0))

@@ -15,7 +15,7 @@ from pymcboost import (
     MCBoostClassifier,
     PIBoostClassifier,
 )
-from pymcboost.comm import Alone, WorkerError
+from pymcboost.comm import Alone
 from pymcboost.data import stump_scans
 
 LOSSES = ["exp", "log"]
@@ -200,18 +200,3 @@ def test_rounds_send_what_the_page_says():
     for found in run(2, task):
         assert (found[:, 0] == 4).all()
         assert (found[:, 1] == 16 + 8 * 4 + 4 * 4 * bins + 16 * 4**2).all()
-
-
-def test_what_needs_all_rows_is_refused():
-    X, y = rows(300)
-    X = np.abs(np.nan_to_num(X))
-    text = "with several workers the weak learners are stumps on columns of numbers"
-    for params in ({"weak_learner": "tree"}, {"categorical_features": [1]}):
-        for error in run(2, lambda w, params=params: MCBoostClassifier(**params).fit(X, y, comm=w)):
-            assert isinstance(error, (ValueError, WorkerError))
-            assert text in str(error)
-    for error in run(2, lambda w: AdaBoostMHClassifier(subsample=0.5).fit(X, y, comm=w)):
-        assert "subsample draws from all rows, which several workers do not hold" in str(error)
-    one = {"n_estimators": 3, "weak_learner": "tree"}  # one worker has them all
-    trees = [MCBoostClassifier(**one).fit(X, y, comm=comm).model_.to_bytes() for comm in (Alone(), None)]
-    assert trees[0] == trees[1]

@@ -1,0 +1,278 @@
+"""Trees of outputs -1 and +1, and draws of rows, on rows that are divided: the model of one worker."""
+
+import numpy as np
+import pytest
+from divided.threads import run
+from unit.test_class_workers import by_class
+from unit.test_divided_checkpoints import divided, killed
+from unit.test_sparse_workers import sparse_rows
+from unit.test_stump_workers import ALL
+from unit.test_workers import more_classes, parts_of, rows
+
+from pymcboost import AdaBoostMHClassifier, AdaBoostMOClassifier, MCBoostClassifier, PIBoostClassifier
+from pymcboost._kernels import trees as _trees
+from pymcboost.comm import Alone
+from pymcboost.data import Chunks
+from pymcboost.learners import class_trees, sampling
+from pymcboost.learners.edge_trees import _EdgeTrees, sizes_of
+
+TREES = {"weak_learner": "tree", "max_leaf_nodes": 7}
+KINDS = {
+    "trees": TREES,
+    "categories": {"categorical_features": [1, 2]},
+    "trees on categories": {"categorical_features": [1, 2], **TREES},
+}
+DRAWING = [name for name in ALL if not name.startswith("mcboost")]
+
+
+def coded_rows(m, seed=0):
+    """Columns 1 and 2 can be categories."""
+    X, y = rows(m, seed=seed)
+    X[:, 1] = np.abs(X[:, 1])
+    X[:, 2] = np.random.default_rng(seed).integers(0, 12, m)
+    y[X[:, 2] == 7] = 0
+    return X, y
+
+
+def division(y, size, how, seed=0):
+    return by_class(y, size) if how == "by class" else parts_of(len(y), size, how, np.random.default_rng(seed))
+
+
+def check(X, y, parts, weight=None, threads=1, name="mcboost", **params):
+    """The workers' models are those of one worker."""
+    cls, more = ALL[name]
+    params = {"n_estimators": 5, "random_state": 0, **more, **params}
+    one = cls(**params, n_jobs=1).fit(X, y, weight, comm=Alone())
+
+    def task(workers):
+        part = parts[workers.rank]
+        its = None if weight is None else weight[part]
+        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, row_number=part)
+        return model.model_.to_bytes()
+
+    found = run(len(parts), task)
+    assert [type(its) for its in found] == [bytes] * len(parts), found
+    assert set(found) == {one.model_.to_bytes()}
+    return one
+
+
+@pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.part(4)
+def test_division_of_the_rows_does_not_change_the_model(name, kind, how):
+    for m, size, threads in ((300, 2, 1), (9000, 3, 2)):  # in double precision, and in single
+        X, y = coded_rows(m)
+        one = check(X, y, division(y, size, how), threads=threads, name=name, **KINDS[kind])
+        assert one.n_estimators_ > 3 or name == "piboost, plain"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_order_of_the_rows_does_not_change_the_model(name):
+    X, y = coded_rows(3000)
+    order, (cls, params) = np.random.default_rng(0).permutation(len(y)), ALL[name]
+    params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
+    if name in DRAWING:
+        params["subsample"] = 0.6
+    one, other = (
+        cls(**params).fit(X[its], y[its], comm=Alone(), row_number=its) for its in (np.arange(len(y)), order)
+    )
+    assert one.model_.to_bytes() == other.model_.to_bytes()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
+    X, y = coded_rows(9000)
+    X, (cls, params) = np.nan_to_num(X), ALL[name]
+    params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
+    one, other = (cls(**params).fit(X, y, comm=comm) for comm in (Alone(), None))
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=2e-3)
+
+
+OPTIONS = {
+    "loss": {"loss": "log"},
+    "balanced": {"class_weight": "balanced"},
+    "few bins": {"max_bins": 8, "max_depth": 2},
+    "heavy sides": {"min_weight_fraction_leaf": 0.02},
+    "all levels": {"categorical_features": [1, 2], "min_samples_category": 0},
+    "wide codes": {"categorical_features": [3], "min_samples_category": 3},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name):
+    X, y = coded_rows(4000)
+    X[:, 3] = np.arange(len(y)) % 700
+    X[: len(X) // 2, 5] = np.nan
+    check(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_nodes_with_a_share_of_the_weight(share):
+    X, y = coded_rows(2500)
+    for name in ("mh", "piboost"):
+        check(X, y, division(y, 3, "random"), name=name, min_weight_fraction_split=share, **TREES)
+
+
+@pytest.mark.parametrize("K", [2, 20])
+@pytest.mark.parametrize("name", ["mcboost", "erp", "mh", "mo"])
+@pytest.mark.part(2)
+def test_numbers_of_classes(name, K):
+    X, y = coded_rows(2000)
+    check(X, more_classes(y, K), division(y, 3, "random"), name=name, n_estimators=3, **TREES)
+
+
+@pytest.mark.parametrize("kind", ["with zeros", "huge"])
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.part(2)
+def test_weights(name, kind):
+    X, y = coded_rows(2500)
+    rng = np.random.default_rng(4)
+    weight = rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8) if kind == "with zeros" else np.exp(
+        rng.normal(0, 8, len(y))
+    )  # fmt: skip
+    parts = division(y, 3, "random")
+    weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
+    more = {} if name.startswith("mcboost") else {"subsample": 0.5}
+    check(X, y, parts, weight, name=name, **more, **KINDS["trees on categories"])
+
+
+@pytest.mark.parametrize("kind", ["stumps", *KINDS])
+@pytest.mark.parametrize("name", DRAWING)
+@pytest.mark.part(2)
+def test_draws(name, kind):
+    """Of more and fewer rows; samples of one sign get a tree without splits in PIBoost."""
+    X, y = coded_rows(3000)
+    for share, how in ((0.4, "random"), (0.004, "by class")):
+        check(X, y, division(y, 3, how), name=name, subsample=share, **KINDS.get(kind, {}))
+
+
+def test_draws_follow_the_seed_and_the_numbers_of_the_rows():
+    X, y = coded_rows(2000)
+
+    def model(seed=0, **number):
+        params = {"n_estimators": 4, "subsample": 0.3, "random_state": seed, **TREES}
+        return AdaBoostMOClassifier(**params).fit(X, y, comm=Alone(), **number).model_.to_bytes()
+
+    assert model() == model(row_number=np.arange(len(y)))
+    assert len({model(), model(1), model(row_number=np.arange(len(y)) + 1)}) == 3
+
+
+def test_rows_come_as_often_as_their_weights_say():
+    times = np.repeat([0.0, 0.25, 1.0, 2.75], 40_000)
+    counts = sampling.drawn_times(times, np.arange(len(times)), np.uint64(9))
+    assert (np.abs(counts - times) < 1).all()
+    np.testing.assert_allclose(counts.reshape(4, -1).mean(axis=1), [0, 0.25, 1, 2.75], atol=0.01)
+    assert (counts != sampling.drawn_times(times, np.arange(len(times)), np.uint64(10))).any()
+
+
+def test_trees_that_no_single_split_begins(monkeypatch):
+    """One class has most rows on either side of every split: trees are split by the Gini impurity."""
+    begun, new = [], _EdgeTrees._new_grower
+    monkeypatch.setattr(_EdgeTrees, "_new_grower", lambda self, gini: begun.append(gini) or new(self, gini))
+    X = np.random.default_rng(0).integers(0, 4, (900, 2)).astype(float)
+    y = ((X[:, 0] > 1) & (X[:, 1] > 1) & (np.arange(900) % 5 > 1)).astype(int)
+    check(X, y, division(y, 3, "random"), n_estimators=1, weak_learner="tree", max_leaf_nodes=2)
+    assert True in begun
+
+
+@pytest.mark.parametrize("bound", ["STEP_BYTES", "TOGETHER"])
+def test_few_trees_at_a_time(bound, monkeypatch):
+    monkeypatch.setattr(class_trees, bound, {"STEP_BYTES": 1, "TOGETHER": 3}[bound])
+    X, y = coded_rows(2000)
+    check(X, more_classes(y, 7), division(y, 2, "even"), name="mo", n_estimators=2, **TREES)
+
+
+def test_histograms_that_are_not_kept(monkeypatch):
+    monkeypatch.setattr("pymcboost.data.tree_data.POOL_BYTES", 1)
+    X, y = coded_rows(2000)
+    check(X, y, division(y, 3, "random"), **TREES)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.part(2)
+def test_sparse_rows(name):
+    for m in (300, 9000):
+        X, y = sparse_rows(m)
+        check(X, y, division(y, 3, "random"), name=name, **TREES)
+
+
+@pytest.mark.parametrize("cls", [MCBoostClassifier, AdaBoostMHClassifier, PIBoostClassifier])
+def test_rows_in_blocks(cls):
+    X, y = coded_rows(3000)
+    X = X.astype(np.float32)
+    more = {} if cls is MCBoostClassifier else {"subsample": 0.5}
+    params = {"n_estimators": 4, "random_state": 0, "categorical_features": [2], **TREES, **more}
+
+    def task(workers):
+        own = slice(workers.rank, None, workers.size)
+        blocks = [(X[own][at : at + 400], y[own][at : at + 400]) for at in range(0, len(y[own]), 400)]
+        number = np.arange(len(y))[own]
+        return cls(**params).fit(Chunks(blocks), comm=workers, row_number=number).model_.to_bytes()
+
+    assert {*run(3, task), task(Alone())} == {cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()}
+
+
+@pytest.mark.parametrize("cls", [MCBoostClassifier, AdaBoostMHClassifier])
+def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
+    monkeypatch.setattr(cls.booster, "restart_every", 2)  # its checkpoints are written there
+    X, y = coded_rows(900)
+    more = {"categorical_features": [1], **TREES, **({} if cls is MCBoostClassifier else {"subsample": 0.5})}
+    params = {"n_estimators": 9, "random_state": 0, "n_jobs": 1, **more}
+    whole = cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()
+    killed(tmp_path / "m.part", cls, X, y, division(y, 3, "random"), **more)
+    found = divided(tmp_path / "m.part", cls, X, y, division(y, 2, "by class"), **more)
+    assert [its for its, _ in found] == [whole] * 2
+    assert {rounds for _, rounds in found} in ({2}, {4})  # the first worker may not have come to the second
+
+
+def test_sums_are_those_of_the_formulas():
+    """See docs/scaling.md."""
+    X, y = rows(12_000)
+    X[np.isnan(X)] = 0
+    y = more_classes(y, 4)  # every tree has all leaves
+    J, K, d, B = 16, 4, 6, 256
+
+    def task(workers):
+        part = np.array_split(np.arange(len(y)), 2)[workers.rank]
+        counts = []
+
+        class Count:
+            def after_round(self, state):
+                counts.append((workers.n_sums, workers.n_bytes))
+
+        model = AdaBoostMHClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
+        model.fit(X[part], y[part], comm=workers, callbacks=[Count()])
+        return np.diff(np.array(counts), axis=0)
+
+    sums, sent = run(2, task)[0].T
+    assert (sums == 2 + 1 + 2 * (J - 1) + 1).all()
+    own = 24 * K + 32 * K + 8 * K * (J - 1) + 16 * K * K
+    assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()
+    assert (sent >= K * (J - 1) * 8 * d * B).all()
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_sizes_of_columns(real):
+    """Against NumPy: largest sizes, sums in units, rows with any."""
+    rng = np.random.default_rng(0)
+    P, lanes, m = 6, 4, 3000
+    A = (rng.normal(size=(2, m, lanes)) * 10.0 ** rng.uniform(-8, 3, (2, 1, lanes))).astype(real)
+    A[:, rng.random(m) < 0.3] = 0
+    A[0, :, 2] = 0
+    columns = np.abs(A.transpose(0, 2, 1).reshape(2 * lanes, m)[:P]).astype(np.float64)
+    top, sums = np.zeros(P), np.zeros((2, P), dtype=np.int64)
+    _trees.edge_tops(A, top, 2)
+    assert np.array_equal(top, columns.max(axis=1))
+    unit = 2.0 ** np.arange(-30, -30 + P)
+    _trees.edge_sizes(A, unit, sums, 2)
+    assert np.array_equal(sums[0], np.floor(columns / unit[:, None] + 0.5).astype(np.int64).sum(axis=1))
+    assert np.array_equal(sums[1], (columns > 0).sum(axis=1))
+
+    class Data:
+        comm, total_rows = Alone(), m
+
+    size, bound, there = sizes_of(Data, A, P, 1)
+    np.testing.assert_allclose(size, columns.sum(axis=1), rtol=1e-12)
+    assert (bound >= columns.sum(axis=1)).all()
+    assert np.array_equal(there, sums[1])
