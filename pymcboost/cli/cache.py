@@ -6,7 +6,7 @@ import os
 
 from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
 from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows
-from pymcboost.cli.workers import CHUNKED, check_beside
+from pymcboost.cli.workers import CHUNKED, RANK, check_beside
 from pymcboost.threads import counted, in_words
 
 MOST_ROWS = 2**31 - 1
@@ -32,13 +32,17 @@ def check_cache(parser, arguments, algorithm):
         return
     if not algorithm.chunks:
         parser.error(f"--cache is for {CHUNKED}; {algorithm.name} trains in memory")
-    given = {"-v": arguments.cross_validation, "--mpi": arguments.mpi}
-    given["--categorical-features"] = arguments.categorical_features
+    given = {"-v": arguments.cross_validation, "--categorical-features": arguments.categorical_features}
     check_beside(parser, given, "--cache", "rows in memory")
     if stream_number(arguments.training_file) is not None:
         parser.error("--cache reads the training file twice; name a file")
     if _is_pattern(arguments.training_file) and not arguments.model_file:
         parser.error("a pattern of training files needs the name of a model file")
+    if arguments.mpi and _is_pattern(arguments.training_file) and RANK not in arguments.training_file:
+        parser.error(
+            "--mpi cannot tell whose the files of a pattern are; give each process files of its own, with %r in their "
+            "names for the number of the process"
+        )
 
 
 def _is_pattern(path):
@@ -55,30 +59,62 @@ def parts_of(path):
     return found
 
 
-def read_cached(arguments, note, allows_missing):
-    """Rows and labels of the training file, from the cache; that is written first where it does not fit."""
-    from pymcboost.data.cached import DamagedCache, is_cache, opened
+def read_cached(arguments, note, allows_missing, workers=None):
+    """Rows and labels of the training file, from the cache; that is written first where it does not fit.
+
+    Each of several workers has a cache of its own rows, with the columns and classes of all.
+    """
+    from pymcboost.data.cached import opened
 
     parts, path = parts_of(arguments.training_file), arguments.cache
     for part in parts:
         for what, other in {"cache": path, "model file": arguments.model_file}.items():
             refuse_same(other, what, {"training file": part})
-    reader = _Table if table_kind(parts[0], arguments.format) else _Text
-    reader = reader(parts, arguments, allows_missing)
-    if os.path.exists(path) and os.path.getsize(path):
-        if not is_cache(path):
-            raise UsageError(f"cache {path} exists and is no cache; remove it first if you mean it")
-        try:
-            found = opened(path)
-            why = _unlike(found[2], reader, path)
-            if why is None:
-                note(f"{path}: the rows of {_shown(parts)}")
-                return _rows(*found, note, path)
-        except DamagedCache as error:
-            why = f"{path} is damaged, {error}"
+    if table_kind(parts[0], arguments.format):
+        reader = _Table(parts, arguments, allows_missing)
+    else:
+        reader = _Text(parts, arguments, allows_missing, workers)
+    found, why = _that_is_there(path, reader)
+    if workers is not None:
+        why = _why_of_all(workers, found, why)
+    if why is None and found is not None:
+        note(f"{path}: the rows of {_shown(parts)}")
+        return _rows(*found, note, path)
+    if why:
         note(f"{why}; it is written anew")
+    del found
     _write(path, reader, note)
+    if workers is not None:
+        workers.check()
     return _rows(*opened(path), note, path)
+
+
+def _that_is_there(path, reader):
+    """The cache if there is one that fits, or None; and why not, where one is there."""
+    from pymcboost.data.cached import DamagedCache, is_cache, opened
+
+    if not os.path.exists(path) or not os.path.getsize(path):
+        return None, None
+    if not is_cache(path):
+        raise UsageError(f"cache {path} exists and is no cache; remove it first if you mean it")
+    try:
+        found = opened(path)
+    except DamagedCache as error:
+        return None, f"{path} is damaged, {error}"
+    why = _unlike(found[2], reader, path)
+    return (None, why) if why else (found, None)
+
+
+def _why_of_all(workers, found, why):
+    """Why this worker's cache is written anew, or None: all are where one is, or where they do not belong together."""
+    own = None if found is None else [found[2][name] for name in ("base", "features", "classes")]
+    every = workers.exchange((own, why))
+    if all(its is None for its, _ in every):
+        return why
+    if all(its == every[0][0] for its, _ in every):
+        return None
+    others = next((words for _, words in every if words), "another process has no cache, or one of other rows")
+    return why or others
 
 
 def _rows(X, codes, notes, note, path):
@@ -112,7 +148,7 @@ def _unlike(notes, reader, path):
     if notes["options"] != reader.options:
         return f"{path} was written with other options of reading"
     for part, was, now, crc in zip(reader.parts, notes["sources"], sources, notes["checksums"], strict=True):
-        if was != now and (was[1] != now[1] or crc_of(part) != crc):
+        if was != now and (was[1] != now[1] or crc is None or crc_of(part) != crc):
             return f"{part} has changed since {path} was written"
     return None
 
@@ -132,7 +168,7 @@ def _write(path, reader, note):
 
     def fill(X, codes):
         at = reader.fill(X, codes)
-        checksums[:] = map(crc_of, reader.parts)
+        checksums[:] = map(crc_of, reader.parts) if reader.whole else [None]
         if at != len(X) or _sources(reader.parts) != before:
             raise ValueError(f"{_shown(reader.parts)} changed while the cache was written; run the command again")
 
@@ -140,6 +176,22 @@ def _write(path, reader, note):
         return {**reader.notes(), "options": reader.options, "sources": before, "checksums": checksums}
 
     write(path, reader.n_rows, reader.n_features, fill, notes)
+
+
+def _before(workers, n):
+    """How many of something the workers before this one have."""
+    from pymcboost.comm import lengths
+
+    return int(lengths(workers, n)[: workers.rank].sum())
+
+
+def _wrong_labels(path, data, begin):
+    """What `check_row_labels` refuses later, when it is known how many rows are before."""
+    try:
+        check_row_labels(path, data, begin)
+    except ValueError:
+        return path, data, begin
+    return None
 
 
 def _put(to, X):
@@ -157,10 +209,12 @@ class _Reader:
 
     names = label = None
     base, n_rows, n_features = 1, 0, 0
+    whole = True  # not ranges, of which the workers would read the file as often as they are
 
     def __init__(self, parts, arguments, allows_missing):
         self.parts, self.arguments, self.allows_missing = parts, arguments, allows_missing
         self.options = [arguments.format, arguments.base, arguments.n_features, arguments.label, allows_missing]
+        self.begin = 0  # rows of other workers before these, where all have one file
 
     def notes(self):
         """What the cache notes of the columns and classes."""
@@ -189,15 +243,33 @@ class _Reader:
 
 
 class _Text(_Reader):
-    """LIBSVM text."""
+    """LIBSVM text; of several workers each reads files of its own, or a range of the bytes of one."""
+
+    def __init__(self, parts, arguments, allows_missing, workers=None):
+        super().__init__(parts, arguments, allows_missing)
+        self.workers, self.lines = workers, None
+        self.whole = workers is None or not arguments.divided
+        if not self.whole:
+            self.options += [workers.rank, workers.size]
+
+    def _texts(self, path):
+        """Bytes of whole lines, and how many are before them."""
+        from pymcboost.data.textblocks import LineRange, blocks_of, line_blocks
+
+        if self.whole:
+            yield from line_blocks(path)
+            return
+        with LineRange(path, self.workers.rank, self.workers.size) as stream:
+            if self.lines is None:
+                self.lines = _before(self.workers, stream.count_lines())
+            yield from blocks_of(stream, self.lines)
 
     def _blocks(self, n_features, base):
         from pymcboost.data.svmlight import load_stream
-        from pymcboost.data.textblocks import line_blocks
 
         for path in self.parts:
-            begin = 0
-            for block, lines in line_blocks(path):
+            begin = self.begin
+            for block, lines in self._texts(path):
                 how = {"n_features": n_features, "base": base, "layout": "plain", "lines": lines}
                 data, width = load_stream(io.BytesIO(block), path, len(block), **how)
                 yield path, begin, data, width
@@ -211,17 +283,27 @@ class _Text(_Reader):
 
         base, wanted = self.arguments.base, self.arguments.n_features
         base = base if base == "auto" else int(base)
-        labels, largest, self.base = np.empty(0, np.int64), 0, 1 if base == "auto" else base
+        labels, largest, self.base, wrong = np.empty(0, np.int64), 0, 1 if base == "auto" else base, None
         for path, begin, data, width in self._blocks(MAX_INDEX, base):
-            check_row_labels(path, data, begin)
+            wrong = wrong or _wrong_labels(path, data, begin)
             labels = np.union1d(labels, data.y)
             largest = max(largest, width + data.base) if width else largest
             if data.base < self.base:
                 self.base = 0
                 note(f"{path}: index 0 found, indices read as zero-based; set base=0")
             self.n_rows += data.X.shape[0]
+        n_rows = self.n_rows
+        if self.workers is not None:
+            n_rows = int(self.workers.sum(np.array([n_rows]))[0])
+            self.begin = 0 if self.whole else _before(self.workers, self.n_rows)
+        if wrong:
+            check_row_labels(wrong[0], wrong[1], wrong[2] + self.begin)
+        if self.workers is not None:
+            labels = np.unique(np.concatenate(self.workers.exchange(labels))).astype(np.int64)
+            base, largest = self.workers.maximum(np.array([-self.base, largest]))
+            self.base, largest = -int(base), int(largest)
         found = largest - self.base
-        if not self.n_rows:
+        if not n_rows:
             raise ValueError(f"{_shown(self.parts)}: no row of data; expected rows like 1 3:0.5 7:2")
         if found <= 0 and wanted is None:
             raise ValueError(f"{_shown(self.parts)}: no row has a feature; give n_features if that is meant")

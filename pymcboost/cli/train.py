@@ -239,17 +239,17 @@ def run_training(arguments, estimator, weights, note, workers=None):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
-        if arguments.cache:
-            files.check_target(arguments.cache, "cache")
+    if arguments.cache and not arguments.cross_validation:
+        files.check_target(arguments.cache, "cache")
     missing = estimator.booster.allows_missing
     several = lists_wanted(arguments, estimator.booster, getattr(estimator, "loss", None), weights)
     if arguments.cache:
-        data = read_cached(arguments, note, missing)
+        data = read_cached(arguments, note, missing, workers)
     elif workers is not None and arguments.divided:
         data = read_part(workers, arguments, missing)
     else:
         data = read_training(arguments, note, missing, several, None if workers is None else False)
-    if workers is not None:
+    if workers is not None and not arguments.cache:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)

@@ -36,6 +36,11 @@ def check_mpi(parser, arguments, algorithm):
     check_beside(parser, {"-v": arguments.cross_validation}, "--mpi", "one process")
     if table_kind(arguments.training_file, arguments.format):
         parser.error("--mpi reads LIBSVM text")
+    if arguments.cache and RANK not in arguments.cache:
+        parser.error(
+            "with --mpi each process has a cache of its own; give --cache a name with %r, which stands for the number "
+            "of the process"
+        )
     if RANK not in arguments.training_file:
         _check_one_file(parser, arguments)
 
@@ -66,6 +71,7 @@ def begin(arguments):
     workers = MPIWorkers(MPI.COMM_WORLD)
     arguments.divided = RANK not in arguments.training_file
     arguments.training_file = arguments.training_file.replace(RANK, str(workers.rank))
+    arguments.cache = arguments.cache and arguments.cache.replace(RANK, str(workers.rank))
     validation = arguments.validation_file
     if validation and RANK in validation:
         arguments.validation_file = validation.replace(RANK, str(workers.rank))
