@@ -2474,13 +2474,23 @@ typedef struct {
  * threshold's number and 12 of the way to its left child; a leaf has 2^13 + its number for the threshold's number, which
  * is more than any rank, and 0 for the way. */
 enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
+/* The nodes of the first three splits lie apart, and descents of so many more splits are put together anew. */
+enum { MCB__R_TOP = 7, MCB__R_STEPS = 6 };
+/* Leaves of trees that were sorted together: MCB__SORTED, and MCB__R_LANES that are thrown away. */
+enum { MCB__R_LEAVES = 288 };
 
 /* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
 typedef struct {
     uint32_t *root, *first; /* node and leaf that are the first of a tree */
+    uint32_t *top[MCB__R_TOP]; /* its root, then children from left to right, then theirs; those of a leaf are like it */
     uint16_t *depth;
     uint16_t *place;        /* of a tree in its group */
 } mcb__sorted;
+
+/* Descents that have not come to a leaf yet: where they are, and of which tree. */
+typedef struct {
+    uint32_t at[MCB__SORTED + 3 * 16], node[MCB__SORTED + 3 * 16], tree[MCB__SORTED + 3 * 16], n;
+} mcb__rest;
 
 typedef struct {
     uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */
@@ -2561,7 +2571,7 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 }
 
 static inline size_t mcb__order_size(uint64_t T) {
-    return 2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+    return (2 + MCB__R_TOP) * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
 }
 
 /* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
@@ -2644,8 +2654,10 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
 }
 
 /* Sort trees t to t + n from shallow to deep. */
-static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t n, const mcb__sorted *out) {
+static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node, uint64_t t, uint64_t n,
+                                    const mcb__sorted *out) {
     uint64_t i, j;
+    uint32_t at[MCB__R_TOP];
     for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
         uint32_t *number = out->root + t;
         for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
@@ -2656,14 +2668,26 @@ static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t 
         out->place[number] = (uint16_t)(i - t);
         out->depth[i] = (uint16_t)tree[number].depth;
         out->first[i] = tree[number].split + number;
-        out->root[i] = 2 * tree[number].split + number;
+        out->root[i] = at[0] = 2 * tree[number].split + number;
+        for (j = 0; j < MCB__R_TOP; j++) {
+            out->top[j][i] = node[at[j]];
+            if (2 * j + 1 >= MCB__R_TOP) continue;
+            at[2 * j + 1] = at[j] + (node[at[j]] >> 20);
+            at[2 * j + 2] = at[2 * j + 1] + (node[at[j]] >> 20 ? 1 : 0);
+        }
     }
 }
 
 static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
+    size_t i;
     out->root = (uint32_t *)(void *)at;
     out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
-    out->depth = (uint16_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->first));
+    at += mcb__room(T + MCB__R_LANES, sizeof *out->first);
+    for (i = 0; i < MCB__R_TOP; i++, at += mcb__room(T + MCB__R_LANES, sizeof *out->root)) {
+        out->top[i] = (uint32_t *)(void *)at;
+        memset(out->top[i] + T, 0, MCB__R_LANES * sizeof *out->root);
+    }
+    out->depth = (uint16_t *)(void *)at;
     out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
     memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
     memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
@@ -2694,17 +2718,17 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     }
     for (t = 0; t < T; t += n) {
         n = T - t < MCB__SORTED ? T - t : (uint64_t)MCB__SORTED;
-        mcb__order_trees(p->tree, t, n, &ranks->all);
+        mcb__order_trees(p->tree, node, t, n, &ranks->all);
     }
     for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
         n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
-        mcb__order_trees(p->tree, t, n, &ranks->early[0]);
+        mcb__order_trees(p->tree, node, t, n, &ranks->early[0]);
     }
     exit = mcb__first_exit(m, 1);
     for (t = 0; t < T && m->section[MCB_S_PAIR].data; t += n) {
         n = mcb__part_end(m, 1, t, &exit) - t;
         if (n > MCB__SORTED) n = MCB__SORTED;
-        mcb__order_trees(p->tree, t, n, &ranks->early[1]);
+        mcb__order_trees(p->tree, node, t, n, &ranks->early[1]);
     }
     return 1;
 }
@@ -3046,6 +3070,7 @@ MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, 
         found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                 \
     }
 #define MCB__R_FOUND(i) *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
+#define MCB__R_EACH1(X) X(0)
 #define MCB__R_EACH2(X) X(0) X(1)
 #define MCB__R_EACH3(X) MCB__R_EACH2(X) X(2)
 #define MCB__R_EACH4(X) MCB__R_EACH3(X) X(3)
@@ -3062,41 +3087,68 @@ MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, i
     MCB__R_EACH4(MCB__R_FOUND)
 }
 
-/* One step of 16 descents: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
-#define MCB__R_BEGIN(i) mcb__u16x at##i = *(const mcb__um16x *)(root + 16 * i), node##i;
-#define MCB__R_LOAD(i) MCB__GATHER(node##i, p->node, at##i);
+/* All ones in `right` where 16 descents go right: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
+#define MCB__R_RIGHT(right, node)                                                                  \
+    mcb__u16x right = node;                                                                        \
+    __asm__("vpermi2w %2, %1, %0" : "+v"(right) : "v"(low), "v"(high));                            \
+    right = (mcb__u16x)((right & 0xffffu) > ((node >> 6) & 0x3fffu));
+#define MCB__R_CHOOSE(right, yes, no) (((yes) & right) | ((no) & ~right))
+#define MCB__R_FROM(array, i) *(const mcb__um16x *)(const void *)((array) + 16 * i)
+/* The first three splits: the nodes that they may lead to lie side by side for all trees. */
+#define MCB__R_BEGIN(i)                                                                            \
+    mcb__u16x at##i = MCB__R_FROM(order->root + t, i), node##i = MCB__R_FROM(order->top[0] + t, i); \
+    {                                                                                              \
+        MCB__R_RIGHT(one, node##i)                                                                 \
+        mcb__u16x left = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[5] + t, i), MCB__R_FROM(order->top[3] + t, i)); \
+        mcb__u16x right = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[6] + t, i), MCB__R_FROM(order->top[4] + t, i)); \
+        at##i += (node##i >> 20) - one;                                                            \
+        node##i = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[2] + t, i), MCB__R_FROM(order->top[1] + t, i)); \
+        MCB__R_RIGHT(two, node##i)                                                                 \
+        at##i += (node##i >> 20) - two;                                                            \
+        node##i = MCB__R_CHOOSE(two, right, left);                                                 \
+        MCB__R_STEP(i)                                                                             \
+    }
 #define MCB__R_STEP(i)                                                                             \
     {                                                                                              \
-        mcb__u16x mine = node##i;                                                                  \
-        __asm__("vpermi2w %2, %1, %0" : "+v"(mine) : "v"(low), "v"(high));                         \
-        mine &= 0xffffu;                                                                           \
-        at##i += (node##i >> 20) - (mcb__u16x)(mine > ((node##i >> 6) & 0x3fffu));                 \
-        MCB__R_LOAD(i)                                                                             \
+        MCB__R_RIGHT(side, node##i)                                                                \
+        at##i += (node##i >> 20) - side;                                                           \
+        MCB__GATHER(node##i, p->node, at##i);                                                      \
     }
 #define MCB__R_MORE(i) more |= node##i;
 #define MCB__R_END(i) \
-    *(mcb__um16x *)(leaf + 16 * i) = *(const mcb__um16x *)(first + 16 * i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
-/* Leaves of 16 n trees from number t of those sorted on, of which the deepest has `depth` splits. */
+    *(mcb__um16x *)(leaf + 16 * i) = MCB__R_FROM(order->first + t, i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
+/* Descents that have not come to a leaf are put together. */
+#define MCB__R_REST(i)                                                                             \
+    {                                                                                              \
+        uint16_t open;                                                                             \
+        mcb__u16x packed, number = lane + (first + 16 * i);                                        \
+        __asm__("vptestmd %1, %2, %0" : "=Yk"(open) : "v"(node##i), "v"(ways));                    \
+        __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(packed) : "v"(at##i), "Yk"(open));          \
+        *(mcb__um16x *)(rest->at + rest->n) = packed;                                              \
+        __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(packed) : "v"(node##i), "Yk"(open));        \
+        *(mcb__um16x *)(rest->node + rest->n) = packed;                                            \
+        __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(packed) : "v"(number), "Yk"(open));         \
+        *(mcb__um16x *)(rest->tree + rest->n) = packed;                                            \
+        rest->n += (uint32_t)__builtin_popcount(open);                                             \
+    }
+/* Leaves of 16 n trees from number t of those sorted on, after `steps` splits below the first three; the others are put
+ * into `rest`, with their numbers from `first` on. */
 #define MCB__DEFINE_RANKED(n)                                                                                   \
-    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,       \
-                                                uint32_t depth, const uint16_t *rank, uint32_t *leaf) {         \
-        const uint32_t *root = order->root + t, *first = order->first + t;                                      \
-        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,      \
+                                                uint32_t steps, const uint16_t *rank, uint32_t first,           \
+                                                uint32_t *leaf, mcb__rest *rest) {                              \
+        const mcb__u16x lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};                          \
+        const mcb__u16x ways = MCB__ALL16(0xfff00000u);                                                         \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank;                                                \
         mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
-        uint32_t steps, i;                                                                                      \
         MCB__R_EACH##n(MCB__R_BEGIN)                                                                            \
-        MCB__R_EACH##n(MCB__R_LOAD)                                                                             \
-        while (depth) {                                                                                         \
-            for (steps = depth < 12 ? depth : 12, depth -= steps; steps; steps--) {                             \
-                MCB__R_EACH##n(MCB__R_STEP)                                                                     \
-            }                                                                                                   \
-            if (!depth) break;                                                                                  \
-            more = node0;                                                                                       \
-            MCB__R_EACH##n(MCB__R_MORE)                                                                         \
-            for (steps = i = 0; i < 16; i++) steps |= more[i];                                                  \
-            if (!(steps >> 20)) break;                                                                          \
+        for (; steps; steps--) {                                                                                \
+            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
         }                                                                                                       \
         MCB__R_EACH##n(MCB__R_END)                                                                              \
+        if (rest) {                                                                                             \
+            MCB__R_EACH##n(MCB__R_REST)                                                                         \
+        }                                                                                                       \
     }
 MCB__DEFINE_RANKED(2)
 MCB__DEFINE_RANKED(3)
@@ -3106,20 +3158,77 @@ MCB__DEFINE_RANKED(6)
 MCB__DEFINE_RANKED(7)
 MCB__DEFINE_RANKED(8)
 
-#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, order->depth[t + last - 1], rank, leaf + i); break;
+#define MCB__R_AGAIN(i) mcb__u16x at##i = MCB__R_FROM(rest->at + from, i), node##i = MCB__R_FROM(rest->node + from, i);
+#define MCB__R_KEEP(i) *(mcb__um16x *)(rest->node + from + 16 * i) = node##i;
+/* The rest of 16 n descents from number `from` on. */
+#define MCB__DEFINE_REST(n)                                                                                     \
+    MCB__AVX512 MCB__APART void mcb__rest_##n(const mcb__ranks *p, const uint16_t *rank, uint32_t from,         \
+                                              mcb__rest *rest) {                                                \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
+        uint16_t open;                                                                                          \
+        MCB__R_EACH##n(MCB__R_AGAIN)                                                                            \
+        do {                                                                                                    \
+            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
+            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
+            more = node0;                                                                                       \
+            MCB__R_EACH##n(MCB__R_MORE)                                                                         \
+            more >>= 20;                                                                                        \
+            __asm__("vptestmd %1, %1, %0" : "=Yk"(open) : "v"(more));                                           \
+        } while (open);                                                                                         \
+        MCB__R_EACH##n(MCB__R_KEEP)                                                                             \
+    }
+MCB__DEFINE_REST(1)
+MCB__DEFINE_REST(2)
+MCB__DEFINE_REST(3)
+MCB__DEFINE_REST(4)
+MCB__DEFINE_REST(5)
+MCB__DEFINE_REST(6)
+MCB__DEFINE_REST(7)
+MCB__DEFINE_REST(8)
 
-/* Leaves of a row in trees t to t + n, which were sorted together. */
-MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
-                                             const uint16_t *rank, size_t *row) {
-    const uint16_t *place = order->place + t;
-    uint32_t leaf[MCB__SORTED + 2 * 16];
+/* Leaves of the descents that were put together. */
+MCB__AVX512 MCB__INLINE void mcb__descend_rest(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,
+                                               const uint16_t *rank, mcb__rest *rest, uint32_t *leaf) {
+    uint32_t i, n = rest->n;
+    const mcb__u16x one = MCB__ALL16(1);
+    if (!n) return;
+    *(mcb__um16x *)(rest->at + n) = one * rest->at[0]; /* more of the first fill the last vector */
+    *(mcb__um16x *)(rest->node + n) = one * rest->node[0];
+    for (i = 0; i < n; i += 128) {
+        switch (n - i > 112 ? 8 : (n - i + 15) / 16) {
+            case 1: mcb__rest_1(p, rank, i, rest); break;
+            case 2: mcb__rest_2(p, rank, i, rest); break;
+            case 3: mcb__rest_3(p, rank, i, rest); break;
+            case 4: mcb__rest_4(p, rank, i, rest); break;
+            case 5: mcb__rest_5(p, rank, i, rest); break;
+            case 6: mcb__rest_6(p, rank, i, rest); break;
+            case 7: mcb__rest_7(p, rank, i, rest); break;
+            default: mcb__rest_8(p, rank, i, rest); break;
+        }
+    }
+    for (i = 0; i < n; i++)
+        leaf[rest->tree[i]] = order->first[t + rest->tree[i]] + ((rest->node[i] >> 6) & (uint32_t)MCB__R_CUTS);
+}
+
+#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, steps, rank, (uint32_t)i, leaf + i, depth > steps ? &rest : 0); break;
+
+/* Leaves of a row in trees t to t + n, which were sorted together, in the order of sorting. leaf: MCB__R_LEAVES. */
+MCB__AVX512 MCB__APART void mcb__sorted_leaves(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                               const uint16_t *rank, uint32_t *leaf) {
+    uint32_t depth, steps;
     size_t i, vectors, parts, last;
+    mcb__rest rest;
+    rest.n = 0;
     for (i = 0; i < n; i += 16 * vectors) { /* parts of equal size */
         vectors = (n - i + 15) / 16;
         parts = (vectors + 7) / 8;
         vectors = (vectors + parts - 1) / parts;
         if (vectors < 2) vectors = 2;
         last = i + 16 * vectors < n ? i + 16 * vectors : n;
+        depth = order->depth[t + last - 1];
+        depth = depth > 3 ? depth - 3 : 0;
+        steps = depth < MCB__R_STEPS ? depth : (uint32_t)MCB__R_STEPS;
         switch (vectors) {
             case 3: MCB__RANKED(3)
             case 4: MCB__RANKED(4)
@@ -3130,6 +3239,16 @@ MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sor
             default: MCB__RANKED(2)
         }
     }
+    mcb__descend_rest(p, order, t, rank, &rest, leaf);
+}
+
+/* The same in the order of the trees. */
+MCB__AVX512 MCB__INLINE void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                              const uint16_t *rank, size_t *row) {
+    const uint16_t *place = order->place + t;
+    MCB__ALIGNED uint32_t leaf[MCB__R_LEAVES];
+    size_t i;
+    mcb__sorted_leaves(p, order, t, n, rank, leaf);
     for (i = 0; i < n; i++) row[i] = leaf[place[i]];
 }
 
@@ -3431,8 +3550,8 @@ MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t 
     return p->ranks && from == 0 && to == p->block[1].tree;
 }
 
-/* Rows to score together. Trees that ask all splits gain from 4 rows on, others from as many as fill most of a group; large
- * ones in ranks do not, if they fill the lanes of a row. */
+/* Rows to score together where none go side by side in ranks. Trees that ask all splits gain from 4 rows on, others from as
+ * many as fill most of a group; large ones in ranks do not, if they fill the lanes of a row. */
 MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_rows) {
     if (n_rows < (p->large ? 13 : ranked ? 6 : 4)) return 1;
     if (ranked && p->large && p->block[1].tree >= MCB__R_LANES) return 1;
@@ -3489,14 +3608,15 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + W * v) = c[v];   \
         *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + W * v) = d[v];   \
     }
-MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, const size_t *const *row, size_t n, size_t nv,
-                                           double *all) {
+MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, uint32_t (*leaf)[MCB__R_LEAVES],
+                                           const uint16_t *place, size_t n, size_t nv, double *all) {
     mcb__d4 a[4], b[4], c[4], d[4];
     size_t i;
     MCB__EACH4(MCB__FOUR_BEGIN, 4)
     for (i = 0; i < n; i++) {
-        const float *first = p->leaf + row[0][i] * p->step, *second = p->leaf + row[1][i] * p->step;
-        const float *third = p->leaf + row[2][i] * p->step, *fourth = p->leaf + row[3][i] * p->step;
+        size_t at = place[i];
+        const float *first = p->leaf + leaf[0][at] * p->step, *second = p->leaf + leaf[1][at] * p->step;
+        const float *third = p->leaf + leaf[2][at] * p->step, *fourth = p->leaf + leaf[3][at] * p->step;
         MCB__EACH4(MCB__FOUR_ADD, 4)
     }
     MCB__EACH4(MCB__FOUR_END, 4)
@@ -3507,22 +3627,22 @@ MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K,
                                                size_t n_rows, size_t stride, double *scores) {
     uint64_t t, end = p->block[1].tree;
     uint16_t rank[MCB__R_ROWS][MCB__R_COLUMNS];
-    size_t row[MCB__R_ROWS][MCB__SORTED], r, k, n;
+    MCB__ALIGNED uint32_t leaf[MCB__R_ROWS][MCB__R_LEAVES];
+    size_t r, k, n;
     double all[MCB__R_ROWS * MCB__R_SUMS];
-    const size_t *found[MCB__R_ROWS];
+    if (n_rows < MCB__R_ROWS) memset(leaf[MCB__R_ROWS - 1], 0, sizeof leaf[0]); /* its sums are thrown away */
     for (r = 0; r < MCB__R_ROWS; r++) {
-        found[r] = row[r < n_rows ? r : 0]; /* sums of rows that are not there are thrown away */
         if (r < n_rows) mcb__rank_row(p->ranks, mcb__later(x, values, r * stride), values, rank[r]);
         for (k = 0; k < MCB__R_SUMS; k++) all[r * MCB__R_SUMS + k] = r < n_rows && k < K ? scores[r * K + k] : 0;
     }
     for (t = 0; t < end; t += n) {
         n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
-        for (r = 0; r < n_rows; r++) mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank[r], row[r]);
+        for (r = 0; r < n_rows; r++) mcb__sorted_leaves(p->ranks, &p->ranks->all, t, n, rank[r], leaf[r]);
         switch (p->step / 4) {
-            case 1: mcb__sum_four(p, found, n, 1, all); break;
-            case 2: mcb__sum_four(p, found, n, 2, all); break;
-            case 3: mcb__sum_four(p, found, n, 3, all); break;
-            default: mcb__sum_four(p, found, n, 4, all); break;
+            case 1: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 1, all); break;
+            case 2: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 2, all); break;
+            case 3: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 3, all); break;
+            default: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 4, all); break;
         }
     }
     for (r = 0; r < n_rows; r++) {
@@ -3530,9 +3650,11 @@ MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K,
     }
 }
 
-/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away. */
+/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away, and where trees do
+ * not fill the lanes of a row, groups of rows are faster. */
 MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t n_rows) {
     if (!vector || n_rows < 3 || p->step % 4 || p->step > MCB__R_SUMS) return 1;
+    if (n_rows > 12 && p->block[1].tree < MCB__R_LANES) return 1;
     return n_rows < MCB__R_ROWS ? n_rows : (size_t)MCB__R_ROWS;
 }
 #else
@@ -3631,11 +3753,13 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
         int ranked = MCB__RANKED_##W && mcb__all_ranked(p, from, to);                                     \
         for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
-            n = mcb__at_a_time(p, ranked, n_rows);                                                        \
-            if (n == 1 && ranked) n = mcb__side_by_side(p, vector, n_rows);                               \
-            if (n > 1 && n <= MCB__R_ROWS && ranked && p->large)                                          \
+            n = ranked ? mcb__side_by_side(p, vector, n_rows) : 1;                                        \
+            if (n > 1) {                                                                                  \
                 mcb__rows_of_ranks(p, K, x, values, n, stride, scores);                                   \
-            else if (n == 1)                                                                              \
+                continue;                                                                                 \
+            }                                                                                             \
+            n = mcb__at_a_time(p, ranked, n_rows);                                                        \
+            if (n == 1)                                                                                   \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
                 mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \

@@ -65,6 +65,9 @@ def test_numbers_of_classes_and_trees(compiled, tmp_path):
             check(compiled("plain"), tmp_path, trees, False)
     for n_rounds in (280, 131):
         check(compiled("simd"), tmp_path, random_trees(n_rounds, 7, 3, "vector", splits=(0, 12)), True)
+    deep = chains(270, 40)  # descents of many trees go beyond the first nine splits
+    deep = replace(deep, threshold=np.where(np.arange(len(deep.threshold)) % 40 < 39, 1e30, 0).astype(np.float32))
+    check(compiled("simd"), tmp_path, deep, True)
 
 
 def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):

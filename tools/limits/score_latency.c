@@ -2,9 +2,11 @@
  *
  *     score_latency passes model.mcb rows.bin rows_a_call cold threads
  *
- * rows.bin (written by tools/bench.py): int32 n, d, then float rows[n,d]. With cold not 0, 8 MB of other memory are written
- * before each call. Prints "ns p50 p99 p99.9 least", nanoseconds a row: least is the median of the least time of each
- * row; all calls of all threads count in the others. */
+ * rows.bin (written by tools/bench.py): int32 n, d, then float rows[n,d]. With cold not 0, 8 MB of other memory are
+ * written before each call; otherwise one pass goes before, untimed. Prints "ns p50 p99 p99.9 least over", nanoseconds a
+ * row: least is the median of the least time of each row; over is the share of calls that took more than 3 times p50; all
+ * calls of all threads count. "empty" has the same numbers of a loop that takes about as long as a call and needs no
+ * memory, after each call: what is over there, too, is the machine's. */
 #define _POSIX_C_SOURCE 200112L
 #include <pthread.h>
 #include <stdio.h>
@@ -50,8 +52,34 @@ typedef struct {
     const float *rows;
     size_t calls, passes, group, d;
     int cold;
-    double *times; /* (passes, calls) */
+    double *times, *empty; /* (passes, calls) */
 } job;
+
+/* About 1 ns a step or more, and no memory but a word on the stack. */
+static void spin(size_t steps)
+{
+    volatile size_t step;
+    for (step = 0; step < steps; step++) {
+    }
+}
+
+/* Steps of a loop that takes as long as a call: from the least of some runs of both. */
+static size_t steps_of(const mcb_model *model, const float *x, size_t group, size_t d, double *scores)
+{
+    double call = 1e18, loop = 1e18, start, took;
+    enum { STEPS = 10000, TIMES = 200 };
+    for (int i = 0; i < TIMES; i++) {
+        start = now();
+        mcb_scores_batch(model, x, group, d, scores);
+        took = now() - start;
+        call = took < call ? took : call;
+        start = now();
+        spin(STEPS);
+        took = now() - start;
+        loop = took < loop ? took : loop;
+    }
+    return (size_t)(call / loop * STEPS) + 1;
+}
 
 static void *timed(void *argument)
 {
@@ -60,8 +88,10 @@ static void *timed(void *argument)
     double *scores = malloc(j->group * j->model->n_classes * sizeof *scores);
     if (!other || !scores)
         exit(2);
-    for (size_t p = 0; p < j->passes; p++) {
+    size_t steps = steps_of(j->model, j->rows, j->group, j->d, scores), before = j->cold ? 0 : 1;
+    for (size_t p = 0; p < j->passes + before; p++) {
         for (size_t r = 0; r < j->calls; r++) {
+            size_t at = (p < before ? 0 : p - before) * j->calls + r;
             const float *x = j->rows + r * j->group * j->d;
             if (j->cold)
                 memset(other, (int)p, COLD);
@@ -70,7 +100,10 @@ static void *timed(void *argument)
                 mcb_scores(j->model, x, scores);
             else
                 mcb_scores_batch(j->model, x, j->group, j->d, scores);
-            j->times[p * j->calls + r] = (now() - start) / (double)j->group;
+            j->times[at] = (now() - start) / (double)j->group;
+            start = now();
+            spin(steps);
+            j->empty[at] = (now() - start) / (double)j->group;
         }
     }
     free(other);
@@ -78,11 +111,30 @@ static void *timed(void *argument)
     return NULL;
 }
 
+/* A line of percentiles of (passes, calls) times. */
+static void print(const char *name, double *times, double *best, size_t calls, size_t passes)
+{
+    size_t all = passes * calls, over = all;
+    for (size_t r = 0; r < calls; r++) {
+        best[r] = times[r];
+        for (size_t p = 1; p < passes; p++)
+            if (times[p * calls + r] < best[r])
+                best[r] = times[p * calls + r];
+    }
+    qsort(times, all, sizeof *times, ascending);
+    qsort(best, calls, sizeof *best, ascending);
+    while (over && times[over - 1] > 3 * times[all / 2])
+        over--;
+    printf("%s %.1f %.1f %.1f %.1f %.6f\n", name, times[all / 2], times[all * 99 / 100], times[all * 999 / 1000],
+           best[calls / 2], (double)(all - over) / (double)all);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 7)
         return 1;
-    size_t passes = (size_t)atoi(argv[1]), group = (size_t)atoi(argv[4]), size, rows_size, threads = (size_t)atoi(argv[6]);
+    size_t passes = (size_t)atoi(argv[1]), group = (size_t)atoi(argv[4]), threads = (size_t)atoi(argv[6]);
+    size_t size, rows_size;
     void *bytes = whole(argv[2], &size);
     unsigned char *head = whole(argv[3], &rows_size);
     int32_t n, d;
@@ -99,27 +151,24 @@ int main(int argc, char **argv)
     if (cold && calls > MOST_COLD)
         calls = MOST_COLD;
     all = calls * passes * threads;
-    double *times = malloc(all * sizeof *times), *best = malloc(calls * sizeof *best);
-    job one = {&model, (const float *)(head + 8), calls, passes, group, (size_t)d, cold, times};
+    double *times = malloc(all * sizeof *times), *empty = malloc(all * sizeof *empty);
+    double *best = malloc(calls * sizeof *best);
+    if (!times || !empty || !best)
+        return 2;
+    job one = {&model, (const float *)(head + 8), calls, passes, group, (size_t)d, cold, times, empty};
     job jobs[MOST];
     pthread_t started[MOST];
     for (size_t t = 0; t < threads; t++) {
         jobs[t] = one;
         jobs[t].times = times + t * calls * passes;
+        jobs[t].empty = empty + t * calls * passes;
         if (t && pthread_create(&started[t], NULL, timed, &jobs[t]))
             return 2;
     }
     timed(&jobs[0]);
     for (size_t t = 1; t < threads; t++)
         pthread_join(started[t], NULL);
-    for (size_t r = 0; r < calls; r++) {
-        best[r] = times[r];
-        for (size_t p = 1; p < passes * threads; p++)
-            if (times[p * calls + r] < best[r])
-                best[r] = times[p * calls + r];
-    }
-    qsort(times, all, sizeof *times, ascending);
-    qsort(best, calls, sizeof *best, ascending);
-    printf("ns %.1f %.1f %.1f %.1f\n", times[all / 2], times[all * 99 / 100], times[all * 999 / 1000], best[calls / 2]);
+    print("ns", times, best, calls, passes * threads);
+    print("empty", empty, best, calls, passes * threads);
     return 0;
 }

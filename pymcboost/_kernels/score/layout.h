@@ -48,13 +48,23 @@ typedef struct {
  * threshold's number and 12 of the way to its left child; a leaf has 2^13 + its number for the threshold's number, which
  * is more than any rank, and 0 for the way. */
 enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
+/* The nodes of the first three splits lie apart, and descents of so many more splits are put together anew. */
+enum { MCB__R_TOP = 7, MCB__R_STEPS = 6 };
+/* Leaves of trees that were sorted together: MCB__SORTED, and MCB__R_LANES that are thrown away. */
+enum { MCB__R_LEAVES = 288 };
 
 /* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
 typedef struct {
     uint32_t *root, *first; /* node and leaf that are the first of a tree */
+    uint32_t *top[MCB__R_TOP]; /* its root, then children from left to right, then theirs; those of a leaf are like it */
     uint16_t *depth;
     uint16_t *place;        /* of a tree in its group */
 } mcb__sorted;
+
+/* Descents that have not come to a leaf yet: where they are, and of which tree. */
+typedef struct {
+    uint32_t at[MCB__SORTED + 3 * 16], node[MCB__SORTED + 3 * 16], tree[MCB__SORTED + 3 * 16], n;
+} mcb__rest;
 
 typedef struct {
     uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */

@@ -51,6 +51,7 @@ MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, 
         found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                 \
     }
 #define MCB__R_FOUND(i) *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
+#define MCB__R_EACH1(X) X(0)
 #define MCB__R_EACH2(X) X(0) X(1)
 #define MCB__R_EACH3(X) MCB__R_EACH2(X) X(2)
 #define MCB__R_EACH4(X) MCB__R_EACH3(X) X(3)
@@ -67,41 +68,68 @@ MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, i
     MCB__R_EACH4(MCB__R_FOUND)
 }
 
-/* One step of 16 descents: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
-#define MCB__R_BEGIN(i) mcb__u16x at##i = *(const mcb__um16x *)(root + 16 * i), node##i;
-#define MCB__R_LOAD(i) MCB__GATHER(node##i, p->node, at##i);
+/* All ones in `right` where 16 descents go right: a node's column is its lowest 6 bits, and chooses among 64 ranks. */
+#define MCB__R_RIGHT(right, node)                                                                  \
+    mcb__u16x right = node;                                                                        \
+    __asm__("vpermi2w %2, %1, %0" : "+v"(right) : "v"(low), "v"(high));                            \
+    right = (mcb__u16x)((right & 0xffffu) > ((node >> 6) & 0x3fffu));
+#define MCB__R_CHOOSE(right, yes, no) (((yes) & right) | ((no) & ~right))
+#define MCB__R_FROM(array, i) *(const mcb__um16x *)(const void *)((array) + 16 * i)
+/* The first three splits: the nodes that they may lead to lie side by side for all trees. */
+#define MCB__R_BEGIN(i)                                                                            \
+    mcb__u16x at##i = MCB__R_FROM(order->root + t, i), node##i = MCB__R_FROM(order->top[0] + t, i); \
+    {                                                                                              \
+        MCB__R_RIGHT(one, node##i)                                                                 \
+        mcb__u16x left = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[5] + t, i), MCB__R_FROM(order->top[3] + t, i)); \
+        mcb__u16x right = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[6] + t, i), MCB__R_FROM(order->top[4] + t, i)); \
+        at##i += (node##i >> 20) - one;                                                            \
+        node##i = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[2] + t, i), MCB__R_FROM(order->top[1] + t, i)); \
+        MCB__R_RIGHT(two, node##i)                                                                 \
+        at##i += (node##i >> 20) - two;                                                            \
+        node##i = MCB__R_CHOOSE(two, right, left);                                                 \
+        MCB__R_STEP(i)                                                                             \
+    }
 #define MCB__R_STEP(i)                                                                             \
     {                                                                                              \
-        mcb__u16x mine = node##i;                                                                  \
-        __asm__("vpermi2w %2, %1, %0" : "+v"(mine) : "v"(low), "v"(high));                         \
-        mine &= 0xffffu;                                                                           \
-        at##i += (node##i >> 20) - (mcb__u16x)(mine > ((node##i >> 6) & 0x3fffu));                 \
-        MCB__R_LOAD(i)                                                                             \
+        MCB__R_RIGHT(side, node##i)                                                                \
+        at##i += (node##i >> 20) - side;                                                           \
+        MCB__GATHER(node##i, p->node, at##i);                                                      \
     }
 #define MCB__R_MORE(i) more |= node##i;
 #define MCB__R_END(i) \
-    *(mcb__um16x *)(leaf + 16 * i) = *(const mcb__um16x *)(first + 16 * i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
-/* Leaves of 16 n trees from number t of those sorted on, of which the deepest has `depth` splits. */
+    *(mcb__um16x *)(leaf + 16 * i) = MCB__R_FROM(order->first + t, i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
+/* Descents that have not come to a leaf are put together. */
+#define MCB__R_REST(i)                                                                             \
+    {                                                                                              \
+        uint16_t open;                                                                             \
+        mcb__u16x packed, number = lane + (first + 16 * i);                                        \
+        __asm__("vptestmd %1, %2, %0" : "=Yk"(open) : "v"(node##i), "v"(ways));                    \
+        __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(packed) : "v"(at##i), "Yk"(open));          \
+        *(mcb__um16x *)(rest->at + rest->n) = packed;                                              \
+        __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(packed) : "v"(node##i), "Yk"(open));        \
+        *(mcb__um16x *)(rest->node + rest->n) = packed;                                            \
+        __asm__("vpcompressd %1, %0%{%2%}%{z%}" : "=v"(packed) : "v"(number), "Yk"(open));         \
+        *(mcb__um16x *)(rest->tree + rest->n) = packed;                                            \
+        rest->n += (uint32_t)__builtin_popcount(open);                                             \
+    }
+/* Leaves of 16 n trees from number t of those sorted on, after `steps` splits below the first three; the others are put
+ * into `rest`, with their numbers from `first` on. */
 #define MCB__DEFINE_RANKED(n)                                                                                   \
-    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,       \
-                                                uint32_t depth, const uint16_t *rank, uint32_t *leaf) {         \
-        const uint32_t *root = order->root + t, *first = order->first + t;                                      \
-        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,      \
+                                                uint32_t steps, const uint16_t *rank, uint32_t first,           \
+                                                uint32_t *leaf, mcb__rest *rest) {                              \
+        const mcb__u16x lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};                          \
+        const mcb__u16x ways = MCB__ALL16(0xfff00000u);                                                         \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank;                                                \
         mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
-        uint32_t steps, i;                                                                                      \
         MCB__R_EACH##n(MCB__R_BEGIN)                                                                            \
-        MCB__R_EACH##n(MCB__R_LOAD)                                                                             \
-        while (depth) {                                                                                         \
-            for (steps = depth < 12 ? depth : 12, depth -= steps; steps; steps--) {                             \
-                MCB__R_EACH##n(MCB__R_STEP)                                                                     \
-            }                                                                                                   \
-            if (!depth) break;                                                                                  \
-            more = node0;                                                                                       \
-            MCB__R_EACH##n(MCB__R_MORE)                                                                         \
-            for (steps = i = 0; i < 16; i++) steps |= more[i];                                                  \
-            if (!(steps >> 20)) break;                                                                          \
+        for (; steps; steps--) {                                                                                \
+            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
         }                                                                                                       \
         MCB__R_EACH##n(MCB__R_END)                                                                              \
+        if (rest) {                                                                                             \
+            MCB__R_EACH##n(MCB__R_REST)                                                                         \
+        }                                                                                                       \
     }
 MCB__DEFINE_RANKED(2)
 MCB__DEFINE_RANKED(3)
@@ -111,20 +139,77 @@ MCB__DEFINE_RANKED(6)
 MCB__DEFINE_RANKED(7)
 MCB__DEFINE_RANKED(8)
 
-#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, order->depth[t + last - 1], rank, leaf + i); break;
+#define MCB__R_AGAIN(i) mcb__u16x at##i = MCB__R_FROM(rest->at + from, i), node##i = MCB__R_FROM(rest->node + from, i);
+#define MCB__R_KEEP(i) *(mcb__um16x *)(rest->node + from + 16 * i) = node##i;
+/* The rest of 16 n descents from number `from` on. */
+#define MCB__DEFINE_REST(n)                                                                                     \
+    MCB__AVX512 MCB__APART void mcb__rest_##n(const mcb__ranks *p, const uint16_t *rank, uint32_t from,         \
+                                              mcb__rest *rest) {                                                \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
+        uint16_t open;                                                                                          \
+        MCB__R_EACH##n(MCB__R_AGAIN)                                                                            \
+        do {                                                                                                    \
+            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
+            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
+            more = node0;                                                                                       \
+            MCB__R_EACH##n(MCB__R_MORE)                                                                         \
+            more >>= 20;                                                                                        \
+            __asm__("vptestmd %1, %1, %0" : "=Yk"(open) : "v"(more));                                           \
+        } while (open);                                                                                         \
+        MCB__R_EACH##n(MCB__R_KEEP)                                                                             \
+    }
+MCB__DEFINE_REST(1)
+MCB__DEFINE_REST(2)
+MCB__DEFINE_REST(3)
+MCB__DEFINE_REST(4)
+MCB__DEFINE_REST(5)
+MCB__DEFINE_REST(6)
+MCB__DEFINE_REST(7)
+MCB__DEFINE_REST(8)
 
-/* Leaves of a row in trees t to t + n, which were sorted together. */
-MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
-                                             const uint16_t *rank, size_t *row) {
-    const uint16_t *place = order->place + t;
-    uint32_t leaf[MCB__SORTED + 2 * 16];
+/* Leaves of the descents that were put together. */
+MCB__AVX512 MCB__INLINE void mcb__descend_rest(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,
+                                               const uint16_t *rank, mcb__rest *rest, uint32_t *leaf) {
+    uint32_t i, n = rest->n;
+    const mcb__u16x one = MCB__ALL16(1);
+    if (!n) return;
+    *(mcb__um16x *)(rest->at + n) = one * rest->at[0]; /* more of the first fill the last vector */
+    *(mcb__um16x *)(rest->node + n) = one * rest->node[0];
+    for (i = 0; i < n; i += 128) {
+        switch (n - i > 112 ? 8 : (n - i + 15) / 16) {
+            case 1: mcb__rest_1(p, rank, i, rest); break;
+            case 2: mcb__rest_2(p, rank, i, rest); break;
+            case 3: mcb__rest_3(p, rank, i, rest); break;
+            case 4: mcb__rest_4(p, rank, i, rest); break;
+            case 5: mcb__rest_5(p, rank, i, rest); break;
+            case 6: mcb__rest_6(p, rank, i, rest); break;
+            case 7: mcb__rest_7(p, rank, i, rest); break;
+            default: mcb__rest_8(p, rank, i, rest); break;
+        }
+    }
+    for (i = 0; i < n; i++)
+        leaf[rest->tree[i]] = order->first[t + rest->tree[i]] + ((rest->node[i] >> 6) & (uint32_t)MCB__R_CUTS);
+}
+
+#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, steps, rank, (uint32_t)i, leaf + i, depth > steps ? &rest : 0); break;
+
+/* Leaves of a row in trees t to t + n, which were sorted together, in the order of sorting. leaf: MCB__R_LEAVES. */
+MCB__AVX512 MCB__APART void mcb__sorted_leaves(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                               const uint16_t *rank, uint32_t *leaf) {
+    uint32_t depth, steps;
     size_t i, vectors, parts, last;
+    mcb__rest rest;
+    rest.n = 0;
     for (i = 0; i < n; i += 16 * vectors) { /* parts of equal size */
         vectors = (n - i + 15) / 16;
         parts = (vectors + 7) / 8;
         vectors = (vectors + parts - 1) / parts;
         if (vectors < 2) vectors = 2;
         last = i + 16 * vectors < n ? i + 16 * vectors : n;
+        depth = order->depth[t + last - 1];
+        depth = depth > 3 ? depth - 3 : 0;
+        steps = depth < MCB__R_STEPS ? depth : (uint32_t)MCB__R_STEPS;
         switch (vectors) {
             case 3: MCB__RANKED(3)
             case 4: MCB__RANKED(4)
@@ -135,6 +220,16 @@ MCB__AVX512 MCB__APART void mcb__find_ranked(const mcb__ranks *p, const mcb__sor
             default: MCB__RANKED(2)
         }
     }
+    mcb__descend_rest(p, order, t, rank, &rest, leaf);
+}
+
+/* The same in the order of the trees. */
+MCB__AVX512 MCB__INLINE void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
+                                              const uint16_t *rank, size_t *row) {
+    const uint16_t *place = order->place + t;
+    MCB__ALIGNED uint32_t leaf[MCB__R_LEAVES];
+    size_t i;
+    mcb__sorted_leaves(p, order, t, n, rank, leaf);
     for (i = 0; i < n; i++) row[i] = leaf[place[i]];
 }
 

@@ -18,7 +18,7 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 }
 
 static inline size_t mcb__order_size(uint64_t T) {
-    return 2 * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+    return (2 + MCB__R_TOP) * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
 }
 
 /* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
@@ -101,8 +101,10 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
 }
 
 /* Sort trees t to t + n from shallow to deep. */
-static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t n, const mcb__sorted *out) {
+static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node, uint64_t t, uint64_t n,
+                                    const mcb__sorted *out) {
     uint64_t i, j;
+    uint32_t at[MCB__R_TOP];
     for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
         uint32_t *number = out->root + t;
         for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
@@ -113,14 +115,26 @@ static inline void mcb__order_trees(const mcb__tree *tree, uint64_t t, uint64_t 
         out->place[number] = (uint16_t)(i - t);
         out->depth[i] = (uint16_t)tree[number].depth;
         out->first[i] = tree[number].split + number;
-        out->root[i] = 2 * tree[number].split + number;
+        out->root[i] = at[0] = 2 * tree[number].split + number;
+        for (j = 0; j < MCB__R_TOP; j++) {
+            out->top[j][i] = node[at[j]];
+            if (2 * j + 1 >= MCB__R_TOP) continue;
+            at[2 * j + 1] = at[j] + (node[at[j]] >> 20);
+            at[2 * j + 2] = at[2 * j + 1] + (node[at[j]] >> 20 ? 1 : 0);
+        }
     }
 }
 
 static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
+    size_t i;
     out->root = (uint32_t *)(void *)at;
     out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
-    out->depth = (uint16_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->first));
+    at += mcb__room(T + MCB__R_LANES, sizeof *out->first);
+    for (i = 0; i < MCB__R_TOP; i++, at += mcb__room(T + MCB__R_LANES, sizeof *out->root)) {
+        out->top[i] = (uint32_t *)(void *)at;
+        memset(out->top[i] + T, 0, MCB__R_LANES * sizeof *out->root);
+    }
+    out->depth = (uint16_t *)(void *)at;
     out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
     memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
     memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
@@ -151,17 +165,17 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
     }
     for (t = 0; t < T; t += n) {
         n = T - t < MCB__SORTED ? T - t : (uint64_t)MCB__SORTED;
-        mcb__order_trees(p->tree, t, n, &ranks->all);
+        mcb__order_trees(p->tree, node, t, n, &ranks->all);
     }
     for (t = 0; t < T && m->section[MCB_S_EXIT].data; t += n) {
         n = T - t < mcb__ahead(t) ? T - t : mcb__ahead(t);
-        mcb__order_trees(p->tree, t, n, &ranks->early[0]);
+        mcb__order_trees(p->tree, node, t, n, &ranks->early[0]);
     }
     exit = mcb__first_exit(m, 1);
     for (t = 0; t < T && m->section[MCB_S_PAIR].data; t += n) {
         n = mcb__part_end(m, 1, t, &exit) - t;
         if (n > MCB__SORTED) n = MCB__SORTED;
-        mcb__order_trees(p->tree, t, n, &ranks->early[1]);
+        mcb__order_trees(p->tree, node, t, n, &ranks->early[1]);
     }
     return 1;
 }

@@ -5,8 +5,8 @@ MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t 
     return p->ranks && from == 0 && to == p->block[1].tree;
 }
 
-/* Rows to score together. Trees that ask all splits gain from 4 rows on, others from as many as fill most of a group; large
- * ones in ranks do not, if they fill the lanes of a row. */
+/* Rows to score together where none go side by side in ranks. Trees that ask all splits gain from 4 rows on, others from as
+ * many as fill most of a group; large ones in ranks do not, if they fill the lanes of a row. */
 MCB__INLINE size_t mcb__at_a_time(const mcb__prepared *p, int ranked, size_t n_rows) {
     if (n_rows < (p->large ? 13 : ranked ? 6 : 4)) return 1;
     if (ranked && p->large && p->block[1].tree >= MCB__R_LANES) return 1;
@@ -63,14 +63,15 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + W * v) = c[v];   \
         *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + W * v) = d[v];   \
     }
-MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, const size_t *const *row, size_t n, size_t nv,
-                                           double *all) {
+MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, uint32_t (*leaf)[MCB__R_LEAVES],
+                                           const uint16_t *place, size_t n, size_t nv, double *all) {
     mcb__d4 a[4], b[4], c[4], d[4];
     size_t i;
     MCB__EACH4(MCB__FOUR_BEGIN, 4)
     for (i = 0; i < n; i++) {
-        const float *first = p->leaf + row[0][i] * p->step, *second = p->leaf + row[1][i] * p->step;
-        const float *third = p->leaf + row[2][i] * p->step, *fourth = p->leaf + row[3][i] * p->step;
+        size_t at = place[i];
+        const float *first = p->leaf + leaf[0][at] * p->step, *second = p->leaf + leaf[1][at] * p->step;
+        const float *third = p->leaf + leaf[2][at] * p->step, *fourth = p->leaf + leaf[3][at] * p->step;
         MCB__EACH4(MCB__FOUR_ADD, 4)
     }
     MCB__EACH4(MCB__FOUR_END, 4)
@@ -81,22 +82,22 @@ MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K,
                                                size_t n_rows, size_t stride, double *scores) {
     uint64_t t, end = p->block[1].tree;
     uint16_t rank[MCB__R_ROWS][MCB__R_COLUMNS];
-    size_t row[MCB__R_ROWS][MCB__SORTED], r, k, n;
+    MCB__ALIGNED uint32_t leaf[MCB__R_ROWS][MCB__R_LEAVES];
+    size_t r, k, n;
     double all[MCB__R_ROWS * MCB__R_SUMS];
-    const size_t *found[MCB__R_ROWS];
+    if (n_rows < MCB__R_ROWS) memset(leaf[MCB__R_ROWS - 1], 0, sizeof leaf[0]); /* its sums are thrown away */
     for (r = 0; r < MCB__R_ROWS; r++) {
-        found[r] = row[r < n_rows ? r : 0]; /* sums of rows that are not there are thrown away */
         if (r < n_rows) mcb__rank_row(p->ranks, mcb__later(x, values, r * stride), values, rank[r]);
         for (k = 0; k < MCB__R_SUMS; k++) all[r * MCB__R_SUMS + k] = r < n_rows && k < K ? scores[r * K + k] : 0;
     }
     for (t = 0; t < end; t += n) {
         n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
-        for (r = 0; r < n_rows; r++) mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank[r], row[r]);
+        for (r = 0; r < n_rows; r++) mcb__sorted_leaves(p->ranks, &p->ranks->all, t, n, rank[r], leaf[r]);
         switch (p->step / 4) {
-            case 1: mcb__sum_four(p, found, n, 1, all); break;
-            case 2: mcb__sum_four(p, found, n, 2, all); break;
-            case 3: mcb__sum_four(p, found, n, 3, all); break;
-            default: mcb__sum_four(p, found, n, 4, all); break;
+            case 1: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 1, all); break;
+            case 2: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 2, all); break;
+            case 3: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 3, all); break;
+            default: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 4, all); break;
         }
     }
     for (r = 0; r < n_rows; r++) {
@@ -104,9 +105,11 @@ MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K,
     }
 }
 
-/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away. */
+/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away, and where trees do
+ * not fill the lanes of a row, groups of rows are faster. */
 MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t n_rows) {
     if (!vector || n_rows < 3 || p->step % 4 || p->step > MCB__R_SUMS) return 1;
+    if (n_rows > 12 && p->block[1].tree < MCB__R_LANES) return 1;
     return n_rows < MCB__R_ROWS ? n_rows : (size_t)MCB__R_ROWS;
 }
 #else
@@ -205,11 +208,13 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
         int vector = !m->section[MCB_S_TCLS].data;                                                        \
         int ranked = MCB__RANKED_##W && mcb__all_ranked(p, from, to);                                     \
         for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
-            n = mcb__at_a_time(p, ranked, n_rows);                                                        \
-            if (n == 1 && ranked) n = mcb__side_by_side(p, vector, n_rows);                               \
-            if (n > 1 && n <= MCB__R_ROWS && ranked && p->large)                                          \
+            n = ranked ? mcb__side_by_side(p, vector, n_rows) : 1;                                        \
+            if (n > 1) {                                                                                  \
                 mcb__rows_of_ranks(p, K, x, values, n, stride, scores);                                   \
-            else if (n == 1)                                                                              \
+                continue;                                                                                 \
+            }                                                                                             \
+            n = mcb__at_a_time(p, ranked, n_rows);                                                        \
+            if (n == 1)                                                                                   \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
             else                                                                                          \
                 mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \
