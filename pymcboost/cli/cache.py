@@ -64,7 +64,7 @@ def read_cached(arguments, note, allows_missing, workers=None):
 
     Each of several workers has a cache of its own rows, with the columns and classes of all.
     """
-    from pymcboost.data.cached import opened
+    from pymcboost.data.cached import DamagedCache, opened
 
     parts, path = parts_of(arguments.training_file), arguments.cache
     for part in parts:
@@ -86,7 +86,11 @@ def read_cached(arguments, note, allows_missing, workers=None):
     _write(path, reader, note)
     if workers is not None:
         workers.check()
-    return _rows(*opened(path), note, path)
+    try:
+        found = opened(path)
+    except DamagedCache as error:
+        raise ValueError(f"{path} was changed since it was written, {error}; run the command again") from error
+    return _rows(*found, note, path)
 
 
 def _that_is_there(path, reader):

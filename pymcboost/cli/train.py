@@ -378,7 +378,9 @@ def training_error(model, rows):
     if rows.chunks is None:
         return (model.predict(rows.X) != rows.y).mean()
     parts = (slice(at, at + SCORED) for at in range(0, len(rows.y), SCORED))
-    return sum(int((model.predict(rows.X[part]) != rows.y[part]).sum()) for part in parts) / len(rows.y)
+    wrong = sum(int((model.predict(rows.X[part]) != rows.y[part]).sum()) for part in parts)
+    rows.chunks.gathered()  # raises where the file has been changed
+    return wrong / max(1, len(rows.y))
 
 
 def report(estimator, rows, validation, arguments, note, seconds):

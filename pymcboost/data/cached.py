@@ -10,13 +10,15 @@ import mmap
 import os
 import shutil
 import struct
+import weakref
 import zlib
 
 import numpy as np
 
 from pymcboost import files
+from pymcboost._kernels.shield import Shield
 from pymcboost.data.chunks import Chunks
-from pymcboost.data.mapped import PIECE, Mapped, reserve
+from pymcboost.data.mapped import PIECE, Mapped, check_unchanged, reserve
 from pymcboost.threads import in_words
 
 MARK = b"MCBROWS1"
@@ -28,6 +30,31 @@ class DamagedCache(ValueError):
     """A cache that is not what was written."""
 
 
+class ChangedCache(ValueError):
+    """A cache that others have changed while it was in use."""
+
+
+class _Watch:
+    """Whether a file in memory is still what was opened; others may make it shorter meanwhile, see `Shield`."""
+
+    def __init__(self, path, file, memory):
+        self._path, self._file, self._shield = os.fspath(path), os.dup(file.fileno()), Shield(memory)
+        weakref.finalize(self, os.close, self._file)
+        self._was = self._now()
+
+    def _now(self):
+        found = os.fstat(self._file)
+        return found.st_size, found.st_mtime_ns
+
+    def check(self):
+        """Raise where it has changed."""
+        if self._shield.lost or self._now() != self._was:
+            raise ChangedCache(
+                f"the cache {self._path} was changed while it was in use: its rows are not those that the training "
+                "began with; run the command again, which finds out what is wrong with it"
+            )
+
+
 class CachedRows(Chunks):
     """Rows of a cache as `Chunks`: nothing is read a second time."""
 
@@ -37,6 +64,7 @@ class CachedRows(Chunks):
 
     def gathered(self):
         """See `Chunks`."""
+        check_unchanged(self._rows[0])
         return self._rows
 
 
@@ -67,7 +95,8 @@ def opened(path):
         if os.fstat(file.fileno()).st_size != START + size + length:
             raise DamagedCache("its size is not that which it names")
         # Private pages: the kernels take arrays that can be written, and the file stays.
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        memory = mmap.mmap(file.fileno(), START + size + length, access=mmap.ACCESS_COPY)
+        watch = _Watch(path, file, memory)
     text = memory[START + size :]
     if zlib.crc32(text) != crc_of_notes:
         raise DamagedCache("the checksum of its notes differs")
@@ -78,7 +107,8 @@ def opened(path):
         raise DamagedCache("the checksum of its rows differs")
     X, codes = _arrays(memory, notes["rows"], notes["features"])
     X = X.view(Mapped)
-    X.folder = os.path.dirname(os.path.abspath(path))
+    X.folder, X.watch = os.path.dirname(os.path.abspath(path)), watch
+    watch.check()
     return X, codes, notes
 
 

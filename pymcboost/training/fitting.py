@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from pymcboost.comm import ALONE
-from pymcboost.data.mapped import rows_of
+from pymcboost.data.mapped import check_unchanged, rows_of
 from pymcboost.data.merging import merging
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import names_of
@@ -15,7 +15,14 @@ from pymcboost.model.offsets import with_offsets
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.booster import Previous
-from pymcboost.training.callbacks import CalibratedCurve, EarlyStopping, Progress, ValidationCurves, WarnOfNothingToAdd
+from pymcboost.training.callbacks import (
+    CalibratedCurve,
+    EarlyStopping,
+    Progress,
+    Unchanged,
+    ValidationCurves,
+    WarnOfNothingToAdd,
+)
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import (
@@ -87,6 +94,7 @@ class Training:
         booster.offsets, booster.categories = inputs.offsets, inputs.categories
         booster.feature_names = inputs.meta.get("feature_names")
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
+        check_unchanged(inputs.X)
         validation = inputs.validation
         del inputs  # the training data have what they need of it
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
@@ -97,10 +105,12 @@ class Training:
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results
         train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        check_unchanged(data.X)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:
             self._calibrate(kept, held, folds, choice, found, initial)
+            check_unchanged(None if kept is None else kept.X)
         workers.check()
 
     def _calibrate(self, kept, held, folds, choice, found, initial):
@@ -155,7 +165,7 @@ class Training:
             draft.cv_results_ = state.cv_results
 
     def _own_callbacks(self, validation):
-        found, params = [WarnOfNothingToAdd()], self.params
+        found, params = [WarnOfNothingToAdd(), Unchanged()], self.params
         if validation is not None:
             metric = Metric(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
             for held in validation.sets:

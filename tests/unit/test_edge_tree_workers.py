@@ -74,9 +74,7 @@ def test_order_of_the_rows_does_not_change_the_model(name):
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
     if name in DRAWING:
         params["subsample"] = 0.6
-    one, other = (
-        cls(**params).fit(X[its], y[its], comm=Alone(), row_number=its) for its in (np.arange(len(y)), order)
-    )
+    one, other = (cls(**params).fit(X[its], y[its], comm=Alone(), row_number=its) for its in (np.arange(len(y)), order))
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
 
