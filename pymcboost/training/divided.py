@@ -20,7 +20,7 @@ def refuse(booster, workers, sets, groups, **given):
     name, p = booster.name, booster.params
     if not booster.takes_workers:
         raise TypeError(
-            f"{name} trains with one worker; rows divided among several are for vector trees, class-wise trees "
+            f"{name} trains with one worker; rows divided among several are for vector trees, class-wise trees, "
             "MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
         )
     if p.n_estimators == "auto":

@@ -187,7 +187,6 @@ def test_too_many_separators_are_refused():
         separators([[k] for k in range(6000)], 7000)
 
 
-
 @pytest.mark.parametrize("code", [one_vs_all(4), all_pairs(5), exhaustive(4), separators("pairs", 5)], ids=len)
 def test_decoders(code):
     rng = np.random.default_rng(0)

@@ -1,7 +1,8 @@
 """Rows divided among the workers of Dask: our training against LightGBM's and XGBoost's own, with equal trees.
 
-Every library trains as many trees of as many leaves, on one and on two workers of one thread each, and keeps its other
-defaults. It needs dask, distributed, lightgbm and xgboost in one environment.
+Every library trains as many trees of as many leaves, on one and on two workers of one thread each. Class-wise trees
+draw neither rows nor features, as those of the others; else all keep their defaults. It needs dask, distributed,
+lightgbm and xgboost in one environment.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import load_pooled
+from shared.peers import CLASS_TREES
 
 from bench.report import Report, benchmark
 
@@ -44,7 +46,7 @@ def estimator(how, client, rounds, n_classes):
     more = {"max_leaf_nodes": LEAVES, "learning_rate": RATE, "random_state": 0, "client": client}
     if how == VECTORS:
         return dask.DaskVectorTreeBoostClassifier(n_estimators=rounds * n_classes, calibrate=None, **more)
-    return dask.DaskLogitBoostClassifier(n_estimators=rounds, **more)
+    return dask.DaskLogitBoostClassifier(n_estimators=rounds, **{**CLASS_TREES, **more})
 
 
 def bytes_of(how, model):

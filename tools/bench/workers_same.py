@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import load_pooled
+from shared.peers import CLASS_TREES
 
 from bench.report import Report, benchmark
 
 TOOLS = Path(__file__).resolve().parents[1]
-# Estimator and rounds of each data set.
+# Estimator, rounds and what is not the default, of each data set.
 TRAININGS = {
-    "covtype": ("VectorTreeBoostClassifier", 1000),
-    "poker": ("ABCLogitBoostClassifier", 200),
-    "mnist": ("MCBoostClassifier", 1000),
+    "covtype": ("VectorTreeBoostClassifier", 1000, {"calibrate": None}),
+    "poker": ("ABCLogitBoostClassifier", 200, CLASS_TREES),
+    "mnist": ("MCBoostClassifier", 1000, {}),
 }
 # Processes, threads of each, and how rows are divided among them; 0 processes: one without MPI that reads chunks.
 RUNS = [
@@ -46,8 +47,8 @@ def work(folder, name, rounds, how, threads):
     from pymcboost.data import Chunks
 
     X, y = np.load(Path(folder, "X.npy"), mmap_mode="r"), np.load(Path(folder, "y.npy"))
-    cls = getattr(pymcboost, TRAININGS[name][0])
-    more = {"calibrate": None} if name == "covtype" else {}
+    estimator, _, more = TRAININGS[name]
+    cls = getattr(pymcboost, estimator)
     model = cls(n_estimators=rounds, random_state=0, n_jobs=threads, **more)
     start, workers = time.perf_counter(), Alone()
     if how == "chunks":
@@ -83,7 +84,7 @@ def bench_same(options):
     names = options.data or list(TRAININGS)
     report = Report({"data": " ".join(names)})
     for name in names:
-        estimator, rounds = TRAININGS[name]
+        estimator, rounds, _ = TRAININGS[name]
         rounds = options.rounds or options.size(3, rounds)
         X, y = load_pooled(name)
         rows, files = options.size(2000, len(y)), set()

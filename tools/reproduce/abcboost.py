@@ -44,7 +44,7 @@ def new_estimator(run, method, gap, threads):
         shared = {"leaves": run.leaves, "learning_rate": run.learning_rate, "threads": threads}
         return peers.ResumableLightGBM(peers.Spec("lightgbm", **shared, more=dict(peers.LIGHTGBM_BARE)))
     return peers.ours(plain_name(method))(
-        n_estimators=1, learning_rate=run.learning_rate, max_leaf_nodes=run.leaves,
+        **{**peers.CLASS_TREES, "max_leaf_nodes": run.leaves}, n_estimators=1, learning_rate=run.learning_rate,
         min_samples_leaf=run.min_leaf(method), random_state=0, n_jobs=threads, warm_start=True,
         **({"gap": gap} if gap else {}),
     )  # fmt: skip

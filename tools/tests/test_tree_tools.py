@@ -240,6 +240,7 @@ def test_a_variant_of_a_method():
     assert ("mart-leaf1", 0) not in abcboost.LONG["covtype-abc"].trainings(options)
     mart, one = (abcboost.new_estimator(run, method, 0, 1) for method in ("mart", "mart-leaf1"))
     assert type(mart) is type(one) and (mart.min_samples_leaf, one.min_samples_leaf) == (10, 1)
+    assert (mart.max_leaf_nodes, mart.subsample, mart.max_features, mart.calibrate) == (20, 1.0, 1.0, None)
     settings = [run.setting(method, 0) for method in ("mart", "mart-leaf1")]
     assert [found["min_leaf"] for found in settings] == [10, 1]
     rows = [
