@@ -40,6 +40,9 @@ GENERATED_CODE = [
 # mcb.h only adds products that are exact, so that contraction changes no bit of a score and may make it faster.
 NOT_FOR = {"score": ("-ffp-contract=off",)}
 
+# What Cython writes for memory views: one module for all kernels, which would otherwise hold it each.
+SHARED = "pymcboost._kernels._shared"
+
 # Kernels have clones for each CPU generation, of which the CPU takes its own; a test can fix the choice.
 CLONES = {
     "": [],
@@ -85,7 +88,7 @@ def openmp_flags():
 
 
 def extensions():
-    """One Extension per .pyx file, rebuilt when any header changes."""
+    """One Extension per .pyx file, rebuilt when any header changes, and what they share."""
     omp_compile, omp_link = openmp_flags()
     if MSVC:
         compile_args = ["/O2", "/fp:precise"]
@@ -102,16 +105,20 @@ def extensions():
                 compile_args += ["-Wno-unused-but-set-variable"]
         compile_args += shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
     headers = [str(path) for folder in (KERNELS, INCLUDE) for path in sorted(folder.glob("*.h"))]
+    shared = Extension(SHARED, [str(KERNELS / "_shared.c")], extra_compile_args=compile_args)
     return [
-        Extension(
-            f"pymcboost._kernels.{path.stem}",
-            [str(path)],
-            include_dirs=[str(KERNELS), str(INCLUDE)],
-            extra_compile_args=[arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())] + omp_compile,
-            extra_link_args=omp_link,
-            depends=headers,
-        )
-        for path in sorted(KERNELS.glob("*.pyx"))
+        shared,
+        *(
+            Extension(
+                f"pymcboost._kernels.{path.stem}",
+                [str(path)],
+                include_dirs=[str(KERNELS), str(INCLUDE)],
+                extra_compile_args=[arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())] + omp_compile,
+                extra_link_args=omp_link,
+                depends=headers,
+            )
+            for path in sorted(KERNELS.glob("*.pyx"))
+        ),
     ]
 
 
@@ -127,6 +134,11 @@ DIRECTIVES = {
 }
 
 setup(
-    ext_modules=cythonize(extensions(), compiler_directives=DIRECTIVES, nthreads=JOBS if FORKS else 0),
+    ext_modules=cythonize(
+        extensions(),
+        compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=SHARED,
+        nthreads=JOBS if FORKS else 0,
+    ),
     options={"build_ext": {"parallel": JOBS}},
 )
