@@ -1,12 +1,14 @@
-"""More rows than memory: vector trees from Chunks against the same rows in memory, each fit in a process of its own."""
+"""More rows than memory: vector trees from Chunks, the same rows in memory, and XGBoost, each in its own process."""
 
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,9 @@ import numpy as np
 from bench.report import Report, benchmark
 
 TOOLS = Path(__file__).resolve().parents[1]
+OTHER = "xgboost"
+NAMES = {OTHER: "XGBoost's ExtMemQuantileDMatrix, a tree for each class"}
+TEST_BLOCK = 1 << 30  # no training has so many blocks
 FEATURES, CLASSES, BLOCK = 50, 5, 50_000
 # Rows above these are trained from chunks alone.
 MOST_IN_MEMORY = 10_000_000
@@ -22,10 +27,15 @@ MOST_IN_MEMORY = 10_000_000
 def blocks(rows):
     """Blocks of generated rows, always the same."""
     for part, begin in enumerate(range(0, rows, BLOCK)):
-        rng = np.random.default_rng(part)
-        X = rng.normal(size=(min(BLOCK, rows - begin), FEATURES)).astype(np.float32)
-        scores = X[:, :CLASSES] + X[:, CLASSES : 2 * CLASSES] * X[:, :1]
-        yield X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+        yield block(part, min(BLOCK, rows - begin))
+
+
+def block(part, rows):
+    """Rows of one block."""
+    rng = np.random.default_rng(part)
+    X = rng.normal(size=(rows, FEATURES)).astype(np.float32)
+    scores = X[:, :CLASSES] + X[:, CLASSES : 2 * CLASSES] * X[:, :1]
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
 
 
 class Anonymous(threading.Thread):
@@ -47,6 +57,30 @@ class Anonymous(threading.Thread):
             time.sleep(0.01)
 
 
+def other(rows, rounds, threads):
+    """XGBoost from blocks, with pages in files: as many rounds, each a tree for each class."""
+    import xgboost
+
+    class Blocks(xgboost.DataIter):
+        def __init__(self, folder):
+            super().__init__(cache_prefix=os.path.join(folder, "pages"), on_host=False)
+
+        def next(self, input_data):
+            found = next(self.source, None)
+            if found is not None:
+                input_data(data=found[0], label=found[1])
+            return found is not None
+
+        def reset(self):
+            self.source = blocks(rows)
+
+    words = {"objective": "multi:softprob", "num_class": CLASSES, "nthread": threads, "subsample": 0.5}
+    with tempfile.TemporaryDirectory(prefix="mcboost-chunks-") as folder:
+        data = xgboost.ExtMemQuantileDMatrix(Blocks(folder), max_bin=256, nthread=threads)
+        model = xgboost.train({**words, "tree_method": "hist"}, data, rounds)
+    return lambda X: model.predict(xgboost.DMatrix(X)).argmax(axis=1), bytes(model.save_raw())
+
+
 def work(how, rows, rounds, threads):
     """One fit: what it took."""
     from pymcboost import VectorTreeBoostClassifier
@@ -56,7 +90,9 @@ def work(how, rows, rounds, threads):
     model = VectorTreeBoostClassifier(**params, n_jobs=threads)
     seen = Anonymous()
     start, cpu = time.perf_counter(), time.process_time()
-    if how == "chunks":
+    if how == OTHER:
+        predict, file = other(rows, rounds, threads)
+    elif how == "chunks":
         model.fit(Chunks(lambda: blocks(rows)))
     else:
         X, y = np.empty((rows, FEATURES), dtype=np.float32), np.empty(rows, dtype=np.int64)
@@ -65,17 +101,22 @@ def work(how, rows, rounds, threads):
         model.fit(X, y)
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     found |= {"anonymous_MB": (seen.most - seen.least) / 1e6}
-    return {**found, "sha256": hashlib.sha256(model.model_.to_bytes()).hexdigest()}
+    if how != OTHER:
+        predict, file = model.predict, model.model_.to_bytes()
+    X, y = block(TEST_BLOCK, BLOCK)
+    return {**found, "error": 100 * float(np.mean(predict(X) != y)), "sha256": hashlib.sha256(file).hexdigest()}
 
 
 @benchmark("chunks")
 def bench_chunks(options):
-    """Vector trees from chunks and from memory: seconds with the making of the rows, and anonymous memory."""
+    """Vector trees from chunks and from memory, XGBoost from pages: seconds with the making of rows, and memory."""
     sizes = options.rows or [options.size(100_000, 2_000_000)]
     rounds, threads = options.rounds or options.size(5, 20), options.threads[0]
     report = Report({"features": FEATURES, "classes": CLASSES, "rounds": rounds, "threads": threads})
     for rows in sizes:
         runs = {"chunks": []} if rows > MOST_IN_MEMORY else {"memory": [], "chunks": []}
+        if find_spec(OTHER):
+            runs[OTHER] = []
         for _ in range(options.repeat):
             for how, found in runs.items():
                 command = [sys.executable, "-m", "bench.chunks", how, str(rows), str(rounds), str(threads)]
@@ -87,13 +128,14 @@ def bench_chunks(options):
         for how, found in runs.items():
             memory = max(one["anonymous_MB"] for one in found)
             cpu = round(min(one["cpu"] for one in found), 1)
-            report.add(f"{rows} rows, {how}", seconds[how], "s", cpu_s=cpu, anonymous_MB=round(memory))
+            words = {"cpu_s": cpu, "anonymous_MB": round(memory), "error_percent": round(found[0]["error"], 2)}
+            report.add(f"{rows} rows, {NAMES.get(how, how)}", seconds[how], "s", **words)
             if how == "chunks":
                 gibs = memory * 1e6 / 2**30
                 report.target(f"{rows} rows, chunks: anonymous memory", gibs, 3, at_most=True, unit="GiB")
         if "memory" in runs:
             report.target(f"{rows} rows, chunks / memory", seconds["chunks"] / seconds["memory"], 2, at_most=True)
-        files = {one["sha256"] for found in runs.values() for one in found}
+        files = {one["sha256"] for how, found in runs.items() for one in found if how != OTHER}
         report.target(f"{rows} rows, different models", len(files), 1, at_most=True, unit="")
     return report
 

@@ -30,6 +30,7 @@ from bench import (  # noqa: F401
     early,
     growth,
     growth_peers,
+    growth_rows,
     hinge,
     imported,
     inspection,

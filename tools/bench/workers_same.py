@@ -21,6 +21,9 @@ TRAININGS = {
     "covtype": ("VectorTreeBoostClassifier", 1000, {"calibrate": None}),
     "poker": ("ABCLogitBoostClassifier", 200, CLASS_TREES),
     "mnist": ("MCBoostClassifier", 1000, {}),
+    "letter": (
+        "AdaBoostMHClassifier", 100, {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [0]}
+    ),
 }
 # Processes, threads of each, and how rows are divided among them; 0 processes: one without MPI that reads chunks.
 RUNS = [
