@@ -23,8 +23,8 @@ PARAMS = {
 }  # fmt: skip
 
 
-def fit_fold(unit):
-    """One fold; log loss at the best temperature of the rows held out."""
+def fit_on_fold(unit, params):
+    """One fold of a training part; log loss at the best temperature of the rows held out."""
     X, y, _, _ = load_for_trees(unit["data"])
     kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
     classes, counts = np.unique(y[kept], return_counts=True)
@@ -32,13 +32,23 @@ def fit_fold(unit):
     X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]
     train, held = fold_rows(y, unit["fold"], FOLDS)
     begin, cpu = time.perf_counter(), time.process_time()
-    share = min(1.0, unit["times"] * X.shape[1] ** (POWER - 1))
-    model = pymcboost.VectorTreeBoostClassifier(**PARAMS, max_features=share, random_state=unit["fold"])
+    params = {name: value(X.shape[1]) if callable(value) else value for name, value in params.items()}
+    model = pymcboost.VectorTreeBoostClassifier(**params, random_state=unit["fold"])
     model = model.fit(X[train], y[train]).model_
     cpu = time.process_time() - cpu
     found = measures_of(model.calibrated(X[held], y[held]).predict_proba(X[held]), y[held])
     row = {name: found[name] for name in ("log_loss", "error")} | {"cpu": round(cpu, 4), "n_train": len(train)}
     return {**unit, **row, "seconds": round(time.perf_counter() - begin, 3)}
+
+
+def features(times, share=0.0):
+    """Share of d features that is so many times d to a power, at least a given one."""
+    return lambda d: min(1.0, max(share, times * d ** (POWER - 1)))
+
+
+def fit_fold(unit):
+    """So many times the power of the number of features."""
+    return fit_on_fold(unit, {**PARAMS, "max_features": features(unit["times"])})
 
 
 def plan(options, journal):

@@ -9,8 +9,8 @@
     python tools/reproduce.py hinge-costs [--sets satimage ...]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
-    python tools/reproduce.py rounds-times|rounds-found [--sets iris ...]
-    python tools/reproduce.py split-columns|split-kinds|drawn-features [--sets letter ...]
+    python tools/reproduce.py rounds-times|rounds-found|validation-rows [--sets iris ...]
+    python tools/reproduce.py split-columns|split-kinds|drawn-features|many-rows [--sets letter ...]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
@@ -38,6 +38,7 @@ from reproduce import (
     hinge,
     imbalance,
     kinds,
+    many,
     mcboost,
     multiboost,
     multiboost_defaults,
@@ -46,6 +47,7 @@ from reproduce import (
     piboost,
     quality,
     rounds,
+    stopping,
     table5,
     temperature,
     vector,
@@ -53,7 +55,8 @@ from reproduce import (
 
 # In the order of docs/reproduction.md.
 PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
-          piboost, table5, imbalance, hinge, quality, rounds, temperature, defaults, drawn, columns, kinds)  # fmt: skip
+          piboost, table5, imbalance, hinge, quality, rounds, stopping, temperature, defaults, drawn, many, columns,
+          kinds)  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 

@@ -1,8 +1,9 @@
 """Measures of probabilities, and the search that tunes everyone."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from reproduce import quality
+from reproduce import drawn, many, quality, stopping
 from shared import classifiers
 
 
@@ -37,3 +38,22 @@ def test_our_configurations_can_be_fitted():
         model = classifiers.make("vector", **{**classifiers.drawn("vector", j), "n_estimators": 2})
         model.fit(X, np.arange(60) % 3)
         assert classifiers.size_of(model) > 100
+
+
+def test_shares_that_early_stopping_may_set_aside():
+    assert [share(500) for share in stopping.SHARES.values()] == [0.1, 0.1]
+    assert [share(40_000) for share in stopping.SHARES.values()] == [0.1, 0.025]
+    rows = [("letter", 0, share, 0.1 * (1 + j), 90) for j, share in enumerate(stopping.SHARES)]
+    frame = pd.DataFrame(rows, columns=["data", "seed", "share", "log_loss", "n_train"])
+    line = next(line for line in stopping.text_of(frame).splitlines() if line.startswith("| letter"))
+    assert line == "| letter | 90 | 0.1000 | 2.000 |"
+
+
+def test_candidates_with_many_rows():
+    few, at_least = drawn.features(3)(784), drawn.features(3, 0.1)(784)
+    assert few == pytest.approx(43.1 / 784, abs=1e-4)
+    assert at_least == 0.1
+    assert drawn.features(3, 0.1)(6) == 1
+    columns = ["data", "candidate", *many.MEASURES]
+    frame = pd.DataFrame([("letter", name, 0.1, 3.0, 1.0) for name in many.CANDIDATES], columns=columns)
+    assert "| now | 0.1000 / 3.00 | 0.1000 | 3.00 | 1.00 |" in many.text_of(frame)
