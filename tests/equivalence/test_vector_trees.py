@@ -13,7 +13,7 @@ from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import levels, vector_trees
-from pymcboost.learners.draws import share_of
+from pymcboost.learners.draws import drawn_of, share_of
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
@@ -748,3 +748,10 @@ def test_the_least_gain_rises_late(rate, rounds, late):
 def test_more_rows_of_a_tree_where_there_are_many():
     assert [share_of("auto", n) for n in (1, 10_000, 10_001)] == [0.5, 0.5, 0.7]
     assert share_of(0.3, 20_000) == 0.3
+
+
+def test_more_features_of_a_node_where_there_are_many_rows():
+    drawn = {n: [drawn_of("auto", n, rows) for rows in (10_000, 10_001)] for n in (3, 54, 300, 784, 2000, 7000)}
+    assert drawn == {3: [3, 3], 54: [10, 15], 300: [20, 30], 784: [29, 78], 2000: [42, 100], 7000: [69, 104]}
+    assert drawn_of(0.5, 784, 20_000) == 392
+    assert drawn_of(1e-9, 784, 20_000) == 1
