@@ -48,9 +48,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
         self.multilabel, self.n_scores = codes.ndim == 2, n_classes
         if not self.multilabel:
             return super().rows(X, codes, n_classes, weight, n_threads, previous)
-        if self.workers.size > 1:
-            raise ValueError(f"{self.name}: several workers train on one label for each row; give a vector of classes")
-        self.code, codes = sets_of(codes)
+        self.code, codes = sets_of(codes, self.workers)
         return super().rows(X, codes, len(self.code), weight, n_threads, previous)
 
     def new_builder(self):

@@ -6,6 +6,7 @@ from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import compute_class_weight, weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
+from pymcboost.training.labels import names_labels
 
 # The kernels sum up weights, at least 1 for a row, in 32 bits.
 MOST_ROWS = 2**31 - 1
@@ -182,8 +183,9 @@ def whole_sets(workers, sets):
 
 
 def _as_sent(part):
-    """A part of a set: pandas keeps its columns' names and types."""
-    return part if part is None or hasattr(part, "iloc") or hasattr(part, "tocsr") else np.asarray(part)
+    """A part of a set: pandas keeps its columns' names and types, and lists of labels stay lists."""
+    kept = part is None or hasattr(part, "iloc") or hasattr(part, "tocsr") or names_labels(part)
+    return part if kept else np.asarray(part)
 
 
 def _rows_of_all(parts):
@@ -195,6 +197,8 @@ def _rows_of_all(parts):
         import scipy.sparse
 
         return scipy.sparse.vstack([scipy.sparse.csr_array(part) for part in parts], format="csr")
+    if any(names_labels(part) for part in parts):
+        return [row for part in parts for row in part]
     return np.concatenate([np.asarray(part) for part in parts])
 
 

@@ -36,7 +36,7 @@ from pymcboost.training.inputs import (
     rows_given,
     validated,
 )
-from pymcboost.training.labels import check_order, labels_given, refuse_labels
+from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
 from pymcboost.training.loop import TrainingState, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -219,7 +219,8 @@ class Training:
         how["offsets"] = None if known is None else known.offsets
         if self.booster.takes_labels(y):
             X = validated(draft, X, **how)
-            classes, codes = labels_given(y, X.shape[0], None if initial is None else initial.classes)
+            labels = labels_of_all(workers, y)
+            classes, codes = labels_given(y, X.shape[0], labels if initial is None else initial.classes)
             y = codes.astype(int)
         else:
             refuse_labels(name, y)

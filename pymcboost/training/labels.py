@@ -54,16 +54,13 @@ def labels_given(y, n_rows, known=None):
     which they must belong.
     """
     if not names_labels(y):
+        if known is not None and not n_rows and not len(y):  # a worker without rows
+            return known, np.zeros((0, len(known)), dtype=np.uint8)
         Y = indicator_of(y, n_rows, None if known is None else len(known))
         return np.arange(Y.shape[1]) if known is None else known, Y
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows, y has {len(y)} lists of labels; they must have the same")
-    found = np.empty(sum(map(len, y)), dtype=object)
-    found[:] = [label for row in y for label in row]
-    check_order(found)
-    named = np.array(found.tolist()) if len(found) else np.zeros(0, dtype=np.int64)
-    if named.ndim != 1 or named.dtype.kind not in "iuUb":
-        raise ValueError(f"y has the label {found[0]!r}; labels are text or whole numbers")
+    found, named = _named(y)
     labels = np.unique(named) if known is None else known
     if len(labels) < 2:
         raise ValueError("the lists of labels in y name fewer than 2; give a vector of classes, and another loss")
@@ -78,6 +75,38 @@ def labels_given(y, n_rows, known=None):
     for i, k in np.argwhere(Y > 1)[:1]:
         raise ValueError(f"y[{i}] has the label {labels[k].item()!r} twice; name it once")
     return labels, Y
+
+
+def rows_in(y):
+    """Rows of labels in any form."""
+    return y.shape[0] if hasattr(y, "shape") else len(y)
+
+
+def _named(y):
+    """All labels in lists of labels, one after the other: as they are, and as an array of one type."""
+    found = np.empty(sum(map(len, y)), dtype=object)
+    found[:] = [label for row in y for label in row]
+    check_order(found)
+    named = np.array(found.tolist()) if len(found) else np.zeros(0, dtype=np.int64)
+    if named.ndim != 1 or named.dtype.kind not in "iuUb":
+        raise ValueError(f"y has the label {found[0]!r}; labels are text or whole numbers")
+    return found, named
+
+
+def labels_of_all(workers, y):
+    """Labels that the lists of all workers name; None where they have indicators, which name none."""
+    if workers.size == 1:
+        return None
+    own = "no rows" if not rows_in(y) else np.unique(_named(y)[1]) if names_labels(y) else None
+    every = [its for its in workers.exchange(own) if not isinstance(its, str)]
+    if all(its is None for its in every):
+        return None
+    if any(its is None for its in every):
+        raise ValueError("y has lists of labels on some workers and an indicator on others; give all of them alike")
+    there = [its for its in every if len(its)]
+    if len({its.dtype.kind == "U" for its in there}) > 1:
+        raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
+    return np.unique(np.concatenate(there)) if there else None
 
 
 def indicator_of(y, n_rows, n_labels=None):

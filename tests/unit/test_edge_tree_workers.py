@@ -9,7 +9,13 @@ from unit.test_sparse_workers import sparse_rows
 from unit.test_stump_workers import ALL
 from unit.test_workers import more_classes, parts_of, rows
 
-from pymcboost import AdaBoostMHClassifier, AdaBoostMOClassifier, MCBoostClassifier, PIBoostClassifier
+from pymcboost import (
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    MCBoostClassifier,
+    PIBoostClassifier,
+    VectorTreeBoostClassifier,
+)
 from pymcboost._kernels import trees as _trees
 from pymcboost.comm import Alone
 from pymcboost.data import Chunks
@@ -274,3 +280,53 @@ def test_sizes_of_columns(real):
     np.testing.assert_allclose(size, columns.sum(axis=1), rtol=1e-12)
     assert (bound >= columns.sum(axis=1)).all()
     assert np.array_equal(there, sums[1])
+
+
+LABELS = {
+    "an indicator": lambda Y: Y,
+    "lists of text": lambda Y: [tuple("abcde"[k] for k in np.flatnonzero(row)) for row in Y],
+    "lists of numbers": lambda Y: [tuple((7 * np.flatnonzero(row) - 3).tolist()) for row in Y],
+}
+
+
+def labelled(m=900, seed=0):
+    """Rows with none to five labels; the last label and some sets of labels are those of the last rows alone."""
+    X, _ = coded_rows(m)
+    Y = (np.nan_to_num(X[:, [0, 3, 4, 5, 3]]) > [0.3, 0.5, 0.8, -0.3, 1]).astype(int)
+    Y[: 2 * m // 3, 4] = 0
+    return X, Y
+
+
+@pytest.mark.parametrize("form", LABELS)
+@pytest.mark.parametrize("kind", ["stumps", "trees on categories", "vector trees"])
+def test_any_number_of_labels(form, kind):
+    X, Y = labelled()
+    make = LABELS[form]
+    params = {"n_estimators": 5, "random_state": 0, "n_jobs": 1, "decision_threshold": "f1"}
+    params |= {"loss": "logistic", "calibrate": None} if kind == "vector trees" else KINDS.get(kind, {})
+    cls = VectorTreeBoostClassifier if kind == "vector trees" else AdaBoostMHClassifier
+    held = {"X_val": X[::9], "y_val": make(Y[::9])}
+
+    def fit(part, comm):
+        more = held if comm.rank == 0 else {}
+        model = cls(**params).fit(X[part], make(Y[part]), comm=comm, row_number=part, **more)
+        return model.model_.to_bytes(), model.classes_.tolist()
+
+    one = fit(np.arange(len(X)), Alone())
+    for how in ("even", "by class", "empty"):
+        parts = division(Y[:, 0], 3, how)
+        assert run(len(parts), lambda workers, parts=parts: fit(parts[workers.rank], workers)) == [one] * len(parts)
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [("an indicator", "lists of labels on some workers and an indicator"), ("lists of numbers", "labels of text")],
+)
+def test_labels_of_different_forms_are_refused(others, words):
+    X, Y = labelled()
+
+    def task(workers):
+        y = LABELS["lists of text" if workers.rank else others](Y)
+        return VectorTreeBoostClassifier(loss="logistic", calibrate=None).fit(X, y, comm=workers)
+
+    assert all(words in str(one) for one in run(2, task))
