@@ -67,7 +67,7 @@ class Resampled:
         key = generator.integers(2**64, size=P, dtype=np.uint64)
         for j, column in enumerate(columns):
             times = max(1, round(n[j])) / self._mass[j] if self._mass[j] > 0 else 0.0
-            yield drawn_times(np.abs(column) * times, data.row_number, key[j])
+            yield drawn_times(np.abs(column, dtype=np.float64) * times, data.row_number, key[j])
 
     def _edges(self, columns, found):
         """Edges of weak learners on all rows."""
@@ -76,7 +76,8 @@ class Resampled:
             return [float(np.sum(columns[one.cls] * one.h, dtype=np.float64)) for one in found]
         unit = np.array([unit_of(self._mass[one.cls], 1) for one in found])
         parts = zip(found, unit, strict=True)
-        sums = [np.rint(columns[one.cls] * (one.h / size)).astype(np.int64).sum() for one, size in parts]
+        terms = (np.multiply(columns[one.cls], one.h, dtype=np.float64) / size for one, size in parts)
+        sums = [np.rint(its).astype(np.int64).sum() for its in terms]
         return (data.comm.sum(np.array(sums, dtype=np.int64)) * unit).tolist()
 
     def _constant(self, column, sign):
