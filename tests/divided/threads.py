@@ -83,3 +83,37 @@ def run(size, task):
     for thread in threads:
         thread.join()
     return found
+
+
+def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **params):
+    """The estimator of one worker, whose model is that of workers with these parts of the rows.
+
+    The first of them has the validation set ``held``, arguments of fit. ``comm`` is for the one worker.
+    """
+    one = cls(**params, n_jobs=1).fit(X, y, weight, comm=comm, **(held or {}))
+
+    def task(workers):
+        part = parts[workers.rank]
+        its = None if weight is None else weight[part]
+        more = held if held and workers.rank == 0 else {}
+        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, row_number=part, **more)
+        return model.model_.to_bytes()
+
+    found = run(len(parts), task)
+    assert [type(its) for its in found] == [bytes] * len(parts), found
+    assert set(found) == {one.model_.to_bytes()}
+    return one
+
+
+class Sums:
+    """A callback: sums and bytes that a worker has sent after every round."""
+
+    def __init__(self, workers):
+        self.workers, self.after = workers, []
+
+    def after_round(self, state):
+        self.after.append((self.workers.n_sums, self.workers.n_bytes))
+
+    def of_rounds(self):
+        """Those of each round but the first: (n_rounds - 1, 2)."""
+        return np.diff(self.after, axis=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from contract.variants import as_published
-from divided.threads import run
+from divided.threads import Sums, one_model, run
 from unit.test_workers import more_classes, parts_of, rows
 
 from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
@@ -24,22 +24,10 @@ def by_class(y, size):
     return np.array_split(np.argsort(y, kind="stable"), size)
 
 
-def check(cls, X, y, parts, weight=None, held=None, threads=1, **params):
+def check(cls, X, y, parts, weight=None, **params):
     """The workers' models are those of one worker."""
     params = {"n_estimators": 4, "random_state": 0, **({"gap": 2} if cls in BASED else {}), **params}
-    one = cls(**params, n_jobs=1).fit(X, y, weight, **(held or {}))
-
-    def task(workers):
-        part = parts[workers.rank]
-        its = None if weight is None else weight[part]
-        more = held if held and workers.rank == 0 else {}
-        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, row_number=part, **more)
-        return model.model_.to_bytes()
-
-    found = run(len(parts), task)
-    assert [type(its) for its in found] == [bytes] * len(parts), found
-    assert set(found) == {one.model_.to_bytes()}
-    return one
+    return one_model(cls, X, y, parts, weight, **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
@@ -237,18 +225,12 @@ def test_sums_are_those_of_the_formulas():
 
     def task(workers):
         part = np.array_split(np.arange(len(y)), 2)[workers.rank]
-        counts = []
-
-        class Count:
-            def after_round(self, state):
-                counts.append((workers.n_sums, workers.n_bytes))
-
+        counts = Sums(workers)
         model = LogitBoostClassifier(n_estimators=4, max_leaf_nodes=J, random_state=0, n_jobs=1)
-        model.fit(X[part], y[part], comm=workers, callbacks=[Count()])
-        return np.array(counts)
+        model.fit(X[part], y[part], comm=workers, callbacks=[counts])
+        return counts.of_rounds()
 
-    counts = run(2, task)[0]
-    sums, sent = np.diff(counts[:, 0]), np.diff(counts[:, 1])
+    sums, sent = run(2, task)[0].T
     assert (sums == 2 * J + 1).all()
     own = 32 * K + 8 * K * (J - 1) + 48 * K * J + 32 * (K + 1)
     assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()

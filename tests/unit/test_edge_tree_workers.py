@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import Sums, one_model, run
 from unit.test_class_workers import by_class
 from unit.test_divided_checkpoints import divided, killed
 from unit.test_sparse_workers import sparse_rows
@@ -44,22 +44,11 @@ def division(y, size, how, seed=0):
     return by_class(y, size) if how == "by class" else parts_of(len(y), size, how, np.random.default_rng(seed))
 
 
-def check(X, y, parts, weight=None, threads=1, name="mcboost", **params):
+def check(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
     cls, more = ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **more, **params}
-    one = cls(**params, n_jobs=1).fit(X, y, weight, comm=Alone())
-
-    def task(workers):
-        part = parts[workers.rank]
-        its = None if weight is None else weight[part]
-        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, row_number=part)
-        return model.model_.to_bytes()
-
-    found = run(len(parts), task)
-    assert [type(its) for its in found] == [bytes] * len(parts), found
-    assert set(found) == {one.model_.to_bytes()}
-    return one
+    return one_model(cls, X, y, parts, weight, comm=Alone(), **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
@@ -239,15 +228,10 @@ def test_sums_are_those_of_the_formulas():
 
     def task(workers):
         part = np.array_split(np.arange(len(y)), 2)[workers.rank]
-        counts = []
-
-        class Count:
-            def after_round(self, state):
-                counts.append((workers.n_sums, workers.n_bytes))
-
+        counts = Sums(workers)
         model = AdaBoostMHClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
-        model.fit(X[part], y[part], comm=workers, callbacks=[Count()])
-        return np.diff(np.array(counts), axis=0)
+        model.fit(X[part], y[part], comm=workers, callbacks=[counts])
+        return counts.of_rounds()
 
     sums, sent = run(2, task)[0].T
     assert (sums == 2 + 1 + 2 * (J - 1) + 1).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import Sums, one_model, run
 from unit.test_class_workers import by_class
 from unit.test_workers import more_classes, parts_of, rows
 
@@ -32,23 +32,11 @@ ALL = {
 }
 
 
-def check(X, y, parts, weight=None, held=None, threads=1, name="mcboost", **params):
+def check(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
     cls, more = ALL[name]
     params = {"n_estimators": 12, "random_state": 0, **more, **params}
-    one = cls(**params, n_jobs=1).fit(X, y, weight, comm=Alone(), **(held or {}))
-
-    def task(workers):
-        part = parts[workers.rank]
-        its = None if weight is None else weight[part]
-        more = held if held and workers.rank == 0 else {}
-        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, **more)
-        return model.model_.to_bytes()
-
-    found = run(len(parts), task)
-    assert [type(its) for its in found] == [bytes] * len(parts), found
-    assert set(found) == {one.model_.to_bytes()}
-    return one
+    return one_model(cls, X, y, parts, weight, comm=Alone(), **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
@@ -186,15 +174,9 @@ def test_rounds_send_what_the_page_says():
     X, y = rows(2500)
 
     def task(workers):
-        counts = []
-
-        class Counts:
-            def after_round(self, state):
-                counts.append((workers.n_sums, workers.n_bytes))
-
-        part = np.arange(len(y))[workers.rank :: 2]
-        MCBoostClassifier(n_estimators=6).fit(X[part], y[part], comm=workers, callbacks=[Counts()])
-        return np.diff(counts, axis=0)
+        counts, part = Sums(workers), np.arange(len(y))[workers.rank :: 2]
+        MCBoostClassifier(n_estimators=6).fit(X[part], y[part], comm=workers, callbacks=[counts])
+        return counts.of_rounds()
 
     bins = sum(min(256, len(np.unique(column))) for column in X.T)  # missing ones are alike
     for found in run(2, task):
