@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from pymcboost.comm import lengths
+from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import compute_class_weight, weights_of_rows
@@ -26,15 +28,10 @@ def refuse(booster, workers, sets, groups, **given):
         )
     if p.n_estimators == "auto":
         raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
-    if p.early_stopping and not sets:
-        raise ValueError(
-            f"{name}: early stopping with several workers needs a validation set: give X_val and y_val, or parts of "
-            "them"
-        )
-    if p.calibrate and "val" not in sets:
+    if p.calibrate and "val" not in sets and not p.early_stopping:
         raise ValueError(
             f"{name}: calibrate={p.calibrate!r} with several workers needs a validation set: give X_val and y_val, or "
-            "parts of them on each worker, or set calibrate=None"
+            "parts of them on each worker; or set early_stopping=True, which draws one, or calibrate=None"
         )
     for what, value in {"groups": groups, **given}.items():
         if value is not None and value is not False:
@@ -169,6 +166,52 @@ def check_all_classes(workers, cls, classes, codes, weight):
         return check_classes(cls, np.ones((1, 2)), found.astype(float))
     present = np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64)
     return check_classes(cls, np.arange(len(classes)), workers.sum(present).astype(float))
+
+
+def numbers_of(workers, row_number, n):
+    """Numbers of n rows: those given, or their places among the rows of all workers."""
+    return np.arange(n) + lengths(workers, n)[: workers.rank].sum() if row_number is None else row_number
+
+
+def held_out(workers, codes, weight, fraction, number, seed):
+    """Rows of this worker for validation: of each class those with the smallest of their numbers scrambled by a seed.
+
+    Rows of weight 0 do not count; a row of each class stays in the training part.
+    """
+    used = np.flatnonzero(weight > 0)
+    group = codes[used] if codes.ndim == 1 else np.zeros(len(used), dtype=np.int64)
+    n_groups = int(workers.maximum(np.array([group.max(initial=0)]))[0]) + 1
+    count = workers.sum(np.bincount(group, minlength=n_groups).astype(np.int64))
+    take = np.minimum(np.rint(fraction * count).astype(np.int64), np.maximum(count - 1, 0))
+    if not take.any():
+        raise ValueError(
+            f"early_stopping: validation_fraction={fraction} of {count.sum()} rows of {n_groups} classes are none; "
+            "raise it, give X_val and y_val, or set early_stopping=False"
+        )
+    return used[_smallest(workers, scrambled(number[used], np.uint64(seed)), group, take)]
+
+
+def _smallest(workers, z, group, take):
+    """Which of these different numbers are among the smallest of their group in all workers: ``take`` of each."""
+    first, before = np.zeros(len(take), dtype=np.uint64), np.zeros(len(take), dtype=np.int64)
+    at, each = np.arange(len(z)), np.arange(len(take))  # numbers that begin as the last one that is taken does
+    for shift in range(56, -8, -8):
+        digit = (z[at] >> np.uint64(shift)).astype(np.int64) & 255
+        counts = np.bincount(256 * group[at] + digit, minlength=256 * len(take)).reshape(-1, 256)
+        ends = before[:, None] + workers.sum(counts.astype(np.int64)).cumsum(axis=1)
+        last = np.minimum((ends < take[:, None]).sum(axis=1), 255)
+        before = np.where(last > 0, ends[each, last - 1], before)
+        first |= last.astype(np.uint64) << np.uint64(shift)
+        at = at[digit == last[group[at]]]
+    return (z <= first[group]) & (take[group] > 0)
+
+
+def drawn_set(workers, parts, number):
+    """Parts of a validation set of all workers, (X, y, codes, weight), in the order of the rows' numbers."""
+    every = workers.exchange((number, *parts))
+    number, *parts = (_rows_of_all(one) for one in zip(*every, strict=True))
+    order = np.argsort(number)
+    return [part[order] for part in parts]
 
 
 def whole_sets(workers, sets):

@@ -74,7 +74,7 @@ class Training:
         for callback in self.callbacks:
             callback.begin(booster)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial, row_number)
         own_val = "val" in sets
         del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
@@ -84,6 +84,11 @@ class Training:
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
+            if workers.size > 1:
+                raise ValueError(
+                    f"{booster.name}: calibrate={params.calibrate!r} needs {calibration.ENOUGH} rows for validation, "
+                    "and fewer were drawn; give X_val and y_val, or set calibrate=None"
+                )
             held = None
         kept = inputs if params.calibrate and held is None else None
         alone = params.calibrate and not booster.multilabel
@@ -204,7 +209,7 @@ class Training:
             )
         return found, folds
 
-    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
+    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial, row_number):
         draft, params, workers = self.draft, self.params, self.workers
         allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
         X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
@@ -254,15 +259,28 @@ class Training:
         basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
-            random_state = _random_state(params.random_state, self.callbacks)
-            rows = held_out(codes, weight, params.validation_fraction, random_state)
-            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
-            found.insert(0, Held.of("val", X_held, y[rows], codes[rows], weight[rows]))
+            rows, held = self._held_out(X, y, codes, weight, row_number)
+            found.insert(0, Held.of("val", *held))
             inputs.weight = weight.copy()
             inputs.weight[rows] = 0
         if found:
             inputs.validation = Validation(found, len(classes))
         return inputs
+
+    def _held_out(self, X, y, codes, weight, row_number):
+        """Rows here that are set aside for early stopping; X, y, codes and weights of those of all workers."""
+        params, workers = self.params, self.workers
+        random_state = _random_state(params.random_state, self.callbacks)
+        if workers is ALONE:
+            rows = held_out(codes, weight, params.validation_fraction, random_state)
+            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
+            return rows, (X_held, y[rows], codes[rows], weight[rows])
+        number = divided.numbers_of(workers, divided.check_row_number(row_number, X, workers), X.shape[0])
+        seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
+        rows = divided.held_out(workers, codes, weight, params.validation_fraction, number, seed)
+        X_held = X[rows] if hasattr(X, "tocsc") else np.asarray(X[rows])
+        X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])
+        return rows, (X_held.tocsc() if hasattr(X_held, "tocsc") else X_held, *rest)
 
     def _less_offsets(self, X, given, weight, known, how):
         """X less the offsets of its columns, and these: those of the model so far, or those that its values ask for.

@@ -132,6 +132,16 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
     assert [one[0] for one in found] == [whole] * 2
 
 
+def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
+    X, y = rows(500)
+    more = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 40, "random_state": 0, "subsample": 0.5}
+    parts, path = parts_of(500, 3, "random", np.random.default_rng(0)), tmp_path / "m.part"
+    whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, comm=Alone()).model_.to_bytes()
+    killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
+    found = divided(path, VectorTreeBoostClassifier, X, y, parts[:0:-1] + [parts[0]], **more)
+    assert [one[0] for one in found] == [whole] * 3
+
+
 def test_a_seed_that_was_drawn_goes_on(tmp_path):
     X, y = rows(300)
     parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"

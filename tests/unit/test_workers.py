@@ -5,8 +5,14 @@ import pytest
 from divided.threads import run
 from scipy.sparse import csr_array
 
-from pymcboost import LogitBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier
-from pymcboost.comm import WorkerError
+from pymcboost import (
+    LogitBoostClassifier,
+    MCBoostClassifier,
+    Model,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+)
+from pymcboost.comm import Alone, WorkerError
 from pymcboost.data import tree_layouts
 from pymcboost.training import divided
 
@@ -223,7 +229,6 @@ def error_of(task):
     ("more", "words"),
     [
         ({"params": {"n_estimators": "auto"}}, 'n_estimators="auto" needs all rows in one worker'),
-        ({"params": {"early_stopping": True}}, "early stopping with several workers needs a validation set"),
         ({"params": {"calibrate": "temperature"}}, "calibrate='temperature' with several workers needs a valid"),
         ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
         ({"groups": np.zeros(200)}, "groups is for a training with one worker"),
@@ -411,3 +416,83 @@ def test_a_worker_without_values_of_a_category(rest):
     frame["e"] = None
     found = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
     assert "column 4 of X is missing in all rows of all workers" in str(found)
+
+
+@pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
+    """The model, its history and its temperature are those of one worker, with sparse rows and with weights, too."""
+    X, y = rows(2400)
+    weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
+    params = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 3, "random_state": 3, "n_jobs": 1}
+    params |= {"calibrate": "temperature", "validation_fraction": 0.4}
+    if how == "random":
+        X = csr_array(np.nan_to_num(X))
+
+    def fit(part, comm):
+        model = cls(**params).fit(X[part], y[part], weight[part], comm=comm, row_number=part)
+        return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
+
+    one = fit(np.arange(len(y)), Alone())
+    assert Model.from_bytes(one[0]).temperature is not None
+    parts = parts_of(len(y), 3, how, np.random.default_rng(0))
+    assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
+
+
+def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():
+    X, y = rows(600)
+    parts, seen = parts_of(600, 3, "random", np.random.default_rng(0)), []
+
+    def fit(part, comm):
+        def first(model, X, y, weight=None):
+            seen.append((np.nan_to_num(X[:5]).tolist(), y[:5].tolist()))
+            return 1.0
+
+        params = {"n_estimators": 2, "early_stopping": True, "scoring": first, "random_state": 3, "calibrate": None}
+        VectorTreeBoostClassifier(**params).fit(X[part], y[part], comm=comm, row_number=part)
+
+    run(3, lambda workers: fit(parts[workers.rank], workers))
+    fit(np.arange(600), Alone())
+    assert len(seen) == 8
+    assert all(one == seen[0] for one in seen)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_share_of_each_class_that_is_held_out(several):
+    """A class of one row keeps it; other seeds and numbers draw other rows."""
+    rng = np.random.default_rng(0)
+    codes = np.concatenate((rng.integers(0, 3, 3000), [3], [4] * 10, [5] * 3))
+    weight = (rng.random(len(codes)) < 0.9).astype(float)
+    weight[3000:] = 1
+    if several:
+        codes = np.stack((codes, codes), axis=1) % 2
+    parts = parts_of(len(codes), 3, "random", rng)
+
+    def held(seed=7, begin=0):
+        def task(workers):
+            part = parts[workers.rank]
+            return part[divided.held_out(workers, codes[part], weight[part], 0.1, part + begin, seed)]
+
+        return np.sort(np.concatenate(run(3, task)))
+
+    found, number = held(), np.arange(len(codes))
+    assert np.array_equal(found, divided.held_out(Alone(), codes, weight, 0.1, number, 7))
+    assert not np.array_equal(found, held(8)) and not np.array_equal(found, held(7, 1))
+    assert (weight[found] > 0).all()
+    used = np.bincount(codes[weight > 0]) if not several else np.array([(weight > 0).sum()])
+    drawn = np.bincount(codes[found], minlength=6) if not several else np.array([len(found)])
+    assert np.array_equal(drawn, np.rint(0.1 * used))
+    if not several:
+        assert drawn[3:].tolist() == [0, 1, 0]
+        most = divided.held_out(Alone(), codes, weight, 0.95, number, 7)
+        assert np.bincount(codes[most], minlength=6)[3:].tolist() == [0, 9, 2]
+
+
+def test_too_few_rows_for_validation():
+    X, y = rows(40)
+    params = {"early_stopping": True, "n_estimators": 5, "random_state": 0}
+    found = run(2, lambda w: VectorTreeBoostClassifier(**params).fit(X[w.rank :: 2], y[w.rank :: 2], comm=w))
+    assert all("rows for validation, and fewer were drawn" in str(one) for one in found), found
+    params |= {"validation_fraction": 0.001, "calibrate": None}
+    found = run(2, lambda w: VectorTreeBoostClassifier(**params).fit(X[w.rank :: 2], y[w.rank :: 2], comm=w))
+    assert all("validation_fraction=0.001 of 40 rows" in str(one) for one in found), found
