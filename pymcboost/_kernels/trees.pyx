@@ -349,7 +349,8 @@ cdef class Grower:
         self.options.active = NULL
         if comm is not None:
             for r in range(0, n, together):
-                self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.c.m), edge[r:], comm)
+                self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.c.m), edge[r:],
+                                   comm)
             return
         self.options.threads = self.n_threads // outer
         self.prepare(outer)

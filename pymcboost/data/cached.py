@@ -16,7 +16,7 @@ import zlib
 import numpy as np
 
 from pymcboost import files
-from pymcboost._kernels.shield import Shield
+from pymcboost._kernels import shield as _shield
 from pymcboost.data.chunks import Chunks
 from pymcboost.data.mapped import PIECE, Mapped, check_unchanged, reserve
 from pymcboost.threads import in_words
@@ -35,10 +35,10 @@ class ChangedCache(ValueError):
 
 
 class _Watch:
-    """Whether a file in memory is still what was opened; others may make it shorter meanwhile, see `Shield`."""
+    """Whether a file in memory is still what was opened; others may make it shorter, see `_kernels.shield`."""
 
     def __init__(self, path, file, memory):
-        self._path, self._file, self._shield = os.fspath(path), os.dup(file.fileno()), Shield(memory)
+        self._path, self._file, self._shield = os.fspath(path), os.dup(file.fileno()), _shield.Shield(memory)
         weakref.finalize(self, os.close, self._file)
         self._was = self._now()
 
