@@ -421,7 +421,7 @@ def test_a_worker_without_values_of_a_category(rest):
 @pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
 def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
-    """The model, its history and its temperature are those of one worker, with sparse rows and with weights, too."""
+    """Model, history and temperature are those of one worker; with sparse rows, weights, and a set that is watched."""
     X, y = rows(2400)
     weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
     params = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 3, "random_state": 3, "n_jobs": 1}
@@ -430,7 +430,8 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
         X = csr_array(np.nan_to_num(X))
 
     def fit(part, comm):
-        model = cls(**params).fit(X[part], y[part], weight[part], comm=comm, row_number=part)
+        more = {"validation_sets": {"few": (X[:50], y[:50])}, "row_number": part}
+        model = cls(**params).fit(X[part], y[part], weight[part], comm=comm, **more)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
 
     one = fit(np.arange(len(y)), Alone())
