@@ -2,7 +2,6 @@
 
 import time
 
-import numpy as np
 from shared import classifiers
 from shared.datasets import coded, load_for_trees, sets_by_cost, stratified_rows
 from shared.tables import markdown_table
@@ -45,21 +44,22 @@ def text_of(frame):
     """Log loss over that of a tenth of the rows, set by set."""
     if frame.empty:
         return "No results yet."
-    means = frame.groupby(["data", "share"])["log_loss"].mean().unstack("share")
-    names = [name for name in SHARES if name in means]
-    if FIRST not in names:
+    wide = frame.pivot_table(index=["data", "seed"], columns="share", values="log_loss")
+    names = [name for name in SHARES if name in wide]
+    means = wide[names].dropna().groupby("data")
+    if FIRST not in names or not len(means):
         return "No results yet."
-    ratios = means[names].div(means[FIRST], axis=0)
+    seeds, means = means.size(), means.mean()
+    ratios = means.div(means[FIRST], axis=0)
     rows, lines = frame.groupby("data")["n_train"].first(), []
     for data in sets_by_cost(list(means.index)):
-        cells = ["-" if np.isnan(ratio) else f"{ratio:.3f}" for ratio in ratios.loc[data][names[1:]]]
-        lines.append([data, rows[data], f"{means[FIRST][data]:.4f}", *cells])
-    whole = ratios.dropna()
-    lines.append(["geometric mean", "", "", *(f"{geometric(whole[name]):.3f}" for name in names[1:])])
+        cells = [f"{ratio:.3f}" for ratio in ratios.loc[data][names[1:]]]
+        lines.append([data, rows[data], seeds[data], f"{means[FIRST][data]:.4f}", *cells])
+    lines.append(["geometric mean", "", "", "", *(f"{geometric(ratios[name]):.3f}" for name in names[1:])])
     return (
-        f"Early stopping of vector trees on three quarters of training parts, {SEEDS} seeds; log loss on the last "
-        "quarter, and how many times that it is with other shares set aside.\n\n"
-        + markdown_table(["set", "rows", FIRST, *names[1:]], lines)
+        f"Early stopping of vector trees on three quarters of training parts, at most {SEEDS} seeds; log loss on the "
+        "last quarter, and how many times that it is with other shares set aside.\n\n"
+        + markdown_table(["set", "rows", "seeds", FIRST, *names[1:]], lines)
     )
 
 

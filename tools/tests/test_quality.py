@@ -44,9 +44,10 @@ def test_shares_that_early_stopping_may_set_aside():
     assert [share(500) for share in stopping.SHARES.values()] == [0.1, 0.1]
     assert [share(40_000) for share in stopping.SHARES.values()] == [0.1, 0.025]
     rows = [("letter", 0, share, 0.1 * (1 + j), 90) for j, share in enumerate(stopping.SHARES)]
+    rows.append(("letter", 1, stopping.FIRST, 0.5, 90))  # without the other share: left out
     frame = pd.DataFrame(rows, columns=["data", "seed", "share", "log_loss", "n_train"])
     line = next(line for line in stopping.text_of(frame).splitlines() if line.startswith("| letter"))
-    assert line == "| letter | 90 | 0.1000 | 2.000 |"
+    assert line == "| letter | 90 | 1 | 0.1000 | 2.000 |"
 
 
 def test_candidates_with_many_rows():
