@@ -25,7 +25,7 @@ from train import BACKGROUND, N_FEATURES, STEP
 LEAVES, ROUNDS = (6,), (25, 50, 100)
 SHRINKAGE = 0.2
 # Frames that are timed, and how often: the best counts.
-TIMED, REPEAT = 10, 5
+TIMED, REPEAT = 10, 7
 # Least square that is searched for, in pixels: objects have 48 and more.
 SMALLEST, ROOM = 48, 4096
 CASCADES = ("haarcascade_frontalface_default", "haarcascade_frontalface_alt2")
@@ -104,15 +104,22 @@ def all_places(shape):
     return np.concatenate([one.reshape(-1, 3) for one in each])[:, [0, 2, 1]].astype(np.int32)
 
 
-def suppressed(found, most=0.6):
-    """Rows (x, y, size, score, class), the best of every object: the rule of detect.h."""
+def suppressed(found, most=0.6, near=0.6, support=0.5):
+    """Rows (x, y, size, score, class), the best of every object with its support: the rule of detect.h."""
     kept = np.empty((0, 5))
-    for one in found[np.lexsort((found[:, 0], found[:, 1], -found[:, 3]))]:
+    for one in in_order(found):
         both = np.minimum(one[:2] + one[2], kept[:, :2] + kept[:, 2:3]) - np.maximum(one[:2], kept[:, :2])
-        shared = np.clip(both, 0, None).prod(axis=1) / np.minimum(one[2], kept[:, 2]) ** 2
-        if not (shared > most).any():
+        both = np.clip(both, 0, None).prod(axis=1)
+        beside = (both > near * (one[2] ** 2 + kept[:, 2] ** 2 - both)) & (kept[:, 4] == one[4])
+        kept[beside, 3] += support * max(0, one[3])
+        if not (both > most * np.minimum(one[2], kept[:, 2]) ** 2).any():
             kept = np.vstack((kept, one))
-    return kept
+    return in_order(kept)
+
+
+def in_order(rows):
+    """Rows from the highest score on."""
+    return rows[np.lexsort((rows[:, 0], rows[:, 1], -rows[:, 3]))]
 
 
 def hits(scores, places, shape, threshold=-3.0):
@@ -287,14 +294,20 @@ def compare_faces(library, code, test, options, log):
         for name in CASCADES
         for factor in (1.1, 1.2, 1.4)
     ]
+    timed, least = [frame for frame, _ in frames[1 : TIMED + 1]], [np.inf] * len(ways)
+    for _ in range(REPEAT):  # in turn, so that a busy moment meets all
+        for at, (*_, found) in enumerate(ways):
+            least[at] = min(least[at], seconds_of(lambda found=found: [found(frame) for frame in timed], 1))
     lines = []
-    for name, setting, found in ways:
-        seconds = seconds_of(lambda found=found: [found(frame) for frame, _ in frames[1 : TIMED + 1]])
-        timed = len(frames[1 : TIMED + 1])
-        lines.append(
-            {"name": name, "setting": setting, **recall_of(found, frames), "ms_of_a_frame": 1e3 * seconds / timed}
-        )
-        log(lines[-1])
+    for (name, setting, found), seconds in zip(ways, least, strict=True):
+        own = {
+            "name": name,
+            "setting": setting,
+            **recall_of(found, frames),
+            "ms_of_a_frame": 1e3 * seconds / len(timed),
+        }
+        lines.append(own)
+        log(own)
     return {"bytes": len(code), "faces": lines}
 
 

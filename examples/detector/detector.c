@@ -281,10 +281,14 @@ int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, 
                double threshold, float *hits, int room, double *learners) {
     mcb_model m;
     detector d;
-    pyramid p;
-    int i, n = -1;
+    static pyramid p; /* kept for the next frame */
+    int i, n = -1, kept = p.width == width && p.height == height;
     if (mcb_open(&m, model, size) != MCB_OK || !detector_make(&d, &m, early, threshold)) return -1;
-    if (pyramid_make(&p, width, height) && scan(&d, &p, frame)) {
+    if (!kept) {
+        pyramid_free(&p);
+        kept = pyramid_make(&p, width, height);
+    }
+    if (kept && scan(&d, &p, frame)) {
         if (single) suppress(&d);
         n = (int)d.n_hits;
     }
@@ -295,7 +299,7 @@ int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, 
     }
     learners[0] += (double)d.n_windows;
     learners[1] += (double)d.n_learners;
-    pyramid_free(&p);
+    if (!kept) pyramid_free(&p);
     detector_free(&d);
     return n;
 }
