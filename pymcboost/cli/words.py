@@ -45,5 +45,5 @@ def in_options(text, options=READING):
 
     text = ASSIGNED.sub(with_value, text)
     bare = "|".join(name for name in options if "_" in name or name in BARE)
-    text = re.sub(rf"(?<![-\w./'])(?<!LIBSVM's )({bare})(?![\w=/']|\.\w)", lambda found: options[found[1]], text)
+    text = re.sub(rf"(?<![-\w./'])(?<!LIBSVM's )({bare})(?![\w=/'+]|\.\w)", lambda found: options[found[1]], text)
     return re.sub(rf"^({'|'.join(options)}): ", lambda found: f"{options[found[1]]}: ", text)

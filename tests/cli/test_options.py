@@ -214,6 +214,8 @@ def test_what_is_read_is_what_the_classes_say():
         ("Scale (scale=True), or a smaller C or a larger tol", "hingeboost",
          "Scale (--scale), or a smaller --C or a larger --tol"),
         ("LIBSVM's C times the rows, C=2", "hingeboost", "LIBSVM's C times the rows, --C 2"),
+        ("which takes a C++ compiler, or set solver='coordinate'", "hingeboost",
+         "which takes a C++ compiler, or set --solver coordinate"),
         ("an edge above p/C, a gain above nu", "mcboost", "an edge above p/C, a gain above --nu"),
         ("cv: fold 1; set calibrate=None", "mart", "--cv: fold 1; set --calibrate none"),
         ("mart: min_gain=-1.5 is", "mart", "mart: --min-gain -1.5 is"),
