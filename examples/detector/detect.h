@@ -17,8 +17,8 @@ enum { CHANNELS = 8, GREY = 7, WINDOW = 24, STEP = 4, N_FEATURES = 2048, MAX_LEV
 enum { FLAT = 10 };
 /* Hits that share more than this part of the smaller one are one object: a 0 in a 9 is none. */
 #define SAME_OBJECT 0.6
-/* Hits of one label that share more than this part of their union support each other: the best of them gets this part of
- * what the others lead the background by. False hits seldom have others beside them. */
+/* Hits of one label that share more than NEAR of their union support each other: the best of them gets SUPPORT of what
+ * the others lead the background by. False hits seldom have others beside them. */
 #define NEAR 0.6
 #define SUPPORT 0.5
 
@@ -316,7 +316,8 @@ static void suppress(detector *d) {
             double part = shared(&one, best), area = part * least * least;
             double both = (double)one.size * one.size + (double)best->size * best->size - area;
             if (part > SAME_OBJECT) alone = 0;
-            if (one.score > 0 && one.label == best->label && area > NEAR * both) best->score += (float)(SUPPORT * one.score);
+            if (one.score > 0 && one.label == best->label && area > NEAR * both)
+                best->score += (float)(SUPPORT * one.score);
         }
         if (alone) d->hits[n++] = one;
     }
