@@ -5543,22 +5543,26 @@ static inline uint32_t mcb__used_packed(const mcb_model *m, unsigned char *used)
     return count;
 }
 
-/* Features of a linear machine that have a coefficient other than 0, or in which support vectors differ. */
+/* Features of a machine that have a number other than 0 in some hyperplane or support vector; all of them where the
+ * kernel takes distances, to which every feature adds. Not those that a scale makes 0. */
 static inline uint32_t mcb__used_machine(const mcb_model *m, unsigned char *used) {
     const mcb_section *s = &m->section[m->kind == MCB_KIND_LINEAR ? MCB_S_WMAT : MCB_S_SVEC];
+    const unsigned char *scale = m->section[MCB_S_SCAL].data, *kpar = m->section[MCB_S_KPAR].data;
+    int kernel = m->kind == MCB_KIND_LINEAR ? MCB_KERNEL_LINEAR : (int)mcb__f32(kpar);
+    int all = kernel == MCB_KERNEL_RBF || kernel == MCB_KERNEL_PERCEPTRON;
     uint64_t i, d = m->n_features;
     uint32_t count = 0;
     for (i = 0; i < s->count; i++) {
         uint32_t f = (uint32_t)(i % d);
-        float other = m->kind == MCB_KIND_LINEAR ? 0.0f : mcb__f32(s->data + 4 * (size_t)f);
-        if (mcb__f32(s->data + 4 * (size_t)i) != other) count += mcb__use(used, f);
+        if (scale && mcb__f32(scale + 4 * (size_t)(d + f)) == 0) continue;
+        if (all || mcb__f32(s->data + 4 * (size_t)i) != 0) count += mcb__use(used, f);
     }
     return count;
 }
 
 /* Which features can matter to the learners in use. used has room for (n_features + 7) / 8 bytes: bit f mod 8 of byte
- * f / 8 says that feature f occurs in a learner, has a coefficient other than 0 or differs between support vectors; the
- * others may hold anything that is finite. Returns how many they are. Reads the whole model: not for every row. */
+ * f / 8 says that feature f occurs in a learner, or in a machine moves a product or a distance; the others may hold
+ * anything that is finite. Returns how many they are. Reads the whole model: not for every row. */
 MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
     const mcb_section *s = &m->section[m->kind == MCB_KIND_INTERVALS ? MCB_S_FIDX : MCB_S_FEAT];
     uint64_t i, end = m->kind == MCB_KIND_INTERVALS ? s->count : m->n_learners;

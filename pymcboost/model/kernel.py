@@ -10,6 +10,8 @@ from pymcboost.model.scale import Scale
 from pymcboost.threads import counted
 
 KERNELS = {"linear": 0, "poly": 1, "rbf": 2, "perceptron": 5}
+# Those of distances, to which every feature adds.
+DISTANCES = "rbf", "perceptron"
 MAX_DEGREE = 1000
 FORMULAS = {
     "linear": "x . z",
@@ -132,8 +134,11 @@ class KernelMachine(Machine):
         return cls(kernel, gamma, coef0, int(degree), support, coef, sections["BIAS"], scale)
 
     def used_features(self):
-        """Features in which the support vectors differ; there are no shares."""
-        feature = np.flatnonzero((self.support != self.support[:1]).any(axis=0))
+        """Features that can change a value of the kernel; there are no shares."""
+        used = (self.support != 0).any(axis=0) | (self.kernel in DISTANCES and len(self) > 0)
+        if self.scale is not None:
+            used &= self.scale.factor != 0
+        feature = np.flatnonzero(used)
         return feature, np.zeros(len(feature))
 
     def summary(self, staged):

@@ -35,10 +35,13 @@ def models():
     coef[:, ::3] = 0.0
     coef[0, 0] = 1.0
     yield "linear with zeros", Model.from_ensemble(replace(linear, coef=coef), range(3))
-    kernel = random_kernel(8, 40, 3)
-    support = kernel.support.copy()
-    support[:, 1::2] = support[0, 1::2]
-    yield "kernel with constant columns", Model.from_ensemble(replace(kernel, support=support), range(3))
+    for name in ("linear", "poly", "rbf", "perceptron"):
+        kernel = random_kernel(8, 40, 3, name, scaled=True)
+        support, factor = kernel.support.copy(), kernel.scale.factor.copy()
+        support[:, 1::3], support[:, 2::3], factor[:5] = 0.5, 0.0, 0.0
+        for scale in (None, replace(kernel.scale, factor=factor)):
+            model = Model.from_ensemble(replace(kernel, support=support, scale=scale), range(3))
+            yield f"{name} kernel{', scaled' if scale else ''}", model
 
 
 SHAPES = dict(models())
@@ -59,7 +62,28 @@ def test_a_program_has_the_features_of_python(name, program, tmp_path):
     assert done.stdout.splitlines() == [features(stage) for stage in stages]
 
 
+@pytest.mark.parametrize("name", SHAPES)
+def test_features_that_are_not_used_may_hold_anything(name):
+    model, rng = SHAPES[name], np.random.default_rng(0)
+    X = rng.normal(size=(20, model.n_features_in_)).astype(np.float32)
+    Z = X.copy()
+    Z[:, np.setdiff1d(np.arange(model.n_features_in_), model.used_features()[0])] += 3
+    np.testing.assert_array_equal(model.decision_function(Z), model.decision_function(X))
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if "kernel" in name or name.startswith("linear")])
+def test_each_used_feature_of_a_machine_changes_scores(name):
+    model = SHAPES[name]
+    X = np.random.default_rng(0).normal(size=(5, model.n_features_in_)).astype(np.float32)
+    for feature in model.used_features()[0]:
+        Z = X.copy()
+        Z[:, feature] += 3
+        assert (model.decision_function(Z) != model.decision_function(X)).any(), feature
+
+
 def test_some_features_are_used_and_some_are_not():
-    for name in ("stumps of 300", "trees of 300", "packed of 300", "linear with zeros", "kernel with constant columns"):
+    some = "stumps of 300", "trees of 300", "packed of 300", "linear with zeros", "poly kernel", "rbf kernel, scaled"
+    for name in some:
         assert 0 < len(SHAPES[name].used_features()[0]) < SHAPES[name].n_features_in_, name
     assert np.array_equal(SHAPES["linear with zeros"].used_features()[0][:3], [0, 1, 2])
+    assert len(SHAPES["rbf kernel"].used_features()[0]) == 40

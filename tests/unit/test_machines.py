@@ -239,9 +239,10 @@ def test_model_of_a_machine(tmp_path):
     assert repr(linear) == "<Model: linear machine, 3 classes, 6 features>"
     support = np.zeros((3, 4))
     support[1, 2] = 1
-    kernel = KernelMachine("rbf", 1, 0, 0, support, np.ones((3, 2)), np.zeros(2))
-    feature, share = Model.from_ensemble(kernel, range(2)).used_features()
-    assert (feature.tolist(), share.tolist()) == ([2], [0])
+    for kernel, used in (("poly", [2]), ("rbf", [0, 1, 2, 3])):
+        machine = KernelMachine(kernel, 1, 0, 1, support, np.ones((3, 2)), np.zeros(2))
+        feature, share = Model.from_ensemble(machine, range(2)).used_features()
+        assert (feature.tolist(), share.tolist()) == (used, [0] * len(used))
 
 
 def test_two_classes():
