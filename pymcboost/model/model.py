@@ -337,9 +337,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
         with the sum over the classes of ``|right - left|``, in an interval table a feature with the sum of the absolute
         differences from each interval to the next, in a linear machine with the sum of the absolute coefficients (so it
-        depends on the unit of the feature). A kernel machine has no shares. With the kernels "rbf" and "perceptron" it
-        uses all features, with the others those that are not 0 in some support vector, but for those that its scale
-        makes 0.
+        depends on the unit of the feature). A kernel machine has no shares. With "rbf" and "perceptron" it uses all
+        features, else those not 0 in some support vector; none that its scale makes 0.
 
         Returns
         -------
