@@ -182,13 +182,6 @@ def _write(path, reader, note):
     write(path, reader.n_rows, reader.n_features, fill, notes)
 
 
-def _before(workers, n):
-    """How many of something the workers before this one have."""
-    from pymcboost.comm import lengths
-
-    return int(lengths(workers, n)[: workers.rank].sum())
-
-
 def _wrong_labels(path, data, begin):
     """What `check_row_labels` refuses later, when it is known how many rows are before."""
     try:
@@ -258,6 +251,7 @@ class _Text(_Reader):
 
     def _texts(self, path):
         """Bytes of whole lines, and how many are before them."""
+        from pymcboost.comm import before
         from pymcboost.data.textblocks import LineRange, blocks_of, line_blocks
 
         if self.whole:
@@ -265,7 +259,7 @@ class _Text(_Reader):
             return
         with LineRange(path, self.workers.rank, self.workers.size) as stream:
             if self.lines is None:
-                self.lines = _before(self.workers, stream.count_lines())
+                self.lines = before(self.workers, stream.count_lines())
             yield from blocks_of(stream, self.lines)
 
     def _blocks(self, n_features, base):
@@ -283,6 +277,7 @@ class _Text(_Reader):
         """Count rows and features, and collect the labels."""
         import numpy as np
 
+        from pymcboost.comm import before
         from pymcboost.data.svmwords import MAX_INDEX
 
         base, wanted = self.arguments.base, self.arguments.n_features
@@ -299,7 +294,7 @@ class _Text(_Reader):
         n_rows = self.n_rows
         if self.workers is not None:
             n_rows = int(self.workers.sum(np.array([n_rows]))[0])
-            self.begin = 0 if self.whole else _before(self.workers, self.n_rows)
+            self.begin = 0 if self.whole else before(self.workers, self.n_rows)
         if wrong:
             check_row_labels(wrong[0], wrong[1], wrong[2] + self.begin)
         if self.workers is not None:

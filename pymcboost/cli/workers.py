@@ -86,14 +86,14 @@ def read_part(workers, arguments, allows_missing):
     Lines and rows have their numbers in the whole file in all messages.
     """
     from pymcboost.cli.rows import Rows, check_row_labels, check_values
-    from pymcboost.comm import lengths
+    from pymcboost.comm import before, lengths
     from pymcboost.data.svmlight import load_stream
     from pymcboost.data.textblocks import LineRange
 
     path, base = arguments.training_file, arguments.base
     with LineRange(path, workers.rank, workers.size) as stream:
-        before = lengths(workers, stream.count_lines())[: workers.rank].sum()
-        how = {"n_features": arguments.n_features, "base": base if base == "auto" else int(base), "lines": int(before)}
+        lines = before(workers, stream.count_lines())
+        how = {"n_features": arguments.n_features, "base": base if base == "auto" else int(base), "lines": lines}
         data, _ = load_stream(stream, path, stream.end - stream.begin, **how)
     rows = lengths(workers, data.X.shape[0])
     if not rows.sum():

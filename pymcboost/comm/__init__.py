@@ -9,9 +9,9 @@ from pymcboost.comm.alone import ALONE, Alone
 from pymcboost.comm.collective import CollectiveWorkers
 from pymcboost.comm.errors import WorkerError
 from pymcboost.comm.mpi import MPIWorkers
-from pymcboost.comm.several import lengths
+from pymcboost.comm.several import before, lengths
 
-__all__ = ["ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "lengths"]
+__all__ = ["ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "lengths"]
 
 
 def as_workers(comm: Any) -> Any:

@@ -12,6 +12,11 @@ def lengths(comm, n):
     return comm.sum(found)
 
 
+def before(comm, n):
+    """How many of something the workers before this one have, of which this one has n."""
+    return int(lengths(comm, n)[: comm.rank].sum())
+
+
 class Several:
     """`Alone`'s methods that follow from others; a subclass has `sum` and ``joined(array, lengths)``."""
 

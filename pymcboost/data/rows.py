@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import on_grid
-from pymcboost.comm import ALONE, lengths
+from pymcboost.comm import ALONE, before
 from pymcboost.data.mapped import Mapped, mapped
 from pymcboost.threads import available_memory, in_words
 
@@ -83,8 +83,8 @@ class TrainingRows:
         self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
         weight = np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64)
         self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
-        before = lengths(comm, len(y))[: comm.rank].sum()  # rows of other workers
-        own = self.rows + before if before else self.rows
+        others = before(comm, len(y))
+        own = self.rows + others if others else self.rows
         self.row_number = own if row_number is None else row_number[self.rows]
         self.n_features = X.shape[1]
         self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pymcboost.comm import lengths
+from pymcboost.comm import before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import compute_class_weight, weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
-from pymcboost.training.labels import names_labels
+from pymcboost.training.labels import joined_labels, names_labels
 
 # The kernels sum up weights, at least 1 for a row, in 32 bits.
 MOST_ROWS = 2**31 - 1
@@ -109,10 +109,8 @@ def classes_of(workers, y):
     """Classes of the rows of all workers, and positions of y among them."""
     if workers.size == 1:
         return np.unique(y, return_inverse=True)
-    every = [part for part in workers.exchange(np.unique(y)) if len(part)]
-    if len({part.dtype.kind in "OSU" for part in every}) > 1:
-        raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
-    classes = np.unique(np.concatenate(every)) if every else np.unique(y)
+    classes = joined_labels(workers.exchange(np.unique(y)))
+    classes = np.unique(y) if classes is None else classes
     return classes, np.searchsorted(classes, y)
 
 
@@ -170,7 +168,7 @@ def check_all_classes(workers, cls, classes, codes, weight):
 
 def numbers_of(workers, row_number, n):
     """Numbers of n rows: those given, or their places among the rows of all workers."""
-    return np.arange(n) + lengths(workers, n)[: workers.rank].sum() if row_number is None else row_number
+    return np.arange(n) + before(workers, n) if row_number is None else row_number
 
 
 def held_out(workers, codes, weight, fraction, number, seed):

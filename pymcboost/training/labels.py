@@ -93,6 +93,14 @@ def _named(y):
     return found, named
 
 
+def joined_labels(parts):
+    """Different labels in arrays of the workers, which must be alike; None where there are none."""
+    there = [part for part in parts if len(part)]
+    if len({part.dtype.kind in "OSU" for part in there}) > 1:
+        raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
+    return np.unique(np.concatenate(there)) if there else None
+
+
 def labels_of_all(workers, y):
     """Labels that the lists of all workers name; None where they have indicators, which name none."""
     if workers.size == 1:
@@ -103,10 +111,7 @@ def labels_of_all(workers, y):
         return None
     if any(its is None for its in every):
         raise ValueError("y has lists of labels on some workers and an indicator on others; give all of them alike")
-    there = [its for its in every if len(its)]
-    if len({its.dtype.kind == "U" for its in there}) > 1:
-        raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
-    return np.unique(np.concatenate(there)) if there else None
+    return joined_labels(every)
 
 
 def indicator_of(y, n_rows, n_labels=None):

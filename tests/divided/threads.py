@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+from sklearn.base import clone
 
 from pymcboost.comm import WorkerError
 
@@ -105,7 +106,7 @@ def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **
     return one
 
 
-class Sums:
+class _Sums:
     """A callback: sums and bytes that a worker has sent after every round."""
 
     def __init__(self, workers):
@@ -117,3 +118,14 @@ class Sums:
     def of_rounds(self):
         """Those of each round but the first: (n_rounds - 1, 2)."""
         return np.diff(self.after, axis=0)
+
+
+def sums_of_rounds(estimator, X, y):
+    """What each of two workers with half of the rows has sent in every round but the first: (n_rounds - 1, 2)."""
+
+    def task(workers):
+        part, counts = np.array_split(np.arange(len(y)), 2)[workers.rank], _Sums(workers)
+        clone(estimator).fit(X[part], y[part], comm=workers, callbacks=[counts])
+        return counts.of_rounds()
+
+    return run(2, task)

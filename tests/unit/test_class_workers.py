@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from contract.variants import as_published
-from divided.threads import Sums, one_model, run
+from divided.threads import one_model, run, sums_of_rounds
 from unit.test_workers import more_classes, parts_of, rows
 
 from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
@@ -223,14 +223,8 @@ def test_sums_are_those_of_the_formulas():
     y = more_classes(y, 4)  # every tree has all leaves
     J, K, d, B = 16, 4, 6, 256
 
-    def task(workers):
-        part = np.array_split(np.arange(len(y)), 2)[workers.rank]
-        counts = Sums(workers)
-        model = LogitBoostClassifier(n_estimators=4, max_leaf_nodes=J, random_state=0, n_jobs=1)
-        model.fit(X[part], y[part], comm=workers, callbacks=[counts])
-        return counts.of_rounds()
-
-    sums, sent = run(2, task)[0].T
+    model = LogitBoostClassifier(n_estimators=4, max_leaf_nodes=J, random_state=0, n_jobs=1)
+    sums, sent = sums_of_rounds(model, X, y)[0].T
     assert (sums == 2 * J + 1).all()
     own = 32 * K + 8 * K * (J - 1) + 48 * K * J + 32 * (K + 1)
     assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import Sums, one_model, run
+from divided.threads import one_model, run, sums_of_rounds
 from unit.test_class_workers import by_class
 from unit.test_divided_checkpoints import divided, killed
 from unit.test_sparse_workers import sparse_rows
@@ -226,14 +226,8 @@ def test_sums_are_those_of_the_formulas():
     y = more_classes(y, 4)  # every tree has all leaves
     J, K, d, B = 16, 4, 6, 256
 
-    def task(workers):
-        part = np.array_split(np.arange(len(y)), 2)[workers.rank]
-        counts = Sums(workers)
-        model = AdaBoostMHClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
-        model.fit(X[part], y[part], comm=workers, callbacks=[counts])
-        return counts.of_rounds()
-
-    sums, sent = run(2, task)[0].T
+    model = AdaBoostMHClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
+    sums, sent = sums_of_rounds(model, X, y)[0].T
     assert (sums == 2 + 1 + 2 * (J - 1) + 1).all()
     own = 24 * K + 32 * K + 8 * K * (J - 1) + 16 * K * K
     assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import Sums, one_model, run
+from divided.threads import one_model, run, sums_of_rounds
 from unit.test_class_workers import by_class
 from unit.test_workers import more_classes, parts_of, rows
 
@@ -173,12 +173,7 @@ def test_validation_rows_of_one_worker():
 def test_rounds_send_what_the_page_says():
     X, y = rows(2500)
 
-    def task(workers):
-        counts, part = Sums(workers), np.arange(len(y))[workers.rank :: 2]
-        MCBoostClassifier(n_estimators=6).fit(X[part], y[part], comm=workers, callbacks=[counts])
-        return counts.of_rounds()
-
     bins = sum(min(256, len(np.unique(column))) for column in X.T)  # missing ones are alike
-    for found in run(2, task):
+    for found in sums_of_rounds(MCBoostClassifier(n_estimators=6), X, y):
         assert (found[:, 0] == 4).all()
         assert (found[:, 1] == 16 + 8 * 4 + 4 * 4 * bins + 16 * 4**2).all()
