@@ -60,25 +60,70 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
             }                                                                                                         \
         PMB_LANES(r, R) PMB_LANES(p, PARTS) memcpy(sum[r] + p * (PMB_WIDE / PARTS), &s[r][p], sizeof s[r][p]);        \
     }
-PMB_SUM_CLASSES(512, pmb_classes, 16)
 PMB_SUM_CLASSES(256, pmb_lanes, 4)
 PMB_SUM_CLASSES(128, pmb_two, 2)
+
+/* Add to the first `rows` of PMB_WIDE rows the sums of c[i][r] value[leaf[i]][k], for W tiles of PMB_WIDE classes that
+ * lie `tile` apart. A leaf is W + PMB_WIDE loads for W PMB_WIDE products. */
+#ifdef PMB_VECTORS
+#define PMB_EIGHT(x) {x, x, x, x, x, x, x, x}
+#define PMB_ADD_TILES(W)                                                                                              \
+    PMB_INLINE void pmb_add_tiles_##W(const double *c, const double *value, int64_t tile, const int64_t *leaf,        \
+                                      int64_t n, int64_t rows, int64_t stride, double *to) {                          \
+        pmb_classes s[PMB_WIDE][W];                                                                                   \
+        PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
+            if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                                               \
+            s[r][p] = (pmb_classes){0.0};                                                                             \
+        }                                                                                                             \
+        for (int64_t i = 0; i < n; i++, c += PMB_STEP) {                                                              \
+            pmb_classes v[W];                                                                                         \
+            PMB_PREFETCH(c + 16 * PMB_STEP); /* too far apart for the CPU's own */                                    \
+            PMB_LANES(p, W) memcpy(v + p, value + p * tile + leaf[i] * PMB_WIDE, sizeof *v);                          \
+            PMB_LANES(r, PMB_WIDE) {                                                                                  \
+                const pmb_classes own = PMB_EIGHT(c[r]);                                                              \
+                PMB_LANES(p, W) s[r][p] += own * v[p];                                                                \
+            }                                                                                                         \
+        }                                                                                                             \
+        PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W)                                                                        \
+            if (r < rows) {                                                                                           \
+                pmb_classes own;                                                                                      \
+                memcpy(&own, to + r * stride + p * PMB_WIDE, sizeof own);                                             \
+                own += s[r][p];                                                                                       \
+                memcpy(to + r * stride + p * PMB_WIDE, &own, sizeof own);                                             \
+            }                                                                                                         \
+    }
+PMB_ADD_TILES(3)
+PMB_ADD_TILES(2)
+PMB_ADD_TILES(1)
+#endif
 
 /* The same as pmb_add_few for a multiple of PMB_WIDE classes, whose values lie in tiles of so many, one after the other
  * with those of all leaves. The coefficients of a few rows stay in the first cache. */
 PMB_INLINE void pmb_add_wide(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t all,
                              int64_t classes, int64_t n, int64_t stride, double *to) {
     const int has_512 = PMB_HAS_512, has_256 = PMB_HAS_256;
-    const int64_t tile = has_512 ? 16 : has_256 ? 4 : 2;
-    double sum[16][PMB_WIDE];
+    const int64_t tile = has_512 ? PMB_WIDE : has_256 ? 4 : 2;
+    double sum[4][PMB_WIDE];
     for (int64_t r = 0; r < n; r += tile) {
         const int64_t rows = n - r < tile ? n - r : tile;
-        for (int64_t k = 0; k < classes; k += PMB_WIDE) {
-            for (int64_t i = 0; i < rows; i++) PMB_PREFETCH(to + (r + i) * stride + k); /* rows lie far apart */
-            if (has_512) pmb_sum_classes_512(sum, c + r, value + k * all, leaf, leaves);
-            else if (has_256) pmb_sum_classes_256(sum, c + r, value + k * all, leaf, leaves);
+        double *own = to + r * stride;
+        int64_t k = 0;
+#ifdef PMB_VECTORS
+        if (has_512) {
+            for (; k + 3 * PMB_WIDE <= classes; k += 3 * PMB_WIDE)
+                pmb_add_tiles_3(c + r, value + k * all, PMB_WIDE * all, leaf, leaves, rows, stride, own + k);
+            if (k + 2 * PMB_WIDE <= classes)
+                pmb_add_tiles_2(c + r, value + k * all, PMB_WIDE * all, leaf, leaves, rows, stride, own + k);
+            else if (k < classes)
+                pmb_add_tiles_1(c + r, value + k * all, PMB_WIDE * all, leaf, leaves, rows, stride, own + k);
+            continue;
+        }
+#endif
+        for (; k < classes; k += PMB_WIDE) {
+            for (int64_t i = 0; i < rows; i++) PMB_PREFETCH(own + i * stride + k); /* rows lie far apart */
+            if (has_256) pmb_sum_classes_256(sum, c + r, value + k * all, leaf, leaves);
             else pmb_sum_classes_128(sum, c + r, value + k * all, leaf, leaves);
-            for (int64_t i = 0; i < rows; i++) PMB_LANES(q, PMB_WIDE) to[(r + i) * stride + k + q] += sum[i][q];
+            for (int64_t i = 0; i < rows; i++) PMB_LANES(q, PMB_WIDE) own[i * stride + k + q] += sum[i][q];
         }
     }
 }
