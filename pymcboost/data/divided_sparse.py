@@ -78,7 +78,7 @@ def list_bins(data, max_bins):
     missing, usual, usual_rows = np.zeros((3, d), dtype=np.int64)
     weight = np.zeros(d)
     for f, its in enumerate(_of_all(data, listed, d)):
-        value, count, mass = its[:, 1].astype(np.float32), its[:, 2], its[:, -1]
+        value, count, mass = its[:, 1].astype(np.float32), its[:, 2], its[:, -1].copy()
         rest = data.total_rows - count.sum()
         if rest:
             at = np.searchsorted(value, 0)

@@ -19,8 +19,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymcboost.comm import ALONE
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import weights_of_rows
+from pymcboost.training.divided_folds import FoldError, of_all, present, sizes
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
@@ -121,18 +123,20 @@ def choose(estimator, inputs, undecided, seed, parts):
     best, least = Choice(), np.inf
     try:
         parts = parts or splits(estimator.cv, inputs, seed)
-        used = parts[: _enough(parts)]
+        used = parts[: _enough(inputs, parts)]
         weight = _weights(inputs, used)
-        rows = weight > 0
-        held = Held.of("the folds", None, None, inputs.codes[rows], weight[rows])
         for value in values:
             scores, link = held_scores(with_values(estimator, {name: value}), inputs, seed, COMPARED, used)
-            loss = CalibratedLogLoss(link)(scores[rows], held)
+            every, codes, its_weight = of_all(inputs, weight > 0, scores, inputs.codes, weight)
+            held = Held.of("the folds", None, None, codes, its_weight)
+            found = CalibratedLogLoss(link)(every, held), held.mean(every.argmax(axis=1) != codes)
+            loss, wrong = inputs.workers.broadcast(found)
             if loss < least:
                 best, least = Choice({name: value}, seed, (scores, link)), loss
-            if held.mean(scores[rows].argmax(axis=1) != held.codes) < CLEAN:
+            if wrong < CLEAN:
                 break
-    except (ValueError, MemoryError):  # the calibration will say so
+    except (ValueError, MemoryError) as error:  # the calibration will say so
+        _pass_on(inputs, error)
         return Choice()
     return best
 
@@ -161,6 +165,7 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
     try:
         return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
     except (ValueError, MemoryError) as error:
+        _pass_on(inputs, error)
         warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
         return None
 
@@ -168,16 +173,17 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
 def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
     if found is None:
         parts = parts or splits(estimator.cv, inputs, seed)
-        used = parts[: _enough(parts)]
+        used = parts[: _enough(inputs, parts)]
         scores, link = held or held_scores(estimator, inputs, seed, rounds, used, previous)
     else:
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
-    first, n = _temperature(scores, inputs, used, link), np.count_nonzero(inputs.weight)
-    b, s = np.mean([[len(rows) for rows in part] for part in used], axis=0)
+    first, workers = _temperature(scores, inputs, used, link), inputs.workers
+    n = workers.sum(np.array([np.count_nonzero(inputs.weight)]))[0]
+    b, s = np.mean(sizes(inputs, used), axis=0)
     few = parts[0][1]
-    if n < FEW or _enough(parts) == 1 or s >= ALIKE * b or len(np.unique(inputs.codes[few])) < 2:
+    if n < FEW or _enough(inputs, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(inputs, few)) < 2:
         return first
     second = [(few, parts[1][1])]
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
@@ -186,26 +192,35 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
     return rounded(first * (first / max(first, higher)) ** (np.log(n / b) / np.log(b / s)))
 
 
-def _enough(parts):
+def _pass_on(inputs, error):
+    """Raise an error that the other workers do not have, too."""
+    if inputs.workers is not ALONE and not isinstance(error, FoldError):
+        raise error
+
+
+def _enough(inputs, parts):
     """Number of the first folds that hold out enough rows."""
-    held = np.cumsum([len(rows) for _, rows in parts])
+    held = np.cumsum(sizes(inputs, parts)[:, 1])
     return int(np.searchsorted(held, min(ENOUGH, ENOUGH_SHARE * held[-1]))) + 1
 
 
 def _temperature(scores, inputs, parts, link):
     """Temperature of the rows held out."""
     weight = _weights(inputs, parts)
-    used = weight > 0
-    return fit_temperature(scores[used], inputs.codes[used], weight[used], link)
+    every = of_all(inputs, weight > 0, scores, inputs.codes, weight)
+    try:
+        return inputs.workers.broadcast(fit_temperature(*every, link))
+    except ValueError as error:
+        raise FoldError(str(error)) from error
 
 
 def _weights(inputs, parts):
     """Weights of the rows held out, 0 for others, and for those of a class that their model has not seen."""
     weight = np.zeros(len(inputs.weight))
     for train, held in parts:
-        weight[held] = inputs.weight[held] * np.isin(inputs.codes[held], inputs.codes[train])
-    if not weight.any():
-        raise ValueError(UNSEEN)
+        weight[held] = inputs.weight[held] * present(inputs, train)[inputs.codes[held]]
+    if not inputs.workers.maximum(np.array([int(weight.any())]))[0]:
+        raise FoldError(UNSEEN)
     return weight
 
 

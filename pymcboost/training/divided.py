@@ -28,11 +28,6 @@ def refuse(booster, workers, sets, groups, **given):
         )
     if p.n_estimators == "auto":
         raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
-    if p.calibrate and "val" not in sets and not p.early_stopping:
-        raise ValueError(
-            f"{name}: calibrate={p.calibrate!r} with several workers needs a validation set: give X_val and y_val, or "
-            "parts of them on each worker; or set early_stopping=True, which draws one, or calibrate=None"
-        )
     for what, value in {"groups": groups, **given}.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}: {what} is for a training with one worker")
@@ -186,10 +181,10 @@ def held_out(workers, codes, weight, fraction, number, seed):
             f"early_stopping: validation_fraction={fraction} of {count.sum()} rows of {n_groups} classes are none; "
             "raise it, give X_val and y_val, or set early_stopping=False"
         )
-    return used[_smallest(workers, scrambled(number[used], np.uint64(seed)), group, take)]
+    return used[smallest(workers, scrambled(number[used], np.uint64(seed)), group, take)]
 
 
-def _smallest(workers, z, group, take):
+def smallest(workers, z, group, take):
     """Which of these different numbers are among the smallest of their group in all workers: ``take`` of each."""
     first, before = np.zeros(len(take), dtype=np.uint64), np.zeros(len(take), dtype=np.int64)
     at, each = np.arange(len(z)), np.arange(len(take))  # numbers that begin as the last one that is taken does

@@ -79,16 +79,12 @@ class Training:
         del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
+        inputs.workers = workers
         inputs.row_number = booster.row_number = divided.check_row_number(row_number, inputs.X, workers)
         previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
-            if workers.size > 1:
-                raise ValueError(
-                    f"{booster.name}: calibrate={params.calibrate!r} needs {calibration.ENOUGH} rows for validation, "
-                    "and fewer were drawn; give X_val and y_val, or set calibrate=None"
-                )
             held = None
         kept = inputs if params.calibrate and held is None else None
         alone = params.calibrate and not booster.multilabel

@@ -13,9 +13,12 @@ from numbers import Integral
 
 import numpy as np
 
+from pymcboost.comm import ALONE
 from pymcboost.data.mapped import rows_of
-from pymcboost.threads import counted, resolve_n_jobs, threads_for
+from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
+from pymcboost.training.divided import threads_of
+from pymcboost.training.divided_folds import FoldError, parts_of
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -183,6 +186,10 @@ def splits(cv, inputs, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
     used, codes, n, whole = inputs.weight > 0, inputs.codes, len(inputs.codes), isinstance(cv, Integral)
     shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
+    if inputs.workers is not ALONE:
+        if not whole:
+            raise FoldError(f"{shown}: rows of several workers need a number of folds")
+        return parts_of(inputs, cv, seed)
     if whole:
         rows = np.flatnonzero(used)
         if len(rows) < cv:
@@ -237,8 +244,8 @@ def _drawn(cv, inputs, rows, strata, seed):
 
 def _shares(estimator, inputs, n_folds):
     """Models that grow at the same time, and threads of each."""
-    n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], resolve_n_jobs(estimator.n_jobs))
-    workers = min(n_folds, n_threads) if estimator.booster.side_by_side else 1
+    n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], threads_of(estimator.n_jobs, inputs.workers))
+    workers = min(n_folds, n_threads) if estimator.booster.side_by_side and inputs.workers is ALONE else 1
     return workers, n_threads // workers
 
 
@@ -248,12 +255,14 @@ class _Model:
     def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
         self.rows, X, K, codes = rows, rows_of(inputs.X, rows), len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
-        self.held = Held.of(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
+        held = Held if hasty else Held.of  # nothing is measured here then, and a worker may hold out no row
+        self.held = held(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
         self.validation = Validation([self.held], K)
         self.known = np.isin(codes, inputs.codes[train])  # rows of labels, which have no temperature, do not ask
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
+        booster.workers, booster.row_number = inputs.workers, inputs.row_number
         done = 0 if previous is None else previous.n_rounds
         booster.categories, booster.feature_names = inputs.categories, inputs.meta.get("feature_names")
         booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.columns import refuse_dates, wrong_value
@@ -53,6 +54,8 @@ class Inputs:
         What has been subtracted from columns of X.
     row_number : ndarray of int64 (n,) or None
         Numbers of the rows, where they are given.
+    workers : Alone or another communicator
+        Among which the rows are divided.
     """
 
     X: Any
@@ -68,6 +71,7 @@ class Inputs:
     categories: Any = None
     offsets: dict[int, float] | None = None
     row_number: np.ndarray | None = None
+    workers: Any = ALONE
 
     def y(self, rows=slice(None)):
         """Labels of rows, or their indicator."""

@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 
+from pymcboost.comm import ALONE
+from pymcboost.training.divided_folds import FoldError, of_all
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.labels import best_thresholds
 
@@ -25,7 +27,10 @@ def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
         else:
             scores = found.scores
     except (ValueError, MemoryError) as error:
+        if inputs.workers is not ALONE and not isinstance(error, FoldError):
+            raise
         warnings.warn(f"all labels keep the threshold 0.5: {error}", stacklevel=6)
         return None
     used = np.isfinite(scores[:, 0])
-    return best_thresholds(scores[used], inputs.codes[used], inputs.weight[used])
+    found = best_thresholds(*of_all(inputs, used, scores, inputs.codes, inputs.weight))
+    return inputs.workers.broadcast(found)

@@ -234,7 +234,6 @@ def test_sums_are_those_of_the_formulas():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"calibrate": "temperature"}, "calibrate='temperature' with several workers needs a valid"),
         ({"warm_start": True}, "warm_start is for a training with one worker"),
     ],
 )

@@ -88,6 +88,14 @@ def test_sparse_blocks(client, cls):
     assert (labels == one.predict(X)).all()
 
 
+def test_defaults_are_calibrated(client):
+    X, y = rows()
+    whole = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y, comm=Alone())
+    found = DaskVectorTreeBoostClassifier(client=client, n_estimators=5, random_state=0).fit(*divided(X, y))
+    assert found.model_.temperature is not None
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+
+
 def test_data_frames_and_validation_sets(client):
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
@@ -127,8 +135,6 @@ def test_what_is_refused(client):
         model.fit(dX.rechunk((400, 3)), dy)
     with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
         model.fit(dX, divided(y, size=500)[0])
-    with pytest.raises(ValueError, match=r"calibrate='temperature' with several workers needs a validation set"):
-        model.set_params(calibrate="temperature").fit(dX, dy)
     with pytest.raises(ValueError, match="timeout=0 is not allowed"):
         DaskVectorTreeBoostClassifier(client=client, timeout=0).fit(dX, dy)
 

@@ -160,6 +160,18 @@ def test_stumps_in_several_messages_and_from_scores(monkeypatch):
     assert set(found) == {fit(X, y, Alone())}
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_stumps_on_columns_that_all_rows_have(weighted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 3))
+    y, weight = (X[:, 0] > 0) + 2 * (X[:, 1] > 0), rng.random(700) if weighted else None
+
+    def fit(rows):
+        return MCBoostClassifier(n_estimators=5).fit(rows, y, weight, comm=Alone()).model_.to_bytes()
+
+    assert fit(csr_array(X)) == fit(X)
+
+
 def test_stumps_on_columns_that_one_worker_has():
     """Wide rows: most columns have entries on one worker alone, or on none."""
     rng = np.random.default_rng(3)

@@ -1,0 +1,74 @@
+"""Folds of rows that are divided among workers, and what all of them hold out.
+
+Every worker trains the model of a fold together with the others, and keeps the scores of its own rows. What follows
+from those rows is found from the rows of all, in the order of their numbers: it does not depend on the division.
+"""
+
+import numpy as np
+
+from pymcboost.comm import ALONE
+from pymcboost.learners.sampling import scrambled
+from pymcboost.threads import counted
+from pymcboost.training.divided import numbers_of, smallest
+
+# Rows held out that every worker gets at most, and their scores: these are enough for one number.
+MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
+
+
+class FoldError(ValueError):
+    """Rows of which no folds can be made. All workers find it at the same place."""
+
+
+def parts_of(inputs, cv, seed):
+    """Rows of this worker to train on and held out, of each of ``cv`` folds in which the classes have equal shares.
+
+    The rows of a class are dealt by their numbers, scrambled by the seed. Rows of weight 0 are in no part.
+    """
+    workers, used = inputs.workers, np.flatnonzero(inputs.weight > 0)
+    labels = inputs.codes.ndim == 2
+    codes = np.zeros(len(used), dtype=np.int64) if labels else inputs.codes[used]
+    count = np.bincount(codes, minlength=1 if labels else len(inputs.classes)).astype(np.int64)
+    count = workers.sum(count)
+    if count.max() < cv:
+        what = "there are" if labels else "the largest class has"
+        raise FoldError(f"cv={cv}: {what} only {counted(int(count.max()), 'row')}; use at most that many folds")
+    # Classes begin with different folds, so that those of few rows are not all held out together.
+    ends = [(count * i + np.arange(len(count)) % cv) // cv for i in range(cv + 1)]
+    for i in range(cv):
+        if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
+            raise FoldError(f"cv={cv}: fold {i} trains on rows of 1 class, and needs 2; use fewer folds")
+    number = numbers_of(workers, inputs.row_number, len(inputs.weight))
+    z, fold = scrambled(number[used], np.uint64(seed)), np.zeros(len(used), dtype=np.int64)
+    for end in ends[1:-1]:
+        fold += ~smallest(workers, z, codes, end)
+    return [(used[fold != i], used[fold == i]) for i in range(cv)]
+
+
+def sizes(inputs, parts):
+    """Numbers of the rows of all workers, (n_parts, 2)."""
+    return inputs.workers.sum(np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64))
+
+
+def present(inputs, rows):
+    """Which classes these rows have on any worker, (K,)."""
+    return inputs.workers.sum(np.bincount(inputs.codes[rows], minlength=len(inputs.classes)).astype(np.int64)) > 0
+
+
+def of_all(inputs, rows, *arrays):
+    """Arrays of the rows of all workers in this mask (n,), in the order of their numbers, for each worker.
+
+    With several workers they are rows that are drawn by their numbers where there are more than a worker should hold.
+    """
+    workers = inputs.workers
+    if workers is ALONE:
+        return [array[rows] for array in arrays]
+    number = numbers_of(workers, inputs.row_number, len(inputs.weight))[rows]
+    arrays = [array[rows] for array in arrays]
+    most = min(MOST_HELD, max(1024, MOST_SCORES // len(inputs.classes)))
+    if workers.sum(np.array([len(number)]))[0] > most:
+        z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)
+        drawn = smallest(workers, z, group, np.array([most]))
+        number, arrays = number[drawn], [array[drawn] for array in arrays]
+    number, *every = (np.concatenate(its) for its in zip(*workers.exchange((number, *arrays)), strict=True))
+    order = np.argsort(number)
+    return [array[order] for array in every]

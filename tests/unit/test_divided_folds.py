@@ -1,0 +1,193 @@
+"""Folds of rows that are divided among workers: one temperature, whatever the division."""
+
+import numpy as np
+import pytest
+from divided.threads import run
+from scipy.sparse import csr_array
+
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    LogitBoostClassifier,
+    MCBoostClassifier,
+    Model,
+    VectorTreeBoostClassifier,
+)
+from pymcboost.comm import Alone, WorkerError
+from pymcboost.training import divided_folds
+from pymcboost.training.divided_folds import parts_of
+from pymcboost.training.inputs import Inputs
+
+
+def rows(m, noise=0.3, K=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(m, 6)), 2).astype(np.float32)
+    y = (X[:, 0] + noise * rng.normal(size=m) > 0).astype(int) + 2 * (X[:, 1] + noise * rng.normal(size=m) > 0.5)
+    y[: K + 1] = np.arange(K + 1)  # a class of one row
+    return X, y
+
+
+def divisions(m, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "even": np.array_split(np.arange(m), 2),
+        "random": np.split(rng.permutation(m), [m // 5, m // 2]),
+        "empty": [np.arange(m), np.arange(0)],
+        "one row": [np.arange(1), np.arange(1, m)],
+    }
+
+
+def check(model, X, y, weight=None, parts=None, **more):
+    """All divisions give the model of one worker; it is calibrated."""
+
+    def fit(part, comm):
+        its = None if weight is None else weight[part]
+        found = model().fit(X[part], [y[i] for i in part] if isinstance(y, list) else y[part], its, comm=comm,
+                            row_number=part, **more)  # fmt: skip
+        return found.model_.to_bytes()
+
+    one = fit(np.arange(X.shape[0]), Alone())
+    for own in divisions(X.shape[0]).values() if parts is None else parts:
+        assert run(len(own), lambda workers, own=own: fit(own[workers.rank], workers)) == [one] * len(own)
+    return Model.from_bytes(one)
+
+
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, ABCLogitBoostClassifier])
+def test_defaults_are_calibrated(cls):
+    """With 900 rows there are several folds, and a second model."""
+    X, y = rows(900)
+    model = check(lambda: cls(n_estimators=20, random_state=3, n_jobs=1), X, y)
+    assert model.temperature not in (None, 1.0)
+
+
+def test_weights_sparse_rows_and_stumps():
+    X, y = rows(700)
+    weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    params = {"n_estimators": 20, "random_state": 0, "calibrate": "temperature", "n_jobs": 1}
+    parts = [divisions(len(y))["random"]]
+    assert check(lambda: MCBoostClassifier(**params), csr_array(X), y, weight, parts).temperature is not None
+    assert check(lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight, parts).temperature is not None
+
+
+def test_folds_choose_the_least_gain():
+    X, y = rows(600, noise=1.0)
+    model = check(lambda: VectorTreeBoostClassifier(n_estimators=300, max_leaf_nodes=4, random_state=0, n_jobs=1), X, y,
+                  parts=[divisions(600)["random"]])  # fmt: skip
+    assert model.meta["decided"]["min_relative_gain"] > 0
+
+
+def test_few_rows_for_early_stopping_are_not_those_of_the_temperature():
+    X, y = rows(800)
+    params = {"n_estimators": 30, "early_stopping": True, "random_state": 0, "n_jobs": 1, "calibrate": "temperature"}
+    assert check(lambda: VectorTreeBoostClassifier(**params), X, y, parts=[divisions(800)["even"]]).temperature
+
+
+def test_thresholds_of_labels():
+    X, y = rows(500, K=3)
+    labels = np.stack([y & 1, y >> 1, y == 0], axis=1).astype(int)
+    params = {"loss": "logistic", "n_estimators": 20, "decision_threshold": "f1", "random_state": 0, "n_jobs": 1}
+    model = check(lambda: VectorTreeBoostClassifier(**params), X, labels, parts=[divisions(500)["random"]])
+    assert len(set(np.asarray(model.thresholds).tolist())) > 1
+
+
+def test_rows_beyond_a_bound_are_drawn(monkeypatch):
+    monkeypatch.setattr(divided_folds, "MOST_SCORES", 0)
+    X, y = rows(9000, K=3)
+    seen = []
+    old = divided_folds.smallest
+    monkeypatch.setattr(divided_folds, "smallest", lambda *args: seen.append(args[3].tolist()) or old(*args))
+    model = check(lambda: VectorTreeBoostClassifier(n_estimators=5, random_state=0, n_jobs=1), X, y,
+                  parts=[divisions(9000)["random"]])  # fmt: skip
+    assert [1024] in seen
+    assert model.temperature is not None
+
+
+def test_rows_of_all_come_in_the_order_of_their_numbers():
+    order = np.random.default_rng(0).permutation(50)
+
+    def task(workers):
+        own = np.array_split(order, 3)[workers.rank]
+        inputs = Inputs(None, np.arange(2), own % 2, np.ones(len(own)), np.ones(2), None, {}, 1, False)
+        inputs.row_number, inputs.workers = own, workers
+        return divided_folds.of_all(inputs, own % 5 > 0, own, 2.0 * own)
+
+    for number, twice in run(3, task):
+        assert number.tolist() == [i for i in range(50) if i % 5]
+        assert (twice == 2 * number).all()
+
+
+def dealt(codes, cv, size=1, weight=None, seed=7):
+    weight = np.ones(len(codes)) if weight is None else weight
+    K = int(codes.max()) + 1
+    order = np.random.default_rng(0).permutation(len(codes))
+    fold = np.full(len(codes), -1)
+
+    def task(workers):
+        own = np.array_split(order, size)[workers.rank]
+        inputs = Inputs(np.zeros((len(own), 1)), np.arange(K), codes[own], weight[own], np.ones(K), None, {}, 1, False)
+        inputs.row_number, inputs.workers = own, workers
+        for i, (train, held) in enumerate(parts_of(inputs, cv, seed)):
+            assert not set(train) & set(held)
+            assert (weight[own[np.append(train, held)]] > 0).all()
+            fold[own[held]] = i
+
+    for error in sorted(filter(None, run(size, task)), key=lambda error: isinstance(error, WorkerError)):
+        raise error
+    return fold
+
+
+def test_classes_have_equal_shares_of_the_folds():
+    rng = np.random.default_rng(0)
+    codes = np.append(rng.integers(0, 5, 400), [5, 6, 7])
+    weight = np.append(rng.integers(0, 2, 400), [1, 1, 1]).astype(float)
+    fold = dealt(codes, 5, weight=weight)
+    assert ((fold >= 0) == (weight > 0)).all()
+    for k in range(8):
+        share = np.bincount(fold[(codes == k) & (fold >= 0)], minlength=5)
+        assert share.max() - share.min() <= 1
+    assert len({int(fold[i]) for i in (400, 401, 402)}) == 3  # not all held out together
+    for size in (2, 3):
+        assert (dealt(codes, 5, size, weight) == fold).all()
+    assert (dealt(codes, 5, weight=weight, seed=8) != fold).any()
+
+
+@pytest.mark.parametrize(
+    ("codes", "words"),
+    [
+        (np.arange(4), "the largest class has only 1 row; use at most that many folds"),
+        (np.repeat([0, 1], [20, 1]), "trains on rows of 1 class, and needs 2; use fewer folds"),
+    ],
+)
+def test_rows_of_which_no_folds_can_be_made(codes, words):
+    with pytest.raises(ValueError, match=words):
+        dealt(codes, 5, 2)
+    X = np.random.default_rng(0).normal(size=(len(codes), 2))
+    with pytest.warns(UserWarning, match=f"not calibrated: cv=3: .*{words}"):
+        model = VectorTreeBoostClassifier(n_estimators=2).fit(X, codes, comm=Alone())
+    assert model.model_.temperature is None
+
+
+def test_an_error_in_a_fold_is_one_on_all_workers(monkeypatch):
+    from pymcboost.training import folds
+
+    X, y = rows(400)
+    usual = folds._Model.finished
+
+    def broken(self, stop):
+        if self.booster.workers.rank == 1:
+            raise ValueError("a fault of one worker")
+        return usual(self, stop)
+
+    monkeypatch.setattr(folds._Model, "finished", broken)
+    own = divisions(400)["even"]
+    errors = run(2, lambda workers: VectorTreeBoostClassifier(n_estimators=5).fit(
+        X[own[workers.rank]], y[own[workers.rank]], comm=workers))  # fmt: skip
+    assert isinstance(errors[0], WorkerError)
+    assert "a fault of one worker" in str(errors[1])
+
+
+def test_folds_of_several_workers_are_a_number():
+    X, y = rows(300)
+    from sklearn.model_selection import KFold
+
+    with pytest.raises(ValueError, match="rows of several workers need a number of folds"):
+        VectorTreeBoostClassifier(n_estimators=2, cv=KFold(3)).fit(X, y, comm=Alone())
