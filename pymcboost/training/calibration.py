@@ -176,7 +176,7 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
         used = parts[: _enough(inputs, parts)]
         scores, link = held or held_scores(estimator, inputs, seed, rounds, used, previous)
     else:
-        sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(found.fold.max() + 1)]
+        sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(len(found.curves))]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
     first, workers = _temperature(scores, inputs, used, link), inputs.workers

@@ -1,8 +1,10 @@
 """A training whose rows are divided among workers: what it takes, and what they agree on before the first round."""
 
+from numbers import Integral
+
 import numpy as np
 
-from pymcboost.comm import before
+from pymcboost.comm import ALONE, before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
@@ -17,17 +19,22 @@ COMPARED = 1 << 16
 
 
 def refuse(booster, workers, sets, groups, **given):
-    """Refuse what a training with several workers does not take."""
+    """Refuse what a training with several workers does not take, and what one with a communicator does not."""
+    name, p = booster.name, booster.params
+    folds = p.calibrate or p.n_estimators == "auto"
+    if workers is not ALONE and folds and (groups is not None or not isinstance(p.cv, Integral)):
+        what = "groups are" if groups is not None else f"cv={p.cv!r} is"
+        raise ValueError(
+            f"{name}: {what} for a training without a communicator; its folds are drawn by the numbers of the rows: "
+            "give cv as a number, and no groups"
+        )
     if workers.size == 1:
         return
-    name, p = booster.name, booster.params
     if not booster.takes_workers:
         raise TypeError(
             f"{name} trains with one worker; rows divided among several are for vector trees, class-wise trees, "
             "MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
         )
-    if p.n_estimators == "auto":
-        raise ValueError(f'{name}: n_estimators="auto" needs all rows in one worker; give a number of rounds')
     for what, value in {"groups": groups, **given}.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}: {what} is for a training with one worker")

@@ -54,21 +54,37 @@ def present(inputs, rows):
     return inputs.workers.sum(np.bincount(inputs.codes[rows], minlength=len(inputs.classes)).astype(np.int64)) > 0
 
 
-def of_all(inputs, rows, *arrays):
-    """Arrays of the rows of all workers in this mask (n,), in the order of their numbers, for each worker.
+class OfAll:
+    """Arrays of these rows of all workers, in the order of their numbers, for each worker.
 
     With several workers they are rows that are drawn by their numbers where there are more than a worker should hold.
+
+    Parameters
+    ----------
+    inputs : Inputs
+    rows : ndarray of int
+        Of this worker, ascending.
     """
-    workers = inputs.workers
-    if workers is ALONE:
-        return [array[rows] for array in arrays]
-    number = numbers_of(workers, inputs.row_number, len(inputs.weight))[rows]
-    arrays = [array[rows] for array in arrays]
-    most = min(MOST_HELD, max(1024, MOST_SCORES // len(inputs.classes)))
-    if workers.sum(np.array([len(number)]))[0] > most:
-        z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)
-        drawn = smallest(workers, z, group, np.array([most]))
-        number, arrays = number[drawn], [array[drawn] for array in arrays]
-    number, *every = (np.concatenate(its) for its in zip(*workers.exchange((number, *arrays)), strict=True))
-    order = np.argsort(number)
-    return [array[order] for array in every]
+
+    def __init__(self, inputs, rows):
+        self.rows, self._workers = rows, inputs.workers
+        if self._workers is ALONE:
+            return
+        number = numbers_of(self._workers, inputs.row_number, len(inputs.weight))[rows]
+        self._drawn, most = slice(None), min(MOST_HELD, max(1024, MOST_SCORES // len(inputs.classes)))
+        if self._workers.sum(np.array([len(number)]))[0] > most:
+            z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)
+            self._drawn = smallest(self._workers, z, group, np.array([most]))
+        self._order = np.argsort(np.concatenate(self._workers.exchange(number[self._drawn])))
+
+    def __call__(self, array):
+        """Those of an array that has these rows."""
+        if self._workers is ALONE:
+            return array
+        return np.concatenate(self._workers.exchange(array[self._drawn]))[self._order]
+
+
+def of_all(inputs, mask, *arrays):
+    """Arrays of the rows of all workers in this mask (n,): see `OfAll`."""
+    every = OfAll(inputs, np.flatnonzero(mask))
+    return [every(array[every.rows]) for array in arrays]

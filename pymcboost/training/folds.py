@@ -18,7 +18,7 @@ from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import threads_of
-from pymcboost.training.divided_folds import FoldError, parts_of
+from pymcboost.training.divided_folds import OfAll, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -110,13 +110,11 @@ def out_of_fold(estimator, inputs, seed):
     models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
     first, params = models[0].booster, models[0].booster.params
     metric = Metric(estimator.scoring, inputs.classes, first.probabilities, first.loss_value)
-    for model in models:
-        metric.check(model.held)
-    measure, tolerance = _measure(metric, models, params)
+    measure, tolerance = _measure(inputs, metric, models, params)
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
-    bar = progress(name, MOST_ROUNDS, params.verbose, at_most=True)
+    bar = progress(name, MOST_ROUNDS, params.verbose if inputs.workers.rank == 0 else 0, at_most=True)
     with closing(_grown(models, workers)) as steps, closing(bar):
         for done, found in steps:
             curves.append(measure(found))
@@ -130,19 +128,39 @@ def out_of_fold(estimator, inputs, seed):
     for i, model in enumerate(models):
         scores[model.rows], fold[model.rows] = best[i], i
     best_round = max(1, curve.best_round)
-    more_rows = np.count_nonzero(inputs.weight) / np.mean([len(train) for train, _ in parts])
+    n_rows = inputs.workers.sum(np.array([np.count_nonzero(inputs.weight)]))[0]
+    more_rows = n_rows / np.mean(sizes(inputs, parts)[:, 0])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
     return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
 
 
-def _measure(metric, models, params):
+def _measure(inputs, metric, models, params):
     """A function of the scores of all models that gives their metrics, and the tolerance of the curve."""
-    sets, known = [model.held for model in models], [model.known for model in models]
+    if inputs.workers is not ALONE and metric.takes_rows:
+        raise ValueError(
+            f'n_estimators="auto" with several workers does not take scoring={params.scoring!r}, which asks for rows; '
+            "use 'log_loss' or another metric by its name"
+        )
+    every = [OfAll(inputs, model.rows) for model in models]
+    known = [own(model.known) for own, model in zip(every, models, strict=True)]
+    sets = [model.held for model in models]
+    if inputs.workers is not ALONE:
+        pairs = zip(every, sets, strict=True)
+        sets = [Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs]
+    for held in sets:
+        metric.check(held)
     calibrated = next(iter(calibrated_of(params, models[0].booster.link)), None)
-    if calibrated is not None:
-        return lambda scores: calibrated.of_sets(scores, sets, known), TOLERANCE
-    return lambda scores: [metric(part, held) for part, held in zip(scores, sets, strict=True)], 0.0
+
+    def measure(scores):
+        scores = [own(part) for own, part in zip(every, scores, strict=True)]
+        if calibrated is not None:
+            found = calibrated.of_sets(scores, sets, known)
+        else:
+            found = [metric(part, held) for part, held in zip(scores, sets, strict=True)]
+        return inputs.workers.broadcast(found)
+
+    return measure, 0.0 if calibrated is None else TOLERANCE
 
 
 def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
@@ -187,8 +205,6 @@ def splits(cv, inputs, seed):
     used, codes, n, whole = inputs.weight > 0, inputs.codes, len(inputs.codes), isinstance(cv, Integral)
     shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
     if inputs.workers is not ALONE:
-        if not whole:
-            raise FoldError(f"{shown}: rows of several workers need a number of folds")
         return parts_of(inputs, cv, seed)
     if whole:
         rows = np.flatnonzero(used)
@@ -255,10 +271,12 @@ class _Model:
     def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
         self.rows, X, K, codes = rows, rows_of(inputs.X, rows), len(inputs.classes), inputs.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
-        held = Held if hasty else Held.of  # nothing is measured here then, and a worker may hold out no row
+        # Rows of one worker alone are not what is measured, and may be none.
+        held = Held if hasty or inputs.workers is not ALONE else Held.of
         self.held = held(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
         self.validation = Validation([self.held], K)
-        self.known = np.isin(codes, inputs.codes[train])  # rows of labels, which have no temperature, do not ask
+        labels = codes.ndim == 2  # which have no temperature
+        self.known = np.ones(len(rows), dtype=bool) if labels else present(inputs, train)[codes]
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)

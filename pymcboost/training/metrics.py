@@ -225,6 +225,11 @@ class Metric:
                 "'balanced_error' or 'auc_ovr'"
             )
 
+    @property
+    def takes_rows(self):
+        """Whether it is a scorer, which gets the rows as well."""
+        return self._own is None
+
     def check(self, held):
         """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
         if self.name == "loss" and (held.codes < 0).any():

@@ -189,5 +189,34 @@ def test_folds_of_several_workers_are_a_number():
     X, y = rows(300)
     from sklearn.model_selection import KFold
 
-    with pytest.raises(ValueError, match="rows of several workers need a number of folds"):
-        VectorTreeBoostClassifier(n_estimators=2, cv=KFold(3)).fit(X, y, comm=Alone())
+    for more, cv in (({"groups": np.arange(300) % 9}, 3), ({}, KFold(3))):
+        with pytest.raises(ValueError, match="give cv as a number, and no groups"):
+            VectorTreeBoostClassifier(n_estimators=2, cv=cv).fit(X, y, comm=Alone(), **more)
+
+
+@pytest.mark.parametrize("scoring", ["log_loss", "error"])
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+def test_rounds_that_folds_find(cls, scoring):
+    X, y = rows(500)
+    if cls is MCBoostClassifier and scoring == "log_loss":
+        scoring = "auc_ovr"
+    params = {"n_estimators": "auto", "scoring": scoring, "cv": 3, "n_iter_no_change": 3, "random_state": 0}
+    params |= {"max_leaf_nodes": 4} if cls is not MCBoostClassifier else {}
+    own = {name: part for name, part in divisions(500).items() if name in ("random", "empty")}
+    model = check(lambda: cls(**params, n_jobs=1), X, y, parts=own.values())
+    assert model.n_rounds > 1
+
+
+def test_rounds_of_rows_with_labels():
+    X, y = rows(400, K=3)
+    labels = np.stack([y & 1, y >> 1], axis=1).astype(int)
+    params = {"loss": "logistic", "n_estimators": "auto", "cv": 3, "n_iter_no_change": 3, "decision_threshold": "f1"}
+    check(lambda: VectorTreeBoostClassifier(**params, random_state=0, n_jobs=1), X, labels,
+          parts=[divisions(400)["random"]])  # fmt: skip
+
+
+def test_scorers_that_ask_for_rows_find_no_rounds():
+    X, y = rows(300)
+    for scoring in ("f1_macro", lambda model, X, y: 0.0):
+        with pytest.raises(ValueError, match="use 'log_loss' or another metric by its name"):
+            VectorTreeBoostClassifier(n_estimators="auto", scoring=scoring).fit(X, y, comm=Alone())

@@ -228,7 +228,6 @@ def error_of(task):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"params": {"n_estimators": "auto"}}, 'n_estimators="auto" needs all rows in one worker'),
         ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
         ({"groups": np.zeros(200)}, "groups is for a training with one worker"),
         ({"row_number": np.zeros(200, dtype=int)}, "row_number must be different numbers from 0 on"),
