@@ -34,7 +34,7 @@ class PairwiseExp(Pairwise):
 class ExpBlocks(PairwiseBlocks):
     """Weights divided by exp(``log_scale``), so that they neither vanish nor overflow when all margins grow.
 
-    The terms exp(0) of the own classes are kept apart in ``diagonal``.
+    The sum of the terms exp(0) of the own classes is kept apart in ``diagonal``, in the scale of the stored weights.
     """
 
     def __init__(self, data, n_threads):
@@ -46,7 +46,7 @@ class ExpBlocks(PairwiseBlocks):
         weight = self.data.weight[:, None]
         self.mass = self._total_weight * (self.data.n_classes - 1)
         top, total = self._total(scores)
-        self.log_scale = top + log(total) - log(self.mass)
+        self._rescale(top + log(total) - log(self.mass))
         for rows, minus_rho, own in self._margins(scores):
             minus_rho[own] = -np.inf
             self._store(rows, weight[rows] * exp(minus_rho - self.log_scale), own)
@@ -68,10 +68,9 @@ class ExpBlocks(PairwiseBlocks):
         """Sum of a table."""
         return float(np.add.reduce(table, axis=None))  # what the method sum calls
 
-    @property
-    def diagonal(self):
-        """Sum of the terms exp(-rho_ir) with r = y_i, in the scale of the stored weights."""
-        return self._total_weight * exp(min(-self.log_scale, 600.0))
+    def _rescale(self, log_scale):
+        self.log_scale = log_scale
+        self.diagonal = self._total_weight * exp(min(-log_scale, 600.0))
 
     def stopping_edge(self, edge):
         """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
@@ -104,7 +103,7 @@ class ExpBlocks(PairwiseBlocks):
             self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,
             self.n_threads,
         )  # fmt: skip
-        self.log_scale -= log(scale)
+        self._rescale(self.log_scale - log(scale))
 
     def _update_in_blocks(self, h, w, tables, minus):
         """`update` that makes no other table: a factor is exp(w_r) exp(-w_c). ``tables`` may be folded into one."""
@@ -119,4 +118,4 @@ class ExpBlocks(PairwiseBlocks):
         _weights.exp_update(
             self.gradient, h, self._starts, self._classes, None, None, SMALLEST, self._factors, self.n_threads
         )
-        self.log_scale -= log(scale)
+        self._rescale(self.log_scale - log(scale))
