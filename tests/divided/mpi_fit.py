@@ -15,7 +15,10 @@ import pymcboost
 from pymcboost.comm import MPIWorkers
 
 ROWS, TIMEOUT = 2000, 5.0
-MORE = {"AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]}}
+MORE = {
+    "ABCLogitBoostClassifier": {"calibrate": "temperature"},
+    "AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]},
+}
 SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 
 
@@ -51,7 +54,7 @@ def main(trouble="none", *names):
     if mine and trouble == "raise":
         X[part[3], 2] = np.inf
     models = [
-        getattr(pymcboost, name)(n_estimators=20, random_state=0, calibrate=None, **MORE.get(name, {}))
+        getattr(pymcboost, name)(n_estimators=20, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
         for name in names or ["VectorTreeBoostClassifier"]
     ]
     callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []

@@ -40,10 +40,9 @@ def test_three_processes_have_the_models_of_one():
 
     X, y = rows()
     every = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, AdaBoostMHClassifier
-    params = {"n_estimators": 20, "random_state": 0, "calibrate": None}
-    models = [
-        cls(**params, **MORE.get(cls.__name__, {})).fit(X, y, comm=Alone()).model_.to_bytes() for cls in every
-    ]
+    plain = {"n_estimators": 20, "random_state": 0, "calibrate": None}
+    params = [{**plain, **MORE.get(cls.__name__, {})} for cls in every]
+    models = [cls(**its).fit(X, y, comm=Alone()).model_.to_bytes() for cls, its in zip(every, params, strict=True)]
     want = hashlib.sha256(b"".join(models)).hexdigest()
     done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in every))
     assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
@@ -51,15 +50,15 @@ def test_three_processes_have_the_models_of_one():
 
 def test_command_line_trains_on_caches(one_file, tmp_path):
     """Twice, the second time from the caches; with fewer processes they are written anew."""
-    options = ["-a", "vector-tree", "--calibrate", "none", "-n", "20", "-S", "1"]
+    options = ["-a", "vector-tree", "-n", "20", "-S", "1"]
     data = load_svmlight(one_file, layout="dense")
-    whole = VectorTreeBoostClassifier(n_estimators=20, random_state=1, calibrate=None).fit(data.X, data.y)
+    whole = VectorTreeBoostClassifier(n_estimators=20, random_state=1).fit(data.X, data.y, comm=Alone())
     cache, where = str(tmp_path / "rows-%r.cache"), str(tmp_path / "m.mcb")
     for n, told in ((3, "held densely"), (3, "the rows of"), (2, "it is written anew")):
         done = mpiexec(n, "-m", "pymcboost.cli.train", *options, "--mpi", "--cache", cache, str(one_file), where)
         assert done.returncode == 0, done.stderr
         assert told in done.stderr
-        assert np.array_equal(load_model(where).decision_function(data.X), whole.decision_function(data.X))
+        assert np.array_equal(load_model(where).predict_proba(data.X), whole.predict_proba(data.X))
 
 
 @pytest.mark.part(2)
