@@ -3,6 +3,7 @@
 #ifndef PYMCBOOST_SROWS_H
 #define PYMCBOOST_SROWS_H
 
+#include "signs.h"
 #include "vrows.h"
 
 #if PMB_VECTORS
@@ -88,11 +89,12 @@ PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float to
     }
 }
 
-/* Negative gradients of n rows to G; returns the sum of w |g|^2 in units, with the magic numbers. */
+/* Negative gradients of n rows to G, multiplied by `size` of their classes if that is not NULL; returns the sum of
+ * w |g|^2 in units, with the magic numbers. */
 PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int64_t width,
                                                const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
-                                               int64_t n, float *PMB_RESTRICT G, pmb_sr_norm *PMB_RESTRICT norm,
-                                               double magic) {
+                                               const float *PMB_RESTRICT size, int64_t n, float *PMB_RESTRICT G,
+                                               pmb_sr_norm *PMB_RESTRICT norm, double magic) {
     uint64_t square = 0;
     for (int64_t i = 0; i < n; i++) {
         const float *f = F + i * width;
@@ -111,37 +113,41 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
         others = pmb_vr_sum_r_16(rest);
         factor = 1 / (others + own);
         g[y[i]] = -others;
+        norm[i].own = g[y[i]] * -factor;
         memset(rest, 0, sizeof rest);
         for (int64_t b = 0; b < width; b += 16) {
             float its[16] PMB_ALIGNED_64;
             PMB_LANES(l, 16) its[l] = g[b + l] * -factor;
-            memcpy(g + b, its, sizeof its);
             pmb_sr_plus_squares(rest, its);
+            if (size) PMB_LANES(l, 16) its[l] *= size[b + l];
+            memcpy(g + b, its, sizeof its);
         }
         square += pmb_bits((weight ? weight[i] : 1) * (double)pmb_vr_sum_r_16(rest) + magic);
         norm[i].top = top;
         norm[i].factor = factor;
-        norm[i].own = g[y[i]];
     }
     return square;
 }
 
-/* F += V[leaf] (V NULL: F stays), and rows [from, to) of G P, `few` at a time, as pmb_vr_project; g: their gradients;
- * magic: those of the units of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w |g|^2 to
+/* F += V[leaf] (V NULL: F stays), and rows [from, to) of G P, `few` at a time, as pmb_vr_project, or from signs; g:
+ * their gradients; magic: those of the units of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w |g|^2 to
  * square. */
 PMB_STATIC void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf,
-                               const int32_t *y, const double *weight,
-                               int64_t few, const float *P, const int32_t *classes, const int64_t *start, int blocks,
-                               int64_t from, int64_t to, const double *magic, float *g, pmb_sr_norm *norm, float *out,
-                               uint64_t *sums, uint64_t *square) {
+                               const int32_t *y, const double *weight, int64_t few, const float *P,
+                               const pmb_signs *signs, int blocks, int64_t from, int64_t to, const double *magic,
+                               float *g, pmb_sr_norm *norm, float *out, uint64_t *sums, uint64_t *square) {
     int64_t L = (int64_t)blocks * lanes, end;
     for (int64_t begin = from; begin < to; begin = end) {
         const double *w = weight ? weight + begin : NULL;
         end = begin + few < to ? begin + few : to;
         if (V) pmb_sr_add_rows(F, width, V, leaf, begin, end);
-        *square += pmb_sr_gradient(F + begin * width, width, y + begin, w, end - begin, g, norm + begin, magic[1]);
-        PMB_VR(lanes, pmb_vr_project_, g, width, P, classes, start, w, blocks, 0, end - begin, magic[0], out + begin * L,
-               sums + L);
+        *square += pmb_sr_gradient(F + begin * width, width, y + begin, w, signs->size, end - begin, g, norm + begin,
+                                   magic[1]);
+        if (signs->size)
+            pmb_project_signs(g, width, signs, w, blocks, 0, end - begin, magic[0], NULL, out + begin * L, sums + L);
+        else
+            PMB_VR(lanes, pmb_vr_project_, g, width, P, signs->classes, signs->start, w, blocks, 0, end - begin,
+                   magic[0], out + begin * L, sums + L);
         for (int64_t l = 0; l < L; l++) sums[l] += sums[L + l];
     }
     pmb_less_magic(square, 1, to - from, magic[1]);

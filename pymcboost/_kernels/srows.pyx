@@ -6,11 +6,27 @@ rows are of integers, in units, see `exact`.
 """
 
 from cython.parallel cimport prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from .aligned import aligned_zeros
 
 import numpy as np
+
+cdef extern from "vrows_values.h" nogil:
+    ctypedef struct pmb_steps:
+        int64_t n_classes, width
+        int bits
+        double unit, l2, rate, share, largest
+    int pmb_steps_of(const pmb_steps *s, const int64_t *sums, int64_t n, double *step)
+    void pmb_values_of(const pmb_steps *s, const double *step, double *wide, float *narrow)
+
+cdef extern from "signs.h" nogil:
+    ctypedef struct pmb_signs:
+        const float *sign
+        const float *size
+        const int32_t *classes
+        const int64_t *start
+    int pmb_signs_of(const float *P, int blocks, const int32_t *classes, const int64_t *start, float *sign, float *size)
 
 cdef extern from "srows.h" nogil:
     ctypedef struct pmb_sr_norm:
@@ -19,9 +35,9 @@ cdef extern from "srows.h" nogil:
                     const int32_t *leaf, int64_t begin, int64_t end)
     void pmb_sr_add_rows(float *F, int64_t width, const float *V, const int32_t *leaf, int64_t begin, int64_t end)
     void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf, const int32_t *y,
-                        const double *weight, int64_t few, const float *P, const int32_t *classes,
-                        const int64_t *start, int blocks, int64_t begin, int64_t end, const double *magic,
-                        float *g, pmb_sr_norm *norm, float *out, uint64_t *sums, uint64_t *square)
+                        const double *weight, int64_t few, const float *P, const pmb_signs *signs, int blocks,
+                        int64_t begin, int64_t end, const double *magic, float *g, pmb_sr_norm *norm, float *out,
+                        uint64_t *sums, uint64_t *square)
     void pmb_sr_tops(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const int32_t *rows,
                      int64_t n, double *out)
     void pmb_sr_leaf(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const double *weight,
@@ -85,10 +101,15 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
     sums_, squares_ = np.zeros((n, 2, out.shape[1]), dtype=np.int64), np.zeros(n, dtype=np.int64)
     cdef int64_t[:, :, ::1] sums = sums_
     cdef int64_t[::1] squares = squares_
+    cdef float[:, ::1] sign = np.empty((len(of_block) + 1, 16), dtype=np.float32)
+    cdef float[::1] size = np.zeros(F.shape[1], dtype=np.float32)
+    cdef pmb_signs signs = pmb_signs(&sign[0, 0], &size[0], &classes[0], &start[0])
+    if lanes != 16 or not pmb_signs_of(&P[0, 0], blocks, &classes[0], &start[0], &sign[0, 0], &size[0]):
+        signs.sign = signs.size = NULL
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_sr_project(
-            lanes, &F[0, 0], F.shape[1], v, &leaf[0], &y[0], w, few, &P[0, 0], &classes[0], &start[0], blocks,
-            b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0],
+            lanes, &F[0, 0], F.shape[1], v, &leaf[0], &y[0], w, few, &P[0, 0], &signs, blocks, b * BLOCK_ROWS,
+            min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0],
             <pmb_sr_norm *> &norm[0, 0], &out[0, 0], <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
     return sums_[:, 0].sum(axis=0), squares_.sum(keepdims=True)
 
@@ -121,3 +142,25 @@ def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1
         pmb_sr_leaf(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]],
                     leaf_start[j + 1] - leaf_start[j], &magic[j, 0], <uint64_t *> &out[j, 0, 0])
     return out_
+
+
+def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
+                   const int32_t[::1] rows, const int64_t[::1] leaf_start, const double[::1] magic, how,
+                   int n_threads):
+    """As `vrows.softmax_values`, in float32."""
+    cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = F.shape[1]
+    cdef const double *w = or_null(weight)
+    cdef pmb_steps s = pmb_steps(how[0], width, how[1], magic[0] / 6755399441055744.0, how[2], how[4],
+                                 (how[0] - 1) / how[0], how[3])  # 1.5 * 2^52
+    value_, small_ = np.empty((n, width), dtype=np.float32), np.empty(n, dtype=np.uint8)
+    cdef float[:, ::1] value = value_
+    cdef double[:, ::1] step = np.empty((n_threads, width))
+    cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
+    cdef uint8_t[::1] small = small_
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        t, count = threadid(), leaf_start[j + 1] - leaf_start[j]
+        pmb_sr_leaf(&F[0, 0], width, <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]], count,
+                    &magic[0], <uint64_t *> &sums[t, 0])
+        small[j] = pmb_steps_of(&s, &sums[t, 0], count, &step[t, 0])
+        pmb_values_of(&s, &step[t, 0], NULL, &value[j, 0])
+    return value_, np.flatnonzero(small_)

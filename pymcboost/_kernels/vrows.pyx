@@ -17,80 +17,30 @@ cdef extern from "draws.h" nogil:
     uint64_t pmb_mix(uint64_t z)
     void pmb_sample(uint64_t key, int32_t n, int32_t take, uint8_t *chosen)
 
-cdef extern from "vrows.h" nogil:
+cdef extern from "vrows_values.h" nogil:
     enum:
         PMB_SOFTMAX
         PMB_EXP
         PMB_LOG
-
-cdef extern from * nogil:
-    """
-    /* As NumPy sums up to 128 numbers: eight at a time, then those in pairs; more in halves. */
-    static double pmb_sum(const double *v, int64_t n) {
-        double r[8], sum = 0;
-        int64_t i = 0, half = n / 2 - n / 2 % 8;
-        if (n > 128) return pmb_sum(v, half) + pmb_sum(v + half, n - half);
-        if (n >= 8) {
-            for (int l = 0; l < 8; l++) r[l] = v[l];
-            for (i = 8; i + 8 <= n; i += 8)
-                for (int l = 0; l < 8; l++) r[l] += v[i + l];
-            sum = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
-        }
-        for (; i < n; i++) sum += v[i];
-        return sum;
-    }
-    /* n rows of `count` numbers, `from_width` and `to_width` apart. */
-    static void pmb_vr_copy(const double *from, int64_t from_width, double *to, int64_t to_width, int64_t count,
-                            int64_t n) {
-        for (int64_t i = 0; i < n; i++, from += from_width, to += to_width) {
-            int64_t l = 0;
-            for (; l + 4 <= count; l += 4) memcpy(to + l, from + l, 4 * sizeof(double));
-            for (; l < count; l++) to[l] = from[l];
-        }
-    }
-    static void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
-                           int64_t from, int64_t to, double *largest) {
-        PMB_VR(lanes, pmb_vr_add_, F, V, leaf, y, blocks, from, to, largest);
-    }
-    static void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight,
-                                int blocks, int64_t from, int64_t to, double shift, double magic, float *G,
-                                uint64_t *sums) {
-        PMB_VR(lanes, pmb_vr_gradient_, loss, F, y, weight, blocks, from, to, shift, magic, G, sums);
-    }
-    static void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m,
-                                int64_t from, int64_t to, double scale, double units, int32_t *A) {
-        PMB_VR(lanes, pmb_vr_quantise_, G, weight, blocks, K, m, from, to, scale, units, A);
-    }
-    static void pmb_vr_tops(int lanes, const float *G, int blocks, const int32_t *rows, int64_t n, double *out) {
-        PMB_VR(lanes, pmb_vr_tops_, G, blocks, rows, n, out);
-    }
-    static void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows,
-                            int64_t n, const double *magic, uint64_t *out) {
-        PMB_VR(lanes, pmb_vr_leaf_, G, weight, blocks, rows, n, magic, out);
-    }
-    static void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
-                               const int64_t *start, const double *weight, int blocks, int64_t from, int64_t to,
-                               double magic, float *out, uint64_t *sums) {
-        PMB_VR(lanes, pmb_vr_project_, G, width, P, classes, start, weight, blocks, from, to, magic, out, sums);
-    }
-    static void pmb_vr_sizes(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
-                             double magic, uint64_t *out) {
-        PMB_VR(lanes, pmb_vr_sizes_, G, weight, blocks, from, to, magic, out);
-    }
-    static void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t from, int64_t to,
-                              double magic, uint64_t *out) {
-        PMB_VR(lanes, pmb_vr_square_, G, weight, blocks, from, to, magic, out);
-    }
-    static void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
-                             const int32_t *rows, int64_t n, const double *magic, uint64_t *out) {
-        PMB_VR(lanes, pmb_vr_pairs_, G, weight, y, blocks, rows, n, magic, out);
-    }
-    static void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
-                               const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out) {
-        PMB_VR(lanes, pmb_vr_hessian_, G, weight, y, blocks, K, rows, n, magic, p, out);
-    }
-    """
+    ctypedef struct pmb_steps:
+        int64_t n_classes, width
+        int bits
+        double unit, l2, rate, share, largest
     double pmb_sum(const double *v, int64_t n)
+    int pmb_steps_of(const pmb_steps *s, const int64_t *sums, int64_t n, double *step)
+    void pmb_values_of(const pmb_steps *s, const double *step, double *wide, float *narrow)
+
+cdef extern from "signs.h" nogil:
+    ctypedef struct pmb_signs:
+        const float *sign
+        const float *size
+        const int32_t *classes
+        const int64_t *start
+    int pmb_signs_of(const float *P, int blocks, const int32_t *classes, const int64_t *start, float *sign, float *size)
+    void pmb_project_signs(const float *G, int64_t width, const pmb_signs *signs, const double *weight, int blocks,
+                           int64_t frm, int64_t to, double magic, float *scratch, float *out, uint64_t *sums)
+
+cdef extern from "vrows_lanes.h" nogil:
     void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
     void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
                     int64_t start, int64_t stop, double *largest)
@@ -309,6 +259,17 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
     cdef int64_t[::1] start = start_
     sums_ = np.empty((n, out.shape[1]), dtype=np.int64)
     cdef int64_t[:, ::1] sums = sums_
+    cdef float[:, ::1] sign, scratch
+    cdef pmb_signs signs
+    if lanes == 16:
+        sign = np.empty((len(classes_), lanes), dtype=np.float32)
+        scratch = np.zeros((n_threads + 1, 8 * G.shape[1]), dtype=np.float32)
+        signs = pmb_signs(&sign[0, 0], &scratch[n_threads, 0], &classes[0], &start[0])
+        if pmb_signs_of(&P[0, 0], blocks, &classes[0], &start[0], &sign[0, 0], &scratch[n_threads, 0]):
+            for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+                pmb_project_signs(&G[0, 0], G.shape[1], &signs, w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS),
+                                  magic, &scratch[threadid(), 0], &out[0, 0], <uint64_t *> &sums[b, 0])
+            return sums_.sum(axis=0)
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], &classes[0], &start[0], w, blocks, b * BLOCK_ROWS,
                        min(m, (b + 1) * BLOCK_ROWS), magic, &out[0, 0], <uint64_t *> &sums[b, 0])
@@ -422,6 +383,39 @@ def leaf_values(const double[:, ::1] step, double largest, double rate, int widt
         for k in range(K):
             value[j, k] = <float> ((value[j, k] - mean) * rate)
     return value_
+
+
+def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
+                   const int64_t[::1] leaf_start, const double[::1] magic, how, int n_threads):
+    """Leaf vectors of softmax from sums in one unit, without tables of all leaves in between.
+
+    Parameters
+    ----------
+    magic : IN (width,), all the same
+    how : (n_classes, bits, l2, largest, rate)
+
+    Returns
+    -------
+    value : ndarray of float64 (n_leaves, width)
+        As `leaf_values`, of the steps (K - 1) / K sum of g / (sum of |g| (1 - |g|) + l2).
+    small : ndarray
+        Leaves with sums of fewer than 2^bits units a row, whose values are of no use.
+    """
+    cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = G.shape[1]
+    cdef int blocks = <int> width // lanes
+    cdef const double *w = or_null(weight)
+    cdef pmb_steps s = pmb_steps(how[0], width, how[1], magic[0] / 6755399441055744.0, how[2], how[4],
+                                 (how[0] - 1) / how[0], how[3])  # 1.5 * 2^52
+    value_, small_ = np.empty((n, width)), np.empty(n, dtype=np.uint8)
+    cdef double[:, ::1] value = value_, step = np.empty((n_threads, width))
+    cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
+    cdef uint8_t[::1] small = small_
+    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
+        t, count = threadid(), leaf_start[j + 1] - leaf_start[j]
+        pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], count, &magic[0], <uint64_t *> &sums[t, 0])
+        small[j] = pmb_steps_of(&s, &sums[t, 0], count, &step[t, 0])
+        pmb_values_of(&s, &step[t, 0], &value[j, 0], NULL)
+    return value_, np.flatnonzero(small_)
 
 
 def leaf_pairs(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,

@@ -306,7 +306,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         tree = self.learner.fit(_vtrees.round_key(self.seed, self.n_rounds))
         if tree is None:
             return None
-        vectors = tree.value[:, : self.data.n_classes].astype(np.float32)
+        vectors = tree.value[:, : self.data.n_classes].astype(np.float32, copy=False)
         if not vectors.any():
             return None
         sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
@@ -329,7 +329,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
         start = np.concatenate(([0], np.cumsum(count[used])))
-        step = self.learner.leaf_vectors(np.argsort(leaf, kind="stable").astype(np.int32), start)
+        step = self.learner.leaf_vectors(np.argsort(leaf, kind="stable").astype(np.int32), start).astype(np.float64)
         K = self.data.n_classes
         new = np.zeros((len(count), step.shape[1]))
         new[:, :K] = leaves[0]

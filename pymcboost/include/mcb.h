@@ -480,10 +480,33 @@ static const uint32_t mcb__crc_table[16][16] = {
      0x82f63b78u, 0x92a8fc17u, 0xa24bb5a6u, 0xb21572c9u, 0xc38d26c4u, 0xd3d3e1abu, 0xe330a81au, 0xf36e6f75u},
 };
 
+#if defined(MCB_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#define MCB__CRC 1
+/* The state after n more words of 8 bytes, by the machine's own instruction. */
+MCB__UNUSED static __attribute__((target("sse4.2"))) uint32_t mcb__crc_words(uint32_t crc, const unsigned char *p,
+                                                                             size_t n) {
+    uint64_t state = crc, word;
+    for (; n > 0; n--, p += 8) {
+        memcpy(&word, p, sizeof word);
+        state = __builtin_ia32_crc32di(state, word);
+    }
+    return (uint32_t)state;
+}
+#else
+#define MCB__CRC 0
+#endif
+
 /* CRC-32C (Castagnoli) of n bytes, continued from crc (0 to begin). */
 MCB_API uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n) {
     const unsigned char *p = (const unsigned char *)bytes;
     crc = ~crc;
+#if MCB__CRC
+    if (n >= 64 && __builtin_cpu_supports("sse4.2")) {
+        crc = mcb__crc_words(crc, p, n / 8);
+        p += n / 8 * 8;
+        n %= 8;
+    }
+#endif
     for (; n >= 8; n -= 8, p += 8) {
         uint32_t a = mcb__u32(p) ^ crc, b = mcb__u32(p + 4), next = 0;
         int i;

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.learners import levels
 from pymcboost.learners.draws import drawn_of, leaves_of, share_of
@@ -110,6 +109,7 @@ class VectorTrees:
     ):  # fmt: skip
         self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
         self.data, self.loss, self._min_share = data, loss, min_share
+        self._changes_values = any(one is not None for one in (max_entries, leaf_levels, ordered))
         self._subsample = subsample = share_of(subsample, data.total_rows)
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self.min_relative_gain = l2, min_gain, min_relative_gain
@@ -156,6 +156,8 @@ class VectorTrees:
         if not len(feature):
             return None
         value = self.leaf_vectors(rows, leaf_start)
+        if self._changes_values:
+            value = value.astype(np.float64, copy=False)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
         shared = self._few_entries(value[:, : self.data.n_classes], rows, leaf_start)
@@ -186,9 +188,8 @@ class VectorTrees:
 
     def leaf_vectors(self, rows, leaf_start):
         """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
-        step = self.loss.leaf_steps(rows, leaf_start, self.leaf_step == "full", self._l2)
-        width, centred = self.loss.width, self.loss.shift_invariant
-        return _vrows.leaf_values(step, LARGEST_STEP, self.learning_rate, width, centred)
+        how = self.leaf_step == "full", self._l2, LARGEST_STEP, self.learning_rate
+        return self.loss.leaf_values(rows, leaf_start, *how)
 
 
 def sparse_leaves(value, most, invariant):

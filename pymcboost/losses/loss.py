@@ -31,6 +31,7 @@ class Loss:
     shift_invariant = True
     begins = False
     gives_probabilities = False
+    steps_of_sums = False  # whether steps follow from the sums that a kernel takes for softmax, see `Softmax.steps_of`
     spare_lane = False  # whether scores have the lane of the weights, too
 
     def bound(self, n_classes):

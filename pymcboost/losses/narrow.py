@@ -70,7 +70,7 @@ class NarrowRows(Rows):
         F = self.F  # with the last tree
         self.known = False
         if FEW * np.count_nonzero(value) > value.size:
-            self._tree = value.astype(np.float32), leaf
+            self._tree = value.astype(np.float32, copy=False), leaf
             return
         row, column = np.nonzero(value)
         start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
@@ -87,9 +87,18 @@ class NarrowRows(Rows):
 
     def leaf_sums(self, rows, leaf_start):
         """See `Rows`."""
-        if not self.known:  # a projection leaves behind what gradients are made from
-            self.directions(1).integers(0)
+        self._know_gradients()
         return super().leaf_sums(rows, leaf_start)
+
+    def _values_in_unit(self, rows, leaf_start, magic, how):
+        self._know_gradients()
+        at = rows, leaf_start, magic, how, self.n_threads
+        return _srows.softmax_values(self.F, self.norm, self.data.y, self.weight, *at)
+
+    def _know_gradients(self):
+        """A projection leaves behind what gradients are made from."""
+        if not self.known:
+            self.directions(1).integers(0)
 
     def _in_units(self, of, rows, leaf_start, magic):
         of_rows = self.F, self.norm, self.data.y

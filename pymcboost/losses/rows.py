@@ -39,6 +39,15 @@ def _range_of(comm, array):
     return -float(ends[0]), float(ends[1])
 
 
+def _those(leaves, rows, leaf_start):
+    """Rows of these leaves, and where those of each begin."""
+    if len(leaves) == len(leaf_start) - 1:
+        return rows, leaf_start
+    count = np.diff(leaf_start)[leaves]
+    its = [rows[leaf_start[j] : leaf_start[j + 1]] for j in leaves]
+    return np.concatenate(its), np.concatenate(([0], np.cumsum(count)))
+
+
 def power_of_two(x):
     """Largest power of two up to x."""
     return math.ldexp(0.5, math.frexp(x)[1])
@@ -195,6 +204,25 @@ class Rows(Integers):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
         return self.loss.leaf_steps(self, rows, leaf_start, full, l2)
 
+    def leaf_values(self, rows, leaf_start, full, l2, largest, rate):
+        """Vectors (n_leaves, width) that are added to scores: `leaf_steps`, cut, less their mean, times the rate."""
+        if not self.loss.steps_of_sums or full or self.data.comm.size > 1:
+            step = self.leaf_steps(rows, leaf_start, full, l2)
+            return _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
+        count = leaf_start[1:] - leaf_start[:-1]
+        magic = np.full(self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count)))
+        how = self.data.n_classes, SMALL_BITS, l2, largest, rate
+        value, again = self._values_in_unit(rows, leaf_start, magic, how)
+        if len(again):
+            sums = self._in_own_units(self.gradient, *_those(again, rows, leaf_start), count[again])
+            step = self.loss.steps_of(sums, l2)
+            value[again] = _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
+        return value
+
+    def _values_in_unit(self, rows, leaf_start, magic, how):
+        at = rows, leaf_start, magic, how, self.n_threads
+        return _vrows.softmax_values(self.gradient, self.weight, self.lanes, *at)
+
     def leaf_curvature(self, rows, leaf_start, l2=0.0):
         """Curvatures (n_leaves, K) that steps along each score alone are divided by."""
         return self.loss.leaf_curvature(self, rows, leaf_start, l2)
@@ -212,23 +240,25 @@ class Rows(Integers):
 
         Units follow from the bound of the gradients. Where sums are small in them, they follow from the leaf's own.
         """
-        comm, K = self.data.comm, self.data.n_classes
-        count, known = comm.sum(leaf_start[1:] - leaf_start[:-1]), self.loss.bound(K)
+        count, known = self.data.comm.sum(leaf_start[1:] - leaf_start[:-1]), self.loss.bound(self.data.n_classes)
         found, again = None, np.arange(len(count))
         if known is not None:
-            magic = magic_of(unit_of(1.001 * known * self.largest, int(count.max())))
-            found, again = self._in_unit(of, rows, leaf_start, magic, count)
+            found, again = self._in_unit(of, rows, leaf_start, magic_of(self._unit_of_ones(known, count)), count)
         if len(again):
-            if len(again) < len(count):
-                rows = np.concatenate([rows[leaf_start[j] : leaf_start[j + 1]] for j in again])
-                leaf_start = np.concatenate(([0], np.cumsum(np.diff(leaf_start)[again])))
-            magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[again, None]))
-            sums = comm.sum(self._in_units(of, rows, leaf_start, magic))
-            its = _vrows.in_ones(sums, magic, K, count)[0]
+            own = self._in_own_units(of, *_those(again, rows, leaf_start), count[again])
             if found is None:
-                return its
-            found[again] = its
+                return own
+            found[again] = own
         return found
+
+    def _unit_of_ones(self, known, count):
+        """Unit of the sums of all leaves, of gradients up to ``known``."""
+        return unit_of(1.001 * known * self.largest, int(count.max()))
+
+    def _in_own_units(self, of, rows, leaf_start, count):
+        magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[:, None]))
+        sums = self.data.comm.sum(self._in_units(of, rows, leaf_start, magic))
+        return _vrows.in_ones(sums, magic, self.data.n_classes, count)[0]
 
     def _in_unit(self, of, rows, leaf_start, magic, count):
         """Sums of all leaves in one unit, and the leaves where they are small in it.

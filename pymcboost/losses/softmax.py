@@ -10,6 +10,7 @@ class Softmax(CompiledLoss):
     """Multinomial log-likelihood; its negative gradient is [r = y] - p_r, its curvature p_r (1 - p_r)."""
 
     kernel = _vrows.LOSS_CODES["softmax"]
+    steps_of_sums = True
 
     def value(self, F, y):
         """See `Loss.value`."""
@@ -25,8 +26,11 @@ class Softmax(CompiledLoss):
         """See `Loss.leaf_steps`; ``full``: with the whole Hessian."""
         if full:
             return super().leaf_steps(rows, leaf_rows, leaf_start, full, l2)
-        K, sums = rows.data.n_classes, rows.leaf_sums(leaf_rows, leaf_start)
-        step, size = sums[:, 0], sums[:, 1]
+        return self.steps_of(rows.leaf_sums(leaf_rows, leaf_start), l2)
+
+    def steps_of(self, sums, l2):
+        """Steps (n_leaves, K) along each score alone from what `Rows.leaf_sums` gives, which is overwritten."""
+        K, step, size = sums.shape[2], sums[:, 0], sums[:, 1]
         size += l2
         np.maximum(size, 1e-30, out=size)
         step *= (K - 1) / K

@@ -17,6 +17,7 @@ from pymcboost.learners.draws import drawn_of, share_of
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
+from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Directions, row_layout
 
 NAMES = ["softmax", "exp", "log"]
@@ -436,13 +437,18 @@ def test_a_class_has_directions_in_one_block(K, n):
         assert used[:, -(-n // directions.lanes) :].sum() == 0
 
 
-@pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 2)])
+@pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 1), (16, 2)])
 @pytest.mark.parametrize(("m", "K"), [(1, 2), (4097, 5), (9001, 70)])
-def test_gradients_in_directions(m, K, lanes, blocks):
-    """Bit for bit the sums of the twin, class after class."""
+@pytest.mark.parametrize("sizes", [None, (0.37, 0.37), (0.37, 0.71)])
+def test_gradients_in_directions(m, K, lanes, blocks, sizes):
+    """Bit for bit the sums of the twin, class after class; also where directions are signs times a size."""
     rng = np.random.default_rng(m)
     G, P = (aligned_zeros(shape, np.float32) for shape in ((m, K + 5), (K, lanes * blocks)))
     G[:], P[:] = rng.normal(size=G.shape), rng.normal(size=P.shape)
+    if sizes is not None:
+        P[:] = np.sign(P) * np.repeat(np.array(sizes, dtype=np.float32), lanes)[: P.shape[1]]
+        P[rng.random(K) < 0.5, :lanes] = 0
+        P[(P[:, :lanes] != 0).any(axis=1) & (rng.random(K) < 0.5 + (sizes[0] != sizes[1])), lanes:] = 0
     P[rng.random(K) < 0.3, :lanes] = 0
     P[rng.random(K) < 0.3, -lanes:] = 0
     expected = np.zeros((m, lanes * blocks), dtype=np.float32)
@@ -451,9 +457,7 @@ def test_gradients_in_directions(m, K, lanes, blocks):
     for weight in (np.zeros(0), 10.0 ** rng.uniform(-9, 9, m)):
         out = [aligned_zeros(expected.shape, np.float32) for _ in range(2)]
         unit = unit_of(200 * weight.max(initial=1), m)
-        sums = [
-            _vrows.project(G, P, weight, lanes, magic_of(unit), to, n) for to, n in zip(out, (1, 3), strict=True)
-        ]
+        sums = [_vrows.project(G, P, weight, lanes, magic_of(unit), to, n) for to, n in zip(out, (1, 3), strict=True)]
         np.testing.assert_array_equal(out[0], expected)
         np.testing.assert_array_equal(out[1], expected)
         np.testing.assert_array_equal(sums[0], sums[1])
@@ -637,6 +641,30 @@ def test_leaf_values(K):
     assert not value[:, K:].any()
     value = _vrows.leaf_values(step, 4.0, 0.15, K + 3, False)
     np.testing.assert_array_equal(value[:, :K], (cut * 0.15).astype(np.float32))
+
+
+@pytest.mark.parametrize(("m", "K"), [(500, 3), (500, 9), (3000, 99), (900, 300)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
+    """Sums, steps and values of leaf after leaf are those of all leaves; small sums are found, and taken again."""
+    rng = np.random.default_rng(K)
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    weight = rng.uniform(0.5, 2, m) if weighted else np.ones(m)
+    data = TreeData(rng.normal(size=(m, 2)), y, K, weight, n_threads=1)
+    order, cut = rng.permutation(m).astype(np.int32), np.array([0, m // 3, m // 3 + 1, m], dtype=np.int64)
+    certain = order[: m // 3]  # of a leaf whose rows are all but right
+    for rows in (NarrowRows, LOSSES["softmax"].rows):
+        at = rows(LOSSES["softmax"], data, 1) if rows is NarrowRows else rows(data, 2)
+        F = rng.normal(size=(m, K))
+        F[certain, data.y[certain]] += 60
+        at.start(F)
+        for l2 in (0.0, 0.3):
+            found = at.leaf_values(order, cut, False, l2, 4.0, 0.1)
+            step = at.leaf_steps(order, cut, False, l2)
+            np.testing.assert_array_equal(found, _vrows.leaf_values(step, 4.0, 0.1, at.width))
+            value, again = at._values_in_unit(order, cut, np.full(at.width, magic_of(2.0**-50)), (K, 16, l2, 4.0, 0.1))
+            assert 0 in again and 2 not in again
+            np.testing.assert_array_equal(value[2], found[2])
 
 
 @pytest.mark.parametrize("loss", ["softmax", "log"])

@@ -6,9 +6,12 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import pytest
+from reference.modelreader import checksum
 from reference.scoring import random_stumps
 
+from pymcboost._kernels import score
 from pymcboost.model import file
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.model import Model, load_model
@@ -111,3 +114,12 @@ def test_large_files_come_in_several_pieces(model, tmp_path):
     few = Few(data + b"more")
     assert file._read_at_most(few, len(data), len(data)) == data
     assert few.asked[:2] == [len(data), len(data) - 1000]
+
+
+def test_checksums_of_any_length_at_any_address():
+    data = np.random.default_rng(0).integers(0, 256, 700, dtype=np.uint8)
+    for begin in (0, 1, 7, 12):
+        for n in (*range(140), 512, 600, 683):
+            part, cut = data[begin : begin + n], n // 3
+            assert score.crc32c(part) == checksum(part.tobytes())
+            assert score.crc32c(part[cut:], score.crc32c(part[:cut])) == checksum(part.tobytes())
