@@ -38,8 +38,7 @@ GENERATED_CODE = [
 ]
 
 # mcb.h only adds products that are exact, so that contraction changes no bit of a score and may make it faster.
-# Contributions are for reading: a fifth of their time is worth more than equal last bits on all CPUs.
-NOT_FOR = {"score": ("-ffp-contract=off",), "contributions": ("-ffp-contract=off",)}
+NOT_FOR = {"score": ("-ffp-contract=off",)}
 
 # What Cython writes for memory views: one module for all kernels, which would otherwise hold it each.
 SHARED = "pymcboost._kernels._shared"

@@ -4,6 +4,13 @@
 
 #include "contributions.h"
 
+/* Contributions are for reading: in their sums a fifth of the time is worth more than equal last bits on all CPUs. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define PMB_FUSED __attribute__((optimize("fp-contract=fast")))
+#else
+#define PMB_FUSED
+#endif
+
 /* sum[k * R + r] = the sum of c[i][r] value[leaf[i]][k], for R rows and W values k. */
 #define PMB_SUM_LEAVES(W, R)                                                                                          \
     PMB_INLINE void pmb_sum_leaves_##W(double *sum, const double *c, const double *value, const int64_t *leaf,        \
@@ -137,9 +144,9 @@ PMB_INLINE int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
 
 /* Add what a batch of trees gives, with `all` leaves whose values are tiled: out (n, features, stride / features) gets
  * the K values from `to` on; with a `base`, of K < PMB_WIDE, what is added there is subtracted here. */
-PMB_CLONES PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
-                                         const double *c, int64_t n, const int64_t *column, int64_t classes,
-                                         int64_t stride, double *to, double *base) {
+PMB_CLONES PMB_FUSED PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all,
+                                                   int64_t K, const double *c, int64_t n, const int64_t *column,
+                                                   int64_t classes, int64_t stride, double *to, double *base) {
     const int64_t zero = m->start[m->groups[batch]], wide = K / PMB_WIDE * PMB_WIDE;
     for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
         const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
