@@ -25,7 +25,9 @@ LONG_ROUNDS = 515
 LEARNERS = {"stump": {}, "tree": {"weak_learner": "tree", "max_leaf_nodes": 6}}
 # Defaults of vector trees when the table was made, and neutral values of parameters that they have had since.
 VECTOR = {"learning_rate": 0.2, "min_samples_leaf": 2, "max_features": 0.2}
-LATER = {"subsample": 1.0, "min_relative_gain": 0.0, "split_columns": None, "calibrate": None}
+LATER = {
+    "subsample": 1.0, "min_relative_gain": 0.0, "split_columns": None, "calibrate": None, "validation_fraction": 0.1,
+}  # fmt: skip
 VECTOR_NOW = {
     "learning_rate": 0.1, "min_samples_leaf": 1, "max_features": "auto", "max_leaf_nodes": "auto", "subsample": 0.5,
     "min_relative_gain": 0.25, "split_columns": "auto", "calibrate": "temperature",

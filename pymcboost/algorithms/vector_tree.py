@@ -319,12 +319,9 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def refit_round(self, at, leaves, cls, base, decay):
         """See `Booster`; the leaves that have rows."""
-        if self.learner.ordered is not None:
-            raise ValueError("refit_leaves does not keep monotonic_cst; train anew")
-        if self.params.max_leaf_entries is not None:
-            raise ValueError("refit_leaves does not keep max_leaf_entries; train anew")
-        if self.params.leaf_levels is not None:
-            raise ValueError("refit_leaves does not keep leaf_levels; train anew")
+        given = {name: getattr(self.params, name) for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")}
+        if lost := [name for name, value in given.items() if value]:
+            raise ValueError(f"refit_leaves does not keep {lost[0]}; train anew")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
@@ -413,6 +410,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "loss after 300 rounds, before the first round. It is 0.25 with fewer rounds, without calibration, with "
         'early stopping, ``X_val`` or ``n_estimators="auto"``, and where fewer than 5 in a hundred rows held out are '
         "wrong. Added rounds keep what the first ones had.",
+        "validation_fraction": PARAMETERS["validation_fraction"].help + ' "auto": a tenth; at most 500 rows, or 5 for '
+        'each class, with ``calibrate`` and ``scoring="log_loss"`` on one worker.',
         "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
@@ -445,6 +444,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
     n_iter_no_change: int = 50
+    validation_fraction: Share = "auto"
     interaction_cst: Any | None = None
     monotonic_cst: Mapping[Any, Any] | None = None
     decision_threshold: float | Literal["f1"] = 0.5

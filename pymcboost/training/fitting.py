@@ -34,6 +34,7 @@ from pymcboost.training.inputs import (
     held_set,
     labels_of_file,
     rows_given,
+    share_held,
     validated,
 )
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
@@ -268,12 +269,15 @@ class Training:
         params, workers = self.params, self.workers
         random_state = _random_state(params.random_state, self.callbacks)
         if workers is ALONE:
-            rows = held_out(codes, weight, params.validation_fraction, random_state)
+            few = bool(calibrated_of(params, self.booster.link))
+            share = share_held(params.validation_fraction, np.count_nonzero(weight), codes.max() + 1, few)
+            rows = held_out(codes, weight, share, random_state)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
             return rows, (X_held, y[rows], codes[rows], weight[rows])
         number = divided.numbers_of(workers, divided.check_row_number(row_number, X, workers), X.shape[0])
         seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
-        rows = divided.held_out(workers, codes, weight, params.validation_fraction, number, seed)
+        share = share_held(params.validation_fraction, 0, 0, few=False)  # workers have no folds
+        rows = divided.held_out(workers, codes, weight, share, number, seed)
         X_held = X[rows] if hasattr(X, "tocsc") else np.asarray(X[rows])
         X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])
         return rows, (X_held.tocsc() if hasattr(X_held, "tocsc") else X_held, *rest)

@@ -21,6 +21,8 @@ from pymcboost.training.metrics import Held
 
 # Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.
 TYPES, WIDE = [np.float32, np.float64], [np.float64, np.float32]
+# What early stopping sets aside by default: chosen on parts of training parts, see docs/reproduction.md.
+SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
 # Of a validation set: checkpoints have files of these names in an archive.
 LONGEST_NAME = 200
 
@@ -231,6 +233,21 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     with np.errstate(over="ignore"):
         weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
     return Held.of(name, X, y, codes, weight)
+
+
+def share_held(fraction, n_rows, n_classes, few):
+    """Share of the rows that is set aside where ``validation_fraction`` is "auto"; else that.
+
+    Parameters
+    ----------
+    fraction : float or "auto"
+    n_rows, n_classes : int
+    few : bool
+        Whether few rows do, as the temperature comes from folds.
+    """
+    if fraction != "auto":
+        return fraction
+    return min(SET_ASIDE, max(MOST_SET_ASIDE, OF_EACH_CLASS * n_classes) / max(n_rows, 1)) if few else SET_ASIDE
 
 
 def held_out(codes, weight, fraction, random_state):

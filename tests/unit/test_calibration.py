@@ -395,10 +395,37 @@ def test_rows_that_are_split_off_may_be_too_few(monkeypatch):
 
 
 def test_early_stopping_goes_by_the_later_of_both_best_rounds():
+    """The calibrated log loss is best in the last round that is next to the least one."""
     stopped = VectorTreeBoostClassifier(random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
     curves = [stopped.history_[f"val_{name}"] for name in ("log_loss", "calibrated_log_loss")]
-    assert stopped.n_estimators_ == len(curves[0]) == 1 + max(curve.argmin() for curve in curves)
+    last = np.flatnonzero(curves[1] < 1.01 * curves[1].min())[-1]
+    assert stopped.n_estimators_ == len(curves[0]) == 1 + max(curves[0].argmin(), last)
+    assert last > curves[1].argmin()
     assert (curves[1] <= curves[0] + 0.05).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "n_classes", "more", "expected"),
+    [
+        (300, 3, {}, 30),
+        (6000, 3, {}, 500),
+        (6000, 3, {"validation_fraction": 0.1}, 600),
+        (6000, 3, {"scoring": "error"}, 600),
+        (6000, 3, {"calibrate": None}, 600),
+        (6000, 110, {}, 550),
+    ],
+)
+def test_rows_that_early_stopping_sets_aside(n, n_classes, more, expected, monkeypatch):
+    sizes, follow = [], VectorTreeBoostClassifier.booster.follow
+    monkeypatch.setattr(
+        VectorTreeBoostClassifier.booster,
+        "follow",
+        lambda booster, held: sizes.append(len(held.scores)) or follow(booster, held),
+    )
+    y = np.arange(n) % n_classes
+    X = y[:, None] + np.random.default_rng(0).normal(size=(n, 2))
+    VectorTreeBoostClassifier(n_estimators=1, early_stopping=True, random_state=0, **more).fit(X, y)
+    assert sizes[0] == expected
 
 
 def test_unknown_labels_of_validation_rows_are_left_out():

@@ -1,72 +1,106 @@
-"""Choice of how many rows early stopping sets aside, on training parts alone."""
+"""Choice of how many rows early stopping sets aside and which round it keeps, on training parts alone."""
 
 import time
 
+import pandas as pd
 from shared import classifiers
-from shared.datasets import coded, load_for_trees, sets_by_cost, stratified_rows
+from shared.datasets import DATA, coded, load_for_trees, sets_by_cost, stratified_rows
+from shared.internals import kept_within
 from shared.tables import markdown_table
 
 from reproduce.experiment import Experiment, Results, cross
 from reproduce.quality import geometric, measures_of
+from reproduce.rounds import MOST_WORK, TOO_SMALL
 
-# Fixed before the first run: sets with more than 10,000 rows in three quarters of the training part, but for the
-# largest; a quarter is tested on. Shares are functions of the number of rows trained on.
-SETS = ("krkopt", "letter", "shuttle", "poker")
+# Fixed before the first run: the sets of rounds-found. Three quarters of a training part are trained on, a quarter is
+# tested on.
+SETS = tuple(name for name in sets_by_cost() if DATA[name].cost <= MOST_WORK and name not in TOO_SMALL)
 SEEDS = 3
-SHARES = {
-    "a tenth": lambda n: 0.1,
-    "a tenth, at most 1,000": lambda n: min(0.1, 1000 / n),
+SHARE = 0.1
+# Most rows set aside, and by what share the calibrated log loss of the round kept may be above the least. Fewer than
+# 600 rows give no temperature, which is then that of folds.
+RULES = {
+    "a tenth": (None, 0.0),
+    "a tenth, at most 1,000": (1000, 0.0),
+    "a tenth, at most 600": (600, 0.0),
+    "a tenth, at most 500": (500, 0.0),
+    "a tenth, at most 300": (300, 0.0),
+    "a tenth, at most 500, within 1%": (500, 0.01),
 }
-FIRST = next(iter(SHARES))
+FIRST = next(iter(RULES))
 
 
-def fit_share(unit):
-    """Early stopping with one share, on three quarters of a training part."""
-    X, y, _, _ = load_for_trees(unit["data"])
-    train, held = stratified_rows(y, unit["seed"])
-    X, y, X_held, truth = coded((X[train], y[train], X[held], y[held]))
+def parts_of(data, seed):
+    """Three quarters of a training part, and the last quarter."""
+    X, y, _, _ = load_for_trees(data)
+    train, held = stratified_rows(y, seed)
+    return coded((X[train], y[train], X[held], y[held]))
+
+
+def fit_rule(unit):
+    """Early stopping with one rule."""
+    X, y, X_held, truth = parts_of(unit["data"], unit["seed"])
+    most, within = RULES[unit["share"]]
+    share = SHARE if most is None else min(SHARE, most / len(y))
     begin, cpu = time.perf_counter(), time.process_time()
-    model = classifiers.make(
-        "vector", early_stopping=True, validation_fraction=SHARES[unit["share"]](len(y)), random_state=unit["seed"]
-    ).fit(X, y)
+    with kept_within(within):
+        model = classifiers.make("vector", early_stopping=True, validation_fraction=share, random_state=unit["seed"])
+        model.fit(X, y)
     cpu = time.process_time() - cpu
     found = measures_of(model.predict_proba(X_held[truth >= 0]), truth[truth >= 0])
     row = {name: found[name] for name in ("log_loss", "error")} | {"n_train": len(y), "rounds": model.n_estimators_}
     return {**unit, **row, "cpu": round(cpu, 4), "seconds": round(time.perf_counter() - begin, 3)}
 
 
+def is_another(unit):
+    """Whether the rule is another than a tenth for this set."""
+    most, within = RULES[unit["share"]]
+    rows = len(load_for_trees(unit["data"])[1])
+    return unit["share"] == FIRST or within > 0 or 0.75 * rows > most / SHARE
+
+
 def plan(options, journal):
-    sets, shares = sets_by_cost(options.sets or SETS), options.methods or SHARES
-    yield 0, cross(data=sets, seed=range(SEEDS), share=shares), "validation-rows"
+    units = cross(data=options.sets or SETS, seed=range(SEEDS), share=options.methods or RULES)
+    yield 0, [unit for unit in units if is_another(unit)], "validation-rows"
+
+
+def ratios_of(frame, column="log_loss"):
+    """Means over the seeds, and the other rules as multiples of the first one; 1 where a rule is a tenth."""
+    wide = frame.pivot_table(index=["data", "seed"], columns="share", values=column)
+    first = wide[FIRST].dropna().groupby("data").mean()
+    found = {FIRST: 1.0}
+    for name in list(RULES)[1:]:
+        if name in wide:
+            both = wide[[FIRST, name]].dropna().groupby("data").sum()
+            found[name] = both[name] / both[FIRST]
+    return first, pd.DataFrame(found, index=first.index).fillna(1.0)
 
 
 def text_of(frame):
     """Log loss over that of a tenth of the rows, set by set."""
-    if frame.empty:
+    if frame.empty or FIRST not in set(frame["share"]):
         return "No results yet."
-    wide = frame.pivot_table(index=["data", "seed"], columns="share", values="log_loss")
-    names = [name for name in SHARES if name in wide]
-    means = wide[names].dropna().groupby("data")
-    if FIRST not in names or not len(means):
-        return "No results yet."
-    seeds, means = means.size(), means.mean()
-    ratios = means.div(means[FIRST], axis=0)
-    rows, lines = frame.groupby("data")["n_train"].first(), []
-    for data in sets_by_cost(list(means.index)):
-        cells = [f"{ratio:.3f}" for ratio in ratios.loc[data][names[1:]]]
-        lines.append([data, rows[data], seeds[data], f"{means[FIRST][data]:.4f}", *cells])
-    lines.append(["geometric mean", "", "", "", *(f"{geometric(ratios[name]):.3f}" for name in names[1:])])
+    first, ratios = ratios_of(frame)
+    seeds, rows = (frame.groupby("data")[column] for column in ("seed", "n_train"))
+    seeds, rows, lines = seeds.nunique(), rows.first(), []
+    for data in sets_by_cost(list(ratios.index)):
+        cells = [f"{ratio:.3f}" for ratio in ratios.loc[data].iloc[1:]]
+        lines.append([data, rows[data], seeds[data], f"{first[data]:.4f}", *cells])
+    names = list(ratios)[1:]
+    lines.append(["geometric mean", "", "", "", *(f"{geometric(ratios[name]):.3f}" for name in names)])
+    times = ratios_of(frame, "cpu")[1]
+    lines.append(["of CPU seconds", "", "", "", *(f"{geometric(times[name]):.3f}" for name in names)])
     return (
         f"Early stopping of vector trees on three quarters of training parts, at most {SEEDS} seeds; log loss on the "
-        "last quarter, and how many times that it is with other shares set aside.\n\n"
-        + markdown_table(["set", "rows", "seeds", FIRST, *names[1:]], lines)
+        "last quarter, and how many times that it is with other rules.\n\n"
+        + markdown_table(["set", "rows", "seeds", FIRST, *names], lines)
     )
 
 
-RESULTS = Results("validation-rows", "data seed share", "log_loss error rounds n_train cpu", fit_share)
+RESULTS = Results("validation-rows", "data seed share", "log_loss error rounds n_train cpu", fit_rule)
 EXPERIMENTS = (
     Experiment(
         "validation-rows", "Rows that early stopping sets aside", (RESULTS,), plan, text_of, sets=SETS,
-        methods=tuple(SHARES),
+        methods=tuple(RULES),
     ),
 )  # fmt: skip

@@ -41,13 +41,13 @@ def test_our_configurations_can_be_fitted():
 
 
 def test_shares_that_early_stopping_may_set_aside():
-    assert [share(500) for share in stopping.SHARES.values()] == [0.1, 0.1]
-    assert [share(40_000) for share in stopping.SHARES.values()] == [0.1, 0.025]
-    rows = [("letter", 0, share, 0.1 * (1 + j), 90) for j, share in enumerate(stopping.SHARES)]
-    rows.append(("letter", 1, stopping.FIRST, 0.5, 90))  # without the other share: left out
-    frame = pd.DataFrame(rows, columns=["data", "seed", "share", "log_loss", "n_train"])
-    line = next(line for line in stopping.text_of(frame).splitlines() if line.startswith("| letter"))
-    assert line == "| letter | 90 | 1 | 0.1000 | 2.000 |"
+    rows = [("letter", 0, share, 0.1 * (1 + j), 90, 1.0) for j, share in enumerate(stopping.RULES)]
+    rows.append(("letter", 1, stopping.FIRST, 0.5, 90, 1.0))  # no ratio has a part in it
+    rows.append(("iris", 0, stopping.FIRST, 0.5, 90, 1.0))  # for which all other rules are a tenth
+    frame = pd.DataFrame(rows, columns=["data", "seed", "share", "log_loss", "n_train", "cpu"])
+    lines = stopping.text_of(frame).splitlines()
+    assert "| letter | 90 | 2 | 0.3000 | 2.000 | 3.000 | 4.000 | 5.000 | 6.000 |" in lines
+    assert "| iris | 90 | 1 | 0.5000 | 1.000 | 1.000 | 1.000 | 1.000 | 1.000 |" in lines
 
 
 def test_candidates_with_many_rows():
