@@ -95,11 +95,6 @@ class CalibratedCurve(Callback):
         return {f"val_{self.metric.name}": state.validation.of("val", self.metric)}
 
 
-# By what share the calibrated log loss of a round may be above the least one, where later rounds are kept: it falls by
-# next to nothing for long, and by chance is least early on few rows.
-WITHIN = 0.01
-
-
 class Patience:
     """The best round of a curve, and how long the curve has not improved.
 
@@ -117,27 +112,22 @@ class Patience:
         As a share of the rounds so far, the least wait.
     tolerance : float
         The same as ``min_delta``, as a share of the value.
-    within : float
-        By what share of the best value a later one may be worse, and its round still be taken for the best.
     """
 
-    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0, tolerance=0.0, within=0.0):
+    def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0, tolerance=0.0):
         self.sign, self.patience, self.min_delta, self.share = sign, patience, min_delta, share
-        self.tolerance, self.within = tolerance, within
+        self.tolerance = tolerance
         self.best_round = self._since = n_rounds
         self._best = self._bar = None
 
     def see(self, value, n_rounds):
-        """Take in the value after that many rounds; whether its round is the best so far."""
+        """Take in the value after that many rounds; whether it is the best so far."""
         value *= self.sign
         if self._bar is None or value < self._bar - self._least():
             self._bar, self._since = value, n_rounds
         better = self._best is None or value < self._best
         if better:
-            self._best = value
-        better = better or value < self._best + self.within * abs(self._best)
-        if better:
-            self.best_round = n_rounds
+            self._best, self.best_round = value, n_rounds
         return better
 
     def _least(self):
@@ -159,7 +149,7 @@ class EarlyStopping(Callback):
     min_delta : float, default=0
         See `Patience`.
     also : sequence of metrics
-        Further ones, which the history has as well. Of these the last round within `WITHIN` of the least value counts.
+        Further ones, which the history has as well.
     """
 
     def __init__(self, metric, patience, min_delta=0.0, also=()):
@@ -169,8 +159,7 @@ class EarlyStopping(Callback):
         """Begin with the best of the rounds there are."""
         self._curves = {}
         for metric in self.metrics:
-            column, within = f"val_{metric.name}", WITHIN if self._curves else 0.0
-            curve = Patience(metric.sign, self.patience, self.min_delta, state.n_rounds, within=within)
+            column, curve = f"val_{metric.name}", Patience(metric.sign, self.patience, self.min_delta, state.n_rounds)
             if state.resumed:
                 # Checkpoints of older versions have the first metric alone: the training goes on by that.
                 if self._curves and column not in state.history:

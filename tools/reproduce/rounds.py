@@ -19,6 +19,8 @@ MOST_ROUNDS = 600
 WAYS = {"stopped": {"early_stopping": True}, "auto": {"n_estimators": "auto"}}
 FOUND = tuple(f"{way}{raw}" for way in WAYS for raw in ("_raw", ""))
 OWN = "stopped_own"
+# Of the rows, set aside without calibration.
+RAW_SHARE = 0.1
 # A tenth of its rows, which early stopping looks at, has fewer rows than there are classes.
 TOO_SMALL = ("leaf",)
 
@@ -70,7 +72,7 @@ def fit_found(unit):
     vector = classifiers.make("vector-raw", n_estimators=MOST_ROUNDS, random_state=unit["seed"])
     weight = np.ones(len(y))
     curves = []
-    for rows in [], held_out(y, weight, vector.validation_fraction, unit["seed"]):
+    for rows in [], held_out(y, weight, RAW_SHARE, unit["seed"]):
         weight[rows] = 0
         vector.fit(X, y, sample_weight=weight, X_val=X_test[seen], y_val=truth[seen])
         curves.append(np.asarray(vector.history_["val_log_loss"]))

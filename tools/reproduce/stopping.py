@@ -1,11 +1,10 @@
-"""Choice of how many rows early stopping sets aside and which round it keeps, on training parts alone."""
+"""Choice of how many rows early stopping sets aside, on training parts alone."""
 
 import time
 
 import pandas as pd
 from shared import classifiers
 from shared.datasets import DATA, coded, load_for_trees, sets_by_cost, stratified_rows
-from shared.internals import kept_within
 from shared.tables import markdown_table
 
 from reproduce.experiment import Experiment, Results, cross
@@ -17,15 +16,13 @@ from reproduce.rounds import MOST_WORK, TOO_SMALL
 SETS = tuple(name for name in sets_by_cost() if DATA[name].cost <= MOST_WORK and name not in TOO_SMALL)
 SEEDS = 3
 SHARE = 0.1
-# Most rows set aside, and by what share the calibrated log loss of the round kept may be above the least. Fewer than
-# 600 rows give no temperature, which is then that of folds.
+# Most rows set aside. Fewer than 600 give no temperature, which is then that of folds.
 RULES = {
-    "a tenth": (None, 0.0),
-    "a tenth, at most 1,000": (1000, 0.0),
-    "a tenth, at most 600": (600, 0.0),
-    "a tenth, at most 500": (500, 0.0),
-    "a tenth, at most 300": (300, 0.0),
-    "a tenth, at most 500, within 1%": (500, 0.01),
+    "a tenth": None,
+    "a tenth, at most 1,000": 1000,
+    "a tenth, at most 600": 600,
+    "a tenth, at most 500": 500,
+    "a tenth, at most 300": 300,
 }
 FIRST = next(iter(RULES))
 
@@ -40,12 +37,11 @@ def parts_of(data, seed):
 def fit_rule(unit):
     """Early stopping with one rule."""
     X, y, X_held, truth = parts_of(unit["data"], unit["seed"])
-    most, within = RULES[unit["share"]]
+    most = RULES[unit["share"]]
     share = SHARE if most is None else min(SHARE, most / len(y))
     begin, cpu = time.perf_counter(), time.process_time()
-    with kept_within(within):
-        model = classifiers.make("vector", early_stopping=True, validation_fraction=share, random_state=unit["seed"])
-        model.fit(X, y)
+    model = classifiers.make("vector", early_stopping=True, validation_fraction=share, random_state=unit["seed"])
+    model.fit(X, y)
     cpu = time.process_time() - cpu
     found = measures_of(model.predict_proba(X_held[truth >= 0]), truth[truth >= 0])
     row = {name: found[name] for name in ("log_loss", "error")} | {"n_train": len(y), "rounds": model.n_estimators_}
@@ -54,9 +50,8 @@ def fit_rule(unit):
 
 def is_another(unit):
     """Whether the rule is another than a tenth for this set."""
-    most, within = RULES[unit["share"]]
-    rows = len(load_for_trees(unit["data"])[1])
-    return unit["share"] == FIRST or within > 0 or 0.75 * rows > most / SHARE
+    most = RULES[unit["share"]]
+    return most is None or 0.75 * len(load_for_trees(unit["data"])[1]) > most / SHARE
 
 
 def plan(options, journal):

@@ -340,11 +340,6 @@ def noted_temperatures():
         yield noted
 
 
-def kept_within(share):
-    """Early stopping keeps the last round whose calibrated log loss is at most by this share above the least."""
-    return patch("pymcboost.training.callbacks.WITHIN", share)
-
-
 def algorithms():
     """{name: class} of every registered algorithm."""
     from pymcboost import registry
