@@ -5,6 +5,7 @@
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
     python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
+    python tools/reproduce.py exceptions [--sets car ...] [--methods histogram ...] [--budget MINUTES]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py hinge-costs [--sets satimage ...]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
@@ -34,6 +35,7 @@ from reproduce import (
     columns,
     defaults,
     drawn,
+    exceptions,
     figure1,
     hinge,
     imbalance,
@@ -55,8 +57,8 @@ from reproduce import (
 
 # In the order of docs/reproduction.md.
 PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
-          piboost, table5, imbalance, hinge, quality, rounds, stopping, temperature, defaults, drawn, many, columns,
-          kinds)  # fmt: skip
+          piboost, table5, imbalance, hinge, quality, exceptions, rounds, stopping, temperature, defaults, drawn, many,
+          columns, kinds)  # fmt: skip
 EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 
