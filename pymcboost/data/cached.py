@@ -62,7 +62,7 @@ class CachedRows(Chunks):
         super().__init__([], X.folder)
         self._rows = X, y, None, np.array(X[:1]) if len(X) else np.zeros((1, X.shape[1]), np.float32)
 
-    def gathered(self):
+    def gathered(self, several=False):
         """See `Chunks`."""
         check_unchanged(self._rows[0])
         return self._rows

@@ -57,15 +57,22 @@ class Chunks:
         if not os.path.isdir(self.folder):
             raise NotADirectoryError(f"Chunks: the folder {self.folder!r} does not exist; make it, or give another one")
 
-    def gathered(self) -> tuple[Any, Any, Any, Any]:
-        """X in a file, y, the weights or None, and the first row as it came: a tuple."""
+    def gathered(self, several: bool = False) -> tuple[Any, Any, Any, Any]:
+        """X in a file, y, the weights or None, and the first row as it came: a tuple.
+
+        One of ``several`` workers may have no rows, in blocks that tell its columns.
+        """
         first = _Reading(self)
         labels, weights = [], []
         for _, y, weight in first:
             labels.append(y.copy())  # it may be a column of its block, which goes
             weights += [] if weight is None else [weight.copy()]
         if not first.n_rows:
-            raise ValueError("Chunks: the blocks have no rows")
+            if several and first.n_features is not None:
+                weight = np.zeros(0) if any(first.weighted) else None
+                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head
+            remedy = "; a worker without rows gives a block of none, with its columns" if several else ""
+            raise ValueError(f"Chunks: the blocks have no rows{remedy}")
         y = np.concatenate(labels)
         weight = np.concatenate(weights) if weights else None
         again, at = _Reading(self), 0
@@ -90,6 +97,7 @@ class _Reading:
         self.source = chunks.source() if callable(chunks.source) else chunks.source
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.text, self.crc = None, None, [0, 0, 0]
+        self.no_labels = None
 
     def sums(self):
         """What tells other rows."""
@@ -104,7 +112,7 @@ class _Reading:
 
     def _pieces(self, block):
         X, y, weight = self._parts(block)
-        step = len(y) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
+        step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
             values = self._values(X if step == len(y) else X[rows])
@@ -133,7 +141,7 @@ class _Reading:
             raise ValueError(f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}")
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave these rows out")
-        self.weighted, self.text = self.weighted or [], self.text or []
+        self.weighted, self.text, self.no_labels = self.weighted or [], self.text or [], y[:0].copy()
         self._alike(self.weighted, weight is not None, "sample_weight")
         if len(y):
             self._alike(self.text, y.dtype.kind in "OSU", "labels of text")
@@ -162,7 +170,7 @@ class _Reading:
         X = X if names is None else in_order(X, lambda: self.names)
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} columns, the first block has {self.n_features}")
-        if self.head is None and len(X):
+        if self.head is None or not len(self.head):
             self.head = X.iloc[:1].copy() if hasattr(X, "iloc") else np.array(X[:1]) if names is None else X[:1]
         return X
 

@@ -150,7 +150,7 @@ def rows_given(booster, X, y, sample_weight):
         )
     if y is not None or sample_weight is not None:
         raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
-    return X.gathered()
+    return X.gathered(booster.workers.size > 1)
 
 
 def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):

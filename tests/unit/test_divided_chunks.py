@@ -144,3 +144,20 @@ def test_cache_that_was_changed_on_one_worker(tmp_path):
         return file_of(model_of(MCBoostClassifier).fit(cached.CachedRows(X_, codes.astype(np.int64)), comm=workers))
 
     one_alone(run(3, task), 1, cached.DamagedCache, "the checksum of its rows differs")
+
+
+def test_worker_without_rows():
+    """Its block of none tells the columns, as an array and as a frame; without a block there is nothing to tell."""
+    pd = pytest.importorskip("pandas")
+    X, y, weight = made(300)
+    frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(X.shape[1])])
+    for rows in (X, frame):
+
+        def task(workers, rows=rows):
+            end = 0 if workers.rank == 1 else 300
+            chunks = Chunks([(rows[:end], y[:end], weight[:end])])
+            return file_of(model_of(VectorTreeBoostClassifier).fit(chunks, comm=workers))
+
+        assert set(run(2, task)) == {file_of(model_of(VectorTreeBoostClassifier).fit(rows, y, weight))}
+    found = errors_of(VectorTreeBoostClassifier, lambda rank: Chunks([] if rank == 1 else [(X, y)]))
+    one_alone(found, 1, ValueError, "the blocks have no rows; a worker without rows gives a block of none")

@@ -1,0 +1,88 @@
+"""Every estimator that takes workers, on rows that are divided in many ways; a program for mpiexec, too.
+
+    mpiexec -n 3 python grid.py [division] [threads] [memory or chunks]
+"""
+
+import hashlib
+import os
+import sys
+
+import numpy as np
+
+from pymcboost import registry
+from pymcboost.data import Chunks
+
+ROWS, ROUNDS = 9000, 2
+MORE = {
+    "VectorTreeBoostClassifier": {"calibrate": "temperature", "subsample": 0.7},
+    "LogitBoostClassifier": {"calibrate": None, "subsample": 0.7},
+    "MartClassifier": {"calibrate": None, "subsample": 1.0},
+    "ABCLogitBoostClassifier": {"calibrate": None, "gap": 2},
+    "ABCMartClassifier": {"calibrate": "temperature", "gap": 1},
+    "AdaBoostMHClassifier": {"weak_learner": "tree", "max_leaf_nodes": 5, "subsample": 0.5},
+    "AdaBoostERPClassifier": {"n_repartitions": 2},
+}
+DIVISIONS = "even", "random", "by class", "one empty", "one row"
+
+
+def estimators():
+    """Names of all that take workers."""
+    return [cls.__name__ for cls in map(registry.get_class, registry.ALGORITHMS) if cls.booster.takes_workers]
+
+
+def rows(m=ROWS):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(m, 6)).astype(np.float32)
+    X[:, 1] = np.round(X[:, 1])
+    X[rng.random((m, 6)) < 0.05] = np.nan
+    y = (np.nan_to_num(X[:, 0]) > 0).astype(int) + 2 * (np.nan_to_num(X[:, 1]) > 0.5)
+    return X, y, rng.integers(0, 3, m).astype(float)
+
+
+def parts_of(y, size, how):
+    """Rows of every worker."""
+    if how == "even":
+        return np.array_split(np.arange(len(y)), size)
+    if how == "random":
+        order, ends = np.random.default_rng(1), np.random.default_rng(2)
+        return np.split(order.permutation(len(y)), np.sort(ends.integers(0, len(y), size - 1)))
+    if how == "by class":
+        return np.array_split(np.argsort(y, kind="stable"), size)
+    few = np.arange(int(how == "one row" and size > 1))
+    rest = np.arange(len(few), len(y))
+    return [few, *np.array_split(rest, size - 1)] if size > 1 else [rest]
+
+
+def checksum(name, X, y, weight, part, comm, threads, where):
+    """That of the model file of one worker."""
+    model = registry.get_class(registry_name(name))(
+        n_estimators=ROUNDS, random_state=0, n_jobs=threads, **MORE.get(name, {})
+    )
+    if where == "chunks":
+        blocks = [part[begin : begin + 1000] for begin in range(0, max(1, len(part)), 1000)]
+        model.fit(Chunks([(X[own], y[own], weight[own]) for own in blocks]), comm=comm, row_number=part)
+    else:
+        model.fit(X[part], y[part], weight[part], comm=comm, row_number=part)
+    return hashlib.sha256(model.model_.to_bytes()).hexdigest()
+
+
+def registry_name(name):
+    """That on the command line."""
+    return next(one for one in registry.ALGORITHMS if registry.get_class(one).__name__ == name)
+
+
+def main(how, threads, where):
+    from mpi4py import MPI
+
+    from pymcboost.comm import MPIWorkers
+
+    comm, (X, y, weight) = MPI.COMM_WORLD, rows()
+    part = parts_of(y, comm.size, how)[comm.rank]
+    workers = MPIWorkers(comm)
+    for name in estimators():
+        found = checksum(name, X, y, weight, part, workers, int(threads), where)
+        os.write(1, f"{name} {found}\n".encode())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
