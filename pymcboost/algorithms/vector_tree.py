@@ -444,7 +444,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
     n_iter_no_change: int = 50
-    validation_fraction: Share = "auto"
+    validation_fraction: Share = "auto"  # type: ignore[assignment]
     interaction_cst: Any | None = None
     monotonic_cst: Mapping[Any, Any] | None = None
     decision_threshold: float | Literal["f1"] = 0.5
