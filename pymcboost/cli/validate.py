@@ -30,7 +30,7 @@ class Curve:
 
 def folds_of(y, folds, seed):
     """The rows to train on and those held out of every fold; ``y``: labels, or the indicator of lists of them."""
-    from pymcboost.training.folds import few_rows
+    from pymcboost.training.divided_folds import few_rows
     from pymcboost.training.strata import stratified
 
     if y.ndim == 2:

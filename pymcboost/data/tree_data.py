@@ -209,7 +209,9 @@ class Quantiser:
 
     Attributes
     ----------
-    weight : ndarray (m,), empty where all weights are equal (and then taken as 1)
+    uniform : bool
+        Whether the weights of the rows of all workers are equal, and then taken as 1.
+    weight : ndarray (m,), empty where they are, and on a worker without rows
     per_count : float
         Units of a weight of 1.
     least : int
@@ -221,7 +223,7 @@ class Quantiser:
     def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0):
         self.cell_words = cell_words
         m, (lightest, one) = data.total_rows, data.weight_ends
-        uniform = lightest == one
+        self.uniform = uniform = lightest == one
         self.weight = np.ones(0) if uniform else data.weight
         # Rounding adds at most one unit a row.
         room = 2.0**31 - 2 * m - 4096

@@ -70,8 +70,8 @@ class ClassTrees:
             n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain, divided=data.comm.size > 1,
             least_levels=levels,
         )  # fmt: skip
-        self.weight, one = units.weight, data.weight_ends[1] if len(units.weight) else 1.0
-        self.total = data.total_weight if len(units.weight) else float(data.total_rows)
+        self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]
+        self.total = float(data.total_rows) if units.uniform else data.total_weight
         self._units = units_in_parts(1.001 * LARGEST_GRADIENT * one, data.total_rows)
         self._loss_units = units_in_parts(LARGEST_LOSS * one, data.total_rows)
         self._step = {}

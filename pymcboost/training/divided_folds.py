@@ -19,6 +19,12 @@ class FoldError(ValueError):
     """Rows of which no folds can be made. All workers find it at the same place."""
 
 
+def few_rows(largest):
+    """What is wrong with folds, and what to do, where the largest class has so many rows."""
+    remedy = "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
+    return f"the largest class has only {counted(largest, 'row')}; {remedy}"
+
+
 def parts_of(inputs, cv, seed):
     """Rows of this worker to train on and held out, of each of ``cv`` folds in which the classes have equal shares.
 
@@ -30,8 +36,8 @@ def parts_of(inputs, cv, seed):
     count = np.bincount(codes, minlength=1 if labels else len(inputs.classes)).astype(np.int64)
     count = workers.sum(count)
     if count.max() < cv:
-        what = "there are" if labels else "the largest class has"
-        raise FoldError(f"cv={cv}: {what} only {counted(int(count.max()), 'row')}; use at most that many folds")
+        many = f"there are only {counted(int(count.max()), 'row')}; use at most that many folds"
+        raise FoldError(f"cv={cv}: {many if labels else few_rows(int(count.max()))}")
     # Classes begin with different folds, so that those of few rows are not all held out together.
     ends = [(count * i + np.arange(len(count)) % cv) // cv for i in range(cv + 1)]
     for i in range(cv):

@@ -10,6 +10,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.mapped import check_unchanged, rows_of
 from pymcboost.data.merging import merging
 from pymcboost.model.categories import find as find_categories
+from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of
 from pymcboost.model.offsets import with_offsets
 from pymcboost.threads import counted, threads_for
@@ -30,6 +31,7 @@ from pymcboost.training.inputs import (
     Validation,
     check_class_weight,
     check_file,
+    encoded,
     held_out,
     held_set,
     labels_of_file,
@@ -214,7 +216,9 @@ class Training:
         wanted = getattr(params, "categorical_features", None)
         categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
         categories = categories if known else divided.categories_of(workers, name, categories)
-        X = X if categories is None else categories.encoded(X)
+        if initial is not None and is_frame(X):
+            continuing.check_columns(X, X, known)
+        X = categories.encoded(X) if categories is not None and not continued else encoded(draft, categories, X)
         given = X if head is None else head
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
@@ -232,6 +236,8 @@ class Training:
                 basis.check_classification_targets(y)
             classes, codes = divided.classes_of(workers, y)
         divided.check_columns(workers, self.booster, X, getattr(draft, "feature_names_in_", None), codes.shape[1:])
+        if initial is not None:
+            continuing.check_columns(X, given, known)
         X = X if categories is None or not known else categories.bounded(X)
         weight = divided.sample_weights(workers, sample_weight, X)
         if continued and not np.array_equal(classes, draft.classes_):
@@ -239,11 +245,9 @@ class Training:
                 f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
                 "continue with the same classes, or set warm_start=False"
             )
-        if initial is not None:
-            continuing.check_columns(X, given, initial.model)
-            if codes.ndim == 1:
-                classes, codes = continuing.codes_in(initial, classes, codes)
-                y = classes[codes]
+        if initial is not None and codes.ndim == 1:
+            classes, codes = continuing.codes_in(initial, classes, codes)
+            y = classes[codes]
         check_class_weight(type(draft), getattr(params, "class_weight", None))
         class_weight = divided.class_weights(workers, params, classes, codes)
         weight = weight * class_weight[codes] if codes.ndim == 1 else weight

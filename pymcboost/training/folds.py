@@ -18,7 +18,7 @@ from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import threads_of
-from pymcboost.training.divided_folds import OfAll, parts_of, present, sizes
+from pymcboost.training.divided_folds import OfAll, few_rows, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -192,12 +192,6 @@ def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
 
 def _empty(inputs):
     return np.full((len(inputs.codes), len(inputs.classes)), np.nan)
-
-
-def few_rows(largest):
-    """What is wrong with folds, and what to do, where the largest class has so many rows."""
-    remedy = "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
-    return f"the largest class has only {counted(largest, 'row')}; {remedy}"
 
 
 def splits(cv, inputs, seed):

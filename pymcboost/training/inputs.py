@@ -10,6 +10,7 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
@@ -177,6 +178,15 @@ def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):
         raise kind(f"{found} ({str(error)[:80].partition(chr(10))[0]})") from error
 
 
+def encoded(estimator, categories, X):
+    """Rows with codes in place of their categories; a frame whose columns are not those of `fit` is refused first."""
+    if categories is None:
+        return X
+    if is_frame(X):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    return categories.encoded(X)
+
+
 def given_sets(X_val, y_val, sample_weight_val, validation_sets):
     """Validation sets that the user gives, by name: X, y and weights or None."""
     if (X_val is None) != (y_val is None):
@@ -206,7 +216,7 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     several = inputs.codes.ndim == 2
     try:
         check_sparse(X)
-        X = X if inputs.categories is None else inputs.categories.encoded(X)
+        X = encoded(estimator, inputs.categories, X)
         how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "offsets": inputs.offsets}
         if several:
             X = validated(estimator, X, **how)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.training import basis
-from pymcboost.training.inputs import validated
+from pymcboost.training.inputs import encoded, validated
 from pymcboost.training.labels import labels_given, names_labels
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
@@ -28,7 +28,7 @@ class Predicts:
         basis.check_is_fitted(self, "model_")
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
-        X = X if self.model_.categories is None else self.model_.categories.encoded(X)
+        X = encoded(self, self.model_.categories, X)
         how = {"allow_nan": self.booster.allows_missing, "offsets": self.model_.offsets}
         return validated(self, X, accept_sparse="csr", reset=False, **how)
 

@@ -270,3 +270,26 @@ def test_weights_undone_in_the_probabilities_are_no_bias_that_is_lost():
     model = MartClassifier(n_estimators=5, **costs).fit(OLD_X[weighted], OLD_Y[weighted], init_model=first.model_)
     same = MartClassifier(n_estimators=10, **costs).fit(OLD_X[weighted], OLD_Y[weighted])
     np.testing.assert_allclose(model.predict_proba(TEST_X), same.predict_proba(TEST_X), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("call", ["predict", "calibrate_on", "X_val", "warm_start", "init_model"])
+def test_frames_with_categories_and_other_columns_are_refused_by_their_columns(call):
+    """Not by the categories, which lie in another place then."""
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(
+        {"a": np.arange(60.0), "b": np.arange(60) % 7, "c": np.array(["x", "y", "z"])[np.arange(60) % 3]}
+    )
+    y, params = np.arange(60) % 3, {"n_estimators": 2, "calibrate": None, "categorical_features": ["c"]}
+    model = VectorTreeBoostClassifier(**params).fit(X, y)
+    calls = {
+        "predict": model.predict,
+        "calibrate_on": lambda other: model.calibrate_on(other, y),
+        "X_val": lambda other: VectorTreeBoostClassifier(**params).fit(X, y, X_val=other, y_val=y),
+        "warm_start": lambda other: model.set_params(warm_start=True, n_estimators=3).fit(other, y),
+        "init_model": lambda other: VectorTreeBoostClassifier(n_estimators=2).fit(other, y, init_model=model),
+    }
+    for other in (X[["b", "c"]], X[["c", "b", "a"]], X.assign(more="text")):
+        with pytest.raises(ValueError, match="feature names should match|give the same columns"):
+            calls[call](other)
+    with pytest.raises(ValueError, match=r"3 features, X has 2|expecting 3 features"):
+        calls[call](np.ones((60, 2)))

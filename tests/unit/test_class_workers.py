@@ -121,6 +121,25 @@ def test_categories(cls, params):
     assert one.model_.ensemble.subset.any()
 
 
+@pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
+def test_weights_and_categories_where_a_worker_has_no_rows(cls):
+    """It knows as well as the others whether rows have weights."""
+    rng = np.random.default_rng(0)
+    X, y = rows(300)
+    X[:, 1] = (y + rng.integers(0, 3, len(y))) % 5
+    weight = np.exp(2 * rng.normal(size=len(y)))
+    params = {"n_estimators": 6, "random_state": 0, "categorical_features": [1], "max_leaf_nodes": 6}
+    parts = [np.arange(len(y)), np.arange(0)]
+    one = one_model(cls, X, y, parts, weight, **params)
+
+    def task(workers):
+        its = parts[workers.rank]
+        model = cls(**params, n_jobs=1).fit(X[its], y[its], weight[its], comm=workers)
+        return model.history_["missing"].tolist()
+
+    assert run(2, task) == [one.history_["missing"].tolist()] * 2
+
+
 def test_features_drawn_that_cannot_split_the_root():
     X, y = rows(9000)
     X[:, 1:] = 0

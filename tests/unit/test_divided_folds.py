@@ -153,7 +153,7 @@ def test_classes_have_equal_shares_of_the_folds():
 @pytest.mark.parametrize(
     ("codes", "words"),
     [
-        (np.arange(4), "the largest class has only 1 row; use at most that many folds"),
+        (np.arange(4), "the largest class has only 1 row; folds need a class of two rows or more"),
         (np.repeat([0, 1], [20, 1]), "trains on rows of 1 class, and needs 2; use fewer folds"),
     ],
 )
