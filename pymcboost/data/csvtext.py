@@ -142,9 +142,9 @@ def _number(cell, column, where):
         return float(cell.replace("_", "text"))
     except ValueError:
         raise CsvError(
-            f"{where}: column {column!r} has the text {cell[:40]!r}; features must be numbers, or empty where missing: "
-            f"name the column in --categorical-features {column} (not with jointboost and hingeboost), number the "
-            "values, or leave it out"
+            f"{where}: column {column!r} has the text {cell[:40]!r}; features must be numbers, or empty where missing. "
+            f"To train, name the column in --label {column} if it has the labels, or in --categorical-features "
+            f"{column} (not with jointboost and hingeboost), number the values, or leave it out"
         ) from None
 
 

@@ -128,6 +128,11 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
         ("y\n1\n", "t.csv:1: there is no column besides that of the labels; commas part those of CSV"),
         ("y,a\n1,2\n\n1,2,3\n", "t.csv:4: 3 values for 2 columns"),
         ("y,a\n1,2\n1,gas\n", "t.csv:3: column 'a' has the text 'gas'; features must be numbers, or empty where"),
+        (
+            "a,y\n1,no\n",
+            "t.csv:2: column 'y' has the text 'no'; features must be numbers, or empty where missing. To train, "
+            "name the column in --label y if it has the labels, or in --categorical-features y (not with",
+        ),
         ("y,a\n1,1_0\n", "t.csv:2: column 'a' has the text '1_0'; features must be numbers"),
         ("y,a\n1,1e99\n", "t.csv:2: column 'a': 1e99 is too large for float32 (about 3.4e38); scale it"),
         ("y,a\n1,2\n,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
