@@ -32,7 +32,10 @@ PMB_CLONES PMB_STATIC void pmb_sr_add_rows(float *PMB_RESTRICT F, int64_t width,
     for (int64_t i = from; i < to; i++) {
         const float *v = V + leaf[i] * width;
         float *f = F + i * width;
-        for (int64_t l = 0; l < width; l++) f[l] += v[l];
+        for (int64_t b = 0; b < width; b += 16) {
+            PMB_PREFETCH(f + 2 * width + b); /* rows are as long as pages */
+            PMB_LANES(l, 16) f[b + l] += v[b + l];
+        }
     }
 }
 
@@ -202,7 +205,7 @@ PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t widt
 }
 
 /* Adds w g and w |g| (1 - |g|) of few rows, of 16 lanes, in units. g: each row of them SPAN blocks after the last. */
-PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w, int few,
+PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w, const int weighted, int few,
                              const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT one, uint64_t *PMB_RESTRICT two) {
     uint64_t ones[16] PMB_ALIGNED_64, twos[16] PMB_ALIGNED_64; /* in registers */
     memcpy(ones, one, sizeof ones);
@@ -211,8 +214,8 @@ PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_REST
         const float *v = g + j * PMB_SR_SPAN * 16;
         PMB_LANES(l, 16) {
             float size = fabsf(v[l]);
-            ones[l] += pmb_bits(w[j] * (double)v[l] + magic[l]);
-            twos[l] += pmb_bits(w[j] * (double)(size * (1 - size)) + magic[l]);
+            ones[l] += pmb_bits((weighted ? w[j] : 1) * (double)v[l] + magic[l]);
+            twos[l] += pmb_bits((weighted ? w[j] : 1) * (double)(size * (1 - size)) + magic[l]);
         }
     }
     memcpy(one, ones, sizeof ones);
@@ -237,8 +240,10 @@ PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width, const
             w[j] = weight ? weight[i] : 1;
             pmb_sr_again(F, width, norm, y, b, span, i, v + j * PMB_SR_SPAN * 16);
         }
-        for (int64_t c = 0, at = b; c < span; c++, at += 16)
-            pmb_sr_count(v + 16 * c, w, few, magic + at, out + at, out + width + at);
+        for (int64_t c = 0, at = b; c < span; c++, at += 16) {
+            if (weight) pmb_sr_count(v + 16 * c, w, 1, few, magic + at, out + at, out + width + at);
+            else pmb_sr_count(v + 16 * c, w, 0, few, magic + at, out + at, out + width + at);
+        }
     }
 }
 

@@ -271,9 +271,9 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->its_first = malloc(steps * sizeof(int64_t));
     s->slot = malloc(steps * sizeof(int32_t));
     s->bin = malloc(steps * sizeof(int32_t));
-    s->left = malloc(steps * sizeof(double));
-    s->d2 = malloc(steps * sizeof(double));
-    s->d2_missing = malloc(steps * sizeof(double));
+    s->left = calloc(steps + 8, sizeof(double)); /* some are read behind the last */
+    s->d2 = calloc(steps + 8, sizeof(double));
+    s->d2_missing = calloc(steps + 8, sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
     s->level_key = malloc(2 * n * sizeof(uint64_t));
     s->level_slot = malloc(2 * n * sizeof(int32_t));

@@ -247,6 +247,19 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
         better = q > best;
         best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
     }
+    if (j < n) { /* the last ones with others behind them, which stay; there is room for so many */
+        static const pmb_vt_mask numbers = {0, 1, 2, 3, 4, 5, 6, 7};
+        const pmb_vt_mask in = numbers < (pmb_vt_mask){0} + (n - j);
+        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, q = *(pmb_vt_loose *)(d2 + j);
+        pmb_vt_mask ok = (l >= low) & (r >= low) & (q > PMB_VT_NOISE) & in;
+        double its[8];
+        q = q / (l * r);
+        q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
+        memcpy(its, &q, sizeof its);
+        ok = q > best;
+        best = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)best));
+        for (int k = 0; j < n; j++, k++) d2[j] = its[k];
+    }
     for (int l = 0; l < 8; l++) top = best[l] > top ? best[l] : top;
 #endif
     for (; j < n; j++) {

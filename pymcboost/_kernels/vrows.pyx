@@ -128,8 +128,10 @@ def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] 
 
 
 def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
-             double shift, int lanes, double magic, float[:, ::1] G, int n_threads):
+             double shift, int lanes, double magic, float[:, ::1] G, int n_threads, bint summed=True):
     """F += V[leaf], by rows (V None: F stays), and the negative gradients; returns the sums of w |g| by lane in units.
+
+    Without ``summed``, softmax of several blocks without weights has no sums: None.
 
     Parameters
     ----------
@@ -151,17 +153,19 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     cdef int64_t n = (m + rows - 1) // rows, few = max(8, CACHED // width)
     cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
     cdef double *to
-    sums_ = np.zeros((n, width), dtype=np.int64)
+    summed = summed or loss != PMB_SOFTMAX or w != NULL or blocks == 1
+    sums_ = np.zeros((n if summed else 0, width), dtype=np.int64)
     cdef int64_t[:, ::1] sums = sums_
+    cdef uint64_t *its
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         start, stop = b * rows, min(m, (b + 1) * rows)
+        its = <uint64_t *> &sums[b, 0] if summed else NULL
         if whole:
             while start < stop:
                 end = min(stop, start + few)
                 if v != NULL:
                     pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, end, NULL)
-                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, magic, &G[0, 0],
-                                <uint64_t *> &sums[b, 0])
+                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, magic, &G[0, 0], its)
                 start = end
         else:
             to = &scratch[threadid(), 0]
@@ -170,8 +174,8 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
                 pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, stop - start, NULL)
                 pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
             pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
-                            shift, magic, &G[start, 0], <uint64_t *> &sums[b, 0])
-    return sums_.sum(axis=0)
+                            shift, magic, &G[start, 0], its)
+    return sums_.sum(axis=0) if summed else None
 
 
 def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, double scale, double units,

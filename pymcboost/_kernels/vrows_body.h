@@ -124,7 +124,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 }
 
 /* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30. Adds w |g| by lane to sums,
- * in units, see pmb_bits. shift: what is taken off the exponents of the exponential loss. */
+ * in units, see pmb_bits; NULL: none. shift: what is taken off the exponents of the exponential loss. */
 #if PMB_SHUFFLES
 #define DOUBLES(f, p) (((const WIDE *)(f))[p])
 #if LANES == 16 /* two vectors of doubles */
@@ -144,10 +144,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 #define NARROW(f, top) __builtin_convertvector(DOUBLES(f, 0) - (top), FN(floats_))
 #endif
 /* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
-PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
-                                        const double *PMB_RESTRICT weight, const int blocks, int64_t from, int64_t to,
-                                        double shift, double magic, float *PMB_RESTRICT G,
-                                        uint64_t *PMB_RESTRICT sums) {
+PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed, const double *PMB_RESTRICT F,
+                                        const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
+                                        const int blocks, int64_t from, int64_t to, double shift, double magic,
+                                        float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
     static const float iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     int64_t L = (int64_t)blocks * LANES;
     const FN(floats_) lanes = *(const FN(floats_) *)iota;
@@ -187,12 +187,13 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
         }
         for (int b = 0; b < blocks; b++) {
             FN(counts_) part;
-            memcpy(&part, sums + b * LANES, sizeof part);
+            if (summed) memcpy(&part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
                 FN(floats_) *g = (FN(floats_) *)(G + (start + r) * L) + b, size;
                 FN(floats_) v = *g * -factor[r], self = (FN(floats_)){0} + others[r] * factor[r];
                 v = VPICK(lanes == (float)(y[start + r] - b * LANES), self, v);
                 *g = v;
+                if (!summed) continue;
                 size = (FN(floats_))((FN(ints_))v & 0x7fffffff);
                 for (int p = 0; p < PARTS; p++) {
                     WIDE wide = WIDEN(size, p);
@@ -200,7 +201,7 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const double *PMB_RESTRI
                     part.v[p] += (FN(many_))(wide + magic);
                 }
             }
-            memcpy(sums + b * LANES, &part, sizeof part);
+            if (summed) memcpy(sums + b * LANES, &part, sizeof part);
         }
     }
 }
@@ -214,7 +215,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
                                                 double shift, double magic, float *PMB_RESTRICT G,
                                                 uint64_t *PMB_RESTRICT sums) {
 #define GRADIENT(how, loss, weight, blocks) \
-    FN(pmb_vr_gradient_##how##_)(loss, F, y, weight, blocks, from, to, shift, magic, G, sums)
+    FN(pmb_vr_gradient_##how##_)(loss, 1, F, y, weight, blocks, from, to, shift, magic, G, sums)
+#define UNSUMMED(how) FN(pmb_vr_gradient_##how##_)(PMB_SOFTMAX, 0, F, y, NULL, blocks, from, to, shift, magic, G, sums)
 #define OF_LOSS(how)                                                      \
     do {                                                                  \
         if (loss == PMB_EXP) GRADIENT(how, PMB_EXP, weight, blocks);      \
@@ -224,6 +226,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
         else GRADIENT(how, PMB_SOFTMAX, NULL, blocks);                    \
     } while (0)
 #if LANES > 4
+    if (!sums) { /* softmax of several blocks without weights, which need 16 lanes each */
+#if LANES == 16
+        if (PMB_HAS_512) UNSUMMED(of);
+        else if (PMB_HAS_256) UNSUMMED(by_8);
+        else UNSUMMED(by_4);
+#endif
+        return;
+    }
     if (!PMB_HAS_512) {
         if (PMB_HAS_256) OF_LOSS(by_8);
         else OF_LOSS(by_4);
@@ -231,6 +241,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
 #endif
         OF_LOSS(of);
 #undef OF_LOSS
+#undef UNSUMMED
 #undef GRADIENT
     pmb_less_magic(sums, blocks * LANES, to - from, magic);
 }
@@ -262,9 +273,9 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         factor = loss == PMB_SOFTMAX ? 1 / (others + own) : 1;
         for (int64_t l = 0; l < L; l++) g[l] *= -factor;
         g[y[i]] = others * factor;
-        for (int64_t l = 0; l < L; l++) sums[l] += pmb_bits(w * fabs((double)g[l]) + magic);
+        for (int64_t l = 0; l < L && sums; l++) sums[l] += pmb_bits(w * fabs((double)g[l]) + magic);
     }
-    pmb_less_magic(sums, L, to - from, magic);
+    if (sums) pmb_less_magic(sums, L, to - from, magic);
 }
 #endif
 

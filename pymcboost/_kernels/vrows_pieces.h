@@ -19,7 +19,7 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
 /* pmb_vr_gradient_of where registers are shorter than a block: in pieces of as many lanes as they have. */
 #define IN_PIECES(size)                                                                                               \
     PMB_INLINE void FN(pmb_vr_gradient_by_##size##_)(                                                                 \
-        const int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,                                  \
+        const int loss, const int summed, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,                \
         const double *PMB_RESTRICT weight, const int blocks, int64_t from, int64_t to, double shift,                  \
         double magic, float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {                                           \
         typedef float floats __attribute__((vector_size(4 * size), may_alias));                                       \
@@ -63,13 +63,14 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
             }                                                                                                         \
             for (int64_t l = 0; l < L; l += size) {                                                                   \
                 pmb_vr_4u part[size / 4];                                                                             \
-                memcpy(part, sums + l, sizeof part);                                                                  \
+                if (summed) memcpy(part, sums + l, sizeof part);                                                      \
                 for (int r = 0; r < n; r++) {                                                                         \
                     floats *g = (floats *)(G + (start + r) * L + l), v = *g * -factor[r], sizes;                      \
                     const ints mine = lanes == (float)(y[start + r] - l);                                             \
                     const floats self = (floats){0} + others[r] * factor[r];                                          \
                     v = (floats)((mine & (ints)self) | (~mine & (ints)v));                                            \
                     *g = v;                                                                                           \
+                    if (!summed) continue;                                                                            \
                     sizes = (floats)((ints)v & 0x7fffffff);                                                           \
                     for (int p = 0; p < size / 4; p++) {                                                              \
                         pmb_vr_4d wide = WIDEN_##size(sizes, p);                                                      \
@@ -77,7 +78,7 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
                         part[p] += (pmb_vr_4u)(wide + magic);                                                         \
                     }                                                                                                 \
                 }                                                                                                     \
-                memcpy(sums + l, part, sizeof part);                                                                  \
+                if (summed) memcpy(sums + l, part, sizeof part);                                                      \
             }                                                                                                         \
         }                                                                                                             \
     }

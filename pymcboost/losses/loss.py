@@ -110,7 +110,7 @@ class CompiledLoss(Loss):
             rows.shift, value = float(rows.data.comm.maximum(np.array([shift]))[0]), None
         return _vrows.gradient(
             rows.F, value, leaf, rows.data.y, rows.weight, self.kernel, rows.shift, rows.lanes, magic_of(rows.unit()),
-            rows.gradient, rows.n_threads,
+            rows.gradient, rows.n_threads, rows.summed,
         )  # fmt: skip
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):

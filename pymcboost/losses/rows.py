@@ -111,6 +111,8 @@ class Rows(Integers):
         Empty where all are equal: they then count as 1.
     shift : float
         Gradients are divided by exp(shift), where the loss is scaled.
+    summed : bool
+        Whether sums are taken with the gradients, for `integers`.
     curvature : ndarray (m, width) float32, or None
         Second derivatives, of losses in NumPy.
     """
@@ -119,6 +121,7 @@ class Rows(Integers):
         super().__init__(data, n_threads)
         self.loss, self.link, self.shift = loss, loss.link, 0.0
         self.shift_invariant, self.curvature = loss.shift_invariant, None
+        self.summed = True
         K = data.n_classes
         # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
         compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
@@ -189,6 +192,7 @@ class Rows(Integers):
 
     def directions(self, n_columns):
         """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""
+        self.summed = False
         return Directions(self, n_columns)
 
     def mean_square(self):
