@@ -133,8 +133,8 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
 }
 
 /* F += V[leaf] (V NULL: F stays), and rows [from, to) of G P, `few` at a time, as pmb_vr_project, or from signs; g:
- * their gradients; magic: those of the units of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and room. Adds w |g|^2 to
- * square. */
+ * their gradients; magic: those of the units of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and
+ * room. Adds w |g|^2 to square. */
 PMB_STATIC void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf,
                                const int32_t *y, const double *weight, int64_t few, const float *P,
                                const pmb_signs *signs, int blocks, int64_t from, int64_t to, const double *magic,

@@ -667,6 +667,22 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
             np.testing.assert_array_equal(value[2], found[2])
 
 
+@pytest.mark.parametrize("weighted", [0, 1])
+@pytest.mark.parametrize(("loss", "K"), [("softmax", 99), ("softmax", 9), ("log", 99)])
+def test_gradients_without_their_sums(loss, K, weighted):
+    rng = np.random.default_rng(K)
+    lanes, _, width = row_layout(K)
+    y, weight = rng.integers(0, K, 50).astype(np.int32), rng.random(50 * weighted)
+    F = aligned_zeros((50, width), np.float64)
+    F[:, :K], F[:, K:] = rng.normal(size=(50, K)), -1e30
+    G = [aligned_zeros((50, width), np.float32) for _ in range(2)]
+    how = y, y, weight, _vrows.LOSS_CODES[loss], 0.0, lanes, magic_of(unit_of(K, 50))
+    sums = [_vrows.gradient(F, None, *how, to, 1, summed) for to, summed in zip(G, (True, False), strict=True)]
+    np.testing.assert_array_equal(*G)
+    assert G[0].any()
+    assert (sums[1] is None) == (loss == "softmax" and K == 99 and not weighted)
+
+
 @pytest.mark.parametrize("loss", ["softmax", "log"])
 @pytest.mark.parametrize(("m", "K", "compact"), [(1, 2, False), (300, 5, False), (9000, 9, True), (5000, 20, False)])
 @pytest.mark.parametrize("weighted", [False, True])
