@@ -56,11 +56,13 @@ def test_candidates_with_many_rows():
     assert at_least == 0.1
     assert drawn.features(3, 0.1)(6) == 1
     columns = ["data", "candidate", *many.MEASURES]
-    frame = pd.DataFrame([("letter", name, 0.1, 3.0, 1.0) for name in many.CANDIDATES], columns=columns)
+    names = [name for name in many.CANDIDATES for _ in range(many.FOLDS)]
+    frame = pd.DataFrame([("letter", name, 0.1, 3.0, 1.0) for name in names], columns=columns)
     assert "| now | 0.1000 / 3.00 | 0.1000 | 3.00 | 1.00 |" in many.text_of(frame)
     assert [name for name in many.CANDIDATES if many.is_now("letter", name)] == ["now", "a tenth"]
     assert not many.is_now("mnist", "a tenth")
-    frame = frame[frame["candidate"] != "a tenth"]
-    rows = pd.DataFrame([("mnist", name, 0.2, 1.0, 4.0) for name in ("now", "a tenth")], columns=columns)
-    text = many.text_of(pd.concat([frame, rows])[lambda all: all["candidate"].isin(["now", "a tenth"])])
+    names = ["now", "a tenth"] * many.FOLDS + ["400 rounds"]  # of which there is one fold
+    rows = pd.DataFrame([("mnist", name, 0.2, 1.0, 4.0) for name in names], columns=columns)
+    text = many.text_of(pd.concat([frame[frame["candidate"] == "now"], rows]))
     assert "| a tenth | 0.1000 / 3.00 | 0.2000 / 1.00 | 0.1414 | 2.00 | 2.00 |" in text
+    assert "400 rounds" not in text
