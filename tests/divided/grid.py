@@ -14,11 +14,11 @@ from pymcboost.data import Chunks
 
 ROWS, ROUNDS = 9000, 2
 MORE = {
-    "VectorTreeBoostClassifier": {"calibrate": "temperature", "subsample": 0.7},
-    "LogitBoostClassifier": {"calibrate": None, "subsample": 0.7},
-    "MartClassifier": {"calibrate": None, "subsample": 1.0},
-    "ABCLogitBoostClassifier": {"calibrate": None, "gap": 2},
-    "ABCMartClassifier": {"calibrate": "temperature", "gap": 1},
+    "VectorTreeBoostClassifier": {"calibrate": "temperature", "subsample": 0.7, "max_leaf_nodes": 6},
+    "LogitBoostClassifier": {"calibrate": None, "subsample": 0.7, "max_leaf_nodes": 4},
+    "MartClassifier": {"calibrate": None, "subsample": 1.0, "max_leaf_nodes": 4},
+    "ABCLogitBoostClassifier": {"calibrate": None, "gap": 2, "max_leaf_nodes": 4},
+    "ABCMartClassifier": {"calibrate": "temperature", "cv": 2, "gap": 2, "max_leaf_nodes": 3},
     "AdaBoostMHClassifier": {"weak_learner": "tree", "max_leaf_nodes": 5, "subsample": 0.5},
     "AdaBoostERPClassifier": {"n_repartitions": 2},
 }
