@@ -9,24 +9,11 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from .aligned import aligned_zeros
+from .vrows_values cimport (
+    or_null, pmb_signs, pmb_signs_of, pmb_steps, pmb_steps_of, pmb_values_of, steps_of,
+)
 
 import numpy as np
-
-cdef extern from "vrows_values.h" nogil:
-    ctypedef struct pmb_steps:
-        int64_t n_classes, width
-        int bits
-        double unit, l2, rate, share, largest
-    int pmb_steps_of(const pmb_steps *s, const int64_t *sums, int64_t n, double *step)
-    void pmb_values_of(const pmb_steps *s, const double *step, double *wide, float *narrow)
-
-cdef extern from "signs.h" nogil:
-    ctypedef struct pmb_signs:
-        const float *sign
-        const float *size
-        const int32_t *classes
-        const int64_t *start
-    int pmb_signs_of(const float *P, int blocks, const int32_t *classes, const int64_t *start, float *sign, float *size)
 
 cdef extern from "srows.h" nogil:
     ctypedef struct pmb_sr_norm:
@@ -46,10 +33,6 @@ cdef extern from "srows.h" nogil:
 cdef enum:
     BLOCK_ROWS = 4096
     CACHED = 1 << 16    # gradients that are held at once
-
-
-cdef const double *or_null(const double[::1] weight) noexcept:
-    return &weight[0] if weight.shape[0] else NULL
 
 
 def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] cls, const float[::1] value,
@@ -150,8 +133,7 @@ def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_
     """As `vrows.softmax_values`, in float32."""
     cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = F.shape[1]
     cdef const double *w = or_null(weight)
-    cdef pmb_steps s = pmb_steps(how[0], width, how[1], magic[0] / 6755399441055744.0, how[2], how[4],
-                                 (how[0] - 1) / how[0], how[3])  # 1.5 * 2^52
+    cdef pmb_steps s = steps_of(how, width, magic[0])
     value_, small_ = np.empty((n, width), dtype=np.float32), np.empty(n, dtype=np.uint8)
     cdef float[:, ::1] value = value_
     cdef double[:, ::1] step = np.empty((n_threads, width))

@@ -9,6 +9,9 @@ from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from .aligned import aligned_zeros
+from .vrows_values cimport (
+    or_null, pmb_signs, pmb_signs_of, pmb_steps, pmb_steps_of, pmb_sum, pmb_values_of, steps_of,
+)
 
 import numpy as np
 
@@ -22,21 +25,8 @@ cdef extern from "vrows_values.h" nogil:
         PMB_SOFTMAX
         PMB_EXP
         PMB_LOG
-    ctypedef struct pmb_steps:
-        int64_t n_classes, width
-        int bits
-        double unit, l2, rate, share, largest
-    double pmb_sum(const double *v, int64_t n)
-    int pmb_steps_of(const pmb_steps *s, const int64_t *sums, int64_t n, double *step)
-    void pmb_values_of(const pmb_steps *s, const double *step, double *wide, float *narrow)
 
 cdef extern from "signs.h" nogil:
-    ctypedef struct pmb_signs:
-        const float *sign
-        const float *size
-        const int32_t *classes
-        const int64_t *start
-    int pmb_signs_of(const float *P, int blocks, const int32_t *classes, const int64_t *start, float *sign, float *size)
     void pmb_project_signs(const float *G, int64_t width, const pmb_signs *signs, const double *weight, int blocks,
                            int64_t frm, int64_t to, double magic, float *scratch, float *out, uint64_t *sums)
 
@@ -69,10 +59,6 @@ cdef enum:
     CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
 
 LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
-
-
-cdef const double *or_null(const double[::1] weight) noexcept:
-    return &weight[0] if weight.shape[0] else NULL
 
 
 def _scratch(stored, width, rows, n_threads):
@@ -408,8 +394,7 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
     cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = G.shape[1]
     cdef int blocks = <int> width // lanes
     cdef const double *w = or_null(weight)
-    cdef pmb_steps s = pmb_steps(how[0], width, how[1], magic[0] / 6755399441055744.0, how[2], how[4],
-                                 (how[0] - 1) / how[0], how[3])  # 1.5 * 2^52
+    cdef pmb_steps s = steps_of(how, width, magic[0])
     value_, small_ = np.empty((n, width)), np.empty(n, dtype=np.uint8)
     cdef double[:, ::1] value = value_, step = np.empty((n_threads, width))
     cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)

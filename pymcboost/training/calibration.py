@@ -19,10 +19,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pymcboost.comm import ALONE
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import weights_of_rows
-from pymcboost.training.divided_folds import FoldError, of_all, present, sizes
+from pymcboost.training.divided_folds import FoldError, n_weighted, of_all, pass_on, present, sizes
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
@@ -136,7 +135,7 @@ def choose(estimator, inputs, undecided, seed, parts):
             if wrong < CLEAN:
                 break
     except (ValueError, MemoryError) as error:  # the calibration will say so
-        _pass_on(inputs, error)
+        pass_on(inputs, error)
         return Choice()
     return best
 
@@ -165,7 +164,7 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
     try:
         return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
     except (ValueError, MemoryError) as error:
-        _pass_on(inputs, error)
+        pass_on(inputs, error)
         warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
         return None
 
@@ -179,8 +178,7 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(len(found.curves))]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
-    first, workers = _temperature(scores, inputs, used, link), inputs.workers
-    n = workers.sum(np.array([np.count_nonzero(inputs.weight)]))[0]
+    first, n = _temperature(scores, inputs, used, link), n_weighted(inputs)
     b, s = np.mean(sizes(inputs, used), axis=0)
     few = parts[0][1]
     if n < FEW or _enough(inputs, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(inputs, few)) < 2:
@@ -190,12 +188,6 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
     scores, _ = held_scores(estimator, inputs, seed, rounds, second, previous)
     higher = _temperature(scores, inputs, second, link)
     return rounded(first * (first / max(first, higher)) ** (np.log(n / b) / np.log(b / s)))
-
-
-def _pass_on(inputs, error):
-    """Raise an error that the other workers do not have, too."""
-    if inputs.workers is not ALONE and not isinstance(error, FoldError):
-        raise error
 
 
 def _enough(inputs, parts):

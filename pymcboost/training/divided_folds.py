@@ -19,6 +19,12 @@ class FoldError(ValueError):
     """Rows of which no folds can be made. All workers find it at the same place."""
 
 
+def pass_on(inputs, error):
+    """Raise an error again that the other workers may not have: they would go on without this one."""
+    if inputs.workers is not ALONE and not isinstance(error, FoldError):
+        raise error
+
+
 def few_rows(largest):
     """What is wrong with folds, and what to do, where the largest class has so many rows."""
     remedy = "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
@@ -53,6 +59,11 @@ def parts_of(inputs, cv, seed):
 def sizes(inputs, parts):
     """Numbers of the rows of all workers, (n_parts, 2)."""
     return inputs.workers.sum(np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64))
+
+
+def n_weighted(inputs):
+    """Number of the rows of positive weight of all workers."""
+    return inputs.workers.sum(np.array([np.count_nonzero(inputs.weight)]))[0]
 
 
 def present(inputs, rows):

@@ -280,7 +280,7 @@ class Training:
             return rows, (X_held, y[rows], codes[rows], weight[rows])
         number = divided.numbers_of(workers, divided.check_row_number(row_number, X, workers), X.shape[0])
         seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
-        share = share_held(params.validation_fraction, 0, 0, few=False)  # workers have no folds
+        share = share_held(params.validation_fraction, 0, 0, few=False)
         rows = divided.held_out(workers, codes, weight, share, number, seed)
         X_held = X[rows] if hasattr(X, "tocsc") else np.asarray(X[rows])
         X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])

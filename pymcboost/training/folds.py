@@ -18,7 +18,7 @@ from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import threads_of
-from pymcboost.training.divided_folds import OfAll, few_rows, parts_of, present, sizes
+from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, Metric, calibrated_of
@@ -110,7 +110,7 @@ def out_of_fold(estimator, inputs, seed):
     models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
     first, params = models[0].booster, models[0].booster.params
     metric = Metric(estimator.scoring, inputs.classes, first.probabilities, first.loss_value)
-    measure, tolerance = _measure(inputs, metric, models, params)
+    measure, tolerance = _measure(inputs, metric, models, parts)
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
@@ -128,29 +128,30 @@ def out_of_fold(estimator, inputs, seed):
     for i, model in enumerate(models):
         scores[model.rows], fold[model.rows] = best[i], i
     best_round = max(1, curve.best_round)
-    n_rows = inputs.workers.sum(np.array([np.count_nonzero(inputs.weight)]))[0]
-    more_rows = n_rows / np.mean(sizes(inputs, parts)[:, 0])
+    more_rows = n_weighted(inputs) / np.mean(sizes(inputs, parts)[:, 0])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
     return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
 
 
-def _measure(inputs, metric, models, params):
+def _measure(inputs, metric, models, parts):
     """A function of the scores of all models that gives their metrics, and the tolerance of the curve."""
+    booster = models[0].booster
     if inputs.workers is not ALONE and metric.takes_rows:
         raise ValueError(
-            f'n_estimators="auto" with several workers does not take scoring={params.scoring!r}, which asks for rows; '
-            "use 'log_loss' or another metric by its name"
+            f'n_estimators="auto" with several workers does not take scoring={booster.params.scoring!r}, which asks '
+            "for rows; use 'log_loss' or another metric by its name"
         )
     every = [OfAll(inputs, model.rows) for model in models]
-    known = [own(model.known) for own, model in zip(every, models, strict=True)]
     sets = [model.held for model in models]
     if inputs.workers is not ALONE:
         pairs = zip(every, sets, strict=True)
         sets = [Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs]
     for held in sets:
         metric.check(held)
-    calibrated = next(iter(calibrated_of(params, models[0].booster.link)), None)
+    calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
+    if calibrated is not None:
+        known = [present(inputs, train)[held.codes] for held, (train, _) in zip(sets, parts, strict=True)]
 
     def measure(scores):
         scores = [own(part) for own, part in zip(every, scores, strict=True)]
@@ -269,8 +270,6 @@ class _Model:
         held = Held if hasty or inputs.workers is not ALONE else Held.of
         self.held = held(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
         self.validation = Validation([self.held], K)
-        labels = codes.ndim == 2  # which have no temperature
-        self.known = np.ones(len(rows), dtype=bool) if labels else present(inputs, train)[codes]
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)

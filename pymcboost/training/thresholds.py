@@ -4,8 +4,7 @@ import warnings
 
 import numpy as np
 
-from pymcboost.comm import ALONE
-from pymcboost.training.divided_folds import FoldError, of_all
+from pymcboost.training.divided_folds import of_all, pass_on
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.labels import best_thresholds
 
@@ -27,8 +26,7 @@ def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
         else:
             scores = found.scores
     except (ValueError, MemoryError) as error:
-        if inputs.workers is not ALONE and not isinstance(error, FoldError):
-            raise
+        pass_on(inputs, error)
         warnings.warn(f"all labels keep the threshold 0.5: {error}", stacklevel=6)
         return None
     used = np.isfinite(scores[:, 0])

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+import pymcboost
 from pymcboost import registry
 from pymcboost.data import Chunks
 
@@ -55,20 +56,14 @@ def parts_of(y, size, how):
 
 def checksum(name, X, y, weight, part, comm, threads, where):
     """That of the model file of one worker."""
-    model = registry.get_class(registry_name(name))(
-        n_estimators=ROUNDS, random_state=0, n_jobs=threads, **MORE.get(name, {})
-    )
+    cls = getattr(pymcboost, name)
+    model = cls(n_estimators=ROUNDS, random_state=0, n_jobs=threads, **MORE.get(name, {}))
     if where == "chunks":
         blocks = [part[begin : begin + 1000] for begin in range(0, max(1, len(part)), 1000)]
         model.fit(Chunks([(X[own], y[own], weight[own]) for own in blocks]), comm=comm, row_number=part)
     else:
         model.fit(X[part], y[part], weight[part], comm=comm, row_number=part)
     return hashlib.sha256(model.model_.to_bytes()).hexdigest()
-
-
-def registry_name(name):
-    """That on the command line."""
-    return next(one for one in registry.ALGORITHMS if registry.get_class(one).__name__ == name)
 
 
 def main(how, threads, where):
