@@ -73,10 +73,10 @@ cdef class Target:
     """Where the results of one store of features go: ``n`` slots of ``result`` from ``first`` on."""
 
     cdef pmb_found found
-    cdef object keep
+    cdef readonly object result
 
     def __init__(self, result, int64_t first, int64_t n):
-        self.keep = result
+        self.result = result
         self.found.mode, self.found.width = PMB_FIND_BEST, 0
         self.found.best, self.found.edge, self.found.code = NULL, NULL, NULL
         self.found.total, self.found.at = NULL, NULL
@@ -95,6 +95,7 @@ class Best:
 
     def __init__(self, n):
         self.records = np.zeros(n, dtype=BEST)
+        self.bits = self.records.view(np.int64)
 
     def aim(self, Target target, int64_t first, int64_t n):
         """Have the target lead to ``n`` slots, one or more."""
@@ -117,7 +118,8 @@ class BestOfEach:
     """
 
     def __init__(self, n, width):
-        self.edge, self.code = np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
+        self.bits = np.zeros((3, n, width), dtype=np.int32)
+        self.edge, self.code = self.bits[:2].reshape(-1).view(np.float64).reshape(n, width), self.bits[2]
 
     def aim(self, Target target, int64_t first, int64_t n):
         """As `Best.aim`."""
@@ -147,6 +149,7 @@ class Totals:
     def __init__(self, lengths, squares):
         self.start = first_splits(lengths)
         self.total, self.squares = np.zeros(self.start[len(lengths)]), bool(squares)
+        self.bits = self.total.view(np.int64)
 
     def aim(self, Target target, int64_t first, int64_t n):
         """As `Best.aim`."""

@@ -9,9 +9,11 @@ from pymcboost.comm.alone import ALONE, Alone
 from pymcboost.comm.collective import CollectiveWorkers
 from pymcboost.comm.errors import WorkerError
 from pymcboost.comm.mpi import MPIWorkers
-from pymcboost.comm.several import before, lengths
+from pymcboost.comm.several import before, lengths, shares
 
-__all__ = ["ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "lengths"]
+__all__ = [
+    "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "lengths", "shares",
+]  # fmt: skip
 
 
 def as_workers(comm: Any) -> Any:

@@ -16,15 +16,26 @@ class Alone:
         Which of them this is, from 0.
     beside : int
         Workers on this machine, which share its cores.
+    scattered : float
+        Bytes of histograms from which on their sums are scattered.
     n_sums, n_bytes : int
-        Sums and maxima so far, and the bytes of their arrays.
+        Sums and maxima so far, and the bytes of their arrays; half of them where sums are scattered, which move half as
+        many.
     """
 
-    size, rank, beside = 1, 0, 1
+    size, rank, beside, scattered = 1, 0, 1, float("inf")
     n_sums = n_bytes = 0
 
     def sum(self, array, sure=False):
         """Sum over the workers, in place; returns the array. If sure, no worker has failed since the last operation."""
+        return array
+
+    def sum_scatter(self, array, lengths, sure=False):
+        """Sum of this worker's part of the array, which the array begins with then; the rest of it is lost.
+
+        ``lengths``, int64 (size,), is how many rows of the array each worker's part has, one part after the other.
+        Returns the part. Arrays and ``sure`` are as in `sum`.
+        """
         return array
 
     def maximum(self, array):

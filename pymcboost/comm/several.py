@@ -17,8 +17,28 @@ def before(comm, n):
     return int(lengths(comm, n)[: comm.rank].sum())
 
 
+def shares(sizes, n):
+    """Numbers of the first items of n workers, whose parts of the items are about equal, and of all: (n + 1,).
+
+    sizes : array-like of int, of every item
+    """
+    ends = np.cumsum(sizes, dtype=np.int64)
+    owner = (2 * ends - sizes) * n // (2 * ends[-1])  # the part in which the middle of the item lies
+    return np.searchsorted(owner, np.arange(n + 1))
+
+
 class Several:
     """`Alone`'s methods that follow from others; a subclass has `sum` and ``joined(array, lengths)``."""
+
+    # Half of a scattered sum need not be sent, but what the shares give is one message more: at 10 Gbit/s and 30
+    # microseconds a step it pays from 150 kB on with 2 workers, and from 320 kB with 16.
+    scattered = 1 << 18
+
+    def sum_scatter(self, array, lengths, sure=False):
+        """See `Alone`: the sum of all is taken."""
+        begin, n = lengths[: self.rank].sum(), lengths[self.rank]
+        array[:n] = self.sum(array, sure)[begin : begin + n]
+        return array[:n]
 
     def concatenate(self, array):
         """See `Alone`."""

@@ -6,6 +6,7 @@ from pymcboost._kernels import cells as _cells
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
+from pymcboost.comm import shares
 from pymcboost.data.rows import TIE, layout
 
 # Histograms have 32 bits up to so many rows of all workers: a row of the mean weight of its class's column has 13 bits
@@ -50,6 +51,9 @@ class Scan:
 class SummedScan:
     """Scan of the rows of all workers: histograms of integers are filled, added up, and scanned by every worker.
 
+    Large histograms are scattered: a worker gets the sums of a share of the slots and scans it, and all get what it
+    finds, where that is less than half of the histograms.
+
     The gradient is rounded to a unit that follows from the largest of the sums of its columns' sizes, and from the
     number of rows. So neither the order of the rows nor their division changes a bit.
 
@@ -69,10 +73,14 @@ class SummedScan:
         self.rounded = data.zeros((n_blocks, data.n_rows, self.lanes), kind)
         self.sums = aligned_zeros((n_blocks, self.lanes), kind)
         self.scratch = _stumps.new_scratch(self.lanes, n_threads)
-        ends = np.cumsum([0, *(n for store in self.stores for n in store.bins)]).astype(np.int64)
+        bins = np.array([n for store in self.stores for n in store.bins], dtype=np.int64)
+        ends = np.concatenate(([0], np.cumsum(bins)))
         self.cells = np.zeros((ends[-1], n_columns), dtype=kind)
-        lengths = [len(store.bins) for store in self.stores]
-        self.at = np.split(ends[:-1], np.cumsum(lengths)[:-1]) if lengths else []
+        self.first = np.cumsum([0, *(len(store.bins) for store in self.stores)])
+        self.at = np.split(ends[:-1], self.first[1:-1]) if self.stores else []
+        scattered = self.cells.nbytes >= self.comm.scattered
+        self._slots = shares(bins, self.comm.size) if scattered else None
+        self._rows = ends[self._slots] if scattered else None
         self._partial = np.zeros((PARTS, n_blocks, self.lanes), dtype=np.int64)
 
     def __call__(self, gradient, targets):
@@ -82,12 +90,32 @@ class SummedScan:
         _cells.totals(self.rounded, self.sums)
         for store, at in zip(self.stores, self.at, strict=True):
             store.fill(self.rounded, self.sums, at, self.scratch, self.cells, self.n_threads)
+        if self._slots is not None and 2 * targets[0].result.bits.nbytes < self.cells.nbytes:
+            self._scan_share(targets[0].result, unit)
+            return
         self.comm.sum(self.cells, sure=True)
         for store, at, target in zip(self.stores, self.at, targets, strict=True):
-            _stumps.scan_cells(
-                self.cells, at, store.bins, store.missing, unit, self.lanes, self.tie, self.scratch, target,
-                self.n_threads,
-            )  # fmt: skip
+            self._scan(store, slice(None), at, unit, target)
+
+    def _scan(self, store, slots, at, unit, target):
+        _stumps.scan_cells(
+            self.cells, at, store.bins[slots], store.missing[slots], unit, self.lanes, self.tie, self.scratch, target,
+            self.n_threads,
+        )  # fmt: skip
+
+    def _scan_share(self, result, unit):
+        """Scan this worker's share of the slots; the result has what all workers find: bits of one and zeros of others."""
+        rank = self.comm.rank
+        begin, end = self._slots[rank : rank + 2]
+        self.comm.sum_scatter(self.cells, np.diff(self._rows), sure=True)
+        result.bits[...] = 0
+        for store, at, first in zip(self.stores, self.at, self.first[:-1].tolist(), strict=True):
+            own = slice(max(begin - first, 0), max(end - first, 0))
+            at_own = at[own] - self._rows[rank]
+            if len(at_own):
+                target = _stumps.Target(result, first + own.start, len(at_own))
+                self._scan(store, own, at_own, unit, target)
+        self.comm.sum(result.bits, sure=True)
 
     def _unit(self, gradient):
         """Unit of the histograms, a power of two: no sum of a column's sizes has more than `bits` bits in it."""

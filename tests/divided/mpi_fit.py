@@ -58,6 +58,7 @@ def main(trouble="none", *names):
         for name in names or ["VectorTreeBoostClassifier"]
     ]
     callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []
+    MPIWorkers.scattered = 0  # small histograms, too
     try:
         for model in models:
             model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)

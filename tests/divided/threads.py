@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymcboost.comm import WorkerError
+from pymcboost.comm.several import Several
 
 
 class _Table:
@@ -16,6 +17,8 @@ class _Table:
 
 class ThreadWorkers:
     """A communicator of threads; see `pymcboost.comm.Alone` for the methods."""
+
+    scattered = Several.scattered
 
     def __init__(self, table, rank):
         self.table, self.size, self.rank, self.beside = table, table.size, rank, table.size
@@ -40,6 +43,14 @@ class ThreadWorkers:
     def sum(self, array, sure=False):
         array[...] = sum(np.copy(part) for part in self._counted(array))
         return array
+
+    def sum_scatter(self, array, lengths, sure=False):
+        assert len(lengths) == self.size and lengths.sum() == len(array)
+        self.n_bytes -= array.nbytes - array.nbytes // 2
+        own = np.split(self.sum(array), np.cumsum(lengths)[:-1])[self.rank].copy()
+        array[...] = -1
+        array[: len(own)] = own
+        return array[: len(own)]
 
     def maximum(self, array):
         array[...] = np.max(self._counted(array), axis=0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import one_model, run, sums_of_rounds
+from divided.threads import ThreadWorkers, one_model, run, sums_of_rounds
 from unit.test_class_workers import by_class
 from unit.test_workers import more_classes, parts_of, rows
 
@@ -131,6 +131,19 @@ def test_columns_of_many_kinds():
     assert len(set(one.history_["feature"])) > 3
 
 
+@pytest.mark.parametrize("narrow", [True, False])
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.part(3)
+def test_shares_of_the_features_do_not_change_the_model(name, size, narrow, monkeypatch):
+    """Eight workers have fewer features than workers, and some of them none."""
+    monkeypatch.setattr(ThreadWorkers, "scattered", 0)
+    monkeypatch.setattr(stump_scans, "NARROW_ROWS", 0 if not narrow else stump_scans.NARROW_ROWS)
+    X, y = rows(9000)
+    X = np.hstack([X, X[:, :2] == X[:, :2].round(), X[:, :1]])[:, : 9 if size < 8 else 5]  # equal columns are a tie
+    check(X, y, parts_of(len(y), size, "random", np.random.default_rng(7)), name=name, threads=2)
+
+
 def test_columns_without_any_split():
     X, y = rows(300)
     X[:] = 1
@@ -177,3 +190,22 @@ def test_rounds_send_what_the_page_says():
     for found in sums_of_rounds(MCBoostClassifier(n_estimators=6), X, y):
         assert (found[:, 0] == 4).all()
         assert (found[:, 1] == 16 + 8 * 4 + 4 * 4 * bins + 16 * 4**2).all()
+
+
+@pytest.mark.parametrize(("name", "columns", "found"), [
+    ("mcboost", 9, lambda bins: 24 * 20),
+    ("piboost, plain", 9, lambda bins: 12 * 16 * 20),
+    ("mh", 9, lambda bins: 16 * (bins - 20)),
+    ("mh", 7, None),
+])  # fmt: skip
+def test_scattered_rounds_send_what_the_page_says(name, columns, found, monkeypatch):
+    X, y = rows(2500)
+    X, y = np.nan_to_num(X[:, np.arange(20) % 6]), more_classes(y, columns)
+    bins, (cls, params) = sum(min(256, len(np.unique(column))) for column in X.T), ALL[name]
+    model = cls(n_estimators=4, random_state=0, **params)
+    size = 4 * columns * bins
+    monkeypatch.setattr(ThreadWorkers, "scattered", size + 1)
+    counts = sums_of_rounds(model, X, y)[0]
+    monkeypatch.setattr(ThreadWorkers, "scattered", size)
+    more = sums_of_rounds(model, X, y)[0] - counts
+    assert (more == ([1, found(bins) - size // 2] if found else 0)).all(), more

@@ -12,7 +12,8 @@ from pymcboost import (
     SAMMEClassifier,
     VectorTreeBoostClassifier,
 )
-from pymcboost.comm import Alone, WorkerError
+from pymcboost.comm import Alone, WorkerError, shares
+from pymcboost.comm.several import Several
 from pymcboost.data import tree_layouts
 from pymcboost.training import divided
 
@@ -208,6 +209,46 @@ def test_sums_are_those_of_the_formulas():
     assert (sums >= (J - 1) / 16).all()
     splits = 4 * L * t * B + 8 * L * J * (t * B + 1)
     assert (sent <= 1.5 * (splits + 16 * J * (K + 4)) + 1000).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+def test_shares_are_about_equal(n):
+    for sizes in ([7], [256] * 50, np.random.default_rng(0).integers(1, 257, 100)):
+        ends = shares(sizes, n)
+        assert len(ends) == n + 1
+        assert ends[0] == 0
+        assert ends[-1] == len(sizes)
+        parts = [int(np.sum(sizes[a:b])) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        assert max(parts) <= np.sum(sizes) / n + max(sizes)
+
+
+@pytest.mark.parametrize("shape", [(7,), (50, 3)])
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.float64])
+def test_scattered_sums(kind, shape):
+    """Of communicators that have nothing but sums of all."""
+
+    def task(workers):
+        scattered = []
+        for of in (workers, Summing(workers)):
+            own = np.random.default_rng(workers.rank).integers(-9, 9, shape).astype(kind)
+            lengths = np.array([2, 0, shape[0] - 2])
+            found = of.sum_scatter(own, lengths, sure=True)
+            assert np.array_equal(found, own[: lengths[workers.rank]])
+            scattered.append(found.copy())
+        assert np.array_equal(*scattered)
+        assert workers.n_sums == 2
+        return scattered[0]
+
+    every = [np.random.default_rng(rank).integers(-9, 9, shape) for rank in range(3)]
+    assert np.array_equal(np.concatenate(run(3, task)), sum(every))
+
+
+class Summing(Several):
+    def __init__(self, workers):
+        self.workers, self.rank = workers, workers.rank
+
+    def sum(self, array, sure=False):
+        return self.workers.sum(array, sure)
 
 
 def refused(**more):
