@@ -104,7 +104,7 @@ class SummedScan:
         )  # fmt: skip
 
     def _scan_share(self, result, unit):
-        """Scan this worker's share of the slots; the result has what all workers find: bits of one and zeros of others."""
+        """Scan this worker's share of the slots. The result has what all find: its bits of one, and zeros of others."""
         rank = self.comm.rank
         begin, end = self._slots[rank : rank + 2]
         self.comm.sum_scatter(self.cells, np.diff(self._rows), sure=True)
