@@ -4,6 +4,7 @@ Terms are rounded to multiples of a unit, a power of two that follows from a bou
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,6 +12,7 @@ import numpy as np
 GOOD = 2.0**-10
 
 
+@lru_cache(maxsize=128)
 def unit_of(bound, n):
     """Unit in which n terms of sizes up to ``bound`` are integers below 2^51 each, and below 2^62 together."""
     return math.ldexp(1.0, math.frexp(bound)[1] + max(-51, int(n).bit_length() - 62))

@@ -86,12 +86,12 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     p->node = at;
     p->n_lanes = 0;
     pmb_vt_draw(w, p, w->its + at);
-    for (int32_t lane = 0; lane < c->n_lanes; lane++)
-        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
-            if (p->chosen[c->lane_feature[j]]) {
-                p->lanes[p->n_lanes++] = lane;
-                break;
-            }
+    for (int32_t lane = 0; lane < c->n_lanes; lane++) { /* without a branch, which would be guessed wrongly */
+        uint8_t any = 0;
+        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++) any |= p->chosen[c->lane_feature[j]];
+        p->lanes[p->n_lanes] = lane;
+        p->n_lanes += any;
+    }
     for (int32_t f = 0; f < c->n_features; f++) p->score[f] = -1;
     p->has_bits = p->in_node && node->n * 64 >= c->m;
     if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, c->m, p->in_node);

@@ -250,17 +250,26 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
     if (j < n) { /* the last ones with others behind them, which stay; there is room for so many */
         static const pmb_vt_mask numbers = {0, 1, 2, 3, 4, 5, 6, 7};
         const pmb_vt_mask in = numbers < (pmb_vt_mask){0} + (n - j);
-        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, q = *(pmb_vt_loose *)(d2 + j);
-        pmb_vt_mask ok = (l >= low) & (r >= low) & (q > PMB_VT_NOISE) & in;
-        double its[8];
-        q = q / (l * r);
+        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, old = *(pmb_vt_loose *)(d2 + j), q;
+        pmb_vt_mask ok = (l >= low) & (r >= low) & (old > PMB_VT_NOISE) & in, better;
+        q = old / (l * r);
         q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
-        memcpy(its, &q, sizeof its);
-        ok = q > best;
-        best = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)best));
-        for (int k = 0; j < n; j++, k++) d2[j] = its[k];
+        *(pmb_vt_loose *)(d2 + j) = (pmb_vt_wide)((in & (pmb_vt_mask)q) | (~in & (pmb_vt_mask)old));
+        better = q > best;
+        best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
+        j = n;
     }
+#if PMB_SHUFFLES
+    typedef double four __attribute__((vector_size(32)));
+    typedef int64_t four_mask __attribute__((vector_size(32)));
+    four a = __builtin_shufflevector(best, best, 0, 1, 2, 3), b = __builtin_shufflevector(best, best, 4, 5, 6, 7);
+    four_mask larger = b > a;
+    a = (four)((larger & (four_mask)b) | (~larger & (four_mask)a));
+    double x = a[0] > a[1] ? a[0] : a[1], y = a[2] > a[3] ? a[2] : a[3];
+    top = x > y ? x : y;
+#else
     for (int l = 0; l < 8; l++) top = best[l] > top ? best[l] : top;
+#endif
 #endif
     for (; j < n; j++) {
         double l = left[j] + more, r = total - l;
@@ -333,13 +342,23 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
 }
 
+/* Largest of n scores, at least -1; several side by side, as each comparison waits for the last. */
+PMB_INLINE double pmb_vt_largest(const double *score, int32_t n) {
+    double top[4] = {-1, -1, -1, -1};
+    int32_t f = 0;
+    for (; f + 4 <= n; f += 4) PMB_LANES(l, 4) top[l] = score[f + l] > top[l] ? score[f + l] : top[l];
+    for (; f < n; f++) top[0] = score[f] > top[0] ? score[f] : top[0];
+    for (int l = 1; l < 4; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
+    return top[0];
+}
+
 /* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. set: room for
  * the levels on the left. */
 PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its,
                               uint64_t *set) {
-    double top = -1;
+    double top;
     for (int f = 0; d->worth && f < d->c.n_features; f++) p->score[f] *= p->score[f] > 0 ? d->worth[f] : 1;
-    for (int f = 0; f < d->c.n_features; f++) top = p->score[f] > top ? p->score[f] : top;
+    top = pmb_vt_largest(p->score, d->c.n_features);
     if (top < 0) return;
     for (int f = 0; f < d->c.n_features; f++)
         if (p->score[f] * PMB_VT_TIE >= top) {

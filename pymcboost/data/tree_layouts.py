@@ -232,14 +232,16 @@ def _plan(codes, its, mode_rows, levels, m, comm):
     alone, small = comm.size == 1, codes.itemsize == 1
     has_missing, n_bins = its["has_missing"], its["n_bins"]
     bundles = _bundles(codes, its, mode_rows, levels, m, comm) if small and m >= BUNDLE_ROWS else []
-    bundled = {f for bundle in bundles for f in bundle}
-    plain = [f for f in range(len(n_bins)) if f not in bundled]
-    skewed = [f for f in plain if mode_rows[f] >= ALIKE * m and not has_missing[f]]
+    plain = np.ones(len(n_bins), dtype=bool)
+    plain[[f for bundle in bundles for f in bundle]] = False
+    is_skewed = plain & (mode_rows >= ALIKE * m) & (has_missing == 0)
+    rest = np.flatnonzero(plain & ~is_skewed)
+    rest = rest[np.lexsort((rest, n_bins[rest], has_missing[rest]))]
+    skewed = np.flatnonzero(is_skewed)
     if alone and m >= SKIPPING_ROWS and len(skewed) > LANES:
-        skewed = _alike(codes, its, np.array(skewed))
-    rest = sorted(set(plain) - set(skewed), key=lambda f: (has_missing[f], n_bins[f], f))
-    lanes = [[int(f)] for f in skewed] + [[f] for f in rest if not has_missing[f]]
-    missing = [[f] for f in rest if has_missing[f]]
+        skewed = _alike(codes, its, skewed)
+    lanes = [[int(f)] for f in skewed] + [[f] for f in rest[has_missing[rest] == 0].tolist()]
+    missing = [[f] for f in rest[has_missing[rest] != 0].tolist()]
     last = lanes[len(lanes) // LANES * LANES :]
     if missing and small and any(n_bins[f] == 256 for (f,) in last):
         lanes += [[]] * (-len(lanes) % LANES)  # no code is left for missing values in this tile

@@ -16,17 +16,17 @@ LARGEST_STEP = 4.0
 # "auto": rows for each leaf of a tree and the bounds of the leaves. Chosen by cross-validation on training parts, see
 # docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
-# "auto": with more classes than these, splits are found in directions, as many as the root of their number.
-FEW_CLASSES = 4
-# Of so many classes, two blocks of lanes, less that of the weight, have less log loss on folds than one.
+# "auto": with more classes than these, splits are found in directions: as many as the root of their number, up to half
+# a block of lanes less that of the weight. With more classes folds have less log loss in a whole block, and in two.
+FEW_CLASSES, HALF_BLOCK = 4, 7
+SEVERAL_CLASSES, ONE_BLOCK = 225, 15
 MANY_CLASSES, TWO_BLOCKS = 484, 31
 # On sparse rows directions save little time and cost errors: none up to so many classes, two blocks of lanes above.
 FEW_SPARSE = 32
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-# Directions up to which "auto" takes the root, and most columns where there are categories: a block of lanes, less that
-# of the weight.
-MOST_SEARCHED = 15
+# Most columns where there are categories.
+MOST_SEARCHED = ONE_BLOCK
 
 
 def leaves_for(n_rows):
@@ -39,7 +39,9 @@ def columns_for(split_columns, n_classes, sparse=False):
     if split_columns == "auto":
         if n_classes <= (FEW_SPARSE if sparse else FEW_CLASSES):
             return None
-        split_columns = min(math.ceil(math.sqrt(n_classes)), MOST_SEARCHED)
+        split_columns = min(math.ceil(math.sqrt(n_classes)), HALF_BLOCK)
+        if n_classes > SEVERAL_CLASSES:
+            split_columns = ONE_BLOCK
         if sparse or n_classes > MANY_CLASSES:
             split_columns = TWO_BLOCKS
     return split_columns if split_columns is not None and split_columns < n_classes else None

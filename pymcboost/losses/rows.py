@@ -352,7 +352,8 @@ class Directions(Integers):
 
     def unit(self, signs):
         """Unit of the sums of w |g| in these directions."""
-        return self.loss.unit(self.data.n_classes * float(np.abs(signs).max()))
+        sign = signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()  # those of one block are alike
+        return self.loss.unit(self.data.n_classes * abs(float(sign)))
 
     def draw(self, key):
         """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""

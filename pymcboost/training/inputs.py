@@ -312,10 +312,10 @@ def _encode(name, y, classes):
 
 def weights_of_classes(params, classes, codes):
     """Weights of the classes by the parameter ``class_weight``, 1 for those without rows: float64 (K,)."""
-    if codes.ndim == 2:
-        return np.ones(len(classes))
-    found, present = np.ones(len(classes)), np.flatnonzero(np.bincount(codes))
-    given = getattr(params, "class_weight", None)
+    given, found = getattr(params, "class_weight", None), np.ones(len(classes))
+    if given is None or codes.ndim == 2:
+        return found
+    present = np.flatnonzero(np.bincount(codes))
     found[present] = compute_class_weight(given, classes=classes[present], y=classes[codes])
     return found
 

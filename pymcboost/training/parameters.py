@@ -100,8 +100,8 @@ PARAMETERS = {
     "split_columns": Parameter(
         "Columns that splits are found on: so many random sums and differences of the gradients of all classes, drawn "
         "anew for every tree. None, or a number that is not below that of the classes: the classes themselves. "
-        '"auto": the root of their number above 4 classes, at most 15, and 31 above 484; on sparse rows 31 above 32 '
-        "classes. Leaf vectors are those of all classes.",
+        '"auto": the root of their number above 4 classes, at most 7; 15 above 225 classes, and 31 above 484; on '
+        "sparse rows 31 above 32 classes. Leaf vectors are those of all classes.",
         low=1,
     ),
     "max_leaf_entries": Parameter(

@@ -588,9 +588,10 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
         (9, 3),
         (10, 4),
         (26, 6),
-        (196, 14),
-        (225, 15),
-        (256, 15),
+        (49, 7),
+        (50, 7),
+        (225, 7),
+        (226, 15),
         (257, 15),
         (484, 15),
         (485, 31),
@@ -599,7 +600,7 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
     ],
 )
 def test_automatic_columns(K, columns):
-    """The root of the classes above 4, at most 15, above 484 31; never as many as there are classes."""
+    """The root of the classes above 4, at most 7, above 225 15, above 484 31; never as many as there are classes."""
     assert vector_trees.columns_for("auto", K) == columns
     assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
 
