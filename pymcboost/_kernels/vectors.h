@@ -216,7 +216,7 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     if (w->whole)
         for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
     else pmb_vt_root_of_part(w, n);
-    if (w->sum) pmb_vt_all(w, pmb_vt_totals(w, 0, w->whole ? 0 : w->d.n_classes / L), (w->whole ? w->d.blocks : 1) * L);
+    if (w->sum) pmb_vt_all(w, pmb_vt_totals(w, 0, w->whole ? 0 : w->d.n_classes / L), (w->whole ? w->d.blocks : 1) * L, NULL);
     root->weight = pmb_vt_totals(w, 0, w->d.n_classes / L)[w->d.n_classes % L];
     if (w->g.max_leaves > 1) {
         pmb_vt_prepare(w, w->places, 0, w->scratch);
@@ -304,6 +304,8 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
     free(w->waiting);
     free(w->first_cell);
     free(w->message);
+    free(w->records);
+    free(w->lengths);
 }
 
 /* The searched features of a node take room for at most so many places at a time. */
@@ -379,10 +381,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
         w->gathered = PMB_ALIGNED(w->memory[0]);
         there = there && w->memory[0];
     }
-    if (w->sum) {
-        w->message = malloc(sizeof(int32_t) * (size_t)pmb_vt_message_size(w));
-        there = there && w->message;
-    }
+    there = (!w->sum || pmb_vt_messages_new(w)) && there;
     return pmb_vt_places_new(w) && there && w->g.spare && w->its && w->sets && w->totals && w->tasks && w->row_side && w->scratch;
 }
 

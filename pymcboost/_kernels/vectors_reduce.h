@@ -1,5 +1,6 @@
 /* Trees with vector leaves on rows that are divided among workers: the histograms of nodes are filled here, summed up by
- * all, and scanned by each, who then finds the same split. */
+ * all, and scanned by each, who then finds the same split. Of large messages each gets the sums of a part, scans it, and
+ * all get what it finds. */
 #ifndef PYMCBOOST_VECTORS_REDUCE_H
 #define PYMCBOOST_VECTORS_REDUCE_H
 
@@ -9,17 +10,20 @@
  * would have more numbers than these, but PMB_VT_TOGETHER at least. */
 #define PMB_VT_MESSAGE (1 << 24)
 #define PMB_VT_TOGETHER 4
+#define PMB_VT_LANES 16 /* at most */
+#define PMB_VT_RECORD 4 /* numbers of what is found for a feature: its score takes two; a set of levels follows them */
 
-/* Sums over all workers of n numbers, in place. Where that fails, nothing is split any more. */
-PMB_STATIC void pmb_vt_all(pmb_vectors *w, int32_t *numbers, int64_t n) {
-    if (n && !w->failed) w->failed = w->sum(w->workers, numbers, n);
+/* Sums over all workers of n numbers, in place, or of this worker's part where the parts have lengths. Where that fails,
+ * nothing is split any more. */
+PMB_STATIC void pmb_vt_all(pmb_vectors *w, int32_t *numbers, int64_t n, const int64_t *lengths) {
+    if (n && !w->failed) w->failed = w->sum(w->workers, numbers, n, lengths);
 }
 
 /* Rows of all workers. */
 PMB_STATIC int64_t pmb_vt_all_rows(pmb_vectors *w, int64_t n) {
     int32_t all = (int32_t)n;
     if (!w->sum) return n;
-    pmb_vt_all(w, &all, 1);
+    pmb_vt_all(w, &all, 1, NULL);
     return all;
 }
 
@@ -51,7 +55,7 @@ PMB_STATIC void pmb_vt_fill_sent(const pmb_vectors *w, const pmb_vt_task *task, 
 PMB_STATIC void pmb_vt_scan_sent(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
     const pmb_vt_data *d = &w->d;
     const pmb_vt_place *p = w->places + task->place;
-    int32_t n_occupied[PMB_GROUP] = {0};
+    int32_t n_occupied[PMB_GROUP] = {0}, total[PMB_VT_LANES];
     int n_runs = 0;
     pmb_vt_group q;
     pmb_vt_group_of(w, p, task->first, 0, &q);
@@ -65,23 +69,12 @@ PMB_STATIC void pmb_vt_scan_sent(const pmb_vectors *w, const pmb_vt_task *task, 
             from += n;
         }
         if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, NULL, n_occupied);
-        pmb_vt_judge(d, w->its + p->node, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
+        /* Each row of the node is in a cell of every lane. */
+        PMB_VT(d->lanes, pmb_vt_sum_, s->hist + q.base[0] * d->lanes, d->c.lane_cells[q.lanes[0]], total);
+        pmb_vt_judge(d, w->its + p->node, total, turn, n_runs, w->o.least, w->o.middle, s, p);
         for (int j = 0; j < q.n; j++)
             PMB_VT(d->lanes, pmb_vt_clear_, s->hist, s->occupied + j * d->max_cells, n_occupied[j]);
     }
-}
-
-/* Sum up the totals of the prepared places, before the message's histograms or after them. */
-PMB_STATIC int32_t *pmb_vt_send_totals(pmb_vectors *w, int n_places, int32_t *message, int back) {
-    size_t n = (size_t)(w->d.blocks * w->d.lanes);
-    for (int c = 0; c < n_places; c++) {
-        int32_t node = w->places[c].node;
-        if (node < 0 || (node == 0 && w->whole)) continue; /* those of the whole root are known */
-        if (back) memcpy(pmb_vt_totals(w, node, 0), message, n * sizeof(int32_t));
-        else memcpy(message, pmb_vt_totals(w, node, 0), n * sizeof(int32_t));
-        message += n;
-    }
-    return message;
 }
 
 /* The tasks of the prepared places, each with where its part of the message begins; returns the number of tasks. */
@@ -99,7 +92,7 @@ PMB_STATIC int pmb_vt_divide(pmb_vectors *w, int n_places, int64_t *size) {
     return n_tasks;
 }
 
-/* Numbers of both children of a node: as many histograms as there may be, and the totals. */
+/* Numbers of both children of a node: as many histograms as there may be. */
 PMB_STATIC int64_t pmb_vt_children_size(const pmb_vectors *w) {
     int64_t n = w->o.take < w->d.c.n_lanes ? w->o.take : w->d.c.n_lanes, most = (n + PMB_GROUP) * w->d.max_cells + 1;
     return 2 * most * w->d.blocks * w->d.lanes;
@@ -114,17 +107,74 @@ PMB_STATIC int32_t pmb_vt_together(const pmb_vectors *w) {
 /* Numbers of a message. */
 PMB_STATIC int64_t pmb_vt_message_size(const pmb_vectors *w) { return pmb_vt_together(w) * pmb_vt_children_size(w); }
 
+/* Parts of a message of so many numbers for all workers, in whole tasks; [first, last) are those of this one. */
+PMB_STATIC void pmb_vt_share(pmb_vectors *w, int n_tasks, int64_t size, int *first, int *last) {
+    int64_t begin = 0;
+    memset(w->lengths, 0, sizeof(int64_t) * (size_t)w->n_workers);
+    for (int t = 0; t < n_tasks; t++) {
+        int64_t its = (t + 1 < n_tasks ? w->tasks[t + 1].entry : size) - w->tasks[t].entry;
+        int owner = (int)((2 * w->tasks[t].entry + its) * w->n_workers / (2 * size)); /* of the middle of the task */
+        w->lengths[owner] += its;
+        *first += owner < w->rank;
+        *last = owner <= w->rank ? t + 1 : *last;
+        begin += owner < w->rank ? its : 0;
+    }
+    for (int t = *first; t < *last; t++) w->tasks[t].entry -= begin;
+}
+
+/* Copy what is found for the features of the prepared places to the records or from them; returns the number of numbers. A
+ * feature that nobody has found a split for, or that another worker scans, has zeros. */
+PMB_STATIC int64_t pmb_vt_record(const pmb_vectors *w, int n_places, int back) {
+    const pmb_vt_data *d = &w->d;
+    int32_t *to = w->records;
+    for (int c = 0; c < n_places; c++) {
+        const pmb_vt_place *p = w->places + c;
+        for (int f = 0; p->node >= 0 && f < d->c.n_features; f++) {
+            if (!p->chosen[f]) continue;
+            int32_t at = d->set_at ? d->set_at[f] : -1;
+            size_t size = at < 0 ? 0 : sizeof(uint64_t) * pmb_set_words(&d->c, f);
+            if (back) {
+                memcpy(p->score + f, to, sizeof(double));
+                if (!(p->score[f] > 0)) p->score[f] = -1;
+                p->code[f] = to[2];
+                p->left[f] = to[3];
+                if (size) memcpy(p->sets + at, to + PMB_VT_RECORD, size);
+            } else if (p->score[f] > 0) {
+                memcpy(to, p->score + f, sizeof(double));
+                to[2] = p->code[f];
+                to[3] = (int32_t)p->left[f];
+                if (size) memcpy(to + PMB_VT_RECORD, p->sets + at, size);
+            } else memset(to, 0, PMB_VT_RECORD * sizeof(int32_t) + size);
+            to += PMB_VT_RECORD + size / sizeof(int32_t);
+        }
+    }
+    return to - w->records;
+}
+
 /* Histograms of the prepared places, of the rows of all workers, and their best splits. */
 PMB_STATIC void pmb_vt_evaluate_all(pmb_vectors *w, int n_places, int threads) {
     int64_t size = 0;
-    int n_tasks = pmb_vt_divide(w, n_places, &size);
-    int32_t *totals = w->message + size;
+    int n_tasks = pmb_vt_divide(w, n_places, &size), first = 0, last = 0;
+    int shared = size > 0 && size * (int64_t)sizeof(int32_t) >= w->scattered;
     PMB_SHARED(threads, n_tasks, pmb_vt_fill_sent(w, w->tasks + t, w->scratch + PMB_THREAD()));
-    size = pmb_vt_send_totals(w, n_places, totals, 0) - w->message;
-    pmb_vt_all(w, w->message, size);
+    if (shared) pmb_vt_share(w, n_tasks, size, &first, &last);
+    else last = n_tasks;
+    pmb_vt_all(w, w->message, size, shared ? w->lengths : NULL);
     if (w->failed) return;
-    pmb_vt_send_totals(w, n_places, totals, 1);
-    PMB_SHARED(threads, n_tasks, pmb_vt_scan_sent(w, w->tasks + t, w->scratch + PMB_THREAD()));
+    PMB_SHARED(threads, last - first, pmb_vt_scan_sent(w, w->tasks + first + t, w->scratch + PMB_THREAD()));
+    if (!shared) return;
+    pmb_vt_all(w, w->records, pmb_vt_record(w, n_places, 0), NULL);
+    if (!w->failed) pmb_vt_record(w, n_places, 1);
+}
+
+/* Memory for messages; 0 where there is not enough. */
+PMB_STATIC int pmb_vt_messages_new(pmb_vectors *w) {
+    size_t d = (size_t)w->d.c.n_features, take = (size_t)w->o.take < d ? (size_t)w->o.take : d;
+    size_t places = 2 * (size_t)pmb_vt_together(w);
+    w->message = malloc(sizeof(int32_t) * (size_t)pmb_vt_message_size(w));
+    w->records = malloc(sizeof(int32_t) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->d.set_words) + 1));
+    w->lengths = malloc(sizeof(int64_t) * (size_t)w->n_workers);
+    return w->message && w->records && w->lengths;
 }
 
 #endif

@@ -53,10 +53,13 @@ typedef struct {
     int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
     uint64_t *sets;         /* (nodes, most_words) levels on the left */
     void *memory[2];        /* of gathered, and of the places */
-    /* Where rows are divided among workers: sums n numbers over all of them, not 0 where that fails; what is to be summed. */
-    int (*sum)(void *workers, int32_t *numbers, int64_t n);
+    /* Where rows are divided among workers: sums n numbers over all of them, or only this worker's part where there are
+     * lengths of all parts; not 0 where that fails. */
+    int (*sum)(void *workers, int32_t *numbers, int64_t n, const int64_t *lengths);
     void *workers;
-    int32_t failed, *message;
+    int32_t failed, *message, *records; /* what is to be summed: histograms, and splits that were found */
+    int32_t n_workers, rank;
+    int64_t *lengths, scattered; /* (n_workers,) parts of a message, and bytes from which on it has parts */
 } pmb_vectors;
 
 PMB_INLINE int32_t *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {

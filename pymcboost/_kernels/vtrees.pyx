@@ -54,9 +54,10 @@ cdef extern from "vectors.h" nogil:
         pmb_vt_data d
         pmb_vt_options o
         const uint64_t *groups
-        int (*sum)(void *workers, int32_t *numbers, int64_t n) noexcept nogil
+        int (*sum)(void *workers, int32_t *numbers, int64_t n, const int64_t *lengths) noexcept nogil
         void *workers
-        int32_t failed
+        int32_t failed, n_workers, rank
+        int64_t scattered
         const int64_t *row_number
         const int32_t *all_entries
         const pmb_vt_cell *all_cells
@@ -72,11 +73,15 @@ cdef extern from "vectors.h" nogil:
 cdef extern from "roundkey.h" nogil:
     uint64_t pmb_round_key(uint32_t seed, uint32_t n)
 
-cdef int sum_over_workers(void *grower, int32_t *numbers, int64_t n) noexcept nogil:
+cdef int sum_over_workers(void *grower, int32_t *numbers, int64_t n, const int64_t *lengths) noexcept nogil:
     """Sums in place; 1 where that fails, which the grower remembers. Nothing else in the growth of a tree can fail."""
     with gil:
         try:
-            (<Grower> grower).comm.sum(np.asarray(<int32_t[:n]> numbers), sure=(<Grower> grower).is_begun)
+            comm, sure, array = (<Grower> grower).comm, (<Grower> grower).is_begun, np.asarray(<int32_t[:n]> numbers)
+            if lengths == NULL:
+                comm.sum(array, sure=sure)
+            else:
+                comm.sum_scatter(array, np.array(<const int64_t[:comm.size]> lengths), sure=sure)
             (<Grower> grower).is_begun = True
         except BaseException as error:
             (<Grower> grower).error = error
@@ -143,7 +148,8 @@ cdef class Grower:
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
         self.comm = comm
         if comm is not None:
-            w.sum, w.workers = sum_over_workers, <void *> self
+            w.sum, w.workers, w.n_workers, w.rank = sum_over_workers, <void *> self, comm.size, comm.rank
+            w.scattered = min(comm.scattered, 1 << 62)
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         skip, others = _others(data, comm is not None)

@@ -31,8 +31,9 @@ class Several:
     """`Alone`'s methods that follow from others; a subclass has `sum` and ``joined(array, lengths)``."""
 
     # Half of a scattered sum need not be sent, but what the shares give is one message more: at 10 Gbit/s and 30
-    # microseconds a step it pays from 150 kB on with 2 workers, and from 320 kB with 16.
-    scattered = 1 << 18
+    # microseconds a step it pays from 150 kB on with 2 workers, and from 320 kB with 16. It is more, as workers wait
+    # for the slowest at every message: on one busy machine those of 400 kB were slower.
+    scattered = 1 << 20
 
     def sum_scatter(self, array, lengths, sure=False):
         """See `Alone`: the sum of all is taken."""

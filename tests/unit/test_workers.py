@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import ThreadWorkers, run
 from scipy.sparse import csr_array
 
 from pymcboost import (
@@ -183,8 +183,10 @@ def test_validation_rows_of_one_worker():
     check(X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params)
 
 
-def test_sums_are_those_of_the_formulas():
+@pytest.mark.parametrize("scattered", [np.inf, 0])
+def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
     """See docs/scaling.md."""
+    monkeypatch.setattr(ThreadWorkers, "scattered", scattered)
     X, y = rows(12_000)
     X[np.isnan(X)] = 0
     y = more_classes(y, 4)  # every tree has all leaves
@@ -205,10 +207,31 @@ def test_sums_are_those_of_the_formulas():
     counts = run(2, task)[0]
     sums, sent = np.diff(counts[:, 0]), np.diff(counts[:, 1])
     J, L, t, B, K = counts[1:, 2], 8, round(3 * 6**0.4), 256, 4
-    assert (sums <= (J - 1) / 16 + 2 * np.log2(J) + 12).all()
-    assert (sums >= (J - 1) / 16).all()
-    splits = 4 * L * t * B + 8 * L * J * (t * B + 1)
+    messages = 1 if scattered else 2
+    assert (sums <= messages * ((J - 1) / 16 + 2 * np.log2(J) + 1) + 11).all()
+    assert (sums >= messages * (J - 1) / 16).all()
+    splits = (4 * L * t * B + 8 * L * t * B * J) if scattered else (2 * L * t * B + (4 * L * B + 32) * t * J)
     assert (sent <= 1.5 * (splits + 16 * J * (K + 4)) + 1000).all()
+    assert (sent >= 0.8 * splits).all()
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("how", ["plain", "categories", "costs", "many classes", "bundles"])
+def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
+    """Equal columns are a tie, also where two workers scan them."""
+    monkeypatch.setattr(ThreadWorkers, "scattered", 0)
+    X, y = rows(1000)
+    X, params = np.hstack([X, X, X[:, :4]]), {"max_features": 1.0, "n_estimators": 3}
+    if how == "categories":
+        X[:, 12:] = np.random.default_rng(1).integers(0, [3, 70, 200, 9], (len(y), 4))
+        params = {"categorical_features": [12, 13, 14, 15], "n_estimators": 3}
+    elif how == "costs":
+        params |= {"feature_penalty": 0.5, "threshold_penalty": 0.5}
+    elif how == "many classes":
+        y, params["split_columns"] = more_classes(y, 40), None
+    elif how == "bundles":
+        X = np.hstack([X, np.arange(30) == np.random.default_rng(1).integers(0, 40, (len(y), 1))])
+    check(X, y, parts_of(len(y), size, "random", np.random.default_rng(2)), **params)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
