@@ -133,12 +133,19 @@ DIRECTIVES = {
     "embedsignature": False,
 }
 
-setup(
-    ext_modules=cythonize(
-        extensions(),
+WITHOUT_C = {"sdist", "egg_info", "dist_info"}
+BUILDS = "build", "bdist", "develop", "editable", "install"
+
+modules = extensions()
+if not WITHOUT_C.intersection(sys.argv[1:2]) or any(word.startswith(BUILDS) for word in sys.argv):
+    modules = cythonize(
+        modules,
         compiler_directives=DIRECTIVES,
         shared_utility_qualified_name=SHARED,
         nthreads=JOBS if FORKS else 0,
-    ),
+    )
+
+setup(
+    ext_modules=modules,
     options={"build_ext": {"parallel": JOBS}},
 )

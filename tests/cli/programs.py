@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -78,6 +79,18 @@ def start(program, *arguments, cwd=None):
     )
     STARTED.append(process)
     return process
+
+
+def until_it_waits(process):
+    """Wait until a program that was started sleeps, and takes no time: it waits for what the test has to do."""
+    before, since = None, time.monotonic()
+    while time.monotonic() - since < 0.3:
+        assert process.poll() is None, process.communicate()
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        state, times = fields[0], fields[11:13]
+        if state != "S" or times != before:
+            before, since = times, time.monotonic()
+        time.sleep(0.02)
 
 
 def write_svm(path, X, y, base=1):

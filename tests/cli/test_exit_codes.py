@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from cli.programs import call, command, environment, run, run_python, start, write_svm
+from cli.programs import call, command, environment, run, run_python, start, until_it_waits, write_svm
 
 from pymcboost import Checkpoint, MartClassifier, __version__, load_model, load_svmlight
 from pymcboost.cli.console import run as run_body
@@ -338,8 +338,7 @@ def test_130_interrupted_prediction_leaves_no_file(files, tmp_path):
     process = start("predict", "-", files / "model.mcb", "out", cwd=tmp_path)
     process.stdin.write("1 1:2\n")
     process.stdin.flush()
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(2)
+    until_it_waits(process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "mcboost-predict: interrupted\n")

@@ -5,10 +5,9 @@ import re
 import shlex
 import signal
 import subprocess
-import time
 
 import pytest
-from cli.programs import call, command, environment, start
+from cli.programs import call, command, environment, start, until_it_waits
 from cli.test_files import ROUNDS, Case, is_new
 
 from pymcboost import load_model
@@ -62,7 +61,7 @@ def test_ctrl_c_at_a_fifo_without_a_reader_saves_the_model(tmp_path, files):
     os.mkfifo(case.path)
     process = start("train", "-n", "4", "train.svm", case.path, cwd=case.work)
     assert "180 rows" in process.stderr.readline()
-    time.sleep(2)
+    until_it_waits(process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 4

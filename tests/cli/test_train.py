@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from cli.programs import call, command, environment, run, start, write_svm
+from cli.programs import call, command, environment, run, start, until_it_waits, write_svm
 
 from pymcboost import Checkpoint, MartClassifier, MCBoostClassifier, load_model, load_svmlight
 from pymcboost.registry import ALGORITHMS as REGISTRY
@@ -331,9 +331,8 @@ def wait_for(process, text):
 def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     rng = np.random.default_rng(0)
     write_svm(tmp_path / "big.svm", rng.normal(size=(3000, 40)), rng.integers(0, 5, size=3000))
-    process = start("train", "-n", 1000000, "big.svm", cwd=tmp_path)
-    wait_for(process, "big.svm: 3000 rows")
-    time.sleep(2)
+    process = start("train", "--verbose", 100, "-n", 1000000, "big.svm", cwd=tmp_path)
+    wait_for(process, "round 100 of")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
@@ -367,7 +366,7 @@ def test_interrupt_before_training_saves_nothing(files, tmp_path):
     process = start("train", "-", "m.mcb", cwd=tmp_path)
     process.stdin.write("1 1:2\n")
     process.stdin.flush()
-    time.sleep(3)
+    until_it_waits(process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -443,9 +442,8 @@ def test_killed_training_goes_on_to_the_same_bytes(large, tmp_path):
 
 
 def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
-    process = start("train", *trees(large, 100_000, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
-    wait_for(process, "big.svm: 2000 rows")
-    time.sleep(2)
+    process = start("train", "--verbose", 3, *trees(large, 100_000, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
+    wait_for(process, "round 3 of")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -8,11 +8,46 @@ from sklearn.base import clone
 from pymcboost.comm import WorkerError
 from pymcboost.comm.several import Several
 
+MISSING = object()
+
 
 class _Table:
+    """Where workers lay down what they say. They take turns: one goes on to its next word, and then the next one.
+
+    Threads that all wait for the lock of Python would take many times as long as their work does.
+    """
+
     def __init__(self, size):
-        self.size, self.places, self.error = size, [None] * size, None
-        self.barrier = threading.Barrier(size)
+        self.size, self.error = size, None
+        self.turns = [threading.Lock() for _ in range(size)]
+        self.here = list(range(size))  # who has not ended
+        self.words, self.totals = {}, {}  # of the last two times that all have said something
+        for turn in self.turns[1:]:
+            turn.acquire()
+
+    def next(self, rank):
+        """Let the next worker go on."""
+        later = [other for other in self.here if other > rank] or self.here
+        if later:
+            self.turns[later[0]].release()
+
+    def said(self, rank, number, what):
+        """What all workers say the n-th time, once they have."""
+        self.words.setdefault(number, [MISSING] * self.size)[rank] = what
+        self.next(rank)
+        if not self.turns[rank].acquire(timeout=300):
+            raise AssertionError("the other workers take too long")
+        words = self.words[number]
+        if any(word is MISSING for word in words):
+            raise WorkerError(f"a worker has failed: {self.error}")
+        for table in (self.words, self.totals):  # all have read those before
+            table.pop(number - 1, None)
+        return words
+
+    def ends(self, rank):
+        """A worker says nothing any more."""
+        self.here.remove(rank)
+        self.next(rank)
 
 
 class ThreadWorkers:
@@ -22,27 +57,26 @@ class ThreadWorkers:
 
     def __init__(self, table, rank):
         self.table, self.size, self.rank, self.beside = table, table.size, rank, table.size
-        self.n_sums = self.n_bytes = 0
-
-    def _counted(self, array):
-        self.n_sums += 1
-        self.n_bytes += array.nbytes
-        return self._all(array.copy())
+        self.n_sums = self.n_bytes = self.n_words = 0
 
     def _all(self, what):
-        table = self.table
-        try:
-            table.places[self.rank] = what
-            table.barrier.wait(60)
-            found = list(table.places)
-            table.barrier.wait(60)
-        except threading.BrokenBarrierError:
-            raise WorkerError(f"a worker has failed: {table.error}") from None
-        return found
+        self.n_words += 1
+        return list(self.table.said(self.rank, self.n_words, what))
+
+    def _reduced(self, array, function):
+        """The array becomes that of all workers. The first of them computes it, before any array is written to."""
+        self.n_sums += 1
+        self.n_bytes += array.nbytes
+        found, totals = self._all(array), self.table.totals
+        if self.n_words not in totals:
+            total = totals[self.n_words] = found[0].copy()
+            for other in found[1:]:
+                function(total, other, out=total)
+        array[...] = totals[self.n_words]
+        return array
 
     def sum(self, array, sure=False):
-        array[...] = sum(np.copy(part) for part in self._counted(array))
-        return array
+        return self._reduced(array, np.add)
 
     def sum_scatter(self, array, lengths, sure=False):
         assert len(lengths) == self.size and lengths.sum() == len(array)
@@ -53,8 +87,7 @@ class ThreadWorkers:
         return array[: len(own)]
 
     def maximum(self, array):
-        array[...] = np.max(self._counted(array), axis=0)
-        return array
+        return self._reduced(array, np.maximum)
 
     def concatenate(self, array):
         return np.concatenate(self._all(array))
@@ -75,7 +108,6 @@ class ThreadWorkers:
 
     def fail(self, error):
         self.table.error = self.table.error or error
-        self.table.barrier.abort()
 
 
 def run(size, task):
@@ -83,11 +115,14 @@ def run(size, task):
     table, found = _Table(size), [None] * size
 
     def work(rank):
+        table.turns[rank].acquire()
         try:
             found[rank] = task(ThreadWorkers(table, rank))
         except Exception as error:
-            table.barrier.abort()
+            table.error = table.error or error
             found[rank] = error
+        finally:
+            table.ends(rank)
 
     threads = [threading.Thread(target=work, args=(rank,)) for rank in range(size)]
     for thread in threads:
