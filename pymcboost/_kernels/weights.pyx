@@ -132,11 +132,15 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
 def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, const double[::1] weight,
                const int64_t[::1] starts, const int32_t[::1] classes, const double[:, ::1] plus,
                const double[:, ::1] minus, double smallest, factors, int n_threads):
-    """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says; rebuild A from p = Q / (1 + Q)."""
+    """Logistic loss: multiply the odds Q[i, r] = exp(-rho_ir) as h says; rebuild A from p = Q / (1 + Q).
+
+    plus, minus, factors : as in `exp_update`
+    """
     aligned(&Q[0, 0, 0], "Q")
     aligned(&A[0, 0, 0], "A")
     cdef real[:, :, ::1] table = factors
-    spread(plus, minus, smallest, table)
+    if plus is not None:
+        spread(plus, minus, smallest, table)
     cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
     cdef int64_t j, block_size = A.shape[1] * A.shape[2]
     for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):

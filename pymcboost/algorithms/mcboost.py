@@ -17,7 +17,7 @@ import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
-from pymcboost.solvers.large import SOLVERS
+from pymcboost.solvers.large import solver_of
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 
@@ -47,7 +47,7 @@ class MCBoost(BinaryBooster):
         self.learner = self.new_learner()
         # The logistic weights are not normalised: the penalty changes its scale with them.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit
-        self.solver = SOLVERS[p.loss](self.data.n_classes, nu)
+        self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
 
     def restart(self, scores):
         """Weights of these scores."""

@@ -71,6 +71,8 @@ class Blocks:
         Negative gradient in blocks of columns, in the scale of the ``mass`` of the weights.
     """
 
+    rows_together = BLOCK_ROWS
+
     def __init__(self, data, n_columns, n_threads):
         self.data, self.n_threads = data, n_threads
         self.gradient = data.gradient_buffer(n_columns)
@@ -81,8 +83,8 @@ class Blocks:
 
     def row_slices(self):
         """Slices of the rows, some thousand at a time."""
-        m = self.data.n_rows
-        return (slice(start, min(start + BLOCK_ROWS, m)) for start in range(0, m, BLOCK_ROWS))
+        m, step = self.data.n_rows, self.rows_together
+        return (slice(start, min(start + step, m)) for start in range(0, m, step))
 
     def _scatter(self, buffer, rows, values):
         """Values (n, P) of rows into a buffer in blocks."""

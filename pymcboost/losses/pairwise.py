@@ -7,9 +7,13 @@ With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (expone
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
+from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.losses.blocks import Blocks
 from pymcboost.losses.loss import CompiledLoss
+
+exp = elementary.exp
 
 
 class Pairwise(CompiledLoss):
@@ -71,10 +75,13 @@ class PairwiseBlocks(Blocks):
     ----------
     mass : float
         Sum of the off-diagonal weights, in the scale of ``gradient``.
+    large : bool
+        Whether there are so many classes that coefficients are found with fewer tables of all pairs, or none.
     """
 
     def __init__(self, data, n_threads):
         super().__init__(data, data.n_classes, n_threads)
+        self.large = data.n_classes > MANY_COLUMNS
         self._all = np.arange(data.n_classes)
 
     def _margins(self, scores):
@@ -93,3 +100,11 @@ class PairwiseBlocks(Blocks):
         a = -u
         a[own] = u.sum(axis=1)
         self._scatter(self.gradient, rows, a)
+
+    def _lay_out(self, sides, scale, added):
+        """Factors exp(w_r - w_c) of an update without another table, for the two ``sides`` (K,) of a weak learner."""
+        K = len(self._all)
+        for to, w in zip(self._factors, sides, strict=False):
+            np.multiply.outer(exp(-w), exp(w) * scale, out=to[:, :K], casting="same_kind")
+        self._factors[2, :, :K] = added
+        self._factors[:, self._all, self._all] = 0

@@ -111,10 +111,7 @@ class ExpBlocks(PairwiseBlocks):
         for table, of in zip(tables, (w, minus), strict=False):
             rows += exp(-of) * np.einsum("cr,r->c", table, exp(of))
         scale = self.mass / self._sum(rows)
-        for to, of in zip(self._factors, (w, minus), strict=False):
-            np.multiply.outer(exp(-of), exp(of) * scale, out=to[:, : len(w)], casting="same_kind")
-        self._factors[2, :, : len(w)] = -SMALLEST
-        self._factors[:, np.arange(len(w)), np.arange(len(w))] = 0
+        self._lay_out((w, minus), scale, -SMALLEST)
         _weights.exp_update(
             self.gradient, h, self._starts, self._classes, None, None, SMALLEST, self._factors, self.n_threads
         )

@@ -1,5 +1,8 @@
 """Logistic loss of the pairwise margins: the sum over r of log(1 + exp(-rho_ir))."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 import numpy as np
 
 from pymcboost._kernels import elementary
@@ -12,6 +15,8 @@ exp = elementary.exp
 
 # Odds stay within exp of this.
 LARGEST_EXPONENT = 69.0
+# Rows of very many classes that are looked at together: in one block of columns they stay in the cache.
+PASS_ROWS = 1024
 
 
 class PairwiseLog(Pairwise):
@@ -36,7 +41,8 @@ class LogBlocks(PairwiseBlocks):
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self.odds = data.gradient_buffer()
-        self._partial = np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
+        self.rows_together = PASS_ROWS if self.large else self.rows_together
+        self._partial = None if self.large else np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
 
     def start(self, scores=None):
         """Weights of given raw scores (m, K), or of F = 0."""
@@ -64,13 +70,50 @@ class LogBlocks(PairwiseBlocks):
         )  # fmt: skip
         return out
 
-    tables_at = trial_tables
+    def tables_at(self, h, w):
+        """Tables that `update` needs when w was not fitted."""
+        return None if self.large else self.trial_tables(h, w)
+
+    def value_and_slopes(self, h, w):
+        """The loss at F + h w, and its derivatives by w (K,): a pass over the rows, without a table of pairs."""
+        found = 0.0, 0.0
+        with ThreadPoolExecutor(self.n_threads) as pool:
+            for part in pool.map(partial(self._of_rows, h, exp(w), exp(-w)), self.row_slices()):  # in their order
+                found = found[0] + part[0], found[1] + part[1]
+        return found
+
+    def _of_rows(self, h, up, down, rows):
+        """`value_and_slopes` of some rows."""
+        y, weight, (_, _, lanes) = self.data.y[rows], self.data.weight[rows], self.odds.shape
+        to, value, slopes = h[rows, None] > 0, 0.0, np.empty(len(up))
+        signed, by_row = weight * h[rows], np.zeros(len(y))
+        own = np.where(to, down[y][:, None], up[y][:, None])
+        for b in range(len(self.odds)):
+            of = slice(b * lanes, min((b + 1) * lanes, len(up)))
+            q = np.where(to, up[of], down[of])
+            q *= own
+            q *= self.odds[b, rows, : of.stop - of.start]
+            value += float(np.einsum("i,ir->", weight, np.log1p(q)))
+            q /= 1 + q
+            slopes[of] = np.einsum("i,ir->r", signed, q)
+            by_row += q.sum(axis=1)
+        return value, slopes - np.bincount(y, signed * by_row, minlength=len(up))
 
     def update(self, h, w, tables):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: trial tables near the new F, for the mass)."""
-        factor = exp(w[None, :] - w[:, None])
+        plus = minus = None
+        if self.large:
+            self._lay_out((w, -w), 1.0, SMALLEST)
+        else:
+            plus = exp(w[None, :] - w[:, None])
+            minus = 1.0 / plus
         _weights.log_update(
-            self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, factor, 1.0 / factor, SMALLEST,
+            self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, plus, minus, SMALLEST,
             self._factors, self.n_threads,
         )  # fmt: skip
-        self.mass = float(tables[0].sum() + tables[1].sum())
+        self.mass = self._mass_of_own() if self.large else float(tables[0].sum() + tables[1].sum())
+
+    def _mass_of_own(self):
+        """The sum of the weights: the gradient has that of a row at its class."""
+        y, lanes = self.data.y, self.gradient.shape[2]
+        return float(self.gradient[y // lanes, np.arange(len(y)), y % lanes].sum(dtype=np.float64))

@@ -104,7 +104,7 @@ class SummedLog(LogBlocks):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        weight, K = 1.01 * data.total_weight, data.n_classes
+        weight, K, self.large = 1.01 * data.total_weight, data.n_classes, False  # a pass adds up in floating point
         self._units, self._trials = Units(self, weight * (K - 1), K), Units(self, weight, K, 4)
 
     def start(self, scores=None):

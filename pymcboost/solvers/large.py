@@ -1,14 +1,16 @@
-"""Coefficients of one new weak learner for very many classes, under the exponential loss, from one K x K table.
+"""Coefficients of one new weak learner for very many classes: from one K x K table, or from passes over the rows.
 
-Problem
+Exponential loss
     minimise log(diagonal + sum_cr A[c,r] exp(w_r - w_c)) + nu sum w over 0 <= w <= cap, A = S+ + (S-)^T: the problem
     of `newton.NewtonExp`, whose tables fold into one. The sum is exp(-w) (A exp(w)), so that no other table is needed.
+Logistic loss
+    minimise sum_ir log(1 + q_ir exp(h_i (w_r - w_y))) + nu sum w over the same w, of odds q: the problem of
+    `newton.NewtonLog`. Terms of a pair of classes do not add up to one, so each step is a pass over all rows.
 """
 
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.solvers import newton
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 
@@ -32,8 +34,8 @@ def sums(A, w):
     return down * np.einsum("cr,r->c", A, up), up * np.einsum("cr,c->r", A, down)
 
 
-class LargeExp:
-    """The same as `newton.NewtonExp` by SciPy's L-BFGS-B."""
+class _Large:
+    """What both share: SciPy's L-BFGS-B."""
 
     def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):
         from threadpoolctl import ThreadpoolController
@@ -41,10 +43,24 @@ class LargeExp:
         self.nu, self.cap, self._n_classes = nu, cap, n_classes
         self._blas = ThreadpoolController()
 
-    def fit(self, loss, h):
-        """Return (w, tables): the minimiser with min(w) = 0 and the folded table of h."""
+    def _minimise(self, value_and_slopes, slope):
         from scipy.optimize import minimize
 
+        # SciPy's own sums must not depend on the number of threads.
+        with self._blas.limit(limits=1, user_api="blas"):
+            found = minimize(
+                value_and_slopes, np.zeros(self._n_classes), jac=True, method="L-BFGS-B",
+                bounds=[(0.0, self.cap)] * self._n_classes,
+                options={"maxiter": MAX_ITERATIONS, "ftol": newton.TOLERANCE**1.5, "gtol": slope},
+            )  # fmt: skip
+        return np.clip(found.x, 0.0, self.cap)
+
+
+class LargeExp(_Large):
+    """The same as `newton.NewtonExp`."""
+
+    def fit(self, loss, h):
+        """Return (w, tables): the minimiser with min(w) = 0 and the folded table of h."""
         tables = folded(loss.side_tables(h))
         diagonal = loss.diagonal if self.nu > 0 else 0.0
 
@@ -53,20 +69,27 @@ class LargeExp:
             total = diagonal + rows.sum()
             return np.log(total) + self.nu * w.sum(), (columns - rows) / total + self.nu
 
-        # SciPy's own sums must not depend on the number of threads.
-        with self._blas.limit(limits=1, user_api="blas"):
-            found = minimize(
-                value_and_slopes, np.zeros(self._n_classes), jac=True, method="L-BFGS-B",
-                bounds=[(0.0, self.cap)] * self._n_classes,
-                options={"maxiter": MAX_ITERATIONS, "ftol": newton.TOLERANCE**1.5, "gtol": SLOPE / self._n_classes},
-            )  # fmt: skip
-        w = loss.data.comm.broadcast(np.clip(found.x, 0.0, self.cap))
+        w = loss.data.comm.broadcast(self._minimise(value_and_slopes, SLOPE / self._n_classes))
         return w - w.min(), tables
 
 
-def exp_solver(n_classes, nu):
-    """The solver for so many classes."""
-    return (LargeExp if n_classes > MANY_COLUMNS else newton.NewtonExp)(n_classes, nu)
+class LargeLog(_Large):
+    """The same as `newton.NewtonLog`."""
+
+    def fit(self, loss, h):
+        """Return (w, None): the minimiser with min(w) = 0."""
+
+        def value_and_slopes(w):
+            value, slopes = loss.value_and_slopes(h, w)
+            return (value + self.nu * w.sum()) / loss.mass, (slopes + self.nu) / loss.mass
+
+        w = self._minimise(value_and_slopes, SLOPE / np.sqrt(self._n_classes))
+        return w - w.min(), None
 
 
-SOLVERS = {**newton.SOLVERS, "exp": exp_solver}
+LARGE = {"exp": LargeExp, "log": LargeLog}
+
+
+def solver_of(name, n_classes, nu, large):
+    """The solver of a loss; ``large``: see `losses.pairwise.PairwiseBlocks`."""
+    return (LARGE if large else newton.SOLVERS)[name](n_classes, nu)

@@ -95,8 +95,10 @@ def sums(data, n_columns, partial=1):
 def pairwise(data, loss, newton):
     """A pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps."""
     K = data.n_classes
-    if loss == "log":
+    if loss == "log" and (K <= MANY_COLUMNS or data.exact):
         return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
+    if loss == "log":
+        return [weights(data, K, 2, 6), sums(data, K)]
     if K > MANY_COLUMNS:
         return [weights(data, K, 1, 33), sums(data, K), tables(data, K, 0, 2.1)]
     return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]

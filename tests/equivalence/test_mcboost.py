@@ -19,9 +19,9 @@ from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
-from pymcboost.losses import LOSSES, blocks, pairwise_exp
+from pymcboost.losses import LOSSES, blocks, pairwise, pairwise_exp, pairwise_log
 from pymcboost.losses.summed import SUMMED
-from pymcboost.solvers.large import LargeExp, folded
+from pymcboost.solvers.large import LargeExp, LargeLog, folded
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
 
 LOSS_NAMES = ["exp", "log"]
@@ -222,6 +222,61 @@ def test_very_many_classes_are_updated_in_blocks(monkeypatch):
     for part in (*found[True, False], *found[True, True]):
         np.testing.assert_allclose(part, whole, rtol=1e-5, atol=1e-6 * np.abs(whole).max())
     np.testing.assert_allclose(*found[False, False], rtol=1e-5, atol=1e-6 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
+@pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 8), (400, 26)])
+def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K):
+    rng = np.random.default_rng(K)
+    X, y = blobs(m, 2, K)
+    weight = rng.random(m) + 0.1
+    data = TrainingData(X, y, K, weight)
+    monkeypatch.setattr(pairwise, "MANY_COLUMNS", 1)
+    monkeypatch.setattr(pairwise_log, "PASS_ROWS", 64)
+    state, F = LOSSES["log"].blocks(data, 2), rng.normal(size=(m, K))
+    h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
+    state.start(F[data.rows])
+    nu *= data.weight_unit
+    w, tables = LargeLog(K, nu).fit(state, h)
+    assert tables is None and w.min() == 0 and w.max() <= LARGEST_COEFFICIENT
+    args = (F[data.rows], data.y, h.astype(float), "log", nu, data.weight)
+    own = np.log(2) * data.weight.sum()  # the twin's terms of the own classes, which are constant
+    value = state.value_and_slopes(h, w)[0] + nu * w.sum() + own
+    np.testing.assert_allclose(value, twin.objective(w, *args), rtol=1e-6)
+    of, to = (lambda w, i=i: state.value_and_slopes(h, w)[i] for i in (0, 1))
+    assert check_grad(of, to, w) < 1e-6 * value
+    best = twin.objective(twin.coefficients(*args, LARGEST_COEFFICIENT), *args)
+    assert twin.objective(w, *args) <= best + 1e-5 * abs(best)
+
+
+def test_very_many_classes_of_the_logistic_loss_have_the_weights_of_tables(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = blobs(2000, 2, 20)
+    data, w = TrainingData(X, y, 20, np.ones(2000)), rng.random(20)
+    F, h = rng.normal(size=(2000, 20)), np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8)
+    found = []
+    for most in (3, 100):
+        monkeypatch.setattr(pairwise, "MANY_COLUMNS", most)
+        state = LOSSES["log"].blocks(data)
+        state.start(F)
+        state.update(h, w, state.tables_at(h, w))
+        found.append((unpack(data, state.odds), unpack(data, state.gradient), state.mass))
+    for few, many in zip(*found, strict=True):
+        np.testing.assert_allclose(few, many, rtol=1e-5)
+
+
+def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
+    """Passes over the rows and tables find the same models, but for when their solvers stop."""
+    X, y = blobs(600, 3, 12)
+    params = {"loss": "log", "n_estimators": 30, "random_state": 0}
+    tables = MCBoostClassifier(**params).fit(X, y)
+    monkeypatch.setattr(pairwise, "MANY_COLUMNS", 3)
+    passes = [MCBoostClassifier(**params, n_jobs=n).fit(X, y) for n in (1, 2)]
+    assert passes[0].model_.to_bytes() == passes[1].model_.to_bytes()
+    assert np.abs(passes[0].decision_function(X) - tables.decision_function(X)).max() < 0.05
+    fixed = MCBoostClassifier(**params, fixed_step=0.1).fit(X, y)
+    monkeypatch.undo()
+    assert fixed.model_.to_bytes() == MCBoostClassifier(**params, fixed_step=0.1).fit(X, y).model_.to_bytes()
 
 
 def test_coefficients_may_start_with_every_class_free():
