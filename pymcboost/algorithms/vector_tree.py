@@ -411,7 +411,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'early stopping, ``X_val`` or ``n_estimators="auto"``, and where fewer than 5 in a hundred rows held out are '
         "wrong. Added rounds keep what the first ones had.",
         "validation_fraction": PARAMETERS["validation_fraction"].help + ' "auto": a tenth; at most 500 rows, or 5 for '
-        'each class, with ``calibrate`` and ``scoring="log_loss"`` on one worker.',
+        'each class, with ``calibrate`` and ``scoring="log_loss"``.',
         "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '

@@ -272,15 +272,16 @@ class Training:
         """Rows here that are set aside for early stopping; X, y, codes and weights of those of all workers."""
         params, workers = self.params, self.workers
         random_state = _random_state(params.random_state, self.callbacks)
+        n_rows = int(workers.sum(np.array([np.count_nonzero(weight)]))[0])
+        n_classes = int(workers.maximum(np.array([codes.max(initial=0)], dtype=np.int64))[0]) + 1
+        few = bool(calibrated_of(params, self.booster.link))
+        share = share_held(params.validation_fraction, n_rows, n_classes, few)
         if workers is ALONE:
-            few = bool(calibrated_of(params, self.booster.link))
-            share = share_held(params.validation_fraction, np.count_nonzero(weight), codes.max() + 1, few)
             rows = held_out(codes, weight, share, random_state)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
             return rows, (X_held, y[rows], codes[rows], weight[rows])
         number = divided.numbers_of(workers, divided.check_row_number(row_number, X, workers), X.shape[0])
         seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
-        share = share_held(params.validation_fraction, 0, 0, few=False)
         rows = divided.held_out(workers, codes, weight, share, number, seed)
         X_held = X[rows] if hasattr(X, "tocsc") else np.asarray(X[rows])
         X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])

@@ -502,6 +502,22 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
     assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
 
 
+def test_few_rows_are_set_aside_where_folds_calibrate():
+    """At most 500 where all workers have more than 5,000."""
+    X, y = rows(7000)
+    params = {"n_estimators": 8, "early_stopping": True, "random_state": 3, "max_leaf_nodes": 8, "n_jobs": 1}
+
+    def fit(part, comm, **more):
+        model = VectorTreeBoostClassifier(**params, **more).fit(X[part], y[part], comm=comm, row_number=part)
+        return model.model_.with_meta({}).to_bytes()  # which names the parameters
+
+    one = fit(np.arange(len(y)), Alone())
+    parts = parts_of(len(y), 3, "one row", np.random.default_rng(0))
+    assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
+    assert fit(np.arange(len(y)), Alone(), validation_fraction=500 / len(y)) == one
+    assert fit(np.arange(len(y)), Alone(), validation_fraction=0.1) != one
+
+
 def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():
     X, y = rows(600)
     parts, seen = parts_of(600, 3, "random", np.random.default_rng(0)), []
