@@ -16,6 +16,9 @@ from contextlib import contextmanager, suppress
 from pymcboost import files
 from pymcboost._version import __version__
 
+# What a file that is written to may have no room for; other errors may come from what is read meanwhile.
+FULL = errno.ENOSPC, errno.EFBIG, errno.EDQUOT
+
 OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
 
 EXIT_CODES = """\
@@ -216,17 +219,22 @@ def whole_file(path, what):
     Devices, FIFOs and the process's own streams are written to directly.
     """
     number = stream_number(path)
-    if number == 1:
-        yield sys.stdout
-    elif number is not None:
-        with open(os.dup(number), "w", encoding="utf-8", newline="\n") as stream:
-            yield stream
-    else:
-        with (
-            files.replacing(path, what, streams=True) as file,
-            open(file, "w", encoding="utf-8", newline="\n", closefd=False) as stream,
-        ):
-            yield stream
+    try:
+        if number == 1:
+            yield sys.stdout
+        elif number is not None:
+            with open(os.dup(number), "w", encoding="utf-8", newline="\n") as stream:
+                yield stream
+        else:
+            with (
+                files.replacing(path, what, streams=True) as file,
+                open(file, "w", encoding="utf-8", newline="\n", closefd=False) as stream,
+            ):
+                yield stream
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = path
+        raise
 
 
 def refuse_same(output, what, inputs):

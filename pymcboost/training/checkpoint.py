@@ -242,7 +242,8 @@ class Checkpoint(Callback):
         return _decoded(model, model.meta["checkpoint"])
 
     def _read(self):
-        """What the file holds, None where there is none."""
+        """What the file holds, None where there is none and one can be made."""
+        files.check_target(self.path, "checkpoint")
         try:
             if not os.stat(self.path).st_size:
                 return None

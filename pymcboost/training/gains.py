@@ -39,8 +39,9 @@ class Gains:
         return self._added_up()[1]
 
     def add(self, columns, gains):
-        """Add to these columns, one after the other; a column may occur again. The arrays must not change later."""
-        self._waiting, self._n = (self._waiting, columns, gains), self._n + 1
+        """Add to these columns, one after the other; a column may occur again."""
+        own = np.array(columns), np.array(gains)  # learners use theirs again
+        self._waiting, self._n = (self._waiting, *own), self._n + 1
         if self._n == TOGETHER:
             self._added_up()
 

@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -279,11 +280,19 @@ def test_files_that_are_no_checkpoint(tmp_path):
         Checkpoint(path).fit(cls(n_estimators=2), X, y)
 
 
-def test_a_file_that_cannot_be_written_costs_a_warning(tmp_path):
+def test_a_file_that_cannot_be_made_is_an_error_at_once(tmp_path):
     X, y = some_data()
-    cls = get_class("mart")
+    with pytest.raises(FileNotFoundError, match="no such folder for the checkpoint"):
+        Checkpoint(tmp_path / "none" / "m").fit(get_class("mart")(n_estimators=2), X, y)
+
+
+def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
+    X, y = some_data()
+    cls, folder = get_class("mart"), tmp_path / "gone"
+    folder.mkdir()
+    remover = SimpleNamespace(after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None)
     with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the checkpoint"):
-        model = Checkpoint(tmp_path / "none" / "m", 0).fit(cls(n_estimators=2), X, y)
+        model = cls(n_estimators=2).fit(X, y, callbacks=[remover, Checkpoint(folder / "m", 0)])
     assert model.n_estimators_ == 2
 
 

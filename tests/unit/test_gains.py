@@ -23,3 +23,21 @@ def test_a_copy_stays_and_takes_room_for_the_columns_that_occur():
     gains.add(np.array([3, 5]), np.ones(2))
     assert (kept.column.tolist(), kept.value.tolist()) == ([3, 1 << 39], [2.0, 1.0])
     assert (gains.column.tolist(), gains.value.tolist()) == ([3, 5, 1 << 39], [3.0, 1.0, 1.0])
+
+
+def test_arrays_may_change_after_they_were_added():
+    gains, columns, values = Gains(5), np.array([1, 3]), np.array([2.0, 4.0])
+    gains.add(columns, values)
+    columns[:], values[:] = 0, 9.0
+    assert gains.dense().tolist() == [0.0, 2.0, 0.0, 4.0, 0.0]
+
+
+def test_a_copy_and_what_it_was_made_of_go_on_apart():
+    """However many rounds wait to be added up."""
+    first = Gains(3)
+    for n in range(130):
+        first.add(np.array([0]), np.ones(1))
+        second = first.copy()
+        second.add(np.array([2]), np.ones(1))
+        assert second.dense().tolist() == [n + 1, 0, 1]
+        assert first.dense().tolist() == [n + 1, 0, 0]
