@@ -17,7 +17,7 @@ from pymcboost.training import fitting
 
 # Every algorithm, and what else has a part in its state.
 TRAININGS = [
-    pytest.param(get_class(name), {"random_state": 3, **more}, id="-".join([name, *more]))
+    pytest.param(get_class(name), {"random_state": 3, "cv": 2, **more}, id="-".join([name, *more]))
     for name in sorted(REGISTRY)
     if get_class(name).booster.resumable
     for more in (

@@ -361,7 +361,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
     X, y = some_data(m=240)
     weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
-    weights["random_state"] = 0
+    weights |= {"random_state": 0, "cv": 3}
     model = algorithm(n_estimators="auto", n_iter_no_change=3, n_jobs=1, **weights).fit(X, y)
     found = model.cv_results_
     best, tried, asked = found["best_round"], found["rounds"][-1], found["n_estimators"]
@@ -728,7 +728,8 @@ def forked():
     code = """
 import os, numpy as np, pymcboost.threads
 from pymcboost.registry import ALGORITHMS, get_class
-pymcboost.threads.SMALL_WORK = 0
+from pymcboost.training import plain
+pymcboost.threads.SMALL_WORK, plain.wanted = 0, True  # without scikit-learn, which takes a second to load
 X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
 for name in ALGORITHMS:
     model = get_class(name)(n_estimators=2, n_jobs=2).fit(X, y)

@@ -40,18 +40,18 @@ def test_rounds_are_added_for_new_rows(name, tmp_path):
     first = cls(n_estimators=6).fit(OLD_X, OLD_Y)
     first.save(tmp_path / "first.mcb")
     forms = [first, first.model_, tmp_path / "first.mcb", str(tmp_path / "first.mcb")]
-    models = [cls(n_estimators=9).fit(NEW_X, NEW_Y, init_model=one) for one in forms]
+    models = [cls(n_estimators=5).fit(NEW_X, NEW_Y, init_model=one) for one in forms]
     for model in models:
-        assert model.n_estimators_ == model.model_.n_rounds == 15
+        assert model.n_estimators_ == model.model_.n_rounds == 11
         np.testing.assert_array_equal(model.model_.raw_scores(TEST_X), models[0].model_.raw_scores(TEST_X))
         assert model.classes_.tolist() == list(range(10))
-        assert {len(values) for values in model.history_.values()} <= {15}
+        assert {len(values) for values in model.history_.values()} <= {11}
     begin = models[2].model_.truncate(6)
     np.testing.assert_array_equal(begin.raw_scores(TEST_X), first.model_.raw_scores(TEST_X))
     assert np.isnan([values[0] for values in models[2].history_.values()]).all()
     assert models[0].score(NEW_X, NEW_Y) > first.score(NEW_X, NEW_Y)
-    with pytest.raises(ValueError, match="n_estimators=14 is less than the 15"):
-        models[0].set_params(n_estimators=14, warm_start=True).fit(NEW_X, NEW_Y)
+    with pytest.raises(ValueError, match="n_estimators=10 is less than the 11"):
+        models[0].set_params(n_estimators=10, warm_start=True).fit(NEW_X, NEW_Y)
 
 
 @pytest.mark.parametrize("name", CAN)

@@ -37,6 +37,17 @@ def new(name, **parameters):
     return getattr(pymcboost, name)(**{"random_state": 0, **parameters})
 
 
+TRAINED = {}
+
+
+def trained(name, n_estimators, more):
+    """A copy of a training that several tests begin with."""
+    key = name, n_estimators, repr(more)
+    if key not in TRAINED:
+        TRAINED[key] = pickle.dumps(new(name, n_estimators=n_estimators, **more).fit(*some_data()))
+    return pickle.loads(TRAINED[key])
+
+
 def state_of(model):
     """All attributes, such that equal ones are equal."""
     return {attribute: pickle.dumps(value) for attribute, value in vars(model).items()}
@@ -70,6 +81,7 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
     old_X, old_y = some_data(m=80, seed=2)
     model = new(name, n_estimators=4, **more).fit(old_X, old_y)
     before, kept = state_of(model), pickle.dumps(vars(model))
+    model.fit(X, y)  # what is computed once is computed
     many = interrupted_at(None, lambda: model.fit(X, y))
     whole = [new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y) for n in range(1, 5)]
     seen = set()
@@ -120,7 +132,7 @@ def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
 @of_configurations
 def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(name, more, where, error, monkeypatch):
     X, y = some_data()
-    model = new(name, n_estimators=4, **more).fit(X, y)
+    model = trained(name, 4, more)
     before, words = vars(model).copy(), model.decision_function(X)
 
     def stop(self, *args):
@@ -134,7 +146,7 @@ def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(name, more, w
     np.testing.assert_array_equal(model.decision_function(X), words)
     # The kernel, its gamma and the scaling are still those of the model.
     if not more.get("early_stopping"):
-        whole = new(name, n_estimators=7, **more).fit(X, y)
+        whole = trained(name, 7, more)
         model.set_params(n_estimators=7, warm_start=True).fit(X, y)
         assert np.mean(model.predict(X) == whole.predict(X)) > 0.95
 

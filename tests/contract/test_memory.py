@@ -41,7 +41,9 @@ CODE = """
 import json, os, sys, warnings
 import numpy as np
 from pymcboost.registry import ALGORITHMS, load
-from pymcboost.training import memory
+from pymcboost.training import memory, plain
+
+plain.wanted = True  # without scikit-learn, which takes a second to load
 
 warnings.simplefilter("ignore")
 
@@ -222,6 +224,9 @@ LIMITED = """
 import resource, warnings
 import numpy as np
 from pymcboost.registry import ALGORITHMS, load
+from pymcboost.training import plain
+
+plain.wanted = True  # without scikit-learn, which takes a second to load
 
 X, y = np.zeros((60_000, 2), dtype=np.float32), np.arange(60_000) % 30_000
 X[:, 0] = y % 7

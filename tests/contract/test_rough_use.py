@@ -535,6 +535,8 @@ def test_ctrl_c_is_never_lost_in_libsvm():
     code = """
 import os, random, signal, threading
 import numpy as np
+from pymcboost.training import plain
+plain.wanted = True  # without scikit-learn, which takes a second to load
 from pymcboost import HingeBoostOCClassifier
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4)); y = rng.integers(0, 4, 300)
@@ -661,6 +663,8 @@ def test_work_on_features_that_are_not_scaled_is_bounded():
 def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken():
     code = f"""
 import numpy as np, resource, scipy.sparse
+from pymcboost.training import plain
+plain.wanted = True  # without scikit-learn, which takes a second to load
 from pymcboost import HingeBoostOCClassifier
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 X = scipy.sparse.csr_matrix((np.ones(4, "f"), [0, 5, {WIDEST - 1}, 7], [0, 1, 2, 3, 4]), shape=(4, {WIDEST}))
@@ -681,12 +685,12 @@ OLD_CPU = {
     "OPENBLAS_CORETYPE": "Nehalem",
 }
 TRAININGS = """
-import hashlib, warnings
-import numpy as np
-from sklearn.datasets import load_iris, load_wine
-from pymcboost import HingeBoostOCClassifier, JointBoostClassifier
+import hashlib, sys, warnings
+from pymcboost.training import plain
+plain.wanted = True  # without scikit-learn, which takes a second to load
+from pymcboost import HingeBoostOCClassifier, JointBoostClassifier, load_svmlight
 warnings.simplefilter("ignore")
-sets = load_iris(return_X_y=True), load_wine(return_X_y=True)
+sets = [load_svmlight(path, layout="dense")[:2] for path in sys.argv[1:]]
 models = [JointBoostClassifier(n_estimators=120), *(
     HingeBoostOCClassifier(n_estimators=5, C=1e3, kernel=kernel, solver=solver, coef0=1.0, init=init, random_state=0)
     for kernel in ("linear", "poly", "rbf", "perceptron")
@@ -699,10 +703,11 @@ for model in models:
 """
 
 
-def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu():
+def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu(project_root):
+    sets = [project_root / "data" / f"{name}.libsvm" for name in ("iris", "wine")]
     found = [
         subprocess.run(
-            [sys.executable, "-c", TRAININGS], env=environment(OPENBLAS_NUM_THREADS="1", **cpu),
+            [sys.executable, "-c", TRAININGS, *sets], env=environment(OPENBLAS_NUM_THREADS="1", **cpu),
             capture_output=True, text=True, check=True,
         ).stdout.splitlines()
         for cpu in ({}, OLD_CPU)

@@ -14,11 +14,15 @@ def with_defaults(name, cls, **defaults):
     return of_fields(type(name, (cls,), body))
 
 
-# With a seed, as some draw features; the classes are names of this module, so that they can be pickled.
-ALGORITHMS = {
-    name: with_defaults(f"Seeded{get_class(name).__name__}", get_class(name), random_state=0)
-    for name in sorted(REGISTRY)
-}
+
+def seeded(cls):
+    """With a seed, as some draw features, and with few folds where some calibrate by them."""
+    folds = {"cv": 2} if "cv" in cls().get_params() else {}
+    return with_defaults(f"Seeded{cls.__name__}", cls, random_state=0, **folds)
+
+
+# The classes are names of this module, so that they can be pickled.
+ALGORITHMS = {name: seeded(get_class(name)) for name in sorted(REGISTRY)}
 ALGORITHMS["mcboost-of-trees"] = with_defaults("MCBoostOfTrees", get_class("mcboost"), weak_learner="tree")
 for name in ("multiboost", "multiboost-cw"):
     ALGORITHMS[f"{name}-stagewise"] = with_defaults(

@@ -324,6 +324,8 @@ def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monk
 def test_libsvm_says_nothing_and_keeps_its_own_output():
     code = """
 import numpy as np, sys
+from pymcboost.training import plain
+plain.wanted = True  # without scikit-learn, which takes a second to load
 from pymcboost import HingeBoostOCClassifier
 assert "libsvm" not in sys.modules
 X = np.random.default_rng(0).normal(size=(60, 3)); y = np.arange(60) % 3
@@ -626,10 +628,10 @@ def test_expected_cost_falls_where_the_costs_are_known():
     groups = np.array([0, 0, 0, 1, 1, 1])
     cost = np.where(groups[:, None] == groups, 1.0, 10.0) - np.eye(6)
     centre = rng.normal(size=(6, 6))
-    y, y_test = rng.integers(0, 6, 600), rng.integers(0, 6, 4000)
-    X = centre[y] + 2 * rng.normal(size=(600, 6))
+    y, y_test = rng.integers(0, 6, 400), rng.integers(0, 6, 4000)
+    X = centre[y] + 2 * rng.normal(size=(400, 6))
     X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
-    words = {"n_estimators": 20, "random_state": 0}
+    words = {"n_estimators": 10, "random_state": 0}
     paid = [
         cost[y_test, HingeBoostOCClassifier(C=10.0, cost_matrix=costs, **words).fit(X, y).predict(X_test)]
         for costs in (None, cost)

@@ -290,8 +290,8 @@ def test_other_processors_compile(compiler, option, tmp_path):
     )
 
 
-@pytest.mark.parametrize("option", ["-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
-def test_calls_nothing_but_memory_functions(option, tmp_path):
+@pytest.mark.parametrize("options", [["-O2", "-DMCB_NO_VECTOR"], ["-O1", "-DMCB_PLAIN"]], ids=lambda its: its[1])
+def test_calls_nothing_but_memory_functions(options, tmp_path):
     """Freestanding: the linker is asked for copying, filling and comparing bytes only; there are no variables."""
     if shutil.which("gcc") is None or shutil.which("nm") is None:
         pytest.skip("gcc or nm is not installed")
@@ -306,9 +306,8 @@ def test_calls_nothing_but_memory_functions(option, tmp_path):
         [
             "gcc",
             "-std=gnu99",
-            "-O2",
             "-ffreestanding",
-            option,
+            *options,
             f"-I{pymcboost.get_include()}",
             "-c",
             str(source),

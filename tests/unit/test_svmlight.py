@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 import os
+import runpy
 import stat
 import subprocess
 import sys
@@ -488,11 +489,11 @@ def test_agrees_with_scikit_learn(tmp_path):
     np.testing.assert_array_equal(ours.y, labels)
 
 
-def test_data_folder_is_what_make_data_writes(tmp_path):
+def test_data_folder_is_what_make_data_writes(tmp_path, monkeypatch):
     root = Path(__file__).resolve().parents[2]
-    tool = root / "tools" / "make_data.py"
-    package = os.path.dirname(os.path.dirname(pymcboost.__file__))
-    subprocess.run([sys.executable, tool, tmp_path], check=True, env={**os.environ, "PYTHONPATH": package})
+    monkeypatch.setattr(sys, "argv", ["make_data.py", str(tmp_path)])
+    with pytest.raises(SystemExit, match="^0$"):
+        runpy.run_path(str(root / "tools" / "make_data.py"), run_name="__main__")
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["digits.test.libsvm", "digits.train.libsvm", "iris.libsvm", "wine.libsvm"]
     for name in names:
