@@ -28,7 +28,7 @@ cdef extern from "class_trees.h" nogil:
         const int32_t *row_cell
         pmb_level_data levels
     ctypedef struct pmb_pair_options:
-        int32_t edge, cell_words, pool, threads, divided
+        int32_t edge, cell_words, pool, threads, divided, count_bits
         int64_t min_h
         double min_share, l2, min_hessian, min_gain
         const uint8_t *active

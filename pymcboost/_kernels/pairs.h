@@ -95,9 +95,10 @@ PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT counted, i
 
 /* Histogram of one tile (or of the sparse cells, tile == n_tiles) over the n rows of a node with these sums; rows NULL:
  * the first n. counted: the bits of these rows, byte by byte, `stride` apart. */
-PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, int words, int tile, const int32_t *rows, int64_t n,
-                              const int64_t *gh, pmb_sums sums, const uint8_t *counted, int64_t stride,
+PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, const pmb_pair_options *o, int tile, const int32_t *rows,
+                              int64_t n, const int64_t *gh, pmb_sums sums, const uint8_t *counted, int64_t stride,
                               int64_t *hist) {
+    int words = o->cell_words;
     memset(hist, 0, sizeof(int64_t) * (size_t)words * (size_t)(d->tile_cell[tile + 1] - d->tile_cell[tile]));
     if (tile == d->n_tiles) {
         for (int64_t i = 0; i < n; i++) {
@@ -136,7 +137,7 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, int words, int tile, const
             cell[0] += (int64_t)((uint64_t)sums.g << 32) + sums.h - done[0];
         } else {
             cell[0] += sums.g - done[0];
-            cell[16] += (sums.h << PMB_COUNT_BITS) + sums.n - done[1];
+            cell[16] += (sums.h << o->count_bits) + sums.n - done[1];
         }
     }
 }
@@ -185,8 +186,8 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
     }
     if (won >= 0) {
         int next = best->pos + 1;
-        best->left = pmb_prefix(hist + won, o->cell_words, best->pos, best->nan_left, rows);
-        while (next < rows && pmb_cell(hist + won + (int64_t)next * 16 * o->cell_words, o->cell_words, 16).h == 0) next++;
+        best->left = pmb_prefix(hist + won, o, best->pos, best->nan_left, rows);
+        while (next < rows && pmb_cell(hist + won + (int64_t)next * 16 * o->cell_words, o, 16).h == 0) next++;
         if (next < rows) best->pos = (best->pos + next - 1) / 2;
     }
 }
@@ -239,9 +240,9 @@ PMB_INLINE void pmb_pairs_fill(const pmb_pairs *w, int part, int32_t at, int64_t
     const pmb_sums sums = w->o->divided ? w->its[at].own : w->its[at].sums;
     int64_t first = node->start - begin;
     if (node->n == d->c.m)
-        pmb_fill_part(d, w->o->cell_words, part, NULL, node->n, w->gh, sums, d->counted, d->c.m, hist);
+        pmb_fill_part(d, w->o, part, NULL, node->n, w->gh, sums, d->counted, d->c.m, hist);
     else
-        pmb_fill_part(d, w->o->cell_words, part, w->g.rows + node->start, node->n,
+        pmb_fill_part(d, w->o, part, w->g.rows + node->start, node->n,
                       w->gathered + w->o->cell_words * first, sums, d->counted ? w->counted + first : NULL, d->c.m, hist);
 }
 

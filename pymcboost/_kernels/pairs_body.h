@@ -3,7 +3,7 @@
  * A tile holds 16 lanes (columns of codes) row by row, its histogram 16 cells per code, so that one pass over the rows
  * fills 16 histograms and one vector operation serves 16 features. Cells are exact integer sums:
  *   WORDS 1: g << 32 | h in one word (g signed, 0 < h summed below 2^31);
- *   WORDS 2: a word for g, and 16 words further one for h << PMB_COUNT_BITS | n.
+ *   WORDS 2: a word for g, and 16 words further one for h << count_bits | n.
  */
 #ifdef CODE
 #define FN(name) PMB_CAT2(name, CTAG, WORDS)

@@ -122,7 +122,7 @@ PMB_STATIC pmb_sums pmb_pairs_sums(const pmb_pairs *w, int64_t n) {
         sum[0] += gh[2 * (int64_t)rows[i]];
         sum[1] += gh[2 * (int64_t)rows[i] + 1];
     }
-    return pmb_cell(sum, words, 1);
+    return pmb_cell(sum, w->o, 1);
 }
 
 /* The root, of rows with these sums. */

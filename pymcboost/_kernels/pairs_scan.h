@@ -1,19 +1,17 @@
 /* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
  *
  * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
- * g, and h << PMB_COUNT_BITS | n.
+ * g, and h << count_bits | n.
  */
 #ifndef PYMCBOOST_PAIRS_SCAN_H
 #define PYMCBOOST_PAIRS_SCAN_H
 
 #include "grower.h"
 
-#define PMB_COUNT_BITS 24 /* bits of the weight count below h */
-#define PMB_COUNT_MASK ((1 << PMB_COUNT_BITS) - 1)
-
 typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
     int32_t cell_words, pool, threads, divided; /* divided: among workers */
+    int32_t count_bits;    /* of cells of two words: bits of n below h */
     int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
@@ -29,6 +27,7 @@ typedef struct {
     double level_cost;        /* gain that a set loses for every level in parts but two */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h */
+    int32_t count_bits; /* of the options */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
@@ -41,6 +40,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     if (one && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
     q->level_cost = 0;
+    q->count_bits = o->count_bits;
     q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->l2_1 = (float)(l2 * q->of_h);
     q->plain = l2 == 0 && (one || q->least_h == 0);
@@ -59,15 +59,15 @@ typedef struct {
 } pmb_split;
 
 /* gap: words between the two words of a cell, 16 in tiles, 1 in the sparse cells. */
-PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, int words, int gap) {
+PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int gap) {
     pmb_sums s;
-    if (words == 1) {
+    if (o->cell_words == 1) {
         s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
         s.g = (cell[0] - s.h) / ((int64_t)1 << 32);
     } else {
         s.g = cell[0];
-        s.h = cell[gap] >> PMB_COUNT_BITS;
-        s.n = cell[gap] & PMB_COUNT_MASK;
+        s.h = cell[gap] >> o->count_bits;
+        s.n = cell[gap] & (((int64_t)1 << o->count_bits) - 1);
     }
     return s;
 }
@@ -151,10 +151,10 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
                                const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
     for (int k = 0; k < 16; k++) {
         pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
-        if (has_missing) missing = pmb_cell(hist + (int64_t)rows * 16 * o->cell_words + k, o->cell_words, 16);
+        if (has_missing) missing = pmb_cell(hist + (int64_t)rows * 16 * o->cell_words + k, o, 16);
         out->score[k] = -1;
         for (int b = 0; b < rows; b++) {
-            pmb_sums_add(&left, pmb_cell(hist + (int64_t)b * 16 * o->cell_words + k, o->cell_words, 16), 1);
+            pmb_sums_add(&left, pmb_cell(hist + (int64_t)b * 16 * o->cell_words + k, o, 16), 1);
             for (int side = 0; side <= has_missing; side++) {
                 pmb_sums l = left, r = total;
                 if (side) pmb_sums_add(&l, missing, 1);
@@ -177,10 +177,10 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
     pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
     for (int b = 0; b < bins + has_missing; b++)
-        if (b != mode) pmb_sums_add(&rest, pmb_cell(cells + b * stride, o->cell_words, gap), -1);
-    if (has_missing) missing = mode == bins ? rest : pmb_cell(cells + bins * stride, o->cell_words, gap);
+        if (b != mode) pmb_sums_add(&rest, pmb_cell(cells + b * stride, o, gap), -1);
+    if (has_missing) missing = mode == bins ? rest : pmb_cell(cells + bins * stride, o, gap);
     for (int b = 0; b < bins - !has_missing; b++) {
-        pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o->cell_words, gap), 1);
+        pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o, gap), 1);
         for (int side = 0; side <= has_missing; side++) {
             pmb_split here = {0, f, b, side, left, NULL};
             pmb_sums right = total;
@@ -196,17 +196,18 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     }
     if (found) { /* the middle of the empty bins */
         int next = best->pos + 1;
-        while (next < bins && (next == mode ? rest : pmb_cell(cells + next * stride, o->cell_words, gap)).h == 0) next++;
+        while (next < bins && (next == mode ? rest : pmb_cell(cells + next * stride, o, gap)).h == 0) next++;
         if (next < bins) best->pos = (best->pos + next - 1) / 2;
     }
     return found;
 }
 
 /* Sums of the rows left of a split of a plain lane. */
-PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, int words, int pos, int nan_left, int rows) {
+PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *o, int pos, int nan_left, int rows) {
     pmb_sums s = {0, 0, 0};
-    for (int b = 0; b <= pos; b++) pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, words, 16), 1);
-    if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, words, 16), 1);
+    int words = o->cell_words;
+    for (int b = 0; b <= pos; b++) pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, o, 16), 1);
+    if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, o, 16), 1);
     return s;
 }
 

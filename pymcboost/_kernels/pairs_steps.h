@@ -86,7 +86,7 @@ PMB_STATIC void pmb_step_own(pmb_pairs *w, int32_t at, int64_t begin) {
     int64_t sum[2] = {0, 0};
     for (int64_t i = 0; i < node->n && w->d->counted; i++)
         for (int j = 0; j < words; j++) sum[j] += gh[words * i + j];
-    w->its[at].own = pmb_cell(sum, words, 1);
+    w->its[at].own = pmb_cell(sum, w->o, 1);
 }
 
 /* Fill one part of the histograms. */

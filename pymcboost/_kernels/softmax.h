@@ -12,10 +12,10 @@ typedef struct {
 } pmb_scale;
 
 /* Round to integers: h and n at least 1, so that a set of rows is empty if and only if they are 0. */
-PMB_INLINE void pmb_pack_2(double g, double h, double n, int64_t *gh) {
+PMB_INLINE void pmb_pack_2(double g, double h, double n, int count_bits, int64_t *gh) {
     int64_t hq = (int64_t)(h + 0.5), nq = (int64_t)(n + 0.5);
     gh[0] = (int64_t)(g + (g < 0 ? -0.5 : 0.5));
-    gh[1] = ((hq < 1 ? 1 : hq) << PMB_COUNT_BITS) + (nq < 1 ? 1 : nq);
+    gh[1] = ((hq < 1 ? 1 : hq) << count_bits) + (nq < 1 ? 1 : nq);
 }
 
 #define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */

@@ -85,7 +85,7 @@ cdef class Grower:
     min_h : int
         Least h (one word) or n (two words), in units, on either side of a split; at least 1.
     cell_words : 1 or 2
-        Words of a histogram cell: 31 bits for each of g and h, or 63 and 39 bits and a count.
+        Words of a histogram cell: 31 bits for each of g and h, or 63 for g, and h beside a count.
     edge : bool
         Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
     pool : bool
@@ -99,6 +99,8 @@ cdef class Grower:
         Of the trees of `grow_softmax`, as in the estimators.
     least_levels : dict, optional
         By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
+    count_bits : int
+        Of two words: bits of the count.
     """
 
     cdef pmb_pair_data data
@@ -109,7 +111,7 @@ cdef class Grower:
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False, least_levels=None):
+                  bint divided=False, least_levels=None, int count_bits=24):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if data.code_bytes == 2 and cell_words == 1:
@@ -137,6 +139,7 @@ cdef class Grower:
         self.max_leaves, self.max_depth = max_leaves, max_depth
         self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
         self.options.pool, self.options.divided, self.options.min_share = pool, divided, min_share
+        self.options.count_bits = count_bits
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
 

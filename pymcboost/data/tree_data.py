@@ -16,6 +16,8 @@ from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
 POOL_BYTES = 1 << 30
+# In cells of two words, counts of weights have 24 bits and h has 38 with fewer rows, else both have 31.
+MANY_ROWS = 1 << 23
 
 
 class TreeData(TrainingRows):
@@ -216,6 +218,8 @@ class Quantiser:
         Units of a weight of 1.
     least : int
         The larger of the two bounds in units.
+    count_bits : int
+        Of cells of two words: bits of the weight count.
     limit_g, limit_h : float
         What the absolute gradients and the second derivatives of all rows may sum to, in units.
     """
@@ -227,15 +231,11 @@ class Quantiser:
         self.weight = np.ones(0) if uniform else data.weight
         # Rounding adds at most one unit a row.
         room = 2.0**31 - 2 * m - 4096
-        self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0**38)
-        counts = room if cell_words == 1 else 2.0**24 - 2 * m
+        self.count_bits = 24 if m < MANY_ROWS else 31
+        self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0 ** (62 - self.count_bits))
+        counts = room if cell_words == 1 else 2.0**self.count_bits - 2 * m
         if room < 2.0**30:
             raise ValueError(f"{m} rows are too many for trees of single classes; at most 536 million")
-        if counts <= 0:
-            raise ValueError(
-                f"{m} rows are too many for trees with categories, or with a bound on the weight of their leaves "
-                "(min_samples_leaf, min_weight_fraction_leaf); at most 8 million"
-            )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         mean = one if uniform else data.total_weight / m

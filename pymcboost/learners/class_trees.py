@@ -68,7 +68,7 @@ class ClassTrees:
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
             n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain, divided=data.comm.size > 1,
-            least_levels=levels,
+            least_levels=levels, count_bits=units.count_bits,
         )  # fmt: skip
         self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]
         self.total = float(data.total_rows) if units.uniform else data.total_weight

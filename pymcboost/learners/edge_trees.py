@@ -98,7 +98,7 @@ class _EdgeTrees:
         return _trees.Grower(
             self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
             self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share, least_levels=self._levels,
-            divided=self.data.comm.size > 1,
+            divided=self.data.comm.size > 1, count_bits=self._units.count_bits,
         )  # fmt: skip
 
     def _grow(self, gradient):

@@ -128,6 +128,7 @@ class LabelTrees(LabelWeights):
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, self._units.least, cell_words, False,
             data.pools(cell_words, max_leaves), n_threads, min_share, least_levels=levels,
+            count_bits=self._units.count_bits,
         )  # fmt: skip
         self._signs = np.ascontiguousarray(code.T, dtype=np.float64)
         self._grown = Grown.empty(len(self.z), max_leaves, data.n_rows, data.set_words)

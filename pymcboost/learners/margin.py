@@ -104,6 +104,7 @@ class MarginTrees:
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, self._units.least, cell_words, False,
             data.pools(cell_words, max_leaves), n_threads, min_share, least_levels=levels,
+            count_bits=self._units.count_bits,
         )  # fmt: skip
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)

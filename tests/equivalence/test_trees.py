@@ -1,6 +1,7 @@
 """Trees and their boosting rounds against their twins, and the identities that the papers promise."""
 
 import itertools
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -58,6 +59,9 @@ def labels(m, K, rng):
     return rng.permutation(np.concatenate([np.arange(K), others]))
 
 
+COUNT_BITS = 24
+
+
 def dense(X):
     return X.toarray() if scipy.sparse.issparse(X) else X
 
@@ -77,7 +81,9 @@ def scales(data, S, jobs, counts, cell_words):
     """Units as large as the integers allow."""
     m = data.n_rows
     limit_g, limit_h, limit_n = (
-        (2.0**31 - 2 * m - 4096,) * 3 if cell_words == 1 else (2.0**46, 2.0**38, 2.0**24 - 2 * m - 4096)
+        (2.0**31 - 2 * m - 4096,) * 3
+        if cell_words == 1
+        else (2.0**46, 2.0 ** (62 - COUNT_BITS), 2.0**COUNT_BITS - 2 * m - 4096)
     )
     result = []
     for k, b in jobs:
@@ -110,6 +116,7 @@ def grow(
     **bounds,
 ):
     """Trees of the kernel, as a list of dictionaries."""
+    bounds["count_bits"] = COUNT_BITS
     grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows, data.set_words)
@@ -240,8 +247,9 @@ def check(
             found = trees[j]
             same_tree(found, tree)
             np.testing.assert_array_equal(found["leaf"], leaf)
-            # Sums that cancel are as good as the terms; with one plane, g and h have 31 bits between all rows.
-            rtol, atol = (1e-6, 1e-9) if cell_words == 2 else (2e-4, 1e-6)
+            # Sums that cancel are as good as the terms. With one plane, g and h have 31 bits between all rows, and h
+            # beside counts of 31 bits.
+            rtol, atol = (1e-6, 1e-9) if cell_words == 2 and COUNT_BITS < 31 else (2e-4, 1e-6)
             np.testing.assert_allclose(found["value"], value, rtol=rtol, atol=atol * max(1, abs(value).max()))
             np.testing.assert_allclose(found["gain"], np.array(tree.gain) * unit, rtol=1e-12)
         splits += len(tree.column)
@@ -329,6 +337,18 @@ def test_weights(real, cell_words, counts):
     scale = scales(data, S, all_pairs(3), counts, cell_words)
     a, b = (grow(d, S, all_pairs(3), cell_words=cell_words, counts=counts, scale=scale) for d in (data, other))
     assert identical(a, b)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize("bits", [15, 27, 31])
+def test_counts_of_other_bits(bits, counts, monkeypatch):
+    """As they are with more than 8 million rows."""
+    monkeypatch.setattr(sys.modules[__name__], "COUNT_BITS", bits)
+    rng = np.random.default_rng(7)
+    X = np.hstack([mixture(900, rng), np.eye(7)[rng.integers(0, 30, 900) % 7]])
+    for its in (X, scipy.sparse.csr_matrix(np.where(rng.random(X.shape) < 0.8, 0.0, np.round(X, 1)))):
+        data, modes = TreeData(its, labels(900, 3, rng), 3, rng.uniform(0, 5, 900)), [(True, 1), (False, 2)]
+        check(data, its, remainders(data, rng), all_pairs(3), cell_words=2, counts=counts, modes=modes)
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)

@@ -43,6 +43,22 @@ def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
         assert len(one.model_.ensemble) >= 9
 
 
+@pytest.mark.parametrize("how", ["bounded", "categories"])
+@pytest.mark.parametrize("cls", ALL)
+def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
+    X, y = rows(6000)
+    weight = np.random.default_rng(3).uniform(0.2, 3, len(y))
+    params = {"min_samples_leaf": 5.0, "n_jobs": 1}
+    if how == "categories":
+        X[:, 2] = np.arange(len(y)) % 40
+        params["categorical_features"] = [2]
+    fewer = cls(n_estimators=4, random_state=0, **({"gap": 2} if cls in BASED else {}), **params).fit(X, y, weight)
+    monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
+    del params["n_jobs"]
+    one = check(cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), weight, **params)
+    np.testing.assert_allclose(one.decision_function(X), fewer.decision_function(X), atol=5e-3)
+
+
 OPTIONS = {
     "draws": {"subsample": 0.5, "max_features": 0.5, "max_features_tree": 0.7},
     "few rows": {"subsample": 0.002},

@@ -18,7 +18,7 @@ from pymcboost import (
 )
 from pymcboost._kernels import trees as _trees
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks
+from pymcboost.data import Chunks, tree_data
 from pymcboost.learners import class_trees, sampling
 from pymcboost.learners.edge_trees import _EdgeTrees, sizes_of
 
@@ -80,6 +80,17 @@ def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
     one, other = (cls(**params).fit(X, y, comm=comm) for comm in (Alone(), None))
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
+    X, y = coded_rows(3000)
+    weight, (cls, more) = np.random.default_rng(3).uniform(0.2, 3, len(y)), ALL[name]
+    params = {**KINDS["trees on categories"], "min_weight_fraction_leaf": 0.01}
+    fewer = cls(n_estimators=5, random_state=0, **more, **params).fit(X, y, weight, comm=Alone())
+    monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
+    one = check(X, y, division(y, 3, "random"), weight, name=name, **params)
+    assert (one.predict(X) == fewer.predict(X)).mean() > 0.99
 
 
 OPTIONS = {

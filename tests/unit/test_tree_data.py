@@ -374,13 +374,31 @@ def test_units(cell_words):
     assert units.limit_h + 500 < (2.0**31 if cell_words == 1 else 2.0**39)
 
 
-def test_too_many_rows_for_the_counts():
-    class Rows:
-        total_rows, total_weight, weight_ends, weight, weight_unit = 1 << 23, 2.0**23, (1.0, 1.0), np.ones(1), 1.0
+@pytest.mark.parametrize("same", [False, True])
+@pytest.mark.parametrize("m", [1 << 20, (1 << 23) - 1, 1 << 23, 12_345_678, 1 << 26, (1 << 29) - 4096])
+def test_counts_of_many_rows(m, same):
+    """A cell holds the sums of h and of the counts of all rows, rounded by a unit each."""
 
-    Quantiser(Rows, 1, 5.0)
-    with pytest.raises(ValueError, match="8388608 rows are too many"):
-        Quantiser(Rows, 2, 5.0)
+    class Rows:
+        total_rows, total_weight, weight_ends, weight_unit = m, 1.5 * m, (1.5 if same else 1.0, 1.5), 1.0
+        weight = np.ones(1)
+
+    assert Quantiser(Rows, 1, 5.0).count_bits == Quantiser(Rows, 2, 5.0).count_bits
+    units = Quantiser(Rows, 2, 5.0)
+    assert units.count_bits == (24 if m < 1 << 23 else 31)
+    n = m if same else units.per_count * 1.5 * m + m
+    assert 2 * m <= n + m <= 2**units.count_bits
+    assert (units.limit_h + m) * 2**units.count_bits + n < 2.0**63
+    assert units.limit_h >= m
+
+
+def test_too_many_rows():
+    class Rows:
+        total_rows, total_weight, weight_ends, weight, weight_unit = 1 << 29, 2.0**29, (1.0, 1.0), np.ones(1), 1.0
+
+    for words in (1, 2):
+        with pytest.raises(ValueError, match="536870912 rows are too many for trees of single classes"):
+            Quantiser(Rows, words, 5.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
