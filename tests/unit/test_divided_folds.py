@@ -55,7 +55,7 @@ def check(model, X, y, weight=None, parts=None, **more):
 def test_defaults_are_calibrated(cls):
     """With 900 rows there are several folds, and a second model."""
     X, y = rows(900)
-    model = check(lambda: cls(n_estimators=20, random_state=3, n_jobs=1), X, y)
+    model = check(lambda: cls(n_estimators=8, random_state=3, n_jobs=1), X, y)
     assert model.temperature not in (None, 1.0)
 
 

@@ -487,7 +487,7 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
     X, y = rows(2400)
     weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
     params = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 3, "random_state": 3, "n_jobs": 1}
-    params |= {"calibrate": "temperature", "validation_fraction": 0.4}
+    params |= {"calibrate": "temperature", "cv": 2, "validation_fraction": 0.4}
     if how == "random":
         X = csr_array(np.nan_to_num(X))
 
