@@ -161,7 +161,7 @@ def test_early_exits_of_sets_of_categories_in_c(tmp_path):
     X.tofile(tmp_path / "rows")
     (tmp_path / "early.c").write_text(EARLY)
     program = str(tmp_path / "early")
-    flags = ["-std=c99", "-O1", *STRICT, f"-I{pymcboost.get_include()}"]
+    flags = ["-std=c99", "-O0", *STRICT, f"-I{pymcboost.get_include()}"]
     subprocess.run(["gcc", *flags, str(tmp_path / "early.c"), "-o", program], check=True)
     for number, way in enumerate(("certified", "calibrated", "rejection")):
         arguments = [program, str(tmp_path / "m.mcb"), str(tmp_path / "rows"), str(number)]
@@ -177,7 +177,7 @@ def test_levels_are_looked_up_in_c(tmp_path):
     Model.from_ensemble(random_sets(3, 4, 2), range(2)).save(tmp_path / "m.mcb")
     (tmp_path / "levels.c").write_text(LEVELS.replace("\\\\", "\\"))
     program = str(tmp_path / "levels")
-    flags = ["-std=c99", "-O1", *STRICT, "-Wno-unused-parameter", f"-I{pymcboost.get_include()}"]
+    flags = ["-std=c99", "-O0", *STRICT, "-Wno-unused-parameter", f"-I{pymcboost.get_include()}"]
     subprocess.run(["gcc", *flags, str(tmp_path / "levels.c"), "-o", program], check=True)
     asked = ["level 0 \u00e9", "level 9 \u00e9", "", "level", "level 99", "zebra"]
     run = subprocess.run([program, str(tmp_path / "m.mcb"), *asked], capture_output=True, text=True, check=True)

@@ -17,7 +17,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "c" / "used.c"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    command = ["gcc", "-std=c99", "-O1", "-DMCB_NO_VECTOR", "-fsanitize=address,undefined", *STRICTEST]
+    command = ["gcc", "-std=c99", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address,undefined", *STRICTEST]
     return build(SOURCE, tmp_path_factory.mktemp("used"), command)
 
 
