@@ -175,7 +175,7 @@ def test_4_no_room_keeps_the_old_files(files, tmp_path):
         ("predict", ["-b", "1", str(files / "test.svm"), "m.mcb", "out"]),
     ]:
         code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        code += f"from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
+        code += f"sys.argv[1:] = {arguments}; from pymcboost.cli.{program} import main; sys.exit(main())"
         check(run_python(code, cwd=tmp_path), 4, "File too large")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
@@ -184,7 +184,7 @@ def test_5_memory(files, tmp_path):
     (tmp_path / "t.svm").write_text("".join(f"{i % 2} 1:{i}\n" for i in range(9)))
     body = "import sys, pymcboost.data.svmlight as s; s.available_memory = lambda: 10\n"
     for program, arguments in [("train", ["t.svm"]), ("predict", ["t.svm", str(files / "model.mcb"), "out"])]:
-        code = f"{body}from pymcboost.cli.{program} import main; sys.exit(main({arguments!r}))"
+        code = f"{body}sys.argv[1:] = {arguments}; from pymcboost.cli.{program} import main; sys.exit(main())"
         check(run_python(code, cwd=tmp_path), 5, f"mcboost-{program}: error: not enough memory: t.svm: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.svm"]
 
@@ -281,7 +281,7 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
         "    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         "    return made(*arguments)\n"
         "train.model_bytes = limited\n"
-        f"sys.exit(train.main({arguments!r}))\n"
+        f"sys.argv[1:] = {arguments}; sys.exit(train.main())\n"
     )
     done = run_python(code, cwd=tmp_path)
     check(done, 4, "m.mcb: File too large; the model could not be written to another folder either")
@@ -325,7 +325,8 @@ class Interrupting:
                 pass
 sys.meta_path.insert(0, Interrupting())
 from pymcboost.cli.{program} import main
-sys.exit(main({arguments!r}))
+sys.argv[1:] = {arguments}
+sys.exit(main({"" if module == "numpy" else "sys.argv[1:]"}))  # without arguments scikit-learn is not loaded
 """
     for name in ("train.svm", "test.svm", "model.mcb"):
         shutil.copy(files / name, tmp_path)

@@ -132,7 +132,9 @@ def test_what_is_refused(tmp_path, columns):
 
 def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
-    code = f"{blocker(['pyarrow'])}\nfrom pymcboost.cli.train import main\nsys.exit(main(['t.parquet']))"
+    code = (
+        f"{blocker(['pyarrow'])}\nfrom pymcboost.cli.train import main\nsys.argv[1:] = ['t.parquet']\nsys.exit(main())"
+    )
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 2
     assert "Parquet needs the package pyarrow (blocked: pyarrow); python -m pip install pyarrow, or" in done.stderr
