@@ -4,8 +4,10 @@ import math
 import time
 
 import numpy as np
+from shared.internals import columns_for, drawn_of
 
 from bench.report import Report, benchmark
+from pymcboost.comm import MPIWorkers
 
 MACHINES = 1, 2, 4, 8, 16, 32, 64
 # Rows, features, classes; and rows to measure with.
@@ -40,12 +42,15 @@ def work_of_a_row(d, n_classes, rows, trees):
     return float(np.median(np.diff(ends))) / rows, float(np.mean(model.history_["n_leaves"]))
 
 
-def messages(d, n_classes, leaves):
-    """Sums of a tree, and their bytes: the formulas of docs/scaling.md."""
-    columns = n_classes if n_classes <= 4 else round(n_classes**0.5)
+def messages(rows, d, n_classes, leaves):
+    """Sums of a tree, and their bytes, half of those that are scattered: the formulas of docs/scaling.md."""
+    columns = columns_for("auto", n_classes) or n_classes
     lanes = next(n for n in (4, 8, *range(16, 4096, 16)) if n > columns)
-    sent = 8 * lanes * round(2 * d**0.4) * BINS * leaves + 16 * leaves * (n_classes + 1)
-    return leaves / 16 + 2 * math.log2(leaves) + 8, sent
+    features, sums = drawn_of("auto", d, rows), leaves / 16 + 2 * math.log2(leaves)
+    sent = 8 * lanes * features * BINS * leaves
+    if 16 * sent / leaves >= MPIWorkers.scattered:
+        sums, sent = 2 * sums, sent / 2 + 32 * features * leaves
+    return sums + 8, sent + 16 * leaves * (n_classes + 1)
 
 
 def predicted(machines, rows, row, sums, sent, speed):
@@ -65,7 +70,7 @@ def bench_machines(options):
                      "seconds of a message": LATENCY, "trees measured": trees})  # fmt: skip
     for name, (rows, d, n_classes, small) in CASES.items():
         row, leaves = work_of_a_row(d, n_classes, options.size(2000, small), trees)
-        sums, sent = messages(d, n_classes, leaves)
+        sums, sent = messages(rows, d, n_classes, leaves)
         report.add(f"{name}: a row and tree on one core", 1e9 * row, "ns", leaves=round(leaves, 1), sums=round(sums),
                    MB_a_tree=round(sent / 1e6, 1))  # fmt: skip
         for network, speed in NETWORKS.items():

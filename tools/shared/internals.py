@@ -34,6 +34,8 @@ WHERE = {
     "LBFGS": "solvers.lbfgs",
     "LOSSES": "losses",
     "pack": "solvers.columns",
+    "columns_for": "learners.vector_trees",
+    "drawn_of": "learners.draws",
 }
 
 
