@@ -212,7 +212,7 @@ def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
-    [(b"nothing of ours", ModelFormatError, "shorter than the 64-byte header"), (None, OSError, "is a folder, not a checkpoint")],
+    [(b"nothing of ours", ModelFormatError, "shorter than the 64-byte header"), (None, OSError, "is a folder")],
 )
 def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
     X, y = rows(300)
