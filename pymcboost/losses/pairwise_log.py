@@ -11,12 +11,26 @@ from pymcboost._kernels import weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 
-exp = elementary.exp
+exp, log = elementary.exp, elementary.log
 
 # Odds stay within exp of this.
 LARGEST_EXPONENT = 69.0
 # Rows of very many classes that are looked at together: in one block of columns they stay in the cache.
 PASS_ROWS = 1024
+
+
+def _logs(q):
+    """log(1 + q), added up to two columns. Its bits do not depend on the CPU, as those of NumPy's log1p do.
+
+    q : at most 16 columns up to 10^38, so that no product of eight overflows
+    """
+    while q.shape[1] > 2:
+        n = q.shape[1] // 2
+        q = q[:, :n] + q[:, n:] * (1 + q[:, :n])
+    whole = 1 + q
+    logs = log(whole)
+    logs += (q - (whole - 1)) / whole  # what was rounded
+    return logs
 
 
 class PairwiseLog(Pairwise):
@@ -76,24 +90,25 @@ class LogBlocks(PairwiseBlocks):
 
     def value_and_slopes(self, h, w):
         """The loss at F + h w, and its derivatives by w (K,): a pass over the rows, without a table of pairs."""
-        found = 0.0, 0.0
+        found, sides = (0.0, 0.0), np.zeros((2, self.odds.shape[0] * self.odds.shape[2]))  # odds are 0 in the padding
+        sides[:, : len(w)] = exp(w), exp(-w)
         with ThreadPoolExecutor(self.n_threads) as pool:
-            for part in pool.map(partial(self._of_rows, h, exp(w), exp(-w)), self.row_slices()):  # in their order
+            for part in pool.map(partial(self._of_rows, h, *sides), self.row_slices()):  # in their order
                 found = found[0] + part[0], found[1] + part[1]
-        return found
+        return found[0], found[1][: len(w)]
 
     def _of_rows(self, h, up, down, rows):
-        """`value_and_slopes` of some rows."""
+        """`value_and_slopes` of some rows, in whole blocks of columns."""
         y, weight, (_, _, lanes) = self.data.y[rows], self.data.weight[rows], self.odds.shape
         to, value, slopes = h[rows, None] > 0, 0.0, np.empty(len(up))
         signed, by_row = weight * h[rows], np.zeros(len(y))
         own = np.where(to, down[y][:, None], up[y][:, None])
         for b in range(len(self.odds)):
-            of = slice(b * lanes, min((b + 1) * lanes, len(up)))
+            of = slice(b * lanes, (b + 1) * lanes)
             q = np.where(to, up[of], down[of])
             q *= own
-            q *= self.odds[b, rows, : of.stop - of.start]
-            value += float(np.einsum("i,ir->", weight, np.log1p(q)))
+            q *= self.odds[b, rows]
+            value += float(np.einsum("i,ir->", weight, _logs(q)))
             q /= 1 + q
             slopes[of] = np.einsum("i,ir->r", signed, q)
             by_row += q.sum(axis=1)
