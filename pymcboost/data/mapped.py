@@ -89,3 +89,14 @@ def scores_of(score, X, rows):
         found = mapped((len(rows), part.shape[1]), np.float64, X.folder) if found is None else found
         found[begin : begin + step] = part
     return found
+
+
+class ScoresInPieces:
+    """What `scores_of` gives, computed for slices of the rows as they are asked for: all of them may be gigabytes."""
+
+    def __init__(self, score, X, rows):
+        self._score, self._X, self._rows = score, X, rows
+
+    def __getitem__(self, piece):
+        part = self._X[self._rows[piece]]
+        return self._score(part if hasattr(part, "tocsr") else np.ascontiguousarray(part))

@@ -16,6 +16,11 @@ from pymcboost.losses.loss import CompiledLoss
 exp = elementary.exp
 
 
+def is_large(n_classes):
+    """Whether there are so many classes that tables of all pairs are done without, as far as possible."""
+    return n_classes > MANY_COLUMNS
+
+
 class Pairwise(CompiledLoss):
     """A loss that is a sum of L(rho_ir) over the classes r other than y_i.
 
@@ -81,7 +86,7 @@ class PairwiseBlocks(Blocks):
 
     def __init__(self, data, n_threads):
         super().__init__(data, data.n_classes, n_threads)
-        self.large = data.n_classes > MANY_COLUMNS
+        self.large = is_large(data.n_classes)
         self._all = np.arange(data.n_classes)
 
     def _margins(self, scores):

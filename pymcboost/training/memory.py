@@ -98,7 +98,7 @@ def pairwise(data, loss, newton):
     if loss == "log" and (K <= MANY_COLUMNS or data.exact):
         return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
     if loss == "log":
-        return [weights(data, K, 2, 6), sums(data, K)]
+        return [weights(data, K, 2, 12), sums(data, K)]
     if K > MANY_COLUMNS:
         return [weights(data, K, 1, 33), sums(data, K), tables(data, K, 0, 2.1)]
     return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]

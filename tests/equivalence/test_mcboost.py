@@ -1,7 +1,10 @@
 """MCBoost's losses, coefficients and rounds against their twins, and against AdaBoost for two classes."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse
 from reference import mcboost as twin
 from reference.stumps import gradient_of
 from scipy.optimize import check_grad
@@ -15,6 +18,7 @@ from pymcboost import (
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import Alone
+from pymcboost.data import Chunks
 from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
@@ -23,6 +27,7 @@ from pymcboost.losses import LOSSES, blocks, pairwise, pairwise_exp, pairwise_lo
 from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.large import LargeExp, LargeLog, folded
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
+from pymcboost.training.booster import Booster
 
 LOSS_NAMES = ["exp", "log"]
 
@@ -277,6 +282,42 @@ def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
     fixed = MCBoostClassifier(**params, fixed_step=0.1).fit(X, y)
     monkeypatch.undo()
     assert fixed.model_.to_bytes() == MCBoostClassifier(**params, fixed_step=0.1).fit(X, y).model_.to_bytes()
+
+
+@pytest.mark.parametrize("how", ["dense", "sparse", "trees", "chunks"])
+def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, monkeypatch):
+    """All scores at once would be twice as large as all that is counted."""
+    X, y = blobs(12_000, 3, 40)
+    data = Chunks([(X[:5000], y[:5000]), (X[5000:], y[5000:])]) if how == "chunks" else X
+    data = scipy.sparse.csr_matrix(np.where(X > 0, X, 0)) if how == "sparse" else data
+    params = {"loss": "log", "fixed_step": 0.1, "weak_learner": "tree" if how == "trees" else "stump"}
+    booster, peaks, models = MCBoostClassifier.booster, [], []
+    restart = booster.restart
+
+    def measured(self, scores):
+        restart(self, scores)
+        peaks.append(tracemalloc.get_traced_memory()[1] - before[-1])
+
+    def scores(self):
+        tracemalloc.reset_peak()
+        before.append(tracemalloc.get_traced_memory()[0])
+        return its(self)
+
+    monkeypatch.setattr(booster, "restart_every", 3)
+    monkeypatch.setattr(pairwise, "MANY_COLUMNS", 3)
+    monkeypatch.setattr(booster, "restart", measured)
+    for its in (booster.scores, Booster.scores):
+        before = [0]
+        monkeypatch.setattr(booster, "scores", scores)
+        tracemalloc.start()
+        model = MCBoostClassifier(**params, n_estimators=5)
+        models.append((model.fit(data) if how == "chunks" else model.fit(data, y)).model_.to_bytes())
+        tracemalloc.stop()
+    assert models[0] == models[1]
+    size = 8 * X.shape[0] * 40
+    assert len(peaks) == 4
+    assert peaks[1] < 0.8 * size
+    assert how == "chunks" or peaks[3] > 2 * size
 
 
 def test_coefficients_may_start_with_every_class_free():
