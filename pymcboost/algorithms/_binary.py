@@ -9,11 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from pymcboost.comm import ALONE
+from pymcboost.data.mapped import ScoresInPieces
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 from pymcboost.learners.class_trees import together
 from pymcboost.losses import LOSSES, CodedExp
+from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.summed import SUMMED, SummedCoded
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training import memory
@@ -86,6 +88,12 @@ class BinaryBooster(Booster):
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""
         return (SUMMED[loss] if self.data.exact else LOSSES[loss].blocks)(self.data, self.n_threads)
+
+    def pairwise_scores(self):
+        """`scores` for `blocks`, which go through them a few times: of very many classes, in pieces."""
+        if is_large(self.data.n_classes):
+            return ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
+        return super().scores()
 
     def coded(self, code, **options):
         """The exponential loss of a code at work: see `CodedExp`."""

@@ -16,9 +16,7 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
-from pymcboost.data.mapped import ScoresInPieces
 from pymcboost.losses import LOSSES
-from pymcboost.losses.pairwise import is_large
 from pymcboost.solvers.large import solver_of
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
@@ -52,10 +50,8 @@ class MCBoost(BinaryBooster):
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
 
     def scores(self):
-        """See `Booster.scores`. The logistic loss goes through them once: of very many classes it asks for pieces."""
-        if self.params.loss == "log" and is_large(self.data.n_classes):
-            return ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
-        return super().scores()
+        """See `Booster.scores`."""
+        return self.pairwise_scores()
 
     def restart(self, scores):
         """Weights of these scores."""

@@ -26,11 +26,15 @@ def _logs(q):
     """
     while q.shape[1] > 2:
         n = q.shape[1] // 2
-        q = q[:, :n] + q[:, n:] * (1 + q[:, :n])
+        both = 1 + q[:, :n]
+        both *= q[:, n:]
+        both += q[:, :n]
+        q = both
     whole = 1 + q
-    logs = log(whole)
-    logs += (q - (whole - 1)) / whole  # what was rounded
-    return logs
+    rounded = q - (whole - 1)
+    rounded /= whole
+    rounded += log(whole)
+    return rounded
 
 
 class PairwiseLog(Pairwise):
@@ -91,28 +95,28 @@ class LogBlocks(PairwiseBlocks):
     def value_and_slopes(self, h, w):
         """The loss at F + h w, and its derivatives by w (K,): a pass over the rows, without a table of pairs."""
         found, sides = (0.0, 0.0), np.zeros((2, self.odds.shape[0] * self.odds.shape[2]))  # odds are 0 in the padding
-        sides[:, : len(w)] = exp(w), exp(-w)
+        sides[:, : len(w)] = exp(-w), exp(w)
         with ThreadPoolExecutor(self.n_threads) as pool:
-            for part in pool.map(partial(self._of_rows, h, *sides), self.row_slices()):  # in their order
+            for part in pool.map(partial(self._of_rows, h, sides), self.row_slices()):  # in their order
                 found = found[0] + part[0], found[1] + part[1]
         return found[0], found[1][: len(w)]
 
-    def _of_rows(self, h, up, down, rows):
+    def _of_rows(self, h, sides, rows):
         """`value_and_slopes` of some rows, in whole blocks of columns."""
         y, weight, (_, _, lanes) = self.data.y[rows], self.data.weight[rows], self.odds.shape
-        to, value, slopes = h[rows, None] > 0, 0.0, np.empty(len(up))
+        to, value, slopes = (h[rows] > 0).astype(np.intp), 0.0, np.empty(sides.shape[1])
         signed, by_row = weight * h[rows], np.zeros(len(y))
-        own = np.where(to, down[y][:, None], up[y][:, None])
+        own = sides[1 - to, y][:, None]
         for b in range(len(self.odds)):
             of = slice(b * lanes, (b + 1) * lanes)
-            q = np.where(to, up[of], down[of])
+            q = np.take(sides[:, of], to, axis=0)
             q *= own
             q *= self.odds[b, rows]
             value += float(np.einsum("i,ir->", weight, _logs(q)))
             q /= 1 + q
             slopes[of] = np.einsum("i,ir->r", signed, q)
             by_row += q.sum(axis=1)
-        return value, slopes - np.bincount(y, signed * by_row, minlength=len(up))
+        return value, slopes - np.bincount(y, signed * by_row, minlength=len(slopes))
 
     def update(self, h, w, tables):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: trial tables near the new F, for the mass)."""

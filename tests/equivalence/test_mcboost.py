@@ -10,6 +10,7 @@ from reference.stumps import gradient_of
 from scipy.optimize import check_grad
 
 from pymcboost import (
+    AdaBoostECCClassifier,
     AdaBoostMHClassifier,
     MCBoostClassifier,
     MultiBoostClassifier,
@@ -284,33 +285,40 @@ def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
     assert fixed.model_.to_bytes() == MCBoostClassifier(**params, fixed_step=0.1).fit(X, y).model_.to_bytes()
 
 
+@pytest.mark.parametrize("loss", ["log", "exp", "ecc"])
 @pytest.mark.parametrize("how", ["dense", "sparse", "trees", "chunks"])
-def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, monkeypatch):
-    """All scores at once would be twice as large as all that is counted."""
+def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss, monkeypatch):
+    """All scores at once would be larger than all that is counted."""
     X, y = blobs(12_000, 3, 40)
     data = Chunks([(X[:5000], y[:5000]), (X[5000:], y[5000:])]) if how == "chunks" else X
     data = scipy.sparse.csr_matrix(np.where(X > 0, X, 0)) if how == "sparse" else data
-    params = {"loss": "log", "fixed_step": 0.1, "weak_learner": "tree" if how == "trees" else "stump"}
-    booster, peaks, models = MCBoostClassifier.booster, [], []
+    params = {"weak_learner": "tree" if how == "trees" else "stump"}
+    params |= {"random_state": 0} if loss == "ecc" else {"loss": loss, "fixed_step": 0.1}
+    cls = AdaBoostECCClassifier if loss == "ecc" else MCBoostClassifier
+    booster, peaks, models = cls.booster, [], []
     restart = booster.restart
 
     def measured(self, scores):
         restart(self, scores)
         peaks.append(tracemalloc.get_traced_memory()[1] - before[-1])
 
-    def scores(self):
-        tracemalloc.reset_peak()
-        before.append(tracemalloc.get_traced_memory()[0])
-        return its(self)
+    def spied(its):
+        def scores(self):
+            tracemalloc.reset_peak()
+            before.append(tracemalloc.get_traced_memory()[0])
+            return its(self)
+
+        return scores
 
     monkeypatch.setattr(booster, "restart_every", 3)
     monkeypatch.setattr(pairwise, "MANY_COLUMNS", 3)
+    monkeypatch.setattr(blocks.Blocks, "rows_together", 512)
     monkeypatch.setattr(booster, "restart", measured)
     for its in (booster.scores, Booster.scores):
         before = [0]
-        monkeypatch.setattr(booster, "scores", scores)
+        monkeypatch.setattr(booster, "scores", spied(its))
         tracemalloc.start()
-        model = MCBoostClassifier(**params, n_estimators=5)
+        model = cls(**params, n_estimators=5)
         models.append((model.fit(data) if how == "chunks" else model.fit(data, y)).model_.to_bytes())
         tracemalloc.stop()
     assert models[0] == models[1]
