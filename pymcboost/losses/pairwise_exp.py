@@ -5,7 +5,6 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import weights as _weights
-from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 
@@ -92,7 +91,7 @@ class ExpBlocks(PairwiseBlocks):
 
         With ``minus`` (K,), that is added where h = -1 in place of -w.
         """
-        if len(w) > MANY_COLUMNS:
+        if self.large:
             self._update_in_blocks(h, w, tables, -w if minus is None else minus)
             return
         factor = exp(w[None, :] - w[:, None])

@@ -24,7 +24,7 @@ from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
-from pymcboost.losses import LOSSES, blocks, pairwise, pairwise_exp, pairwise_log
+from pymcboost.losses import LOSSES, blocks, pairwise, pairwise_log
 from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.large import LargeExp, LargeLog, folded
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
@@ -216,7 +216,7 @@ def test_very_many_classes_are_updated_in_blocks(monkeypatch):
     h, other = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8), rng.random(20)
     found = {}
     for most in (3, 100):
-        for module in (blocks, pairwise_exp):
+        for module in (blocks, pairwise):
             monkeypatch.setattr(module, "MANY_COLUMNS", most)
         for minus, fold in ((None, False), (other, False), (None, most == 3)):
             state = LOSSES["exp"].blocks(data)
