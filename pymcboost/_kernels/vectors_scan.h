@@ -105,12 +105,6 @@ typedef struct {
     void *memory;
 } pmb_vt_scratch;
 
-#if PMB_VECTORS
-typedef double pmb_vt_wide __attribute__((vector_size(64)));
-typedef double pmb_vt_loose __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t pmb_vt_mask __attribute__((vector_size(64)));
-#endif
-
 PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
 #if defined(__GNUC__)
     return __builtin_ctzll(word);
@@ -230,53 +224,29 @@ PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, in
     return 1;
 }
 
+/* Scores of up to eight steps, in place of their squares, of which `in` are to be scored; best: the largest so far. Lane by
+ * lane: vectors that are compared as such become scalars in gcc 12. */
+PMB_INLINE void pmb_vt_scores_of_8(const double *PMB_RESTRICT left, double *PMB_RESTRICT d2, int in, double more,
+                                   double total, double low, double *PMB_RESTRICT best) {
+    PMB_LANES(k, 8) {
+        const double l = left[k] + more, r = total - l, old = d2[k], q = old / (l * r);
+        const double score = (l >= low) & (r >= low) & (old > PMB_VT_NOISE) ? q : -1, own = k < in ? score : -1;
+        d2[k] = k < in ? score : old;
+        best[k] = own > best[k] ? own : best[k];
+    }
+}
+
 /* Scores of n steps, in place of their squares: -1 where a side is too light or the squares are noise. Returns the
- * largest, or -1. */
+ * largest, or -1. Steps behind the last one stay; there is room for eight. */
 PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, double *PMB_RESTRICT d2, int n, double more,
                                            double total, double low) {
-    double top = -1;
+    double best[8] = {-1, -1, -1, -1, -1, -1, -1, -1};
     int j = 0;
-#if PMB_VECTORS
-    pmb_vt_wide best = (pmb_vt_wide){0} - 1, none = best;
-    for (; j + 8 <= n; j += 8) {
-        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, q = *(pmb_vt_loose *)(d2 + j);
-        pmb_vt_mask ok = (l >= low) & (r >= low) & (q > PMB_VT_NOISE), better;
-        q = q / (l * r);
-        q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
-        *(pmb_vt_loose *)(d2 + j) = q;
-        better = q > best;
-        best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
-    }
-    if (j < n) { /* the last ones with others behind them, which stay; there is room for so many */
-        static const pmb_vt_mask numbers = {0, 1, 2, 3, 4, 5, 6, 7};
-        const pmb_vt_mask in = numbers < (pmb_vt_mask){0} + (n - j);
-        pmb_vt_wide l = *(const pmb_vt_loose *)(left + j) + more, r = total - l, old = *(pmb_vt_loose *)(d2 + j), q;
-        pmb_vt_mask ok = (l >= low) & (r >= low) & (old > PMB_VT_NOISE) & in, better;
-        q = old / (l * r);
-        q = (pmb_vt_wide)((ok & (pmb_vt_mask)q) | (~ok & (pmb_vt_mask)none));
-        *(pmb_vt_loose *)(d2 + j) = (pmb_vt_wide)((in & (pmb_vt_mask)q) | (~in & (pmb_vt_mask)old));
-        better = q > best;
-        best = (pmb_vt_wide)((better & (pmb_vt_mask)q) | (~better & (pmb_vt_mask)best));
-        j = n;
-    }
-#if PMB_SHUFFLES
-    typedef double four __attribute__((vector_size(32)));
-    typedef int64_t four_mask __attribute__((vector_size(32)));
-    four a = __builtin_shufflevector(best, best, 0, 1, 2, 3), b = __builtin_shufflevector(best, best, 4, 5, 6, 7);
-    four_mask larger = b > a;
-    a = (four)((larger & (four_mask)b) | (~larger & (four_mask)a));
-    double x = a[0] > a[1] ? a[0] : a[1], y = a[2] > a[3] ? a[2] : a[3];
-    top = x > y ? x : y;
-#else
-    for (int l = 0; l < 8; l++) top = best[l] > top ? best[l] : top;
-#endif
-#endif
-    for (; j < n; j++) {
-        double l = left[j] + more, r = total - l;
-        d2[j] = l >= low && r >= low && d2[j] > PMB_VT_NOISE ? d2[j] / (l * r) : -1;
-        top = d2[j] > top ? d2[j] : top;
-    }
-    return top;
+    for (; j + 8 <= n; j += 8) pmb_vt_scores_of_8(left + j, d2 + j, 8, more, total, low, best);
+    if (j < n) pmb_vt_scores_of_8(left + j, d2 + j, n - j, more, total, low, best);
+    for (int half = 4; half; half /= 2)
+        for (int l = 0; l < half; l++) best[l] = best[l + half] > best[l] ? best[l + half] : best[l];
+    return best[0];
 }
 
 /* Threshold of a step of a run, of those that part the rows alike the one that is marked and nearest to the middle, or -1. */
