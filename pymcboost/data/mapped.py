@@ -84,8 +84,9 @@ def scores_of(score, X, rows):
     if not isinstance(X, Mapped):
         return score(X)[rows]
     step, found = max(1, PIECE // max(1, X.itemsize * X.shape[1])), None
+    pieces = ScoresInPieces(score, X, rows)
     for begin in range(0, len(rows), step):
-        part = score(np.ascontiguousarray(X[rows[begin : begin + step]]))
+        part = pieces[begin : begin + step]
         found = mapped((len(rows), part.shape[1]), np.float64, X.folder) if found is None else found
         found[begin : begin + step] = part
     return found

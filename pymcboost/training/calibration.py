@@ -178,7 +178,7 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(len(found.curves))]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
-    first, n = _temperature(scores, inputs, used, link), n_weighted(inputs)
+    first, n = _temperature(scores, inputs, used, link), n_weighted(inputs.workers, inputs.weight)
     b, s = np.mean(sizes(inputs, used), axis=0)
     few = parts[0][1]
     if n < FEW or _enough(inputs, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(inputs, few)) < 2:

@@ -61,9 +61,9 @@ def sizes(inputs, parts):
     return inputs.workers.sum(np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64))
 
 
-def n_weighted(inputs):
+def n_weighted(workers, weight):
     """Number of the rows of positive weight of all workers."""
-    return inputs.workers.sum(np.array([np.count_nonzero(inputs.weight)]))[0]
+    return int(workers.sum(np.array([np.count_nonzero(weight)]))[0])
 
 
 def present(inputs, rows):

@@ -24,6 +24,7 @@ from pymcboost.training.callbacks import (
     ValidationCurves,
     WarnOfNothingToAdd,
 )
+from pymcboost.training.divided_folds import n_weighted
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import (
@@ -272,10 +273,9 @@ class Training:
         """Rows here that are set aside for early stopping; X, y, codes and weights of those of all workers."""
         params, workers = self.params, self.workers
         random_state = _random_state(params.random_state, self.callbacks)
-        n_rows = int(workers.sum(np.array([np.count_nonzero(weight)]))[0])
         n_classes = int(workers.maximum(np.array([codes.max(initial=0)], dtype=np.int64))[0]) + 1
         few = bool(calibrated_of(params, self.booster.link))
-        share = share_held(params.validation_fraction, n_rows, n_classes, few)
+        share = share_held(params.validation_fraction, n_weighted(workers, weight), n_classes, few)
         if workers is ALONE:
             rows = held_out(codes, weight, share, random_state)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)

@@ -128,7 +128,7 @@ def out_of_fold(estimator, inputs, seed):
     for i, model in enumerate(models):
         scores[model.rows], fold[model.rows] = best[i], i
     best_round = max(1, curve.best_round)
-    more_rows = n_weighted(inputs) / np.mean(sizes(inputs, parts)[:, 0])
+    more_rows = n_weighted(inputs.workers, inputs.weight) / np.mean(sizes(inputs, parts)[:, 0])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
     return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)

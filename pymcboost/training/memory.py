@@ -14,6 +14,7 @@ from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown
+from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words
 
@@ -94,12 +95,12 @@ def sums(data, n_columns, partial=1):
 
 def pairwise(data, loss, newton):
     """A pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps."""
-    K = data.n_classes
-    if loss == "log" and (K <= MANY_COLUMNS or data.exact):
-        return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
-    if loss == "log":
+    K, large = data.n_classes, is_large(data.n_classes)
+    if loss == "log" and large and not data.exact:
         return [weights(data, K, 2, 12), sums(data, K)]
-    if K > MANY_COLUMNS:
+    if loss == "log":
+        return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
+    if large:
         return [weights(data, K, 1, 33), sums(data, K), tables(data, K, 0, 2.1)]
     return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]
 
