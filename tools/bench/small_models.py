@@ -108,13 +108,13 @@ class LightGBM:
 class XGBoost:
     """The file in universal binary JSON."""
 
-    FORMS, MOST, TRIALS = ("ubj",), 226, (6, 4)
+    FORMS, MOST, TRIALS = ("ubj",), 400, (6, 6)
 
     @staticmethod
     def space(n_rows):
         """Values of its parameters."""
         return {
-            "max_leaves": (4, 8, 16, 31), "learning_rate": (0.2, 0.3, 0.5), "min_child_weight": (0, 1),
+            "max_leaves": (4, 8, 16, 31), "learning_rate": (0.1, 0.2, 0.3, 0.5), "min_child_weight": (0, 1),
             "colsample_bynode": (0.3, 1.0),
         }  # fmt: skip
 
@@ -140,12 +140,16 @@ class XGBoost:
 class CatBoost:
     """The library's own file."""
 
-    FORMS, MOST, TRIALS = ("cbm",), 1000, (5, 3)
+    FORMS, MOST, TRIALS = ("cbm",), 1000, (10, 20)
 
     @staticmethod
     def space(n_rows):
-        """Values of its parameters."""
-        return {"depth": (3, 4, 6), "learning_rate": (0.1, 0.3, 0.5), "border_count": (15, 254)}
+        """Values of its parameters; the small sets have few values in a column."""
+        return {
+            "depth": (2, 3, 4, 5, 6, 8), "learning_rate": (0.03, 0.05, 0.1, 0.2, 0.3, 0.5),
+            "border_count": (15, 64, 254) if n_rows > MANY_ROWS else (15, 32), "rsm": (0.3, 1.0),
+            "l2_leaf_reg": (1, 3),
+        }  # fmt: skip
 
     def __init__(self, X, y, params, rounds, threads):
         import catboost
