@@ -19,11 +19,11 @@
 #include "lanes.h"
 
 #define PMB_PATH 64   /* most features of a path: bits of a pattern */
-#define PMB_KEPT 256  /* patterns of a leaf whose coefficients are kept */
-#define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE */
+#define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE: their numbers fit a byte */
 #define PMB_WIDE 8
 #define PMB_STEP (PMB_BLOCK + PMB_WIDE) /* from a coefficient to the next: a power of two would share few cache lines */
-#define PMB_SHORT 8   /* paths of so many features have at most PMB_KEPT patterns */
+#define PMB_NEAR (1 << 16) /* values of leaves that are read anew for each few rows */
+#define PMB_SHORT 8   /* paths of so many features have at most PMB_BLOCK patterns */
 
 /* Vectors of one register each: gcc would keep wider ones in memory. Those of classes fill the largest registers. */
 #ifdef PMB_VECTORS
@@ -40,9 +40,10 @@ typedef double pmb_two __attribute__((vector_size(16)));
 typedef double pmb_lanes, pmb_classes, pmb_two;
 #endif
 
+/* Coefficients of patterns that are kept. */
 typedef struct {
-    uint64_t keys[PMB_KEPT];
-    double kept[PMB_KEPT][PMB_PATH], table[PMB_SHORT][PMB_KEPT];
+    uint64_t keys[PMB_BLOCK];
+    double of[PMB_BLOCK][PMB_PATH];
 } pmb_kept;
 
 typedef struct {
@@ -60,10 +61,11 @@ typedef struct {
     const uint8_t *nan_left;
     uint8_t *slot;        /* of every split: the place of its feature among those of the path */
     const int64_t *begin, *path; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
-    /* Those of a batch of trees by features, in groups: group[i] is a feature, its leaves (of the batch) and
-     * coefficients are those from start[i] to start[i + 1]; groups[b] to groups[b + 1] are of batch b; rank[i] is where
-     * path[i] went. */
-    const int64_t *groups, *group, *start, *leaf, *rank;
+    /* A feature of a path has a table of coefficients (pmb_room). table[l] is where those of leaf l begin, of a batch
+     * of trees: among the tables of patterns for a short path, of rows for a long one. The batch by features, in
+     * groups: group[i] is a feature, its leaves (of the batch) and the places of its tables (less 1 and negative: of
+     * rows) are those from start[i] to start[i + 1]; groups[b] to groups[b + 1] are of batch b. */
+    const int64_t *table, *groups, *group, *start, *leaf, *place;
 } pmb_trees;
 
 /* What stands for the background. */
@@ -179,6 +181,18 @@ PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const 
         if (!leaf)
             top = pmb_children(top, f, m->right[f.begin], m->slot[f.begin] == f.n ? f.n + 1 : f.n);
     }
+}
+
+/* Coefficients of the leaves of a batch for a block of rows. */
+typedef struct {
+    double *patterns, *rows; /* tables of short paths, of long ones */
+    uint8_t *at;             /* of each leaf and row: the place in the leaf's tables, PMB_BLOCK for each leaf */
+    int made;                /* whether `patterns` has been written before */
+} pmb_tables;
+
+/* Numbers in the table of a feature, on a path of d of them: one for each pattern, or for each row of a block. */
+PMB_INLINE int64_t pmb_room(int64_t d) {
+    return d > PMB_SHORT ? PMB_BLOCK : d > 3 ? (int64_t)1 << d : PMB_WIDE;
 }
 
 PMB_INLINE uint64_t pmb_full(int64_t d) { return d < 64 ? ((uint64_t)1 << d) - 1 : ~(uint64_t)0; }
@@ -308,12 +322,13 @@ PMB_INLINE void pmb_some_patterns(const pmb_background *b, const double *ratio, 
     }
 }
 
-/* The same for all patterns: table[j][p] is that of feature j for pattern p. Products and sums have the same order. */
+/* The same for all patterns: that of feature j for pattern p is table[j * pmb_room(d) + p]. Products and sums have the
+ * same order. */
 PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed,
-                                 double (*PMB_RESTRICT table)[PMB_KEPT]) {
-    const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2, n = d > 3 ? (int64_t)1 << d : PMB_WIDE;
-    double product[PMB_KEPT] = {0.0}, give[PMB_SHORT][2], of[PMB_SHORT][2], part[2][PMB_WIDE];
-    for (int64_t j = 0; j < d; j++) memset(table[j], 0, sizeof **table * (size_t)n);
+                                 double *PMB_RESTRICT table) {
+    const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2, n = pmb_room(d);
+    double product[PMB_BLOCK] = {0.0}, give[PMB_SHORT][2], of[PMB_SHORT][2], part[2][PMB_WIDE];
+    memset(table, 0, sizeof *table * (size_t)(n * d));
     for (int64_t q = from; q < from + nodes; q++) {
         pmb_factors(b, ratio, d, fixed, q, give, of);
         pmb_of_patterns(b->weight[q], (const double (*)[2])give, d, product);
@@ -323,84 +338,103 @@ PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, i
                 part[1][l] = of[j][1]; /* of the blocks of patterns with bit j, if that is not within a block */
             }
             for (int64_t p = 0; p < n; p += PMB_WIDE)
-                pmb_add_product(table[j] + p, product + p, part[j < 3 ? 0 : p >> j & 1]);
+                pmb_add_product(table + j * n + p, product + p, part[j < 3 ? 0 : p >> j & 1]);
         }
     }
 }
 
-/* Write the coefficients of a leaf for n rows, from those of its patterns: feature j of pattern p is table[j][p]. */
-PMB_INLINE void pmb_spread(const double (*table)[PMB_KEPT], const uint64_t *pattern, int64_t n, int64_t d,
-                           const int64_t *rank, double *PMB_RESTRICT c) {
+/* The place of each row in the tables of a leaf: its pattern, or its own number. The last ones fill up a vector. */
+PMB_INLINE void pmb_at_patterns(const uint64_t *pattern, int64_t n, int64_t d, uint8_t *PMB_RESTRICT at) {
     const uint64_t full = pmb_full(d);
-    int32_t place[PMB_BLOCK];
-    for (int64_t r = 0; r < n; r++) place[r] = (int32_t)(pattern[r] & full);
-    for (int64_t j = 0; j < d; j++) {
-        double *PMB_RESTRICT own = c + rank[j] * PMB_STEP;
-        for (int64_t r = 0; r < n; r++) own[r] = table[j][place[r]];
+    for (int64_t r = 0; r < n; r += PMB_WIDE) PMB_LANES(l, PMB_WIDE) at[r + l] = (uint8_t)(pattern[r + l] & full);
+}
+
+PMB_INLINE void pmb_at_rows(int64_t n, uint8_t *at) {
+    for (int64_t r = 0; r < n; r += PMB_WIDE) PMB_LANES(l, PMB_WIDE) at[r + l] = (uint8_t)(r + l);
+}
+
+PMB_INLINE void pmb_none(int64_t n, int64_t d, double *table, uint8_t *at) {
+    for (int64_t j = 0; j < d; j++) table[j * pmb_room(d)] = 0.0;
+    memset(at, 0, (size_t)(n + PMB_WIDE - 1) / PMB_WIDE * PMB_WIDE);
+}
+
+/* The tables of all patterns of a tree's short paths. */
+PMB_CLONES PMB_STATIC void pmb_make_tables(const pmb_trees *m, int64_t tree, const pmb_background *b, int64_t fixed,
+                                           double *patterns) {
+    for (int64_t l = m->offset[tree] + tree; l < m->offset[tree + 1] + tree + 1; l++) {
+        const int64_t d = m->begin[l + 1] - m->begin[l];
+        int64_t q;
+        if (d > PMB_SHORT) continue;
+        if (pmb_place(m, l, fixed, &q)) pmb_all_patterns(b, b->ratio + m->begin[l], d, q, patterns + m->table[l]);
+        else memset(patterns + m->table[l], 0, sizeof *patterns * (size_t)(d * pmb_room(d)));
     }
 }
 
-PMB_INLINE void pmb_none(int64_t n, int64_t d, const int64_t *rank, double *c) {
-    for (int64_t j = 0; j < d; j++) memset(c + rank[j] * PMB_STEP, 0, sizeof *c * (size_t)n);
-}
-
-/* Coefficients of all leaves of a tree for n rows: that of row r is at c[rank * PMB_STEP + r], rank the place of its
- * feature and leaf in the order of the groups. Where a path has fewer patterns than there are rows, these are made. */
+/* Coefficients of all leaves of a tree, of which `before` come before it in its batch, for n rows: that of row r and
+ * feature j of leaf l is the one at m->table[l] + j pmb_room(d) + at[r]. A short path has those of all patterns where
+ * they are made already, or are fewer than the rows. */
 PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b,
-                                         const uint64_t *pattern, int64_t n, int64_t fixed,
-                                         double *PMB_RESTRICT c) {
+                                         const uint64_t *pattern, int64_t n, int64_t fixed, int64_t before,
+                                         const pmb_tables *to) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
-    double found[PMB_PATH][PMB_WIDE], table[PMB_SHORT][PMB_KEPT];
-    for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK) {
-        const int64_t d = m->begin[l + 1] - m->begin[l], *rank = m->rank + m->begin[l];
+    uint8_t *at = to->at + before * PMB_BLOCK;
+    double found[PMB_PATH][PMB_WIDE];
+    for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK, at += PMB_BLOCK) {
+        const int64_t d = m->begin[l + 1] - m->begin[l], room = pmb_room(d);
         const double *ratio = b->ratio + m->begin[l];
+        double *own = (d > PMB_SHORT ? to->rows : to->patterns) + m->table[l];
         int64_t q;
+        if (d <= PMB_SHORT && to->made) {
+            pmb_at_patterns(pattern, n, d, at);
+            continue;
+        }
         if (!pmb_place(m, l, fixed, &q)) {
-            pmb_none(n, d, rank, c);
+            pmb_none(n, d, own, at);
             continue;
         }
         if (d <= PMB_SHORT && (int64_t)1 << d < n) {
-            pmb_all_patterns(b, ratio, d, q, table);
-            pmb_spread(table, pattern, n, d, rank, c);
+            pmb_all_patterns(b, ratio, d, q, own);
+            pmb_at_patterns(pattern, n, d, at);
             continue;
         }
         for (int64_t r = 0; r < n; r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
             if (d <= PMB_SHORT) pmb_some_patterns(b, ratio, pattern + r, d, q, found);
             else pmb_along(b, ratio, pattern + r, d, q, found);
-            for (int64_t j = 0; j < d; j++) memcpy(c + rank[j] * PMB_STEP + r, found[j], sizeof found[j]);
+            for (int64_t j = 0; j < d; j++) memcpy(own + j * room + r, found[j], sizeof found[j]);
         }
+        pmb_at_rows(n, at);
     }
 }
 
-/* The same against rows. The coefficients of a pattern are kept. */
+/* The same against rows. The coefficients of a pattern are kept: in its table, or in s where that is one of rows. */
 PMB_CLONES PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b,
-                                       const uint64_t *pattern, int64_t n, int64_t fixed, pmb_kept *s,
-                                       double *c) {
+                                       const uint64_t *pattern, int64_t n, int64_t fixed, int64_t before,
+                                       const pmb_tables *to, pmb_kept *s) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
-    for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK) {
-        const int64_t d = m->begin[l + 1] - m->begin[l], *rank = m->rank + m->begin[l];
+    uint8_t *at = to->at + before * PMB_BLOCK;
+    for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK, at += PMB_BLOCK) {
+        const int64_t d = m->begin[l + 1] - m->begin[l], room = pmb_room(d);
         const uint64_t full = pmb_full(d);
+        double *own = (d > PMB_SHORT ? to->rows : to->patterns) + m->table[l];
         int64_t q;
         if (!pmb_place(m, l, fixed, &q)) {
-            pmb_none(n, d, rank, c);
+            pmb_none(n, d, own, at);
             continue;
         }
         /* No pattern of fewer than 64 bits is all ones once the others are cut off; one of 64 is never kept. */
         memset(s->keys, 255, sizeof s->keys);
         for (int64_t r = 0; r < n; r++) {
             const uint64_t a = pattern[r] & full;
-            const int64_t place = (int64_t)(d <= PMB_SHORT ? a : a * 0x9e3779b97f4a7c15u >> 56);
-            double *own = s->kept[place];
-            if (s->keys[place] != a || a == ~(uint64_t)0) {
-                pmb_between(b, l, a, d, q, own);
-                if (d <= PMB_SHORT)
-                    for (int64_t j = 0; j < d; j++) s->table[j][place] = own[j];
-            }
+            const uint8_t place = (uint8_t)(d <= PMB_SHORT ? a : a * 0x9e3779b97f4a7c15u >> 56);
+            const int64_t as = d <= PMB_SHORT ? place : r;
+            const int known = s->keys[place] == a && a != ~(uint64_t)0;
+            if (!known) pmb_between(b, l, a, d, q, s->of[place]);
             s->keys[place] = a;
-            if (d > PMB_SHORT)
-                for (int64_t j = 0; j < d; j++) c[rank[j] * PMB_STEP + r] = own[j];
+            if (!known || d > PMB_SHORT)
+                for (int64_t j = 0; j < d; j++) own[j * room + as] = s->of[place][j];
         }
-        if (d <= PMB_SHORT) pmb_spread(s->table, pattern, n, d, rank, c);
+        if (d <= PMB_SHORT) pmb_at_patterns(pattern, n, d, at);
+        else pmb_at_rows(n, at);
     }
 }
 

@@ -9,76 +9,26 @@ from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 
+from .contributions_trees cimport (
+    PMB_BLOCK, PMB_PATH, PMB_SHORT, PMB_STEP, PMB_WIDE, Scratch, free_scratch, pmb_add_batch, pmb_background,
+    pmb_by_covers, pmb_by_rows, pmb_count_paths, pmb_fill_paths, pmb_frame, pmb_full, pmb_in_tiles, pmb_kept,
+    pmb_make_tables, pmb_patterns, pmb_room, pmb_tables, pmb_tiled, pmb_trees,
+)
+
 import math
 
 import numpy as np
 
-cdef extern from "contributions_sums.h" nogil:
-    enum:
-        PMB_PATH
-        PMB_BLOCK
-        PMB_STEP
-        PMB_WIDE
-    ctypedef struct pmb_frame:
-        pass
-    ctypedef struct pmb_kept:
-        pass
-    ctypedef struct pmb_trees:
-        const int64_t *offset
-        const int64_t *feature
-        const int64_t *right
-        const int64_t *asked
-        const float *threshold
-        const uint8_t *nan_left
-        uint8_t *slot
-        const int64_t *begin
-        const int64_t *path
-        const int64_t *groups
-        const int64_t *group
-        const int64_t *start
-        const int64_t *leaf
-        const int64_t *rank
-    ctypedef struct pmb_background:
-        const int64_t *first
-        const uint64_t *pattern
-        const double *share
-        const double *factorial
-        const double *ratio
-        const double *node
-        const double *weight
-    int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count)
-    void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, const int64_t *cover, double *to_left,
-                        double *levels, int64_t *path, double *ratio)
-    void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n, pmb_frame *stack,
-                      uint64_t *levels, uint64_t *pattern)
-    uint64_t pmb_full(int64_t d)
-    void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
-                       int64_t fixed, double *c)
-    void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
-                     int64_t fixed, pmb_kept *s, double *c)
-    int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K)
-    void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K, const double *c,
-                       int64_t n, const int64_t *column, int64_t classes, int64_t stride, double *to, double *base)
-
 MOST_FEATURES = int(PMB_PATH)
-# Coefficients of the trees of a batch, if it has more than one: those of a block of rows stay in the cache.
-MOST_IN_BATCH = 2048
+# Numbers in the tables of a batch's trees, if it has more than one: they stay in the cache.
+MOST_IN_BATCH = 1 << 17
+# Numbers in the tables of patterns that are made once for all rows (16 MiB). Larger ones are made for each block.
+MOST_KEPT = 1 << 21
 
 
 cdef int compare(const void *a, const void *b) noexcept nogil:
     cdef uint64_t x = (<const uint64_t *> a)[0], y = (<const uint64_t *> b)[0]
     return (x > y) - (x < y)
-
-
-cdef struct Scratch:
-    # What a thread needs for a batch of trees.
-    pmb_frame *stack
-    uint64_t *levels
-    uint64_t *pattern
-    pmb_kept *kept
-    double *taken  # room of the next two, which begin with a line of the cache
-    double *coefficients
-    double *value
 
 
 cdef class Explainer:
@@ -104,9 +54,9 @@ cdef class Explainer:
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
         Py_ssize_t depth, K, T, n_features, n_asked
-        Py_ssize_t widest, most_leaves, most_splits
+        Py_ssize_t widest, longest, largest, most_leaves, most_splits
         uint8_t[::1] slot
-        int64_t[::1] begin, path, first, groups, group, start, place, rank, order, batches
+        int64_t[::1] begin, path, first, table, groups, group, start, place, leaf_of, order, batches, kept_from
         uint64_t[::1] pattern
         double[::1] share, ratio, node, weight
         double[:, ::1] factorial
@@ -178,9 +128,15 @@ cdef class Explainer:
         free(stack)
         self.group_paths()
 
+    cdef rooms(self):
+        """Numbers in the tables of every leaf."""
+        lengths = np.diff(self.begin)
+        return lengths * np.array([pmb_room(d) for d in range(PMB_PATH + 1)])[lengths]
+
     cdef find_batches(self):
         """Put trees that add to the same classes together while they are small."""
-        sizes, size = np.diff(np.asarray(self.begin)[np.asarray(self.offset) + np.arange(self.T + 1)]), 0
+        ends, size = np.concatenate([[0], np.cumsum(self.rooms())]), 0
+        sizes = np.diff(ends[np.asarray(self.offset) + np.arange(self.T + 1)])
         coded = self.code.shape[0] > 0
         order = np.arange(self.T) if coded else np.lexsort((self.base, self.cls))
         keys = np.zeros((self.T, 2)) if coded else np.stack([self.cls, self.base], axis=1)[order]
@@ -192,18 +148,22 @@ cdef class Explainer:
         self.order, self.batches = order, np.append(np.flatnonzero(fresh), self.T)
 
     cdef group_paths(self):
-        """Put the coefficients of every batch of trees in the order of their features."""
+        """Put the tables of every batch of trees one after the other, and find them by features."""
         cdef:
-            Py_ssize_t n = self.path.shape[0], b, i, t, at_leaf, p, f, at = 0, group = 0, zero, leaf, end
+            Py_ssize_t n = self.path.shape[0], b, i, t, at_leaf, p, f, at = 0, group = 0, leaf, end, room
+            Py_ssize_t patterns, rows
+            bint is_long
             int64_t[::1] next_of = np.zeros(1 + np.asarray(self.path).max(), dtype=np.int64)
             int64_t own
         self.find_batches()
         self.start, self.group = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self.place, self.rank = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.place, self.leaf_of = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.table = np.zeros(self.begin.shape[0], dtype=np.int64)
         self.groups = np.zeros(self.batches.shape[0], dtype=np.int64)
-        self.widest, self.most_leaves = 0, 1
+        self.kept_from = np.zeros(self.batches.shape[0], dtype=np.int64)
+        self.widest, self.longest, self.largest, self.most_leaves = 0, 0, 0, 1
         for b in range(self.batches.shape[0] - 1):
-            zero, leaf = at, 0
+            patterns, rows, leaf = 0, 0, 0
             next_of[:] = 0
             for i in range(self.batches[b], self.batches[b + 1]):
                 t = self.order[i]
@@ -217,20 +177,29 @@ cdef class Explainer:
                     next_of[f] = at
                     at += own
                     group += 1
+                    self.largest = max(self.largest, own)
             for i in range(self.batches[b], self.batches[b + 1]):
                 t = self.order[i]
                 at_leaf, end = self.offset[t] + t, self.offset[t + 1] + t + 1
                 for at_leaf in range(at_leaf, end):
+                    own = self.begin[at_leaf + 1] - self.begin[at_leaf]
+                    room, is_long = pmb_room(own), own > PMB_SHORT
+                    self.table[at_leaf] = rows if is_long else patterns
                     for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
                         own = next_of[self.path[p]]
-                        self.place[own], self.rank[p] = leaf, own - zero
+                        self.leaf_of[own], self.place[own] = leaf, ~rows if is_long else patterns
                         next_of[self.path[p]] += 1
+                        if is_long:
+                            rows += room
+                        else:
+                            patterns += room
                     leaf += 1
-            self.groups[b + 1] = group
-            self.widest, self.most_leaves = max(self.widest, at - zero), max(self.most_leaves, leaf)
+            self.groups[b + 1], self.kept_from[b + 1] = group, self.kept_from[b] + patterns
+            self.widest, self.longest = max(self.widest, patterns), max(self.longest, rows)
+            self.most_leaves = max(self.most_leaves, leaf)
         self.start[group] = at
         self.trees.groups, self.trees.group, self.trees.start = &self.groups[0], &self.group[0], &self.start[0]
-        self.trees.leaf, self.trees.rank = &self.place[0], &self.rank[0]
+        self.trees.leaf, self.trees.place, self.trees.table = &self.leaf_of[0], &self.place[0], &self.table[0]
 
     def by_covers(self, const int64_t[::1] cover, const double[::1] node, const double[::1] weight):
         """Take covers as the background.
@@ -330,7 +299,7 @@ cdef class Explainer:
 
     cdef Scratch *new_scratch(self) noexcept nogil:
         cdef:
-            Py_ssize_t leaves = 1, t
+            Py_ssize_t leaves = 1, t, own
             Scratch *s = <Scratch *> malloc(sizeof(Scratch))
         if s == NULL:
             return NULL
@@ -340,23 +309,32 @@ cdef class Explainer:
         s.levels = <uint64_t *> malloc((self.depth + 1) * PMB_BLOCK * sizeof(uint64_t))
         s.pattern = <uint64_t *> malloc(leaves * PMB_BLOCK * sizeof(uint64_t))
         s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
-        s.taken = <double *> calloc(self.widest * PMB_STEP + self.most_leaves * self.K + 2 * PMB_WIDE, sizeof(double))
+        s.tables.at = <uint8_t *> malloc(self.most_leaves * PMB_BLOCK + 1)
+        own = self.largest * PMB_STEP + self.widest + self.longest
+        s.taken = <double *> calloc(own + self.most_leaves * pmb_in_tiles(self.K) + 2 * PMB_WIDE, sizeof(double))
         s.coefficients = s.taken + PMB_WIDE - (<uintptr_t> s.taken // sizeof(double)) % PMB_WIDE
-        s.value = s.coefficients + self.widest * PMB_STEP
-        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or s.taken == NULL:
+        s.tables.patterns = s.coefficients + self.largest * PMB_STEP
+        s.tables.rows = s.tables.patterns + self.widest
+        s.value = s.coefficients + own
+        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or s.tables.at == NULL or (
+                s.taken == NULL):
             free_scratch(s)
             return NULL
         return s
 
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
-                      double[:, :, ::1] out, Py_ssize_t fixed, Scratch *s) noexcept nogil:
+                      double[:, :, ::1] out, Py_ssize_t fixed, double *kept, Scratch *s) noexcept nogil:
         cdef:
             Py_ssize_t b, i, t, at, k, first, leaves, before, all, K = self.K
             bint coded = self.code.shape[0] > 0, vector = self.leaf.shape[1] == K
             Py_ssize_t width = K if vector or coded else 1
             double *to
             double *base
+            pmb_tables tables = s.tables
         for b in range(self.batches.shape[0] - 1):
+            tables.made = kept != NULL
+            if kept != NULL:
+                tables.patterns = kept + self.kept_from[b]
             before, all = 0, 0
             for i in range(self.batches[b], self.batches[b + 1]):
                 all += self.offset[self.order[i] + 1] - self.offset[self.order[i]] + 1
@@ -367,23 +345,41 @@ cdef class Explainer:
                     for k in range(width):
                         s.value[pmb_tiled(before + at, all, k, width)] = self.leaf[first + at, k if vector else 0] * (
                             <double> self.code[self.cls[t], k] if coded else 1.0)
+                    for k in range(width, pmb_in_tiles(width)):
+                        s.value[pmb_tiled(before + at, all, k, width)] = 0.0
                 before += leaves
                 if leaves == 1:
                     continue
                 pmb_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
                 if self.back.ratio != NULL:
-                    pmb_by_covers(&self.trees, t, &self.back, s.pattern, n, fixed, s.coefficients)
+                    pmb_by_covers(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables)
                 else:
-                    pmb_by_rows(&self.trees, t, &self.back, s.pattern, n, fixed, s.kept,
-                                s.coefficients)
+                    pmb_by_rows(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables, s.kept)
             t = self.order[self.batches[b]]
             to, base = &out[row, 0, 0], NULL
             if width < K:
                 if self.base[t] >= 0:
                     base = to + self.base[t]
                 to += self.cls[t]
-            pmb_add_batch(&self.trees, b, s.value, all, width, s.coefficients, n, &column[0], K, out.shape[1] * K, to,
-                          base)
+            pmb_add_batch(&self.trees, b, s.value, all, width, &tables, n, &column[0], K, out.shape[1] * K, to, base,
+                          s.coefficients)
+
+    cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
+        """The tables of all patterns, one number at least; None where they are too large, or for one block of rows."""
+        cdef:
+            Py_ssize_t size = self.kept_from[self.batches.shape[0] - 1], b
+            double[::1] kept
+        if self.back.ratio == NULL or blocks < 2 or size > MOST_KEPT:
+            return None
+        kept = np.empty(size + 1)
+        for b in prange(self.batches.shape[0] - 1, schedule="static", num_threads=n_threads, nogil=True):
+            self.make_tables(b, fixed, &kept[0] + self.kept_from[b])
+        return kept
+
+    cdef void make_tables(self, Py_ssize_t batch, Py_ssize_t fixed, double *patterns) noexcept nogil:
+        cdef Py_ssize_t i
+        for i in range(self.batches[batch], self.batches[batch + 1]):
+            pmb_make_tables(&self.trees, self.order[i], &self.back, fixed, patterns)
 
     def add(self, const float[:, ::1] xt, const int64_t[::1] column, double[:, :, ::1] out, int n_threads,
             Py_ssize_t fixed=-1):
@@ -400,6 +396,8 @@ cdef class Explainer:
         cdef:
             Py_ssize_t m = xt.shape[1], blocks = (m + PMB_BLOCK - 1) // PMB_BLOCK, b
             Scratch **scratch
+            double[::1] kept
+            double *tables = NULL
             bint good
             int t = 0
         if self.back.first == NULL and self.back.ratio == NULL:
@@ -410,6 +408,9 @@ cdef class Explainer:
         if not m or not self.offset[self.T]:
             return
         n_threads = max(1, min(n_threads, blocks))
+        kept = self.keep(fixed, blocks, n_threads)
+        if kept is not None:
+            tables = &kept[0]
         scratch = <Scratch **> calloc(n_threads, sizeof(Scratch *))
         good = scratch != NULL
         for b in range(n_threads if good else 0):
@@ -420,20 +421,9 @@ cdef class Explainer:
                 t = threadid()
                 for b in prange(blocks, schedule="static"):
                     self.explain(xt, b * PMB_BLOCK, min(m - b * PMB_BLOCK, <Py_ssize_t> PMB_BLOCK), column, out,
-                                 fixed, scratch[t])
+                                 fixed, tables, scratch[t])
         for b in range(n_threads if scratch != NULL else 0):
             free_scratch(scratch[b])
         free(scratch)
         if not good:
             raise MemoryError("no memory for the paths of the trees; use fewer threads (n_jobs=1)")
-
-
-cdef void free_scratch(Scratch *s) noexcept nogil:
-    if s == NULL:
-        return
-    free(s.stack)
-    free(s.levels)
-    free(s.pattern)
-    free(s.kept)
-    free(s.taken)
-    free(s)

@@ -52,14 +52,35 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
     }
 }
 
-/* sum[r][k] = the sum of c[i][r] value[leaf[i]][k], for R rows and PMB_WIDE classes in vectors that fill registers. */
+/* gcc would put such indices into vectors, and take them out again one by one. */
+#ifdef PMB_VECTORS
+#define PMB_SCALAR(x) __asm__("" : "+r"(x))
+#else
+#define PMB_SCALAR(x) ((void)0)
+#endif
+
+/* c[i * step + r] = the coefficient of row r0 + r for the i-th leaf of a group, for R rows. */
+PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const int64_t *leaf, int64_t leaves, int64_t r0,
+                            int64_t R, int64_t step, double *PMB_RESTRICT c) {
+    for (int64_t i = 0; i < leaves; i++, c += step) {
+        const double *own = place[i] < 0 ? from->rows + ~place[i] : from->patterns + place[i];
+        const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;
+        for (int64_t r = 0; r < R; r++) {
+            uint64_t of = at[r];
+            PMB_SCALAR(of);
+            c[r] = own[of];
+        }
+    }
+}
+
+/* sum[r][k] = the sum of c[i R + r] value[leaf[i]][k], for R rows and PMB_WIDE classes in vectors that fill registers. */
 #define PMB_SUM_CLASSES(name, vector, R)                                                                              \
     PMB_INLINE void pmb_sum_classes_##name(double (*sum)[PMB_WIDE], const double *c, const double *value,             \
                                            const int64_t *leaf, int64_t n) {                                          \
         enum { PARTS = PMB_WIDE * sizeof(double) / sizeof(vector) };                                                  \
         vector s[R][PARTS];                                                                                           \
         PMB_LANES(r, R) PMB_LANES(p, PARTS) s[r][p] = (vector){0.0};                                                  \
-        for (int64_t i = 0; i < n; i++, c += PMB_STEP)                                                                \
+        for (int64_t i = 0; i < n; i++, c += R)                                                                       \
             PMB_LANES(p, PARTS) {                                                                                     \
                 vector v;                                                                                             \
                 memcpy(&v, value + leaf[i] * PMB_WIDE + p * (PMB_WIDE / PARTS), sizeof v);                            \
@@ -70,90 +91,115 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
 PMB_SUM_CLASSES(256, pmb_lanes, 4)
 PMB_SUM_CLASSES(128, pmb_two, 2)
 
-/* Add to the first `rows` of PMB_WIDE rows the sums of c[i][r] value[leaf[i]][k], for W tiles of PMB_WIDE classes that
- * lie `tile` apart. A leaf is W + PMB_WIDE loads for W PMB_WIDE products. */
+/* The same for PMB_WIDE rows and W tiles of PMB_WIDE classes that lie `tile` apart, added to the first `rows` rows, the
+ * first `classes` of the last tile. A leaf is W + PMB_WIDE loads for W PMB_WIDE products. */
 #ifdef PMB_VECTORS
 #define PMB_EIGHT(x) {x, x, x, x, x, x, x, x}
 #define PMB_ADD_TILES(W)                                                                                              \
     PMB_INLINE void pmb_add_tiles_##W(const double *c, const double *value, int64_t tile, const int64_t *leaf,        \
-                                      int64_t n, int64_t rows, int64_t stride, double *to) {                          \
+                                      int64_t n, int64_t rows, int64_t classes, int64_t stride, double *to) {         \
         pmb_classes s[PMB_WIDE][W];                                                                                   \
         PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
             if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                                               \
             s[r][p] = (pmb_classes){0.0};                                                                             \
         }                                                                                                             \
-        for (int64_t i = 0; i < n; i++, c += PMB_STEP) {                                                              \
+        for (int64_t i = 0; i < n; i++, c += PMB_WIDE) {                                                              \
             pmb_classes v[W];                                                                                         \
-            PMB_PREFETCH(c + 16 * PMB_STEP); /* too far apart for the CPU's own */                                    \
             PMB_LANES(p, W) memcpy(v + p, value + p * tile + leaf[i] * PMB_WIDE, sizeof *v);                          \
             PMB_LANES(r, PMB_WIDE) {                                                                                  \
                 const pmb_classes own = PMB_EIGHT(c[r]);                                                              \
                 PMB_LANES(p, W) s[r][p] += own * v[p];                                                                \
             }                                                                                                         \
         }                                                                                                             \
-        PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W)                                                                        \
-            if (r < rows) {                                                                                           \
-                pmb_classes own;                                                                                      \
-                memcpy(&own, to + r * stride + p * PMB_WIDE, sizeof own);                                             \
-                own += s[r][p];                                                                                       \
-                memcpy(to + r * stride + p * PMB_WIDE, &own, sizeof own);                                             \
+        PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
+            double *out = to + r * stride + p * PMB_WIDE;                                                             \
+            pmb_classes sum;                                                                                          \
+            if (r >= rows) continue;                                                                                  \
+            if (p == W - 1 && classes < PMB_WIDE) {                                                                   \
+                double some[PMB_WIDE];                                                                                \
+                memcpy(some, &s[r][p], sizeof some);                                                                  \
+                for (int64_t k = 0; k < classes; k++) out[k] += some[k];                                              \
+                continue;                                                                                             \
             }                                                                                                         \
+            memcpy(&sum, out, sizeof sum);                                                                            \
+            sum += s[r][p];                                                                                           \
+            memcpy(out, &sum, sizeof sum);                                                                            \
+        }                                                                                                             \
     }
 PMB_ADD_TILES(3)
 PMB_ADD_TILES(2)
 PMB_ADD_TILES(1)
 #endif
 
-/* The same as pmb_add_few for a multiple of PMB_WIDE classes, whose values lie in tiles of so many, one after the other
- * with those of all leaves. The coefficients of a few rows stay in the first cache. */
-PMB_INLINE void pmb_add_wide(const double *c, const double *value, const int64_t *leaf, int64_t leaves, int64_t all,
-                             int64_t classes, int64_t n, int64_t stride, double *to) {
+/* The same as pmb_add_few for PMB_WIDE classes or more, whose values lie in tiles of so many, one after the other with
+ * those of all leaves; the last one is filled up with zeros. c: room for PMB_WIDE coefficients of each leaf. Those of a
+ * few rows stay in the first cache. */
+PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables *from, const double *value,
+                             int64_t all, int64_t K, int64_t n, const int64_t *column, int64_t classes, int64_t stride,
+                             double *out, double *c) {
     const int has_512 = PMB_HAS_512, has_256 = PMB_HAS_256;
-    const int64_t tile = has_512 ? PMB_WIDE : has_256 ? 4 : 2;
+    const int64_t R = has_512 ? PMB_WIDE : has_256 ? 4 : 2, first = m->groups[batch];
+    const int64_t groups = m->groups[batch + 1] - first;
+    const int64_t parts = (n + R - 1) / R, by_rows = all * K <= PMB_NEAR;
     double sum[4][PMB_WIDE];
-    for (int64_t r = 0; r < n; r += tile) {
-        const int64_t rows = n - r < tile ? n - r : tile;
-        double *own = to + r * stride;
-        int64_t k = 0;
+    for (int64_t i = 0; i < parts * groups; i++) {
+        const int64_t r = (by_rows ? i / groups : i % parts) * R, rows = n - r < R ? n - r : R;
+        const int64_t g = first + (by_rows ? i % groups : i / parts), start = m->start[g];
+        const int64_t leaves = m->start[g + 1] - start, *leaf = m->leaf + start, *place = m->place + start;
+        double *to = out + column[m->group[g]] * classes;
+        if (has_512) pmb_look_up(from, place, leaf, leaves, r, PMB_WIDE, PMB_WIDE, c);
+        else pmb_look_up(from, place, leaf, leaves, r, R, R, c);
+        for (int64_t k = 0, w; k < K; k += w) {
+            const int64_t left = K - k;
+            const double *v = value + k * all;
+            double *own = to + r * stride + k;
+            w = PMB_WIDE;
 #ifdef PMB_VECTORS
-        if (has_512) {
-            for (; k + 3 * PMB_WIDE <= classes; k += 3 * PMB_WIDE)
-                pmb_add_tiles_3(c + r, value + k * all, PMB_WIDE * all, leaf, leaves, rows, stride, own + k);
-            if (k + 2 * PMB_WIDE <= classes)
-                pmb_add_tiles_2(c + r, value + k * all, PMB_WIDE * all, leaf, leaves, rows, stride, own + k);
-            else if (k < classes)
-                pmb_add_tiles_1(c + r, value + k * all, PMB_WIDE * all, leaf, leaves, rows, stride, own + k);
-            continue;
-        }
+            if (has_512) {
+                w = left > 2 * PMB_WIDE ? 3 * PMB_WIDE : left > PMB_WIDE ? 2 * PMB_WIDE : PMB_WIDE;
+                if (w == 3 * PMB_WIDE)
+                    pmb_add_tiles_3(c, v, PMB_WIDE * all, leaf, leaves, rows, left - 2 * PMB_WIDE, stride, own);
+                else if (w == 2 * PMB_WIDE)
+                    pmb_add_tiles_2(c, v, PMB_WIDE * all, leaf, leaves, rows, left - PMB_WIDE, stride, own);
+                else
+                    pmb_add_tiles_1(c, v, PMB_WIDE * all, leaf, leaves, rows, left, stride, own);
+                continue;
+            }
 #endif
-        for (; k < classes; k += PMB_WIDE) {
-            for (int64_t i = 0; i < rows; i++) PMB_PREFETCH(own + i * stride + k); /* rows lie far apart */
-            if (has_256) pmb_sum_classes_256(sum, c + r, value + k * all, leaf, leaves);
-            else pmb_sum_classes_128(sum, c + r, value + k * all, leaf, leaves);
-            for (int64_t i = 0; i < rows; i++) PMB_LANES(q, PMB_WIDE) own[i * stride + k + q] += sum[i][q];
+            for (int64_t i = 0; i < rows; i++) PMB_PREFETCH(own + i * stride); /* rows lie far apart */
+            if (has_256) pmb_sum_classes_256(sum, c, v, leaf, leaves);
+            else pmb_sum_classes_128(sum, c, v, leaf, leaves);
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t q = 0; q < (left < PMB_WIDE ? left : PMB_WIDE); q++) own[i * stride + q] += sum[i][q];
         }
     }
 }
 
-/* Where the value of class k of a leaf lies, of `all` leaves: in tiles of PMB_WIDE classes, then the remaining ones. */
+/* Where the value of class k of a leaf lies, of `all` leaves: in tiles of PMB_WIDE classes, if there are so many. */
 PMB_INLINE int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
-    const int64_t wide = K / PMB_WIDE * PMB_WIDE;
-    return k < wide ? k / PMB_WIDE * PMB_WIDE * all + leaf * PMB_WIDE + k % PMB_WIDE
-                    : wide * all + leaf * (K - wide) + k - wide;
+    return K < PMB_WIDE ? leaf * K + k : k / PMB_WIDE * PMB_WIDE * all + leaf * PMB_WIDE + k % PMB_WIDE;
+}
+
+/* Values of a leaf in tiles, with the zeros that fill up the last one. */
+PMB_INLINE int64_t pmb_in_tiles(int64_t K) {
+    return K < PMB_WIDE ? K : (K + PMB_WIDE - 1) / PMB_WIDE * PMB_WIDE;
 }
 
 /* Add what a batch of trees gives, with `all` leaves whose values are tiled: out (n, features, stride / features) gets
  * the K values from `to` on; with a `base`, of K < PMB_WIDE, what is added there is subtracted here. */
 PMB_CLONES PMB_FUSED PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all,
-                                                   int64_t K, const double *c, int64_t n, const int64_t *column,
-                                                   int64_t classes, int64_t stride, double *to, double *base) {
-    const int64_t zero = m->start[m->groups[batch]], wide = K / PMB_WIDE * PMB_WIDE;
+                                                   int64_t K, const pmb_tables *from, int64_t n,
+                                                   const int64_t *column, int64_t classes, int64_t stride, double *to,
+                                                   double *base, double *c) {
+    if (K >= PMB_WIDE) {
+        pmb_add_wide(m, batch, from, value, all, K, n, column, classes, stride, to, c);
+        return;
+    }
     for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
         const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
-        const double *own = c + (m->start[g] - zero) * PMB_STEP;
-        const int64_t at = column[m->group[g]] * classes;
-        pmb_add_wide(own, value, leaf, leaves, all, wide, n, stride, to + at);
-        pmb_add_few(own, value + wide * all, leaf, leaves, K - wide, n, stride, to + at + wide, base ? base + at : NULL);
+        const int64_t *place = m->place + m->start[g], out = column[m->group[g]] * classes;
+        pmb_look_up(from, place, leaf, leaves, 0, n, PMB_STEP, c);
+        pmb_add_few(c, value, leaf, leaves, K, n, stride, to + out, base ? base + out : NULL);
     }
 }
 

@@ -8,7 +8,8 @@ import scipy.sparse
 from reference import contributions as twin
 
 from pymcboost import MartClassifier, MCBoostClassifier, VectorTreeBoostClassifier
-from pymcboost.inspection import contributions, interactions, to_shap
+from pymcboost.inspection import contributions, interactions, shapley, to_shap
+from pymcboost.model import covers
 from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
@@ -226,7 +227,46 @@ def test_threads_sparse_rows_and_order_change_nothing(form):
     assert held.to_bytes() == model.with_covers(X).to_bytes()
     alone = contributions(held, X, n_jobs=1).values
     assert contributions(held, X, n_jobs=3).values.tobytes() == alone.tobytes()
-    assert contributions(held, X[7:600]).values.tobytes() == alone[7:600].tobytes()
+    for part in (slice(7, 600), slice(5, 6), slice(3, 40), slice(0, 256)):
+        assert contributions(held, X[part]).values.tobytes() == alone[part].tobytes()
+
+
+@pytest.mark.parametrize("n_classes", [2, 9, 14, 22, 30])
+@pytest.mark.parametrize("splits", [6, 40])
+def test_tables_made_once_and_batches_change_nothing(monkeypatch, n_classes, splits):
+    """Paths of up to 12 features, so that some have no table of patterns; values of classes fill no whole tile."""
+    rng = np.random.default_rng(11)
+    X, y = rng.normal(size=(700, 12)), np.arange(700) % n_classes
+    model = VectorTreeBoostClassifier(
+        n_estimators=8, max_leaf_nodes=splits + 1, min_samples_leaf=1, split_columns=None, calibrate=None
+    )
+    held = model.fit(X, y).model_.with_covers(X)
+    once = contributions(held, X, n_jobs=1).values
+    assert np.abs(held.raw_scores(X) - once.sum(axis=1) - contributions(held, X[:1]).base).max() < 1e-9
+    pairs = interactions(held, X[:300]).values
+    monkeypatch.setattr("pymcboost._kernels.contributions.MOST_KEPT", 0)
+    assert contributions(held, X, n_jobs=2).values.tobytes() == once.tobytes()
+    assert interactions(held, X[:300]).values.tobytes() == pairs.tobytes()
+    for i, most in enumerate((1, 1 << 10)):
+        monkeypatch.setattr("pymcboost._kernels.contributions.MOST_IN_BATCH", most)
+        monkeypatch.setattr("pymcboost._kernels.contributions.MOST_KEPT", i << 21)
+        assert np.abs(contributions(held, X).values - once).max() < 1e-12 * max(1, np.abs(once).max())
+
+
+@pytest.mark.parametrize("n_classes", [2, 9, 14, 22, 30])
+def test_nothing_is_written_behind_the_classes(n_classes):
+    rng = np.random.default_rng(12)
+    X, y = rng.normal(size=(270, 3)), np.arange(270) % n_classes
+    held = VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, y).model_.with_covers(X)
+    used, compact = held.ensemble.compact()
+    trees, _ = shapley.explained(held, used, compact, None, 1)
+    room = np.full(270 * 3 * n_classes + 32, -0.0)
+    out = room[:-32].reshape(270, 3, n_classes)
+    out[:] = 0
+    for rows, xt in covers.blocks(X.astype(np.float32), used, compact):
+        trees.add(xt, used, out[rows], 1)
+    assert np.signbit(room[-32:]).all()
+    assert out.tobytes() == contributions(held, X).values.tobytes()
 
 
 def leaf_of(tree, x):

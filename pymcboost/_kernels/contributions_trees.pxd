@@ -1,0 +1,86 @@
+"""Trees, tables and sums of contributions.h and contributions_sums.h, and what a thread needs for them."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free
+
+cdef extern from "contributions_sums.h" nogil:
+    enum:
+        PMB_PATH
+        PMB_SHORT
+        PMB_BLOCK
+        PMB_STEP
+        PMB_WIDE
+    ctypedef struct pmb_frame:
+        pass
+    ctypedef struct pmb_kept:
+        pass
+    ctypedef struct pmb_trees:
+        const int64_t *offset
+        const int64_t *feature
+        const int64_t *right
+        const int64_t *asked
+        const float *threshold
+        const uint8_t *nan_left
+        uint8_t *slot
+        const int64_t *begin
+        const int64_t *path
+        const int64_t *table
+        const int64_t *groups
+        const int64_t *group
+        const int64_t *start
+        const int64_t *leaf
+        const int64_t *place
+    ctypedef struct pmb_tables:
+        double *patterns
+        double *rows
+        uint8_t *at
+        int made
+    ctypedef struct pmb_background:
+        const int64_t *first
+        const uint64_t *pattern
+        const double *share
+        const double *factorial
+        const double *ratio
+        const double *node
+        const double *weight
+    int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count)
+    void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, const int64_t *cover, double *to_left,
+                        double *levels, int64_t *path, double *ratio)
+    void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n, pmb_frame *stack,
+                      uint64_t *levels, uint64_t *pattern)
+    int64_t pmb_room(int64_t d)
+    uint64_t pmb_full(int64_t d)
+    void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
+                       int64_t fixed, int64_t before, const pmb_tables *to)
+    void pmb_make_tables(const pmb_trees *m, int64_t tree, const pmb_background *b, int64_t fixed, double *patterns)
+    void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
+                     int64_t fixed, int64_t before, const pmb_tables *to, pmb_kept *s)
+    int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K)
+    int64_t pmb_in_tiles(int64_t K)
+    void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
+                       const pmb_tables *at, int64_t n, const int64_t *column, int64_t classes, int64_t stride,
+                       double *to, double *base, double *c)
+
+
+cdef struct Scratch:
+    # What a thread needs for a batch of trees.
+    pmb_frame *stack
+    uint64_t *levels
+    uint64_t *pattern
+    pmb_kept *kept
+    pmb_tables tables
+    double *taken  # room of the tables and of the next two, which begin with a line of the cache
+    double *coefficients
+    double *value
+
+
+cdef inline void free_scratch(Scratch *s) noexcept nogil:
+    if s == NULL:
+        return
+    free(s.stack)
+    free(s.levels)
+    free(s.pattern)
+    free(s.kept)
+    free(s.tables.at)
+    free(s.taken)
+    free(s)
