@@ -169,7 +169,9 @@ def measured(folder, subject, n_jobs):
 def child(tree, *arguments):
     """What a run of this file with the package of a tree prints, from JSON."""
     command = [sys.executable, __file__, "--tree", str(tree), *map(str, arguments)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    # Without a fixed threshold glibc puts large arrays among small ones, from which their memory does not come back.
+    fixed = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+    environment = {**os.environ, **fixed}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise SystemExit(f"guard: {' '.join(command)} failed")
