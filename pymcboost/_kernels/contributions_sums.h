@@ -52,18 +52,22 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
     }
 }
 
-/* gcc would put such indices into vectors, and take them out again one by one. */
+/* gcc would put indices into vectors, and take them out again one by one; and it would add up the places of each row. */
 #ifdef PMB_VECTORS
 #define PMB_SCALAR(x) __asm__("" : "+r"(x))
 #else
 #define PMB_SCALAR(x) ((void)0)
 #endif
 
+PMB_INLINE const double *pmb_table(const pmb_tables *from, int64_t place) {
+    return place < 0 ? from->rows + ~place : from->patterns + place;
+}
+
 /* c[i * step + r] = the coefficient of row r0 + r for the i-th leaf of a group, for R rows. */
 PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const int64_t *leaf, int64_t leaves, int64_t r0,
                             int64_t R, int64_t step, double *PMB_RESTRICT c) {
     for (int64_t i = 0; i < leaves; i++, c += step) {
-        const double *own = place[i] < 0 ? from->rows + ~place[i] : from->patterns + place[i];
+        const double *own = pmb_table(from, place[i]);
         const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;
         for (int64_t r = 0; r < R; r++) {
             uint64_t of = at[r];
@@ -92,12 +96,14 @@ PMB_SUM_CLASSES(256, pmb_lanes, 4)
 PMB_SUM_CLASSES(128, pmb_two, 2)
 
 /* The same for PMB_WIDE rows and W tiles of PMB_WIDE classes that lie `tile` apart, added to the first `rows` rows, the
- * first `classes` of the last tile. A leaf is W + PMB_WIDE loads for W PMB_WIDE products. */
+ * first `classes` of the last tile. A leaf is W + PMB_WIDE loads for W PMB_WIDE products. With `look`, c is looked up
+ * for rows from r0 on, and written: that takes the CPU no longer. */
 #ifdef PMB_VECTORS
 #define PMB_EIGHT(x) {x, x, x, x, x, x, x, x}
 #define PMB_ADD_TILES(W)                                                                                              \
-    PMB_INLINE void pmb_add_tiles_##W(const double *c, const double *value, int64_t tile, const int64_t *leaf,        \
-                                      int64_t n, int64_t rows, int64_t classes, int64_t stride, double *to) {         \
+    PMB_INLINE void pmb_add_tiles_##W(int look, const pmb_tables *from, const int64_t *place, int64_t r0, double *c,  \
+                                      const double *value, int64_t tile, const int64_t *leaf, int64_t n,              \
+                                      int64_t rows, int64_t classes, int64_t stride, double *to) {                    \
         pmb_classes s[PMB_WIDE][W];                                                                                   \
         PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
             if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                                               \
@@ -105,10 +111,16 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
         }                                                                                                             \
         for (int64_t i = 0; i < n; i++, c += PMB_WIDE) {                                                              \
             pmb_classes v[W];                                                                                         \
+            const double *own = look ? pmb_table(from, place[i]) : c;                                                 \
+            const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;                                                  \
+            PMB_SCALAR(own);                                                                                          \
+            PMB_SCALAR(at);                                                                                           \
             PMB_LANES(p, W) memcpy(v + p, value + p * tile + leaf[i] * PMB_WIDE, sizeof *v);                          \
             PMB_LANES(r, PMB_WIDE) {                                                                                  \
-                const pmb_classes own = PMB_EIGHT(c[r]);                                                              \
-                PMB_LANES(p, W) s[r][p] += own * v[p];                                                                \
+                const double x = look ? own[at[r]] : own[r];                                                          \
+                const pmb_classes all = PMB_EIGHT(x);                                                                 \
+                if (look) c[r] = x;                                                                                   \
+                PMB_LANES(p, W) s[r][p] += all * v[p];                                                                \
             }                                                                                                         \
         }                                                                                                             \
         PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
@@ -129,6 +141,19 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
 PMB_ADD_TILES(3)
 PMB_ADD_TILES(2)
 PMB_ADD_TILES(1)
+
+/* The same for w classes of the `classes` that are left, in tiles of `all` leaves. */
+PMB_INLINE void pmb_add_some(int look, int64_t w, const pmb_tables *from, const int64_t *place, int64_t r0, double *c,
+                             const double *value, int64_t all, const int64_t *leaf, int64_t n, int64_t rows,
+                             int64_t classes, int64_t stride, double *to) {
+    const int64_t tile = PMB_WIDE * all, last = classes - w + PMB_WIDE;
+    if (w == 3 * PMB_WIDE)
+        pmb_add_tiles_3(look, from, place, r0, c, value, tile, leaf, n, rows, last, stride, to);
+    else if (w == 2 * PMB_WIDE)
+        pmb_add_tiles_2(look, from, place, r0, c, value, tile, leaf, n, rows, last, stride, to);
+    else
+        pmb_add_tiles_1(look, from, place, r0, c, value, tile, leaf, n, rows, last, stride, to);
+}
 #endif
 
 /* The same as pmb_add_few for PMB_WIDE classes or more, whose values lie in tiles of so many, one after the other with
@@ -147,8 +172,7 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
         const int64_t g = first + (by_rows ? i % groups : i / parts), start = m->start[g];
         const int64_t leaves = m->start[g + 1] - start, *leaf = m->leaf + start, *place = m->place + start;
         double *to = out + column[m->group[g]] * classes;
-        if (has_512) pmb_look_up(from, place, leaf, leaves, r, PMB_WIDE, PMB_WIDE, c);
-        else pmb_look_up(from, place, leaf, leaves, r, R, R, c);
+        if (!has_512) pmb_look_up(from, place, leaf, leaves, r, R, R, c);
         for (int64_t k = 0, w; k < K; k += w) {
             const int64_t left = K - k;
             const double *v = value + k * all;
@@ -157,12 +181,8 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
 #ifdef PMB_VECTORS
             if (has_512) {
                 w = left > 2 * PMB_WIDE ? 3 * PMB_WIDE : left > PMB_WIDE ? 2 * PMB_WIDE : PMB_WIDE;
-                if (w == 3 * PMB_WIDE)
-                    pmb_add_tiles_3(c, v, PMB_WIDE * all, leaf, leaves, rows, left - 2 * PMB_WIDE, stride, own);
-                else if (w == 2 * PMB_WIDE)
-                    pmb_add_tiles_2(c, v, PMB_WIDE * all, leaf, leaves, rows, left - PMB_WIDE, stride, own);
-                else
-                    pmb_add_tiles_1(c, v, PMB_WIDE * all, leaf, leaves, rows, left, stride, own);
+                if (!k) pmb_add_some(1, w, from, place, r, c, v, all, leaf, leaves, rows, left, stride, own);
+                else pmb_add_some(0, w, from, place, r, c, v, all, leaf, leaves, rows, left, stride, own);
                 continue;
             }
 #endif
