@@ -96,9 +96,14 @@ cdef extern from "class_trees.h" nogil:
     void pmb_step_root(pmb_pairs *w, pmb_step *s, int64_t n, const int64_t *sums)
     int64_t pmb_step_part(pmb_pairs *w, pmb_step *s)
     void pmb_step_turn(pmb_pairs *w, pmb_step *s, int64_t n_left)
-    int64_t pmb_step_words(const pmb_pairs *w, const pmb_step *s)
+    enum:
+        PMB_STEP_RECORD
+    void pmb_step_share(const pmb_pairs *w, pmb_step *step, int n, int workers, int rank, int64_t *cells)
+    int64_t pmb_step_words(const pmb_pairs *w, const pmb_step *s, int64_t cells)
     void pmb_step_fill(pmb_pairs *w, pmb_step *s, int64_t *message)
     void pmb_step_scan(pmb_pairs *w, const pmb_step *s, int64_t *message)
+    int64_t pmb_step_records(pmb_pairs *w, const pmb_step *s, int64_t *records, int back)
+    void pmb_step_choose(pmb_pairs *w, const pmb_step *s)
     void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
                          float *total, float *S, const double *magic, int64_t *sums)
     void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,

@@ -33,6 +33,11 @@
 
 #define PMB_BATCH 16 /* most nodes that are parted side by side */
 
+/* Which of n workers scans what is [at, at + its) of so many numbers: the one in whose part the middle lies. */
+PMB_INLINE int pmb_owner(int64_t at, int64_t its, int64_t size, int n) {
+    return (int)((2 * at + its) * n / (2 * size));
+}
+
 /* Columns of codes. A lane holds one feature, whose code is its bin, or a bundle of features that exclude each other. A
  * sparse feature has no lane but entries, which the payload knows. */
 typedef struct {

@@ -14,40 +14,12 @@ import numpy as np
 from pymcboost._kernels.aligned import aligned_zeros
 
 from pymcboost._kernels.class_trees cimport (
-    PMB_PARTS,
-    pmb_class_tree,
-    pmb_edge_begin,
-    pmb_edge_job,
-    pmb_edge_sample,
-    pmb_edge_size,
-    pmb_edge_top,
-    pmb_edge_tree,
-    pmb_edge_write,
-    pmb_job_unit,
-    pmb_level_data,
-    pmb_out_of,
-    pmb_pair_data,
-    pmb_pair_options,
-    pmb_pairs,
-    pmb_pairs_free,
-    pmb_pairs_new,
-    pmb_scale,
-    pmb_softmax_begin,
-    pmb_softmax_job,
-    pmb_softmax_sums,
-    pmb_softmax_tree,
-    pmb_softmax_value,
-    pmb_step,
-    pmb_step_begin,
-    pmb_step_fill,
-    pmb_step_part,
-    pmb_step_root,
-    pmb_step_scan,
-    pmb_step_turn,
-    pmb_step_words,
-    pmb_take_rows,
-    pmb_tree_out,
-    pmb_write_tree,
+    PMB_PARTS, PMB_STEP_RECORD, pmb_class_tree, pmb_edge_begin, pmb_edge_job, pmb_edge_sample, pmb_edge_size,
+    pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data, pmb_out_of, pmb_pair_data,
+    pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_scale, pmb_softmax_begin, pmb_softmax_job,
+    pmb_softmax_sums, pmb_softmax_tree, pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill,
+    pmb_step_part, pmb_step_records, pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_turn, pmb_step_words,
+    pmb_take_rows, pmb_tree_out, pmb_write_tree,
 )
 from pymcboost._kernels.columns cimport address, columns_of
 
@@ -264,8 +236,9 @@ cdef class Grower:
         cdef int j, outer = min(n, self.n_threads)
         cdef int64_t size
         cdef bint is_any, is_done = False
-        cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64)
+        cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64), cells = None
         cdef int64_t[::1] message
+        cdef int64_t all_cells = self.data.tile_cell[self.data.n_tiles + 1]
         room = np.zeros(n * sizeof(pmb_step), dtype=np.uint8)
         cdef pmb_step *step = <pmb_step *> address(room)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
@@ -273,18 +246,25 @@ cdef class Grower:
         comm.sum(sums.base)
         for j in range(n):
             pmb_step_root(&self.work[j], &step[j], here[j], &sums[j, 0])
+        if all_cells and 8 * self.options.cell_words * all_cells * n >= comm.scattered:
+            cells = np.zeros((n, comm.size), dtype=np.int64)
+            pmb_step_share(&self.work[0], step, n, comm.size, comm.rank, &cells[0, 0])
         while not is_done:
             size = 0
             for j in range(n):
                 step[j].place = size
-                size += pmb_step_words(&self.work[j], &step[j])
+                size += pmb_step_words(&self.work[j], &step[j], all_cells)
             if size:
                 message = self.room_for(size)
                 for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
                     pmb_step_fill(&self.work[j], &step[j], &message[0])
-                comm.sum(message.base[:size], sure=True)
+                self.add_up(step, n, message.base[:size], cells, comm)
                 for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
                     pmb_step_scan(&self.work[j], &step[j], &message[0])
+                if cells is not None:
+                    self.tell(step, n, comm)
+                for j in range(n):
+                    pmb_step_choose(&self.work[j], &step[j])
             for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
                 here[j] = pmb_step_part(&self.work[j], &step[j])
             is_any, is_done = False, True
@@ -294,6 +274,32 @@ cdef class Grower:
                 comm.sum(here.base, sure=True)
             for j in range(n):
                 pmb_step_turn(&self.work[j], &step[j], here[j])
+
+    cdef object add_up(self, pmb_step *step, int n, message, const int64_t[:, ::1] cells, comm):
+        """Sums of all workers of a message; of this worker's share where ``cells`` (n, workers) say what each has."""
+        cdef int j, r
+        cdef int64_t[::1] lengths = np.zeros(comm.size, dtype=np.int64)
+        if cells is None:
+            comm.sum(message, sure=True)
+            return
+        for j in range(n):
+            for r in range(cells.shape[1]):
+                lengths[r] += pmb_step_words(&self.work[j], &step[j], cells[j, r])
+        comm.sum_scatter(message, lengths.base, sure=True)
+        for j in range(n):
+            step[j].place -= lengths.base[: comm.rank].sum()
+
+    cdef object tell(self, pmb_step *step, int n, comm):
+        """Tell all workers what each has found in its share."""
+        cdef int j, back
+        cdef int64_t at, words = PMB_STEP_RECORD + self.data.levels.most_words
+        cdef int64_t[::1] records = np.zeros(2 * n * self.data.n_tiles * words, dtype=np.int64)
+        for back in range(2):
+            at = 0
+            for j in range(n):
+                at += pmb_step_records(&self.work[j], &step[j], &records[at], back)
+            if not back:
+                comm.sum(records.base[:at], sure=True)
 
     cdef object room_for(self, int64_t size):
         """Room for a message."""

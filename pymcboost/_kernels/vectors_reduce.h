@@ -113,7 +113,7 @@ PMB_STATIC void pmb_vt_share(pmb_vectors *w, int n_tasks, int64_t size, int *fir
     memset(w->lengths, 0, sizeof(int64_t) * (size_t)w->n_workers);
     for (int t = 0; t < n_tasks; t++) {
         int64_t its = (t + 1 < n_tasks ? w->tasks[t + 1].entry : size) - w->tasks[t].entry;
-        int owner = (int)((2 * w->tasks[t].entry + its) * w->n_workers / (2 * size)); /* of the middle of the task */
+        int owner = pmb_owner(w->tasks[t].entry, its, size, w->n_workers);
         w->lengths[owner] += its;
         *first += owner < w->rank;
         *last = owner <= w->rank ? t + 1 : *last;

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from contract.variants import as_published
-from divided.threads import one_model, run, sums_of_rounds
+from divided.threads import ThreadWorkers, one_model, run, sums_of_rounds
 from unit.test_workers import more_classes, parts_of, rows
 
 from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
@@ -252,19 +252,77 @@ def test_models_that_rounds_are_added_to():
     assert set(run(3, task)) == {one.model_.to_bytes()}
 
 
-def test_sums_are_those_of_the_formulas():
+WIDE = {
+    "plain": {},
+    "ties in one tile": {"max_leaf_nodes": 20},
+    "draws": {"subsample": 0.7, "max_features": 0.3, "max_features_tree": 0.7},
+    "bounded": {"min_samples_leaf": 20, "max_leaf_nodes": 20},
+    "bundles": {"max_leaf_nodes": 10},
+    "categories": {"categorical_features": [0, 18, 19, 37], "min_samples_category": 3},
+    "not kept": {"max_leaf_nodes": 10},
+    "three trees in step": {"max_leaf_nodes": 10},
+}
+
+
+def wide_rows(how, m=9000):
+    """Rows with 44 columns, in three tiles or more. Equal ones are a tie, within a tile or in several."""
+    X, y = rows(m)
+    rng = np.random.default_rng(1)
+    X = np.hstack([X[:, [j % 6]] if how == "ties in one tile" else X[:, [j // 8]] + (j % 3) for j in range(44)])
+    if how == "bundles":
+        X = np.hstack([X, np.arange(30) == rng.integers(0, 40, (m, 1))])
+    if how == "categories":
+        X[:, [0, 18, 19, 37]] = rng.integers(0, [3, 70, 200, 9], (m, 4)) + 2 * y[:, None] * (rng.random((m, 1)) < 0.3)
+    return X.astype(np.float32), y
+
+
+@pytest.mark.parametrize("how", WIDE)
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(3)
+def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypatch):
+    """Eight workers have fewer tiles in a tree than workers."""
+    monkeypatch.setattr(ThreadWorkers, "scattered", 0)
+    X, y = wide_rows(how)
+    if how == "not kept":
+        monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
+    if how == "three trees in step":
+        monkeypatch.setattr(class_trees, "TOGETHER", 3)
+    parts = parts_of(len(y), size, "random", np.random.default_rng(2))
+    one = check(cls, X, y, parts, n_estimators=2, threads=1 + size % 2, **WIDE[how])
+    assert not WIDE[how].get("categorical_features") or one.model_.ensemble.subset.any()
+
+
+def test_more_workers_than_shares():
+    """One tree on one column: one worker scans, and seven have no share."""
+    X, y = rows(9000)
+    parts = parts_of(len(y), 8, "one row", np.random.default_rng(3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadWorkers, "scattered", 0)
+        patch.setattr(class_trees, "TOGETHER", 1)
+        check(LogitBoostClassifier, X[:, :1], y, parts, max_leaf_nodes=20)
+
+
+@pytest.mark.parametrize("columns", [6, 40])
+@pytest.mark.parametrize("scattered", [False, True])
+def test_sums_are_those_of_the_formulas(scattered, columns, monkeypatch):
     """See docs/scaling.md."""
-    X, y = rows(12_000)
-    X[np.isnan(X)] = 0
-    y = more_classes(y, 4)  # every tree has all leaves
-    J, K, d, B = 16, 4, 6, 256
+    X = np.random.default_rng(0).normal(size=(12_000, columns)).astype(np.float32)
+    y = more_classes(np.zeros(len(X), dtype=int), 4)  # every tree has all leaves
+    J, K, tiles = 16, 4, -(-columns // 16)
+    C = 16 * 256 * tiles
+    monkeypatch.setattr(ThreadWorkers, "scattered", 8 * C * K + (not scattered))
 
     model = LogitBoostClassifier(n_estimators=4, max_leaf_nodes=J, random_state=0, n_jobs=1)
     sums, sent = sums_of_rounds(model, X, y)[0].T
-    assert (sums == 2 * J + 1).all()
+    assert (sums == (3 * J if scattered else 2 * J + 1)).all()
     own = 32 * K + 8 * K * (J - 1) + 48 * K * J + 32 * (K + 1)
-    assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()
-    assert (sent >= K * (J - 1) * 8 * d * B).all()
+    histograms = 8 * C * K * (J - 1)
+    if not scattered:
+        assert (sent == histograms + own).all()
+    else:  # the last two children are not searched, nor are those too small to be split
+        assert (sent <= histograms // 2 + 80 * tiles * K * (J - 1) + own).all()
+        assert (sent > histograms // 2 + 40 * tiles * K * (J - 1) + own).all()
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from divided.threads import one_model, run, sums_of_rounds
-from unit.test_class_workers import by_class
+from divided.threads import ThreadWorkers, one_model, run, sums_of_rounds
+from unit.test_class_workers import by_class, wide_rows
 from unit.test_divided_checkpoints import divided, killed
 from unit.test_sparse_workers import sparse_rows
 from unit.test_stump_workers import ALL
@@ -230,19 +230,32 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
     assert {rounds for _, rounds in found} in ({2}, {4})  # the first worker may not have come to the second
 
 
-def test_sums_are_those_of_the_formulas():
+@pytest.mark.parametrize("how", ["plain", "ties in one tile", "bundles", "categories"])
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.part(3)
+def test_shares_of_the_features_do_not_change_the_model(name, size, how, monkeypatch):
+    monkeypatch.setattr(ThreadWorkers, "scattered", 0)
+    X, y = wide_rows(how, 5000)
+    categories = {"categorical_features": [0, 18, 19, 37]} if how == "categories" else {}
+    check(X, y, division(y, size, "random"), name=name, n_estimators=3, **TREES, **categories)
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
     """See docs/scaling.md."""
     X, y = rows(12_000)
     X[np.isnan(X)] = 0
     y = more_classes(y, 4)  # every tree has all leaves
     J, K, d, B = 16, 4, 6, 256
+    monkeypatch.setattr(ThreadWorkers, "scattered", 0 if scattered else np.inf)
 
     model = AdaBoostMHClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
     sums, sent = sums_of_rounds(model, X, y)[0].T
-    assert (sums == 2 + 1 + 2 * (J - 1) + 1).all()
-    own = 24 * K + 32 * K + 8 * K * (J - 1) + 16 * K * K
-    assert (sent <= K * (J - 1) * 8 * 16 * B + own).all()
-    assert (sent >= K * (J - 1) * 8 * d * B).all()
+    assert (sums == 2 + 1 + (2 + scattered) * (J - 1) + 1).all()
+    own = 24 * K + 32 * K + 8 * K * (J - 1) + 16 * K * K + 80 * scattered * K * (J - 1)
+    assert (sent <= K * (J - 1) * (8 >> scattered) * 16 * B + own).all()
+    assert (sent >= K * (J - 1) * (8 >> scattered) * d * B).all()
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])
