@@ -52,13 +52,15 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
     }
 }
 
-/* gcc would put indices into vectors, and take them out again one by one; and it would add up the places of each row. */
+/* Keeps a number in a register of its own. gcc would put indices into vectors and take them out again one by one, and
+ * would keep a pointer for each row. */
 #ifdef PMB_VECTORS
 #define PMB_SCALAR(x) __asm__("" : "+r"(x))
 #else
 #define PMB_SCALAR(x) ((void)0)
 #endif
 
+/* The table at a place (see pmb_trees). */
 PMB_INLINE const double *pmb_table(const pmb_tables *from, int64_t place) {
     return place < 0 ? from->rows + ~place : from->patterns + place;
 }
@@ -118,9 +120,9 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
             PMB_LANES(p, W) memcpy(v + p, value + p * tile + leaf[i] * PMB_WIDE, sizeof *v);                          \
             PMB_LANES(r, PMB_WIDE) {                                                                                  \
                 const double x = look ? own[at[r]] : own[r];                                                          \
-                const pmb_classes all = PMB_EIGHT(x);                                                                 \
+                const pmb_classes each = PMB_EIGHT(x);                                                                \
                 if (look) c[r] = x;                                                                                   \
-                PMB_LANES(p, W) s[r][p] += all * v[p];                                                                \
+                PMB_LANES(p, W) s[r][p] += each * v[p];                                                               \
             }                                                                                                         \
         }                                                                                                             \
         PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
