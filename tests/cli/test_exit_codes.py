@@ -368,7 +368,8 @@ def test_exceptions_become_statuses(capsys, error, status, message):
 
 def test_standard_output_takes_what_a_file_takes(files, tmp_path):
     """Labels, and names that are no UTF-8, whatever the locale."""
-    model = MartClassifier(n_estimators=2, min_samples_leaf=1).fit([[0], [1]] * 3, ["\u00e9", "\u4e2d"] * 3)
+    model = MartClassifier(n_estimators=2, min_samples_leaf=1, subsample=1.0, calibrate=None)
+    model.fit([[0], [1]] * 3, ["\u00e9", "\u4e2d"] * 3)
     model.save(os.path.join(os.fsencode(tmp_path), b"\xff.mcb"))
     write_svm(tmp_path / "t.svm", [[0], [1]], [0, 1])
     assert run("predict", "t.svm", "\udcff.mcb", "out", cwd=tmp_path).returncode == 0
