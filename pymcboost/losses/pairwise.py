@@ -28,7 +28,7 @@ class Pairwise(CompiledLoss):
     """
 
     def terms(self, minus, weight, limit, smallest, out=None):
-        """Losses and weights u (to ``out``) of margins -rho, which are overwritten, times ``weight``.
+        """Losses, in place of margins -rho, and weights u (to ``out``), both times ``weight``.
 
         limit : exponents above it are not formed; smallest : what is added to weights that may vanish.
         """
@@ -41,7 +41,8 @@ class Pairwise(CompiledLoss):
     def value(self, F, y):
         """See `Loss.value`."""
         own = np.arange(len(y)), y
-        terms, _ = self.terms(F - F[own][:, None], 1.0, 600.0, 0.0)
+        terms = F - F[own][:, None]
+        self.terms(terms, 1.0, 600.0, 0.0)
         terms[own] = 0.0
         return terms.sum(axis=1)
 

@@ -21,9 +21,9 @@ class PairwiseExp(Pairwise):
 
     def terms(self, minus, weight, limit, smallest, out=None):
         """See `Pairwise.terms`."""
-        u = exp(np.minimum(minus, limit, out=minus), out=minus)
-        u *= weight
-        return u, np.add(u, smallest, out=out, casting="same_kind")
+        exp(np.minimum(minus, limit, out=minus), out=minus)
+        minus *= weight
+        return np.add(minus, smallest, out=out, casting="same_kind")
 
     def blocks(self, data, n_threads=1):
         """See `Pairwise.blocks`."""

@@ -77,11 +77,12 @@ class PairWeights:
             for at in range(start[c], start[c + 1], BLOCK_ROWS):
                 rows = slice(at, min(at + BLOCK_ROWS, start[c + 1]))
                 minus = np.zeros((K, rows.stop - rows.start)) if F is None else F[:, rows] - F[c, rows]
-                u = self.U[:, rows]
-                part, _ = self._terms(minus, self.data.weight[rows], largest, smallest, u)
-                u[c] = 0.0
-                part[c] = 0.0
-                self._loss += float(part.sum())
+                u, weight = self.U[:, rows], self.data.weight[rows]
+                # Scores may be the transpose of a table: its parts would not be contiguous.
+                for others in (slice(c), slice(c + 1, K)) if minus.flags.c_contiguous else (slice(K),):
+                    self._terms(minus[others], weight, largest, smallest, u[others])
+                u[c] = minus[c] = 0.0
+                self._loss += float(minus.sum())
         return self._loss
 
     def loss(self):
