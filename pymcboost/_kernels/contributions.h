@@ -22,7 +22,7 @@
 #define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE: their numbers fit a byte */
 #define PMB_WIDE 8
 #define PMB_STEP (PMB_BLOCK + PMB_WIDE) /* from a coefficient to the next: a power of two would share few cache lines */
-#define PMB_NEAR (1 << 16) /* values of leaves that are read anew for each few rows */
+#define PMB_NEAR (1 << 17) /* values of leaves that are read anew for each few rows */
 #define PMB_SHORT 8   /* paths of so many features have at most PMB_BLOCK patterns */
 
 /* Vectors of one register each: gcc would keep wider ones in memory. Those of classes fill the largest registers. */
@@ -64,8 +64,9 @@ typedef struct {
     /* A feature of a path has a table of coefficients (pmb_room). table[l] is where those of leaf l begin, of a batch
      * of trees: among the tables of patterns for a short path, of rows for a long one. The batch by features, in
      * groups: group[i] is a feature, its leaves (of the batch) and the places of its tables (less 1 and negative: of
-     * rows) are those from start[i] to start[i + 1]; groups[b] to groups[b + 1] are of batch b. */
-    const int64_t *table, *groups, *group, *start, *leaf, *place;
+     * rows) are those from start[i] to start[i + 1]; groups[b] to groups[b + 1] are of batch b. value[i] is the number
+     * of the values that its coefficients are for: see pmb_heaviest. */
+    const int64_t *table, *groups, *group, *start, *leaf, *place, *value;
 } pmb_trees;
 
 /* What stands for the background. */
@@ -120,11 +121,31 @@ PMB_STATIC int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *
     return deepest;
 }
 
-/* The features of the paths of a tree. With running sums of the leaves' covers, also the shares of the rows that pass:
+/* The leaf below a split, or itself, that lies where there are more leaves, again and again.
+ *
+ * The coefficients of a feature for the leaves below the first split on it sum to 0: with equal leaves it would not
+ * matter. Thus one of the leaves needs no coefficient where its values are subtracted from the others'. This one is
+ * that of many splits, so that there are few differences of leaves. */
+PMB_INLINE int64_t pmb_heaviest(const pmb_trees *m, pmb_frame f) {
+    while (f.begin < f.end) {
+        const int64_t left = m->right[f.begin], right = f.end - f.begin - left + 1;
+        if (left >= right) {
+            f.end = f.begin + left;
+            f.begin++;
+        } else {
+            f.begin += left;
+            f.at += left;
+        }
+    }
+    return f.at;
+}
+
+/* The features of the paths of a tree, and the heaviest leaves below the first splits on them. With running sums of the leaves' covers, also the shares of the rows that pass:
  * a split that no row reaches halves them. to_left: one number for every split; levels: PMB_PATH numbers for each. */
 PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, const int64_t *cover,
-                               double *to_left, double *levels, int64_t *path, double *ratio) {
-    int64_t names[PMB_PATH];
+                               double *to_left, double *levels, int64_t *path, int64_t *heaviest,
+                               double *ratio) {
+    int64_t names[PMB_PATH], leaves[PMB_PATH];
     pmb_frame *top = stack;
     *top++ = pmb_root(m, tree);
     while (top > stack) {
@@ -140,6 +161,7 @@ PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stac
         if (!step) {
             const int64_t at = m->begin[f.at];
             memcpy(path + at, names, sizeof *names * (size_t)f.n);
+            memcpy(heaviest + at, leaves, sizeof *leaves * (size_t)f.n);
             if (ratio) memcpy(ratio + at, own, sizeof *own * (size_t)f.n);
             continue;
         }
@@ -148,6 +170,7 @@ PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stac
             to_left[f.begin] = rows ? (double)(cover[f.at + step] - cover[f.at]) / (double)rows : 0.5;
         }
         names[m->slot[f.begin]] = m->feature[f.begin];
+        if (m->slot[f.begin] == f.n) leaves[f.n] = pmb_heaviest(m, f);
         top = pmb_children(top, f, step, m->slot[f.begin] == f.n ? f.n + 1 : f.n);
     }
 }
@@ -189,6 +212,12 @@ typedef struct {
     uint8_t *at;             /* of each leaf and row: the place in the leaf's tables, PMB_BLOCK for each leaf */
     int made;                /* whether `patterns` has been written before */
 } pmb_tables;
+
+/* Columns of the results that no tree of a batch adds to. */
+typedef struct {
+    const int64_t *columns;
+    int64_t n;
+} pmb_rest;
 
 /* Numbers in the table of a feature, on a path of d of them: one for each pattern, or for each row of a block. */
 PMB_INLINE int64_t pmb_room(int64_t d) {

@@ -8,11 +8,12 @@ classes, the coefficients, is computed for many rows at once.
 from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.string cimport memset
 
 from .contributions_trees cimport (
     PMB_BLOCK, PMB_PATH, PMB_SHORT, PMB_STEP, PMB_WIDE, Scratch, free_scratch, pmb_add_batch, pmb_background,
     pmb_by_covers, pmb_by_rows, pmb_count_paths, pmb_fill_paths, pmb_frame, pmb_full, pmb_in_tiles, pmb_kept,
-    pmb_make_tables, pmb_patterns, pmb_room, pmb_tables, pmb_tiled, pmb_trees,
+    pmb_make_tables, pmb_patterns, pmb_rest, pmb_room, pmb_tables, pmb_tiled, pmb_trees,
 )
 
 import math
@@ -54,9 +55,10 @@ cdef class Explainer:
         const uint8_t[::1] nan_left
         const float[:, ::1] leaf, code
         Py_ssize_t depth, K, T, n_features, n_asked
-        Py_ssize_t widest, longest, largest, most_leaves, most_splits
+        Py_ssize_t widest, longest, largest, most_leaves, most_values, most_splits, width
         uint8_t[::1] slot
         int64_t[::1] begin, path, first, table, groups, group, start, place, leaf_of, order, batches, kept_from
+        int64_t[::1] heaviest, value_of, values_from, of_leaf, less, tree_of
         uint64_t[::1] pattern
         double[::1] share, ratio, node, weight
         double[:, ::1] factorial
@@ -75,6 +77,7 @@ cdef class Explainer:
         self.n_asked = 1 + np.max(asked, initial=-1)
         self.threshold, self.nan_left, self.leaf, self.code = threshold, nan_left, leaf, code
         self.K, self.T = n_classes, T
+        self.width = n_classes if leaf.shape[1] == n_classes or code.shape[0] else 1
         self.most_splits = np.diff(offset).max(initial=0)
         # One more, so that all arrays have an address.
         self.slot = np.zeros(S + 1, dtype=np.uint8)
@@ -110,6 +113,7 @@ cdef class Explainer:
                              "contributions cannot take; train with a smaller max_depth or fewer leaves")
         np.cumsum(self.begin, out=np.asarray(self.begin))
         self.path = np.zeros(self.begin[self.begin.shape[0] - 1] + 1, dtype=np.int64)
+        self.heaviest = np.zeros(self.path.shape[0], dtype=np.int64)
         self.trees.path = &self.path[0]
 
     cdef fill_paths(self, const int64_t[::1] cover):
@@ -124,7 +128,8 @@ cdef class Explainer:
             ratio, covers = &self.ratio[0], &cover[0]
         with nogil:
             for t in range(self.T):
-                pmb_fill_paths(&self.trees, t, stack, covers, &to_left[0], &levels[0], &self.path[0], ratio)
+                pmb_fill_paths(&self.trees, t, stack, covers, &to_left[0], &levels[0], &self.path[0], &self.heaviest[0],
+                               ratio)
         free(stack)
         self.group_paths()
 
@@ -151,25 +156,31 @@ cdef class Explainer:
         """Put the tables of every batch of trees one after the other, and find them by features."""
         cdef:
             Py_ssize_t n = self.path.shape[0], b, i, t, at_leaf, p, f, at = 0, group = 0, leaf, end, room
-            Py_ssize_t patterns, rows
-            bint is_long
+            Py_ssize_t patterns, rows, values = 0
+            bint is_long, wide = self.width > 1
             int64_t[::1] next_of = np.zeros(1 + np.asarray(self.path).max(), dtype=np.int64)
-            int64_t own
+            int64_t own, other
         self.find_batches()
         self.start, self.group = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.place, self.leaf_of = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.value_of, self.values_from = np.zeros(n, dtype=np.int64), np.zeros(self.batches.shape[0], dtype=np.int64)
+        own = n if wide else self.begin.shape[0]
+        self.of_leaf, self.less = np.zeros(own, dtype=np.int64), np.full(own, -1)
+        self.tree_of = np.zeros(own, dtype=np.int64)
         self.table = np.zeros(self.begin.shape[0], dtype=np.int64)
         self.groups = np.zeros(self.batches.shape[0], dtype=np.int64)
         self.kept_from = np.zeros(self.batches.shape[0], dtype=np.int64)
         self.widest, self.longest, self.largest, self.most_leaves = 0, 0, 0, 1
+        self.most_values = 0
         for b in range(self.batches.shape[0] - 1):
             patterns, rows, leaf = 0, 0, 0
             next_of[:] = 0
             for i in range(self.batches[b], self.batches[b + 1]):
                 t = self.order[i]
                 at_leaf, end = self.offset[t] + t, self.offset[t + 1] + t + 1
-                for p in range(self.begin[at_leaf], self.begin[end]):
-                    next_of[self.path[p]] += 1
+                for at_leaf in range(at_leaf, end):
+                    for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
+                        next_of[self.path[p]] += not wide or self.heaviest[p] != at_leaf
             for f in range(next_of.shape[0]):
                 own = next_of[f]
                 if own:
@@ -185,20 +196,33 @@ cdef class Explainer:
                     own = self.begin[at_leaf + 1] - self.begin[at_leaf]
                     room, is_long = pmb_room(own), own > PMB_SHORT
                     self.table[at_leaf] = rows if is_long else patterns
+                    other = -1
+                    if not wide:
+                        self.of_leaf[values], self.tree_of[values] = at_leaf, t
+                        values += 1
                     for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
-                        own = next_of[self.path[p]]
-                        self.leaf_of[own], self.place[own] = leaf, ~rows if is_long else patterns
-                        next_of[self.path[p]] += 1
+                        if wide and self.heaviest[p] not in (other, at_leaf):
+                            other = self.heaviest[p]
+                            self.of_leaf[values], self.less[values], self.tree_of[values] = at_leaf, other, t
+                            values += 1
+                        if not wide or other >= 0 and self.heaviest[p] != at_leaf:
+                            own = next_of[self.path[p]]
+                            self.leaf_of[own], self.place[own] = leaf, ~rows if is_long else patterns
+                            self.value_of[own] = values - 1 - self.values_from[b]
+                            next_of[self.path[p]] += 1
                         if is_long:
                             rows += room
                         else:
                             patterns += room
                     leaf += 1
             self.groups[b + 1], self.kept_from[b + 1] = group, self.kept_from[b] + patterns
+            self.values_from[b + 1] = values
+            self.most_values = max(self.most_values, values - self.values_from[b])
             self.widest, self.longest = max(self.widest, patterns), max(self.longest, rows)
             self.most_leaves = max(self.most_leaves, leaf)
         self.start[group] = at
         self.trees.groups, self.trees.group, self.trees.start = &self.groups[0], &self.group[0], &self.start[0]
+        self.trees.value = &self.value_of[0]
         self.trees.leaf, self.trees.place, self.trees.table = &self.leaf_of[0], &self.place[0], &self.table[0]
 
     def by_covers(self, const int64_t[::1] cover, const double[::1] node, const double[::1] weight):
@@ -311,11 +335,11 @@ cdef class Explainer:
         s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
         s.tables.at = <uint8_t *> malloc(self.most_leaves * PMB_BLOCK + 1)
         own = self.largest * PMB_STEP + self.widest + self.longest
-        s.taken = <double *> calloc(own + self.most_leaves * pmb_in_tiles(self.K) + 2 * PMB_WIDE, sizeof(double))
+        s.taken = <double *> calloc(own + self.most_values * pmb_in_tiles(self.K) + 2 * PMB_WIDE, sizeof(double))
         s.coefficients = s.taken + PMB_WIDE - (<uintptr_t> s.taken // sizeof(double)) % PMB_WIDE
         s.tables.patterns = s.coefficients + self.largest * PMB_STEP
         s.tables.rows = s.tables.patterns + self.widest
-        s.value = s.coefficients + own
+        s.value, s.valued = s.coefficients + own, -1
         if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or s.tables.at == NULL or (
                 s.taken == NULL):
             free_scratch(s)
@@ -323,30 +347,26 @@ cdef class Explainer:
         return s
 
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
-                      double[:, :, ::1] out, Py_ssize_t fixed, double *kept, Scratch *s) noexcept nogil:
+                      double[:, :, ::1] out, Py_ssize_t fixed, const pmb_rest *rest, double *kept, Scratch *s) noexcept nogil:
         cdef:
-            Py_ssize_t b, i, t, at, k, first, leaves, before, all, K = self.K
-            bint coded = self.code.shape[0] > 0, vector = self.leaf.shape[1] == K
-            Py_ssize_t width = K if vector or coded else 1
+            Py_ssize_t b, i, t, v, k, leaves, before, all, K = self.K, width = self.width
             double *to
             double *base
             pmb_tables tables = s.tables
+        if rest != NULL and width < K:
+            memset(&out[row, 0, 0], 0, n * out.shape[1] * K * sizeof(double))
         for b in range(self.batches.shape[0] - 1):
             tables.made = kept != NULL
             if kept != NULL:
                 tables.patterns = kept + self.kept_from[b]
-            before, all = 0, 0
-            for i in range(self.batches[b], self.batches[b + 1]):
-                all += self.offset[self.order[i] + 1] - self.offset[self.order[i]] + 1
+            before, all = 0, self.values_from[b + 1] - self.values_from[b]
+            if s.valued != b:
+                for v in range(all):
+                    self.put_value(v, all, self.values_from[b] + v, s.value)
+                s.valued = b
             for i in range(self.batches[b], self.batches[b + 1]):
                 t = self.order[i]
-                first, leaves = self.offset[t] + t, self.offset[t + 1] - self.offset[t] + 1
-                for at in range(leaves):
-                    for k in range(width):
-                        s.value[pmb_tiled(before + at, all, k, width)] = self.leaf[first + at, k if vector else 0] * (
-                            <double> self.code[self.cls[t], k] if coded else 1.0)
-                    for k in range(width, pmb_in_tiles(width)):
-                        s.value[pmb_tiled(before + at, all, k, width)] = 0.0
+                leaves = self.offset[t + 1] - self.offset[t] + 1
                 before += leaves
                 if leaves == 1:
                     continue
@@ -362,7 +382,21 @@ cdef class Explainer:
                     base = to + self.base[t]
                 to += self.cls[t]
             pmb_add_batch(&self.trees, b, s.value, all, width, &tables, n, &column[0], K, out.shape[1] * K, to, base,
-                          s.coefficients)
+                          rest if width == K and b == 0 else NULL, s.coefficients)
+
+    cdef void put_value(self, Py_ssize_t to, Py_ssize_t all, Py_ssize_t number, double *value) noexcept nogil:
+        """Values of a leaf, less those of another one where that is said, for all classes."""
+        cdef:
+            Py_ssize_t k, at = self.of_leaf[number], less = self.less[number], cls = self.cls[self.tree_of[number]]
+            bint coded = self.code.shape[0] > 0, vector = self.leaf.shape[1] == self.K
+            double own
+        for k in range(self.width):
+            own = self.leaf[at, k if vector else 0]
+            if less >= 0:
+                own -= self.leaf[less, k if vector else 0]
+            value[pmb_tiled(to, all, k, self.width)] = own * (<double> self.code[cls, k] if coded else 1.0)
+        for k in range(self.width, pmb_in_tiles(self.width)):
+            value[pmb_tiled(to, all, k, self.width)] = 0.0
 
     cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
         """The tables of all patterns, one number at least; None where they are too large, or for one block of rows."""
@@ -382,7 +416,7 @@ cdef class Explainer:
             pmb_make_tables(&self.trees, self.order[i], &self.back, fixed, patterns)
 
     def add(self, const float[:, ::1] xt, const int64_t[::1] column, double[:, :, ::1] out, int n_threads,
-            Py_ssize_t fixed=-1):
+            Py_ssize_t fixed=-1, bint fresh=False):
         """Add the Shapley values of rows, or what they change by when one feature is given rather than left out.
 
         Parameters
@@ -392,12 +426,15 @@ cdef class Explainer:
         out : IN/OUT, (rows, columns, K)
         n_threads : at least 1
         fixed : that feature, a row of ``xt``; -1: none
+        fresh : whether ``out`` holds nothing yet, and counts as zeros
         """
         cdef:
             Py_ssize_t m = xt.shape[1], blocks = (m + PMB_BLOCK - 1) // PMB_BLOCK, b
             Scratch **scratch
             double[::1] kept
             double *tables = NULL
+            int64_t[::1] others
+            pmb_rest rest
             bint good
             int t = 0
         if self.back.first == NULL and self.back.ratio == NULL:
@@ -406,8 +443,13 @@ cdef class Explainer:
                 xt.shape[0] < self.n_asked or np.max(column, initial=-1) >= out.shape[1]):
             raise ValueError("the arrays do not fit the trees")
         if not m or not self.offset[self.T]:
+            if fresh:
+                out[:] = 0.0
             return
         n_threads = max(1, min(n_threads, blocks))
+        its = np.asarray(column)[np.asarray(self.group)[:self.groups[1]]]
+        others = np.append(np.setdiff1d(np.arange(out.shape[1]), its), 0)  # one more, so that they have an address
+        rest.columns, rest.n = &others[0], others.shape[0] - 1
         kept = self.keep(fixed, blocks, n_threads)
         if kept is not None:
             tables = &kept[0]
@@ -421,7 +463,7 @@ cdef class Explainer:
                 t = threadid()
                 for b in prange(blocks, schedule="static"):
                     self.explain(xt, b * PMB_BLOCK, min(m - b * PMB_BLOCK, <Py_ssize_t> PMB_BLOCK), column, out,
-                                 fixed, tables, scratch[t])
+                                 fixed, &rest if fresh else NULL, tables, scratch[t])
         for b in range(n_threads if scratch != NULL else 0):
             free_scratch(scratch[b])
         free(scratch)

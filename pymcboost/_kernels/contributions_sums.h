@@ -104,11 +104,12 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
 #define PMB_EIGHT(x) {x, x, x, x, x, x, x, x}
 #define PMB_ADD_TILES(W)                                                                                              \
     PMB_INLINE void pmb_add_tiles_##W(int look, const pmb_tables *from, const int64_t *place, int64_t r0, double *c,  \
-                                      const double *value, int64_t tile, const int64_t *leaf, int64_t n,              \
-                                      int64_t rows, int64_t classes, int64_t stride, double *to) {                    \
+                                      const double *value, int64_t tile, const int64_t *leaf,                         \
+                                      const int64_t *of, int64_t n, int add, int64_t rows, int64_t classes, int64_t stride, double *to) {                    \
         pmb_classes s[PMB_WIDE][W];                                                                                   \
         PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
             if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                                               \
+            if (r < rows && p == W - 1) PMB_PREFETCH(to + r * stride + W * PMB_WIDE - 1);                             \
             s[r][p] = (pmb_classes){0.0};                                                                             \
         }                                                                                                             \
         for (int64_t i = 0; i < n; i++, c += PMB_WIDE) {                                                              \
@@ -117,7 +118,7 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
             const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;                                                  \
             PMB_SCALAR(own);                                                                                          \
             PMB_SCALAR(at);                                                                                           \
-            PMB_LANES(p, W) memcpy(v + p, value + p * tile + leaf[i] * PMB_WIDE, sizeof *v);                          \
+            PMB_LANES(p, W) memcpy(v + p, value + p * tile + of[i] * PMB_WIDE, sizeof *v);                          \
             PMB_LANES(r, PMB_WIDE) {                                                                                  \
                 const double x = look ? own[at[r]] : own[r];                                                          \
                 const pmb_classes each = PMB_EIGHT(x);                                                                \
@@ -132,11 +133,14 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
             if (p == W - 1 && classes < PMB_WIDE) {                                                                   \
                 double some[PMB_WIDE];                                                                                \
                 memcpy(some, &s[r][p], sizeof some);                                                                  \
-                for (int64_t k = 0; k < classes; k++) out[k] += some[k];                                              \
+                for (int64_t k = 0; k < classes; k++) out[k] = add ? out[k] + some[k] : some[k];                      \
                 continue;                                                                                             \
             }                                                                                                         \
-            memcpy(&sum, out, sizeof sum);                                                                            \
-            sum += s[r][p];                                                                                           \
+            sum = s[r][p];                                                                                            \
+            if (add) {                                                                                                \
+                memcpy(&sum, out, sizeof sum);                                                                        \
+                sum += s[r][p];                                                                                       \
+            }                                                                                                         \
             memcpy(out, &sum, sizeof sum);                                                                            \
         }                                                                                                             \
     }
@@ -146,15 +150,15 @@ PMB_ADD_TILES(1)
 
 /* The same for w classes of the `classes` that are left, in tiles of `all` leaves. */
 PMB_INLINE void pmb_add_some(int look, int64_t w, const pmb_tables *from, const int64_t *place, int64_t r0, double *c,
-                             const double *value, int64_t all, const int64_t *leaf, int64_t n, int64_t rows,
-                             int64_t classes, int64_t stride, double *to) {
+                             const double *value, int64_t all, const int64_t *leaf, const int64_t *of, int64_t n,
+                             int add, int64_t rows, int64_t classes, int64_t stride, double *to) {
     const int64_t tile = PMB_WIDE * all, last = classes - w + PMB_WIDE;
     if (w == 3 * PMB_WIDE)
-        pmb_add_tiles_3(look, from, place, r0, c, value, tile, leaf, n, rows, last, stride, to);
+        pmb_add_tiles_3(look, from, place, r0, c, value, tile, leaf, of, n, add, rows, last, stride, to);
     else if (w == 2 * PMB_WIDE)
-        pmb_add_tiles_2(look, from, place, r0, c, value, tile, leaf, n, rows, last, stride, to);
+        pmb_add_tiles_2(look, from, place, r0, c, value, tile, leaf, of, n, add, rows, last, stride, to);
     else
-        pmb_add_tiles_1(look, from, place, r0, c, value, tile, leaf, n, rows, last, stride, to);
+        pmb_add_tiles_1(look, from, place, r0, c, value, tile, leaf, of, n, add, rows, last, stride, to);
 }
 #endif
 
@@ -163,16 +167,19 @@ PMB_INLINE void pmb_add_some(int look, int64_t w, const pmb_tables *from, const 
  * few rows stay in the first cache. */
 PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables *from, const double *value,
                              int64_t all, int64_t K, int64_t n, const int64_t *column, int64_t classes, int64_t stride,
-                             double *out, double *c) {
+                             double *out, const pmb_rest *rest, double *c) {
     const int has_512 = PMB_HAS_512, has_256 = PMB_HAS_256;
     const int64_t R = has_512 ? PMB_WIDE : has_256 ? 4 : 2, first = m->groups[batch];
     const int64_t groups = m->groups[batch + 1] - first;
     const int64_t parts = (n + R - 1) / R, by_rows = all * K <= PMB_NEAR;
     double sum[4][PMB_WIDE];
+    for (int64_t i = 0; rest && i < n * rest->n; i++)
+        memset(out + i / rest->n * stride + rest->columns[i % rest->n] * classes, 0, sizeof *out * (size_t)K);
     for (int64_t i = 0; i < parts * groups; i++) {
         const int64_t r = (by_rows ? i / groups : i % parts) * R, rows = n - r < R ? n - r : R;
         const int64_t g = first + (by_rows ? i % groups : i / parts), start = m->start[g];
         const int64_t leaves = m->start[g + 1] - start, *leaf = m->leaf + start, *place = m->place + start;
+        const int64_t *of = m->value + start;
         double *to = out + column[m->group[g]] * classes;
         if (!has_512) pmb_look_up(from, place, leaf, leaves, r, R, R, c);
         for (int64_t k = 0, w; k < K; k += w) {
@@ -183,16 +190,17 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
 #ifdef PMB_VECTORS
             if (has_512) {
                 w = left > 2 * PMB_WIDE ? 3 * PMB_WIDE : left > PMB_WIDE ? 2 * PMB_WIDE : PMB_WIDE;
-                if (!k) pmb_add_some(1, w, from, place, r, c, v, all, leaf, leaves, rows, left, stride, own);
-                else pmb_add_some(0, w, from, place, r, c, v, all, leaf, leaves, rows, left, stride, own);
+                if (!k) pmb_add_some(1, w, from, place, r, c, v, all, leaf, of, leaves, !rest, rows, left, stride, own);
+                else pmb_add_some(0, w, from, place, r, c, v, all, leaf, of, leaves, !rest, rows, left, stride, own);
                 continue;
             }
 #endif
             for (int64_t i = 0; i < rows; i++) PMB_PREFETCH(own + i * stride); /* rows lie far apart */
-            if (has_256) pmb_sum_classes_256(sum, c, v, leaf, leaves);
-            else pmb_sum_classes_128(sum, c, v, leaf, leaves);
+            if (has_256) pmb_sum_classes_256(sum, c, v, of, leaves);
+            else pmb_sum_classes_128(sum, c, v, of, leaves);
             for (int64_t i = 0; i < rows; i++)
-                for (int64_t q = 0; q < (left < PMB_WIDE ? left : PMB_WIDE); q++) own[i * stride + q] += sum[i][q];
+                for (int64_t q = 0; q < (left < PMB_WIDE ? left : PMB_WIDE); q++)
+                    own[i * stride + q] = rest ? sum[i][q] : own[i * stride + q] + sum[i][q];
         }
     }
 }
@@ -212,16 +220,17 @@ PMB_INLINE int64_t pmb_in_tiles(int64_t K) {
 PMB_CLONES PMB_FUSED PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all,
                                                    int64_t K, const pmb_tables *from, int64_t n,
                                                    const int64_t *column, int64_t classes, int64_t stride, double *to,
-                                                   double *base, double *c) {
+                                                   double *base, const pmb_rest *rest, double *c) {
     if (K >= PMB_WIDE) {
-        pmb_add_wide(m, batch, from, value, all, K, n, column, classes, stride, to, c);
+        pmb_add_wide(m, batch, from, value, all, K, n, column, classes, stride, to, rest, c);
         return;
     }
+    if (rest) memset(to, 0, sizeof *to * (size_t)(n * stride));
     for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
         const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
         const int64_t *place = m->place + m->start[g], out = column[m->group[g]] * classes;
         pmb_look_up(from, place, leaf, leaves, 0, n, PMB_STEP, c);
-        pmb_add_few(c, value, leaf, leaves, K, n, stride, to + out, base ? base + out : NULL);
+        pmb_add_few(c, value, m->value + m->start[g], leaves, K, n, stride, to + out, base ? base + out : NULL);
     }
 }
 

@@ -30,6 +30,7 @@ cdef extern from "contributions_sums.h" nogil:
         const int64_t *start
         const int64_t *leaf
         const int64_t *place
+        const int64_t *value
     ctypedef struct pmb_tables:
         double *patterns
         double *rows
@@ -43,9 +44,12 @@ cdef extern from "contributions_sums.h" nogil:
         const double *ratio
         const double *node
         const double *weight
+    ctypedef struct pmb_rest:
+        const int64_t *columns
+        int64_t n
     int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count)
     void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, const int64_t *cover, double *to_left,
-                        double *levels, int64_t *path, double *ratio)
+                        double *levels, int64_t *path, int64_t *heaviest, double *ratio)
     void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n, pmb_frame *stack,
                       uint64_t *levels, uint64_t *pattern)
     int64_t pmb_room(int64_t d)
@@ -59,7 +63,7 @@ cdef extern from "contributions_sums.h" nogil:
     int64_t pmb_in_tiles(int64_t K)
     void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
                        const pmb_tables *at, int64_t n, const int64_t *column, int64_t classes, int64_t stride,
-                       double *to, double *base, double *c)
+                       double *to, double *base, const pmb_rest *rest, double *c)
 
 
 cdef struct Scratch:
@@ -72,6 +76,7 @@ cdef struct Scratch:
     double *taken  # room of the tables and of the next two, which begin with a line of the cache
     double *coefficients
     double *value
+    Py_ssize_t valued  # the batch whose values these are, -1: none
 
 
 cdef inline void free_scratch(Scratch *s) noexcept nogil:

@@ -103,15 +103,16 @@ def of_rows(model, X, background, only_used, n_threads):
     used, compact = ensemble.compact()
     features = used if only_used else np.arange(model.n_features_in_)
     check_memory("contributions", (X.shape[0], len(features), model.n_classes_))
-    values = np.zeros((X.shape[0], len(features), model.n_classes_))
+    values = np.empty((X.shape[0], len(features), model.n_classes_))
     column = np.arange(len(used)) if only_used else used
     if background is not None and ensemble.additive:
         background, base = _compared(model, background, n_threads)
+        values[:] = 0.0
         _by_curves(compact, used, X, background, column, values)
         return Contributions(values, base, features)
     trees, base = explained(model, used, compact, background, n_threads)
     for rows, xt in covers.blocks(X, used, compact):
-        trees.add(xt, column, values[rows], n_threads)
+        trees.add(xt, column, values[rows], n_threads, fresh=True)
     return Contributions(values, base, features)
 
 
