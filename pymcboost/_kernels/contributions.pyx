@@ -13,7 +13,7 @@ from libc.string cimport memset
 from .contributions_trees cimport (
     PMB_BLOCK, PMB_PATH, PMB_SHORT, PMB_STEP, PMB_WIDE, Scratch, free_scratch, pmb_add_batch, pmb_background,
     pmb_by_covers, pmb_by_rows, pmb_count_paths, pmb_fill_paths, pmb_frame, pmb_full, pmb_in_tiles, pmb_kept,
-    pmb_make_tables, pmb_patterns, pmb_rest, pmb_room, pmb_tables, pmb_tiled, pmb_trees,
+    pmb_make_tables, pmb_patterns, pmb_put_values, pmb_rest, pmb_room, pmb_tables, pmb_tiled, pmb_trees,
 )
 
 import math
@@ -21,7 +21,8 @@ import math
 import numpy as np
 
 MOST_FEATURES = int(PMB_PATH)
-# Numbers in the tables of a batch's trees, if it has more than one: they stay in the cache.
+# Numbers in the tables of a batch's trees, if it has more than one: they stay in the cache. Twice as many where that
+# leaves one batch: the results are then written once.
 MOST_IN_BATCH = 1 << 17
 # Numbers in the tables of patterns that are made once for all rows (16 MiB). Larger ones are made for each block.
 MOST_KEPT = 1 << 21
@@ -147,8 +148,9 @@ cdef class Explainer:
         keys = np.zeros((self.T, 2)) if coded else np.stack([self.cls, self.base], axis=1)[order]
         fresh = np.ones(self.T, dtype=bool)
         fresh[1:] = (np.diff(keys, axis=0) != 0).any(axis=1)
+        most = MOST_IN_BATCH if sizes.sum() > 2 * MOST_IN_BATCH else 2 * MOST_IN_BATCH
         for i, own in enumerate(sizes[order].tolist()):
-            fresh[i] |= size + own > MOST_IN_BATCH
+            fresh[i] |= size + own > most
             size = own if fresh[i] else size + own
         self.order, self.batches = order, np.append(np.flatnonzero(fresh), self.T)
 
@@ -387,16 +389,16 @@ cdef class Explainer:
     cdef void put_value(self, Py_ssize_t to, Py_ssize_t all, Py_ssize_t number, double *value) noexcept nogil:
         """Values of a leaf, less those of another one where that is said, for all classes."""
         cdef:
-            Py_ssize_t k, at = self.of_leaf[number], less = self.less[number], cls = self.cls[self.tree_of[number]]
-            bint coded = self.code.shape[0] > 0, vector = self.leaf.shape[1] == self.K
-            double own
-        for k in range(self.width):
-            own = self.leaf[at, k if vector else 0]
-            if less >= 0:
-                own -= self.leaf[less, k if vector else 0]
-            value[pmb_tiled(to, all, k, self.width)] = own * (<double> self.code[cls, k] if coded else 1.0)
-        for k in range(self.width, pmb_in_tiles(self.width)):
-            value[pmb_tiled(to, all, k, self.width)] = 0.0
+            Py_ssize_t k = 0, n, at = self.of_leaf[number], less = self.less[number], K = self.width
+            Py_ssize_t own = 1 if self.leaf.shape[1] == K else 0
+            const float *code = &self.code[self.cls[self.tree_of[number]], 0] if self.code.shape[0] else NULL
+            const float *minus = &self.leaf[less, 0] if less >= 0 else NULL
+            const float *leaf = &self.leaf[at, 0]
+        while k < K:
+            n = min(K - k, <Py_ssize_t> PMB_WIDE)
+            pmb_put_values(leaf + own * k, minus + own * k if minus else NULL, code + k if code else NULL, own, n,
+                           value + pmb_tiled(to, all, k, K), n if K < PMB_WIDE else PMB_WIDE)
+            k += n
 
     cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
         """The tables of all patterns, one number at least; None where they are too large, or for one block of rows."""

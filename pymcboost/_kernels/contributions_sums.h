@@ -189,7 +189,9 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
             w = PMB_WIDE;
 #ifdef PMB_VECTORS
             if (has_512) {
-                w = left > 2 * PMB_WIDE ? 3 * PMB_WIDE : left > PMB_WIDE ? 2 * PMB_WIDE : PMB_WIDE;
+                w = left > 4 * PMB_WIDE || (left > 2 * PMB_WIDE && left <= 3 * PMB_WIDE) ? 3 * PMB_WIDE
+                    : left > PMB_WIDE                                                    ? 2 * PMB_WIDE
+                                                                                         : PMB_WIDE;
                 if (!k) pmb_add_some(1, w, from, place, r, c, v, all, leaf, of, leaves, !rest, rows, left, stride, own);
                 else pmb_add_some(0, w, from, place, r, c, v, all, leaf, of, leaves, !rest, rows, left, stride, own);
                 continue;
@@ -208,6 +210,16 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
 /* Where the value of class k of a leaf lies, of `all` leaves: in tiles of PMB_WIDE classes, if there are so many. */
 PMB_INLINE int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
     return K < PMB_WIDE ? leaf * K + k : k / PMB_WIDE * PMB_WIDE * all + leaf * PMB_WIDE + k % PMB_WIDE;
+}
+
+/* n values of a leaf, less those of another one, times a code, if they are given; zeros up to `room`. step: 0 where a
+ * leaf has one value for all. */
+PMB_INLINE void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t n,
+                               double *value, int64_t room) {
+    for (int64_t k = 0; k < room; k++) {
+        const double own = k < n ? (double)leaf[step * k] - (less ? (double)less[step * k] : 0.0) : 0.0;
+        value[k] = code && k < n ? own * (double)code[k] : own;
+    }
 }
 
 /* Values of a leaf in tiles, with the zeros that fill up the last one. */

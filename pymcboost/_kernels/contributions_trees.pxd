@@ -59,6 +59,8 @@ cdef extern from "contributions_sums.h" nogil:
     void pmb_make_tables(const pmb_trees *m, int64_t tree, const pmb_background *b, int64_t fixed, double *patterns)
     void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
                      int64_t fixed, int64_t before, const pmb_tables *to, pmb_kept *s)
+    void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t n, double *value,
+                        int64_t room)
     int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K)
     int64_t pmb_in_tiles(int64_t K)
     void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
