@@ -6,14 +6,14 @@ classes, the coefficients, is computed for many rows at once.
 """
 
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 
 from .contributions_trees cimport (
-    PMB_BLOCK, PMB_PATH, PMB_SHORT, PMB_STEP, PMB_WIDE, Scratch, free_scratch, pmb_add_batch, pmb_background,
-    pmb_by_covers, pmb_by_rows, pmb_count_paths, pmb_fill_paths, pmb_frame, pmb_full, pmb_in_tiles, pmb_kept,
-    pmb_make_tables, pmb_patterns, pmb_put_values, pmb_rest, pmb_room, pmb_tables, pmb_tiled, pmb_trees,
+    PMB_BLOCK, PMB_PATH, PMB_SHORT, PMB_STEP, Scratch, free_scratch, make_scratch, pmb_add_batch, pmb_background,
+    pmb_by_covers, pmb_by_rows, pmb_count_paths, pmb_fill_paths, pmb_frame, pmb_full, pmb_in_tiles,
+    pmb_make_tables, pmb_patterns, pmb_put_values, pmb_rest, pmb_room, pmb_tables, pmb_trees,
 )
 
 import math
@@ -154,26 +154,27 @@ cdef class Explainer:
             size = own if fresh[i] else size + own
         self.order, self.batches = order, np.append(np.flatnonzero(fresh), self.T)
 
+    cdef make_room(self):
+        """Arrays of as many numbers as there are paths, leaves and batches."""
+        cdef Py_ssize_t n = self.path.shape[0], n_batches = self.batches.shape[0]
+        self.start, self.group = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.place, self.leaf_of = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.value_of, self.tree_of = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.of_leaf, self.less = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.table, self.groups = np.zeros(self.begin.shape[0], dtype=np.int64), np.zeros(n_batches, dtype=np.int64)
+        self.kept_from, self.values_from = np.zeros(n_batches, dtype=np.int64), np.zeros(n_batches, dtype=np.int64)
+        self.widest, self.longest, self.largest, self.most_leaves, self.most_values = 0, 0, 0, 1, 0
+
     cdef group_paths(self):
         """Put the tables of every batch of trees one after the other, and find them by features."""
         cdef:
-            Py_ssize_t n = self.path.shape[0], b, i, t, at_leaf, p, f, at = 0, group = 0, leaf, end, room
+            Py_ssize_t b, i, t, at_leaf, p, f, at = 0, group = 0, leaf, end, room
             Py_ssize_t patterns, rows, values = 0
-            bint is_long, wide = self.width > 1
+            bint is_long
             int64_t[::1] next_of = np.zeros(1 + np.asarray(self.path).max(), dtype=np.int64)
             int64_t own, other
         self.find_batches()
-        self.start, self.group = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self.place, self.leaf_of = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self.value_of, self.values_from = np.zeros(n, dtype=np.int64), np.zeros(self.batches.shape[0], dtype=np.int64)
-        own = n if wide else self.begin.shape[0]
-        self.of_leaf, self.less = np.zeros(own, dtype=np.int64), np.full(own, -1)
-        self.tree_of = np.zeros(own, dtype=np.int64)
-        self.table = np.zeros(self.begin.shape[0], dtype=np.int64)
-        self.groups = np.zeros(self.batches.shape[0], dtype=np.int64)
-        self.kept_from = np.zeros(self.batches.shape[0], dtype=np.int64)
-        self.widest, self.longest, self.largest, self.most_leaves = 0, 0, 0, 1
-        self.most_values = 0
+        self.make_room()
         for b in range(self.batches.shape[0] - 1):
             patterns, rows, leaf = 0, 0, 0
             next_of[:] = 0
@@ -182,7 +183,7 @@ cdef class Explainer:
                 at_leaf, end = self.offset[t] + t, self.offset[t + 1] + t + 1
                 for at_leaf in range(at_leaf, end):
                     for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
-                        next_of[self.path[p]] += not wide or self.heaviest[p] != at_leaf
+                        next_of[self.path[p]] += self.heaviest[p] != at_leaf
             for f in range(next_of.shape[0]):
                 own = next_of[f]
                 if own:
@@ -199,15 +200,12 @@ cdef class Explainer:
                     room, is_long = pmb_room(own), own > PMB_SHORT
                     self.table[at_leaf] = rows if is_long else patterns
                     other = -1
-                    if not wide:
-                        self.of_leaf[values], self.tree_of[values] = at_leaf, t
-                        values += 1
                     for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
-                        if wide and self.heaviest[p] not in (other, at_leaf):
-                            other = self.heaviest[p]
-                            self.of_leaf[values], self.less[values], self.tree_of[values] = at_leaf, other, t
-                            values += 1
-                        if not wide or other >= 0 and self.heaviest[p] != at_leaf:
+                        if self.heaviest[p] != at_leaf:
+                            if self.heaviest[p] != other:
+                                other = self.heaviest[p]
+                                self.of_leaf[values], self.less[values], self.tree_of[values] = at_leaf, other, t
+                                values += 1
                             own = next_of[self.path[p]]
                             self.leaf_of[own], self.place[own] = leaf, ~rows if is_long else patterns
                             self.value_of[own] = values - 1 - self.values_from[b]
@@ -324,34 +322,14 @@ cdef class Explainer:
         free_scratch(s)
 
     cdef Scratch *new_scratch(self) noexcept nogil:
-        cdef:
-            Py_ssize_t leaves = 1, t, own
-            Scratch *s = <Scratch *> malloc(sizeof(Scratch))
-        if s == NULL:
-            return NULL
-        for t in range(self.T):
-            leaves = max(leaves, self.offset[t + 1] - self.offset[t] + 1)
-        s.stack = <pmb_frame *> malloc((self.depth + 2) * sizeof(pmb_frame))
-        s.levels = <uint64_t *> malloc((self.depth + 1) * PMB_BLOCK * sizeof(uint64_t))
-        s.pattern = <uint64_t *> malloc(leaves * PMB_BLOCK * sizeof(uint64_t))
-        s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
-        s.tables.at = <uint8_t *> malloc(self.most_leaves * PMB_BLOCK + 1)
-        own = self.largest * PMB_STEP + self.widest + self.longest
-        s.taken = <double *> calloc(own + self.most_values * pmb_in_tiles(self.K) + 2 * PMB_WIDE, sizeof(double))
-        s.coefficients = s.taken + PMB_WIDE - (<uintptr_t> s.taken // sizeof(double)) % PMB_WIDE
-        s.tables.patterns = s.coefficients + self.largest * PMB_STEP
-        s.tables.rows = s.tables.patterns + self.widest
-        s.value, s.valued = s.coefficients + own, -1
-        if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or s.tables.at == NULL or (
-                s.taken == NULL):
-            free_scratch(s)
-            return NULL
-        return s
+        return make_scratch(self.most_splits + 1, self.depth + 1, self.most_leaves, self.largest * PMB_STEP,
+                            self.widest, self.longest, self.most_values * pmb_in_tiles(self.K))
 
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
-                      double[:, :, ::1] out, Py_ssize_t fixed, const pmb_rest *rest, double *kept, Scratch *s) noexcept nogil:
+                      double[:, :, ::1] out, Py_ssize_t fixed, const pmb_rest *rest, double *kept,
+                      Scratch *s) noexcept nogil:
         cdef:
-            Py_ssize_t b, i, t, v, k, leaves, before, all, K = self.K, width = self.width
+            Py_ssize_t b, i, t, leaves, before, all, K = self.K, width = self.width
             double *to
             double *base
             pmb_tables tables = s.tables
@@ -363,8 +341,7 @@ cdef class Explainer:
                 tables.patterns = kept + self.kept_from[b]
             before, all = 0, self.values_from[b + 1] - self.values_from[b]
             if s.valued != b:
-                for v in range(all):
-                    self.put_value(v, all, self.values_from[b] + v, s.value)
+                self.put_values(b, s.value)
                 s.valued = b
             for i in range(self.batches[b], self.batches[b + 1]):
                 t = self.order[i]
@@ -386,19 +363,16 @@ cdef class Explainer:
             pmb_add_batch(&self.trees, b, s.value, all, width, &tables, n, &column[0], K, out.shape[1] * K, to, base,
                           rest if width == K and b == 0 else NULL, s.coefficients)
 
-    cdef void put_value(self, Py_ssize_t to, Py_ssize_t all, Py_ssize_t number, double *value) noexcept nogil:
-        """Values of a leaf, less those of another one where that is said, for all classes."""
+    cdef void put_values(self, Py_ssize_t batch, double *value) noexcept nogil:
+        """The values that coefficients of a batch are for: those of a leaf less those of another one."""
         cdef:
-            Py_ssize_t k = 0, n, at = self.of_leaf[number], less = self.less[number], K = self.width
-            Py_ssize_t own = 1 if self.leaf.shape[1] == K else 0
-            const float *code = &self.code[self.cls[self.tree_of[number]], 0] if self.code.shape[0] else NULL
-            const float *minus = &self.leaf[less, 0] if less >= 0 else NULL
-            const float *leaf = &self.leaf[at, 0]
-        while k < K:
-            n = min(K - k, <Py_ssize_t> PMB_WIDE)
-            pmb_put_values(leaf + own * k, minus + own * k if minus else NULL, code + k if code else NULL, own, n,
-                           value + pmb_tiled(to, all, k, K), n if K < PMB_WIDE else PMB_WIDE)
-            k += n
+            Py_ssize_t i, first = self.values_from[batch], all = self.values_from[batch + 1] - first, K = self.width
+            const float *code = NULL
+        for i in range(first, first + all):
+            if self.code.shape[0]:
+                code = &self.code[self.cls[self.tree_of[i]], 0]
+            pmb_put_values(&self.leaf[self.of_leaf[i], 0], &self.leaf[self.less[i], 0], code,
+                           self.leaf.shape[1] == K, i - first, all, K, value)
 
     cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
         """The tables of all patterns, one number at least; None where they are too large, or for one block of rows."""

@@ -2,7 +2,7 @@
 #ifndef PYMCBOOST_CONTRIBUTIONS_SUMS_H
 #define PYMCBOOST_CONTRIBUTIONS_SUMS_H
 
-#include "contributions.h"
+#include "contributions_tables.h"
 
 /* Contributions are for reading: in their sums a fifth of the time is worth more than equal last bits on all CPUs. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -66,8 +66,8 @@ PMB_INLINE const double *pmb_table(const pmb_tables *from, int64_t place) {
 }
 
 /* c[i * step + r] = the coefficient of row r0 + r for the i-th leaf of a group, for R rows. */
-PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const int64_t *leaf, int64_t leaves, int64_t r0,
-                            int64_t R, int64_t step, double *PMB_RESTRICT c) {
+PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const int64_t *leaf, int64_t leaves,
+                            int64_t r0, int64_t R, int64_t step, double *PMB_RESTRICT c) {
     for (int64_t i = 0; i < leaves; i++, c += step) {
         const double *own = pmb_table(from, place[i]);
         const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;
@@ -79,7 +79,8 @@ PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const 
     }
 }
 
-/* sum[r][k] = the sum of c[i R + r] value[leaf[i]][k], for R rows and PMB_WIDE classes in vectors that fill registers. */
+/* sum[r][k] = the sum of c[i R + r] value[leaf[i]][k], for R rows and PMB_WIDE classes in vectors that fill registers.
+ */
 #define PMB_SUM_CLASSES(name, vector, R)                                                                              \
     PMB_INLINE void pmb_sum_classes_##name(double (*sum)[PMB_WIDE], const double *c, const double *value,             \
                                            const int64_t *leaf, int64_t n) {                                          \
@@ -98,14 +99,16 @@ PMB_SUM_CLASSES(256, pmb_lanes, 4)
 PMB_SUM_CLASSES(128, pmb_two, 2)
 
 /* The same for PMB_WIDE rows and W tiles of PMB_WIDE classes that lie `tile` apart, added to the first `rows` rows, the
- * first `classes` of the last tile. A leaf is W + PMB_WIDE loads for W PMB_WIDE products. With `look`, c is looked up
- * for rows from r0 on, and written: that takes the CPU no longer. */
+ * first `classes` of the last tile, or put there without `add`. of[i] is the number of the i-th leaf's values. A leaf
+ * is W + PMB_WIDE loads for W PMB_WIDE products. With `look`, c is looked up for rows from r0 on, and written: that
+ * takes the CPU no longer. */
 #ifdef PMB_VECTORS
 #define PMB_EIGHT(x) {x, x, x, x, x, x, x, x}
 #define PMB_ADD_TILES(W)                                                                                              \
     PMB_INLINE void pmb_add_tiles_##W(int look, const pmb_tables *from, const int64_t *place, int64_t r0, double *c,  \
                                       const double *value, int64_t tile, const int64_t *leaf,                         \
-                                      const int64_t *of, int64_t n, int add, int64_t rows, int64_t classes, int64_t stride, double *to) {                    \
+                                      const int64_t *of, int64_t n, int add, int64_t rows, int64_t classes,           \
+                                      int64_t stride, double *to) {                                                   \
         pmb_classes s[PMB_WIDE][W];                                                                                   \
         PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                                      \
             if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                                               \
@@ -118,7 +121,7 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
             const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;                                                  \
             PMB_SCALAR(own);                                                                                          \
             PMB_SCALAR(at);                                                                                           \
-            PMB_LANES(p, W) memcpy(v + p, value + p * tile + of[i] * PMB_WIDE, sizeof *v);                          \
+            PMB_LANES(p, W) memcpy(v + p, value + p * tile + of[i] * PMB_WIDE, sizeof *v);                            \
             PMB_LANES(r, PMB_WIDE) {                                                                                  \
                 const double x = look ? own[at[r]] : own[r];                                                          \
                 const pmb_classes each = PMB_EIGHT(x);                                                                \
@@ -212,23 +215,29 @@ PMB_INLINE int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
     return K < PMB_WIDE ? leaf * K + k : k / PMB_WIDE * PMB_WIDE * all + leaf * PMB_WIDE + k % PMB_WIDE;
 }
 
-/* n values of a leaf, less those of another one, times a code, if they are given; zeros up to `room`. step: 0 where a
- * leaf has one value for all. */
-PMB_INLINE void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t n,
-                               double *value, int64_t room) {
-    for (int64_t k = 0; k < room; k++) {
-        const double own = k < n ? (double)leaf[step * k] - (less ? (double)less[step * k] : 0.0) : 0.0;
-        value[k] = code && k < n ? own * (double)code[k] : own;
-    }
-}
-
 /* Values of a leaf in tiles, with the zeros that fill up the last one. */
 PMB_INLINE int64_t pmb_in_tiles(int64_t K) {
     return K < PMB_WIDE ? K : (K + PMB_WIDE - 1) / PMB_WIDE * PMB_WIDE;
 }
 
-/* Add what a batch of trees gives, with `all` leaves whose values are tiled: out (n, features, stride / features) gets
- * the K values from `to` on; with a `base`, of K < PMB_WIDE, what is added there is subtracted here. */
+/* The values of a leaf, less those of another one, times a code if one is given: the values `to` of `all`. step: 0
+ * where a leaf has one value for all. */
+PMB_INLINE void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t to,
+                               int64_t all, int64_t K, double *value) {
+    for (int64_t tile = 0; tile < K; tile += PMB_WIDE) {
+        double *own = value + pmb_tiled(to, all, tile, K);
+        const int64_t n = K - tile < PMB_WIDE ? K - tile : PMB_WIDE;
+        for (int64_t k = tile; k < tile + n; k++, own++) {
+            *own = (double)leaf[step * k] - (double)less[step * k];
+            if (code) *own *= (double)code[k];
+        }
+        for (int64_t k = n; k < PMB_WIDE && K > PMB_WIDE; k++) *own++ = 0.0;
+    }
+}
+
+/* Add what a batch of trees gives, with `all` values of leaves that are tiled: out (n, features, stride / features)
+ * gets the K values from `to` on; with a `base`, of K < PMB_WIDE, what is added there is subtracted here. With `rest`,
+ * out holds nothing yet. */
 PMB_CLONES PMB_FUSED PMB_STATIC void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all,
                                                    int64_t K, const pmb_tables *from, int64_t n,
                                                    const int64_t *column, int64_t classes, int64_t stride, double *to,

@@ -1,7 +1,7 @@
 """Trees, tables and sums of contributions.h and contributions_sums.h, and what a thread needs for them."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
 
 cdef extern from "contributions_sums.h" nogil:
     enum:
@@ -59,8 +59,8 @@ cdef extern from "contributions_sums.h" nogil:
     void pmb_make_tables(const pmb_trees *m, int64_t tree, const pmb_background *b, int64_t fixed, double *patterns)
     void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b, const uint64_t *pattern, int64_t n,
                      int64_t fixed, int64_t before, const pmb_tables *to, pmb_kept *s)
-    void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t n, double *value,
-                        int64_t room)
+    void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t to, int64_t all,
+                        int64_t K, double *value)
     int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K)
     int64_t pmb_in_tiles(int64_t K)
     void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
@@ -91,3 +91,28 @@ cdef inline void free_scratch(Scratch *s) noexcept nogil:
     free(s.tables.at)
     free(s.taken)
     free(s)
+
+
+cdef inline Scratch *make_scratch(Py_ssize_t leaves, Py_ssize_t levels, Py_ssize_t in_batch, Py_ssize_t coefficients,
+                                  Py_ssize_t patterns, Py_ssize_t rows, Py_ssize_t values) noexcept nogil:
+    # For trees of so many leaves and levels and batches of so many leaves; then numbers. NULL without memory.
+    cdef:
+        Scratch *s = <Scratch *> malloc(sizeof(Scratch))
+        Py_ssize_t own = coefficients + patterns + rows
+    if s == NULL:
+        return NULL
+    s.stack = <pmb_frame *> malloc((levels + 1) * sizeof(pmb_frame))
+    s.levels = <uint64_t *> malloc(levels * PMB_BLOCK * sizeof(uint64_t))
+    s.pattern = <uint64_t *> malloc(leaves * PMB_BLOCK * sizeof(uint64_t))
+    s.kept = <pmb_kept *> malloc(sizeof(pmb_kept))
+    s.tables.at = <uint8_t *> malloc(in_batch * PMB_BLOCK + 1)
+    s.taken = <double *> calloc(own + values + 2 * PMB_WIDE, sizeof(double))
+    s.coefficients = s.taken + PMB_WIDE - (<uintptr_t> s.taken // sizeof(double)) % PMB_WIDE
+    s.tables.patterns = s.coefficients + coefficients
+    s.tables.rows = s.tables.patterns + patterns
+    s.value, s.valued = s.coefficients + own, -1
+    if s.stack == NULL or s.levels == NULL or s.pattern == NULL or s.kept == NULL or s.tables.at == NULL or (
+            s.taken == NULL):
+        free_scratch(s)
+        return NULL
+    return s

@@ -269,6 +269,29 @@ def test_nothing_is_written_behind_the_classes(n_classes):
     assert out.tobytes() == contributions(held, X).values.tobytes()
 
 
+@pytest.mark.parametrize("most", [1, 1 << 17])
+@pytest.mark.parametrize("n_classes", [2, 9, 30])
+@pytest.mark.parametrize("algorithm", [VectorTreeBoostClassifier, MartClassifier])
+def test_fresh_results_may_hold_anything(monkeypatch, algorithm, n_classes, most):
+    """With columns that no tree asks about, that only later batches ask about, and a model without a split."""
+    monkeypatch.setattr("pymcboost._kernels.contributions.MOST_IN_BATCH", most)
+    rng = np.random.default_rng(13)
+    X, y = rng.normal(size=(600, 9)).astype(np.float32), np.arange(600) % n_classes
+    X[:, 2] = 1.0
+    for leaves in (1, 4):
+        model = algorithm(n_estimators=3, max_leaf_nodes=max(2, leaves), calibrate=None, random_state=0)
+        held = model.fit(np.zeros_like(X) if leaves == 1 else X, y).model_.with_covers(X)
+        used, compact = held.ensemble.compact()
+        trees, _ = shapley.explained(held, used, compact, None, 1)
+        zeros, full = np.zeros((600, 9, n_classes)), np.full((600, 9, n_classes), np.nan)
+        for rows, xt in covers.blocks(X, used, compact):
+            trees.add(xt, used, zeros[rows], 1)
+            trees.add(xt, used, full[rows], 2, fresh=True)
+        assert zeros.tobytes() == full.tobytes()
+        assert zeros.any() == (leaves > 1)
+        assert not zeros[:, 2].any()
+
+
 def leaf_of(tree, x):
     """Node of the leaf that a row comes to, and the nodes before it."""
     at, passed = 0, []

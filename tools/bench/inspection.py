@@ -11,6 +11,7 @@ from bench.report import Report, benchmark
 # At least this over XGBoost's vector leaves, and over LightGBM's trees of classes; at most this from 2 classes to 100.
 XGBOOST, LIGHTGBM, CLASSES = 10, 5, 5
 BACKGROUND = 100
+ROWS, MORE_ROWS = 2000, 4000
 
 
 def clouds(n_classes, rows, d=20, seed=0):
@@ -44,18 +45,20 @@ def explained(specs, models, X, rows):
 @benchmark("inspect")
 def bench_inspect(options):
     """Shapley values through 20 rounds of trees of 20 leaves, 2 to 100 classes; XGBoost's vector leaves, LightGBM."""
-    rounds, m = options.rounds or options.size(3, 20), options.size(40, 4000)
+    rounds, m, more = options.rounds or options.size(3, 20), options.size(40, ROWS), options.size(80, MORE_ROWS)
     report = Report(
         {
             "data": "4,000 rows of normal clouds, 20 features",
             "trees": f"{rounds} rounds, {options.leaves} leaves",
-            "rows": m,
+            "rows": f"{m:,} unless {more:,} are named",
             "threads": 1,
             "vector": "one tree a round with a value for each class in its leaves; XGBoost: multi_output_tree",
             "class": "a tree for each class and round",
             "values": "path-dependent, with the covers of the training rows, unless background rows are named",
         }
     )
+    from pymcboost.inspection import contributions
+
     entrants, best = Field(), {}
     shared = {"rounds": rounds, "leaves": options.leaves, "learning_rate": options.learning_rate}
     specs = {
@@ -70,6 +73,11 @@ def bench_inspect(options):
         models = {name: peers.fit(spec, X, codes, n_classes) for name, spec in specs.items()}
         found = race(explained(specs, models, X, np.ascontiguousarray(X[:m])), options.repeat)
         report.rows += [found[name].row(f"K={n_classes}, {name}", 1e6 / m, "us/row") for name in found]
+        if "vector: ours" in models:
+            held = models["vector: ours"].model.model_.with_covers(X)
+            run = {"all": lambda held=held, X=X: contributions(held, X[:more], n_jobs=1)}
+            timing = race(run, options.repeat)["all"]
+            report.rows.append(timing.row(f"K={n_classes}, vector: ours, {more:,} rows", 1e6 / more, "us/row"))
         best[n_classes] = {name: timing.best for name, timing in found.items()}
         for form, peer, bound in (("vector", "XGBoost", XGBOOST), ("class", "LightGBM", LIGHTGBM)):
             ours, theirs = f"{form}: ours", f"{form}: {peer}"
