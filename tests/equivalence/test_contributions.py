@@ -269,6 +269,7 @@ def test_nothing_is_written_behind_the_classes(n_classes):
     assert out.tobytes() == contributions(held, X).values.tobytes()
 
 
+@pytest.mark.filterwarnings("ignore:no weak learner:UserWarning")
 @pytest.mark.parametrize("most", [1, 1 << 17])
 @pytest.mark.parametrize("n_classes", [2, 9, 30])
 @pytest.mark.parametrize("algorithm", [VectorTreeBoostClassifier, MartClassifier])
