@@ -79,6 +79,19 @@ PMB_CLONES PMB_STATIC void pmb_exp_all(const double *x, double *to, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] = pmb_exp(x[i]);
 }
 
+/* to = sign x as float32, for rows of K numbers, those of `to` `stride` apart. Returns how many are not from `least` on
+ * and below `end`. */
+PMB_CLONES PMB_STATIC int64_t pmb_store_all(const double *PMB_RESTRICT x, int64_t rows, int64_t K, double sign,
+                                            double least, double end, float *PMB_RESTRICT to, int64_t stride) {
+    int64_t outside = 0;
+    for (int64_t r = 0; r < rows; r++, x += K, to += stride)
+        for (int64_t k = 0; k < K; k++) {
+            outside += !((x[k] >= least) & (x[k] < end));
+            to[k] = (float)(sign * x[k]);
+        }
+    return outside;
+}
+
 PMB_CLONES PMB_STATIC void pmb_log_all(const double *x, double *to, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] = pmb_log(x[i]);
 }

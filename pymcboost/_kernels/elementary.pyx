@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""exp and log whose bits do not depend on the CPU, as NumPy's and the C library's do.
+"""exp and log whose bits do not depend on the CPU, as NumPy's and the C library's do; and float32 from checked numbers.
 
 Buffers
     values : float64, any shape and order; out : float64, contiguous, of that shape and order; may be values.
@@ -35,6 +35,8 @@ cdef extern from *:
 cdef extern from "elementary.h" nogil:
     void pmb_exp_all(const double *x, double *to, int64_t n)
     void pmb_log_all(const double *x, double *to, int64_t n)
+    int64_t pmb_store_all(const double *x, int64_t rows, int64_t K, double sign, double least, double end, float *to,
+                          int64_t stride)
 
 
 cdef apply(void (*function)(const double *, double *, int64_t) noexcept nogil, values, out):
@@ -72,3 +74,18 @@ def exp(values, out=None):
 def log(values, out=None):
     """Natural logarithm of every value; NaN below 0."""
     return apply(pmb_log_all, values, out)
+
+
+def store(const double[:, ::1] values, double sign, double least, double end, float[:, :] out):
+    """out = sign * values, in one pass. Returns how many values are not from ``least`` on and below ``end``.
+
+    values : IN (m, K); out : OUT (m, K), whose rows are contiguous
+    """
+    cdef int64_t m = values.shape[0], K = values.shape[1], outside = 0
+    if out.shape[0] != m or out.shape[1] != K or K > 1 and out.strides[1] != sizeof(float):
+        raise ValueError("out must have the shape of the values, and contiguous rows")
+    if m and K:
+        with nogil:
+            outside = pmb_store_all(&values[0, 0], m, K, sign, least, end, &out[0, 0],
+                                    out.strides[0] // <Py_ssize_t> sizeof(float))
+    return outside

@@ -54,9 +54,10 @@ class Loss:
         """Second derivatives by each score alone (m, K); None: 1 for all, so that leaves have mean gradients."""
         return None
 
-    def derivatives(self, F, y):
-        """What `gradient` and `curvature` say of rows whose scores (m, K) may be overwritten."""
-        return self.gradient(F, y), self.curvature(F, y)
+    def put(self, F, y, gradient, curvature):
+        """Write what `gradient` and `curvature` say of rows, whose scores (m, K) may be overwritten."""
+        gradient[:], h = self.gradient(F, y), self.curvature(F, y)
+        curvature[:] = 1 if h is None else h
 
     def rows(self, data, n_threads=1):
         """The loss at work on training data, row after row."""
@@ -72,8 +73,7 @@ class Loss:
         if rows.curvature is None:
             rows.curvature = aligned_zeros(rows.gradient.shape, np.float32)
         for part in rows.parts(CHUNK):
-            g, h = self.derivatives(rows.F[part, :K].copy(), rows.data.y[part])
-            rows.gradient[part, :K], rows.curvature[part, :K] = g, 1 if h is None else h
+            self.put(rows.F[part, :K].copy(), rows.data.y[part], rows.gradient[part, :K], rows.curvature[part, :K])
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
         """Steps (n_leaves, K) along each score alone, times (K - 1) / K where K scores share the move."""

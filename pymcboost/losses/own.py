@@ -9,6 +9,7 @@ from pymcboost._kernels import elementary
 from pymcboost.losses.loss import Loss
 
 METHODS = ("start", "gradient_hessian", "link", "value")
+WHAT = ("gradient", "hessian")
 # What the gradients of a row may add up to, as a share of their sizes, where the loss is said not to change by a shift.
 ROUNDING = 1e-4
 # Scores and probabilities that are as good as infinite, 0 or 1.
@@ -46,30 +47,29 @@ class OwnLoss(Loss):
         self._begun = False
         return super().follow(rows, value, leaf)
 
-    def derivatives(self, F, y):
-        """See `Loss.derivatives`."""
-        shape, says = F.shape, self._says
+    def put(self, F, y, gradient, curvature):
+        """See `Loss.put`."""
+        shape, says, means = F.shape, self._says, "a row for each sample, a column for each class"
         found = self._call(y.copy(), F)
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             raise ValueError(f"loss: {says} must return (gradient, hessian), not {type(found).__name__}")
-        gradient, hessian = (
-            _numbers(part, shape, f"the {what} of {says}", "a row for each sample, a column for each class")
-            for part, what in zip(found, ("gradient", "hessian"), strict=True)
-        )
-        if hessian.min() < 0:
+        g, h = (_array(part, shape, f"the {what} of {says}", means) for part, what in zip(found, WHAT, strict=True))
+        if elementary.store(g, -1.0, np.nextafter(-LARGEST, 0), LARGEST, gradient):
+            _check_size(g, f"the gradient of {says}")
+        if elementary.store(h, 1.0, 0.0, LARGEST, curvature):
+            _check_size(h, f"the hessian of {says}")
             raise ValueError(
-                f"loss: the hessian of {says} has the negative number {hessian.min():g}; bound it from below, as by "
+                f"loss: the hessian of {says} has the negative number {h.min():g}; bound it from below, as by "
                 "numpy.maximum(hessian, 1e-6)"
             )
         if self.shift_invariant and not self._begun:  # the first rows stand for all
-            over = np.abs(np.einsum("ij->i", gradient)) - ROUNDING * np.einsum("ij->i", np.abs(gradient))
+            over = np.abs(np.einsum("ij->i", g)) - ROUNDING * np.einsum("ij->i", np.abs(g))
             if over.max(initial=0) > LEAST:
                 raise ValueError(
                     f"loss: {self.name} says shift_invariant, but gradients of a row of {says} do not add up to 0; set "
                     "shift_invariant = False"
                 )
         self._begun = True
-        return -gradient, hessian
 
     def value(self, F, y):
         """See `Loss.value`."""
@@ -95,6 +95,13 @@ class OwnLoss(Loss):
 
 
 def _numbers(found, shape, what, means):
+    """A float64 array of that shape and of finite numbers; an error in words for anything else."""
+    found = _array(found, shape, what, means)
+    _check_size(found, what)
+    return found
+
+
+def _array(found, shape, what, means):
     """A float64 array of that shape; an error in words for anything else."""
     try:
         found = np.asarray(found, dtype=np.float64, order="C")
@@ -102,13 +109,17 @@ def _numbers(found, shape, what, means):
         raise ValueError(f"loss: {what} must be an array of numbers, not {type(found).__name__} ({error})") from error
     if found.shape != shape:
         raise ValueError(f"loss: {what} has the shape {found.shape}; it must be {shape}, {means}")
+    return found
+
+
+def _check_size(found, what):
+    """Refuse numbers that are not finite or too large."""
     if not (found.size == 0 or (found.max() < LARGEST and found.min() > -LARGEST)):
         bad = found[~(np.abs(found) < LARGEST)]
         raise ValueError(
             f"loss: {what} holds {bad[0]:g}; it must hold finite numbers. Bound scores before their exponential is "
             "taken, and probabilities before their logarithm"
         )
-    return found
 
 
 def check_own(name, given):

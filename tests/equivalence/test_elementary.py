@@ -119,3 +119,21 @@ def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu():
     ]  # fmt: skip
     assert found[0].count("\n") == 26
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (5, 1), (7, 16), (40, 19)])
+def test_numbers_are_stored_and_counted(shape):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=shape)
+    values[::3] = rng.choice([np.nan, np.inf, -np.inf, 1.0, -1.0, -0.0], values[::3].shape)
+    room = np.full((shape[0], shape[1] + 2), 9.0, dtype=np.float32)
+    outside = elementary.store(values, -1.0, -1.0, 1.0, room[:, : shape[1]])
+    assert outside == sum(not -1.0 <= x < 1.0 for x in values.ravel().tolist())
+    np.testing.assert_array_equal(room[:, : shape[1]], -values.astype(np.float32))
+    assert (room[:, shape[1] :] == 9.0).all()
+
+
+def test_numbers_are_stored_in_contiguous_rows():
+    for out in (np.zeros((4, 6), np.float32)[:, ::2], np.zeros((4, 2), np.float32), np.zeros((3, 3), np.float32)):
+        with pytest.raises(ValueError, match="out must have the shape"):
+            elementary.store(np.zeros((4, 3)), 1.0, -1.0, 1.0, out)
