@@ -1,5 +1,7 @@
 """Contributions of features: Shapley values of all classes, against the libraries that compute them too."""
 
+import ctypes
+
 import numpy as np
 from shared import peers
 from shared.measure import race
@@ -12,6 +14,8 @@ from bench.report import Report, benchmark
 XGBOOST, LIGHTGBM, CLASSES = 10, 5, 5
 BACKGROUND = 100
 ROWS, MORE_ROWS = 2000, 4000
+# Of glibc's mallopt, and the largest block that is not mapped by itself.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT = -1, -3, 32 << 20
 
 
 def clouds(n_classes, rows, d=20, seed=0):
@@ -19,6 +23,19 @@ def clouds(n_classes, rows, d=20, seed=0):
     rng = np.random.default_rng(seed)
     centre, codes = rng.normal(size=(n_classes, d)), np.arange(rows) % n_classes
     return (centre[codes] + 1.2 * rng.normal(size=(rows, d))).astype(np.float32), codes
+
+
+def keep_memory():
+    """Let malloc keep what is freed, for every library of this process; returns in words whether it does.
+
+    Else it depends on what was freed before whether an array of 32 MB is cleared by the system at each call.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return "as the system's malloc has it"
+    kept = mallopt(M_MMAP_THRESHOLD, KEPT) and mallopt(M_TRIM_THRESHOLD, 1 << 30)
+    return f"malloc keeps freed blocks of up to {KEPT >> 20} MiB" if kept else "as the system's malloc has it"
 
 
 def explained(specs, models, X, rows):
@@ -52,6 +69,7 @@ def bench_inspect(options):
             "trees": f"{rounds} rounds, {options.leaves} leaves",
             "rows": f"{m:,} unless {more:,} are named",
             "threads": 1,
+            "memory": keep_memory(),
             "vector": "one tree a round with a value for each class in its leaves; XGBoost: multi_output_tree",
             "class": "a tree for each class and round",
             "values": "path-dependent, with the covers of the training rows, unless background rows are named",
