@@ -28,7 +28,7 @@ class Pairwise(CompiledLoss):
     """
 
     def terms(self, minus, weight, limit, smallest, out=None):
-        """Losses, in place of margins -rho, and weights u (to ``out``), both times ``weight``.
+        """Losses, in place of margins -rho, and weights u (to ``out``, if given), both times ``weight``.
 
         limit : exponents above it are not formed; smallest : what is added to weights that may vanish.
         """

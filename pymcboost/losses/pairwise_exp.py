@@ -23,7 +23,8 @@ class PairwiseExp(Pairwise):
         """See `Pairwise.terms`."""
         exp(np.minimum(minus, limit, out=minus), out=minus)
         minus *= weight
-        return np.add(minus, smallest, out=out, casting="same_kind")
+        if out is not None:
+            np.add(minus, smallest, out=out, casting="same_kind")
 
     def blocks(self, data, n_threads=1):
         """See `Pairwise.blocks`."""

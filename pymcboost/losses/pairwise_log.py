@@ -46,9 +46,9 @@ class PairwiseLog(Pairwise):
     def terms(self, minus, weight, limit, smallest, out=None):
         """See `Pairwise.terms`."""
         value = np.logaddexp(0.0, minus)
-        u = np.multiply(weight, np.exp(minus - value), out=out, casting="same_kind")
+        if out is not None:
+            np.multiply(weight, np.exp(minus - value), out=out, casting="same_kind")
         np.multiply(weight, value, out=minus)
-        return u
 
     def blocks(self, data, n_threads=1):
         """See `Pairwise.blocks`."""
