@@ -1,11 +1,13 @@
 """How the trainings of other libraries grow with the number of classes, on the data of the benchmark growth."""
 
+import importlib.metadata
 import json
 import re
 import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from shared.measure import error_percent, memory_mb, reset_peak
@@ -45,6 +47,7 @@ def catboost(X, y, n_classes, rounds, threads):
 
 
 FITS = {"LightGBM": lightgbm, "XGBoost, vector leaves": xgboost, "CatBoost": catboost}
+PACKAGES = {library: fit.__name__ for library, fit in FITS.items()}
 
 
 def work(task):
@@ -64,14 +67,38 @@ def work(task):
     return {**found, "error": error_percent(y[m:], predict(X[m:]))}
 
 
-def measured(task, rounds, seconds):
+def measured(task, seconds):
     """What a training took, or why it did not end, in words."""
     try:
-        return run_process({**task, "rounds": rounds}, "bench.growth_peers", seconds)
+        return run_process(task, "bench.growth_peers", seconds)
     except subprocess.TimeoutExpired:
-        return f"{rounds} rounds take more than {seconds:.0f} s"
+        return f"{task['rounds']} rounds take more than {seconds:.0f} s"
     except RuntimeError as error:
-        return f"{rounds} rounds: {re.sub(r'/[^ ]*/', '', str(error))[:120]}"  # without folders of this machine
+        return f"{task['rounds']} rounds: {re.sub(r'/[^ ]*/', '', str(error))[:120]}"  # without folders of this machine
+
+
+class Trainings:
+    """Trainings by what was asked of them; with a file, those that ended in an earlier run are read from it.
+
+    Each line of the file is a training; a last line that was cut off is dropped.
+    """
+
+    def __init__(self, path=None):
+        self.path, self.found = path and Path(path), {}
+        if path and self.path.exists():
+            whole = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            self.path.write_text("".join(whole))
+            self.found = {json.dumps(task): found for task, found in map(json.loads, whole)}
+
+    def __call__(self, task, rounds, seconds):
+        version = importlib.metadata.version(PACKAGES[task["library"]])
+        key = json.dumps({**task, "version": version, "rounds": rounds, "most_seconds": seconds})
+        if key not in self.found:
+            self.found[key] = measured({**task, "rounds": rounds}, seconds)
+            if self.path:
+                with self.path.open("a") as file:
+                    file.write(json.dumps([json.loads(key), self.found[key]]) + "\n")
+        return self.found[key]
 
 
 def foreseen(short, longer, rounds):
@@ -80,21 +107,22 @@ def foreseen(short, longer, rounds):
     return {name: short[name] + (rounds - SHORT) * each for name, each in of_round.items()}
 
 
-def one(report, what, task):
-    """Add the row of one library and number of classes."""
+def one(report, what, task, training):
+    """Add the row of one library and number of classes; ``training`` is called for each training."""
     rounds, found = task["rounds"], []
     for n in (SHORT, LONGER):
-        found.append(measured(task, n, MOST_SECONDS))
+        found.append(training(task, n, MOST_SECONDS))
         if isinstance(found[-1], str):
             report.notes.append(f"{what}: {found[-1]}")
             return
     expected = foreseen(*found, rounds)
     if expected["seconds"] <= MOST_SECONDS:
-        whole = measured(task, rounds, 2 * MOST_SECONDS)
+        whole = training(task, rounds, 2 * MOST_SECONDS)
         if isinstance(whole, str):
             report.notes.append(f"{what}: {whole}")
             return
-        report.add(what, whole.pop("seconds"), "s", **{key: round(v, 3) for key, v in whole.items()})
+        more = {key: round(v, 3) for key, v in whole.items() if key != "seconds"}
+        report.add(what, whole["seconds"], "s", **more)
         return
     more = {"cpu": round(expected["cpu"], 1), "grown_MB": round(found[-1]["grown_MB"], 1)}
     report.add(f"{what}, extrapolated from {SHORT} and {LONGER} rounds", expected["seconds"], "s", **more)
@@ -110,10 +138,11 @@ def bench_growth_peers(options):
         "time": f"trainings that would take more than {MOST_SECONDS} s are extrapolated",
     }
     common, report = task_and_report(options, "rounds", **words)
+    training = Trainings(options.resume)
     for library in FITS:
         for n_classes in options.size((10,), CLASSES):
             task = {**common, "classes": n_classes, "library": library, "bytes": MOST_BYTES}
-            one(report, f"{library}, K={n_classes}", task)
+            one(report, f"{library}, K={n_classes}", task, training)
     return report
 
 
