@@ -6,6 +6,7 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def lightgbm(X, y, n_classes, rounds, threads):
 
     words = {"objective": "multiclass", "num_class": n_classes, "num_threads": threads, "verbosity": -1}
     model = lightgbm.train({**words, "lambda_l2": 1.0}, lightgbm.Dataset(X, label=y), rounds)
-    return lambda X: model.predict(X, num_threads=threads).argmax(axis=1)
+    return lambda X: model.predict(X, num_threads=threads).argmax(axis=1), lambda: len(model.model_to_string())
 
 
 def xgboost(X, y, n_classes, rounds, threads):
@@ -35,7 +36,7 @@ def xgboost(X, y, n_classes, rounds, threads):
     words = {"objective": "multi:softprob", "num_class": n_classes, "multi_strategy": "multi_output_tree"}
     words |= {"tree_method": "hist", "nthread": threads, "eta": 0.1}
     model = xgboost.train(words, xgboost.QuantileDMatrix(X, label=y), rounds)
-    return lambda X: model.predict(xgboost.DMatrix(X)).argmax(axis=1)
+    return lambda X: model.predict(xgboost.DMatrix(X)).argmax(axis=1), lambda: len(model.save_raw("ubj"))
 
 
 def catboost(X, y, n_classes, rounds, threads):
@@ -43,7 +44,13 @@ def catboost(X, y, n_classes, rounds, threads):
 
     words = {"loss_function": "MultiClass", "iterations": rounds, "learning_rate": 0.1, "thread_count": threads}
     model = catboost.CatBoostClassifier(**words, allow_writing_files=False, verbose=False).fit(X, y)
-    return lambda X: np.ravel(model.predict(X))
+
+    def size():
+        with tempfile.TemporaryDirectory(prefix="mcboost-growth-") as folder:
+            model.save_model(str(Path(folder, "model")), format="cbm")
+            return Path(folder, "model").stat().st_size
+
+    return lambda X: np.ravel(model.predict(X)), size
 
 
 FITS = {"LightGBM": lightgbm, "XGBoost, vector leaves": xgboost, "CatBoost": catboost}
@@ -61,10 +68,10 @@ def work(task):
     reset_peak()
     before, _ = memory_mb()
     begin, cpu = time.perf_counter(), time.process_time()
-    predict = fit(X[:m], y[:m], n_classes, task["rounds"], threads)
+    predict, size = fit(X[:m], y[:m], n_classes, task["rounds"], threads)
     found = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
     found["grown_MB"] = memory_mb()[1] - before
-    return {**found, "error": error_percent(y[m:], predict(X[m:]))}
+    return {**found, "error": error_percent(y[m:], predict(X[m:])), "file_MB": size() / 1e6}
 
 
 def measured(task, seconds):
@@ -102,8 +109,8 @@ class Trainings:
 
 
 def foreseen(short, longer, rounds):
-    """Seconds and CPU seconds of a training of ``rounds`` rounds, from two shorter ones."""
-    of_round = {name: (longer[name] - short[name]) / (LONGER - SHORT) for name in ("seconds", "cpu")}
+    """Seconds, CPU seconds and size of a training of ``rounds`` rounds, from two shorter ones."""
+    of_round = {name: (longer[name] - short[name]) / (LONGER - SHORT) for name in ("seconds", "cpu", "file_MB")}
     return {name: short[name] + (rounds - SHORT) * each for name, each in of_round.items()}
 
 
@@ -124,7 +131,8 @@ def one(report, what, task, training):
         more = {key: round(v, 3) for key, v in whole.items() if key != "seconds"}
         report.add(what, whole["seconds"], "s", **more)
         return
-    more = {"cpu": round(expected["cpu"], 1), "grown_MB": round(found[-1]["grown_MB"], 1)}
+    more = {"cpu": expected["cpu"], "grown_MB": found[-1]["grown_MB"], "file_MB": expected["file_MB"]}
+    more = {key: round(v, 1) for key, v in more.items()}
     report.add(f"{what}, extrapolated from {SHORT} and {LONGER} rounds", expected["seconds"], "s", **more)
 
 
@@ -134,6 +142,7 @@ def bench_growth_peers(options):
     words = {
         "learning rate": 0.1,
         "others": "their defaults, LightGBM lambda_l2=1",
+        "file": "LightGBM's text, XGBoost's UBJSON, CatBoost's cbm",
         "memory": f"at most {MOST_BYTES / 1e9:.0f} GB of address space",
         "time": f"trainings that would take more than {MOST_SECONDS} s are extrapolated",
     }
