@@ -21,8 +21,8 @@ LABEL_PARAMETERS = {
 
 LabelScoring = (
     Literal[
-        "log_loss", "error", "balanced_error", "auc_ovr", "hamming_loss", "precision_at_1", "precision_at_3",
-        "precision_at_5",
+        "log_loss", "error", "balanced_error", "auc_ovr", "hamming_loss", "f1_micro", "f1_macro",
+        "precision_at_1", "precision_at_3", "precision_at_5",
     ]
     | str
     | Callable[..., float]

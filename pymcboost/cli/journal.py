@@ -10,10 +10,21 @@ from pymcboost.cli.console import UsageError
 
 
 class Measured(NamedTuple):
-    """What is known of the model of one fold; of lists of labels the Hamming loss, and the cross-entropy by label."""
+    """What is known of the model of one fold."""
 
     error: float
     log_loss: float
+    rounds: int
+    seconds: float
+
+
+class MeasuredLists(NamedTuple):
+    """The same where rows have lists of labels: Hamming loss, cross-entropy by label, micro and macro F1."""
+
+    error: float
+    log_loss: float
+    f1_micro: float
+    f1_macro: float
     rounds: int
     seconds: float
 
@@ -26,10 +37,13 @@ class Journal:
     path : str
     options : list of str
         Options that are searched, a column each.
+    measured : type, default=Measured
+        Its fields are the last columns.
     """
 
-    def __init__(self, path, options):
-        self.path, self.head = path, ["setting", "fold", *options, *Measured._fields]
+    def __init__(self, path, options, measured=Measured):
+        self.path, self.measured = path, measured
+        self.head = ["setting", "fold", *options, *measured._fields]
         files.check_target(path, "journal")
         self._check()
 
@@ -38,15 +52,16 @@ class Journal:
             return
         with open(self.path, encoding="utf-8", errors="replace", newline="") as stream:
             head = next(csv.reader(stream), [])
-        if head[:2] != self.head[:2] or head[-len(Measured._fields) :] != list(Measured._fields):
+        last = len(self.measured._fields)
+        if head[:2] != self.head[:2] or head[-last:] != list(self.measured._fields):
             raise UsageError(f"journal {self.path} exists and is none; name another file, or remove it")
         if head != self.head:
-            shown = " ".join(head[2 : -len(Measured._fields)])
+            shown = " ".join(head[2:-last])
             raise UsageError(f"journal {self.path} is of a search over {shown}; name another file")
 
     def open(self, setting):
-        """Read what is there: a dict of (values as text, fold) to `Measured`; a line that a kill cut off is dropped."""
-        self.setting, done = setting, {}
+        """Read what is there: a dict of (values as text, fold) to what was measured; a line cut off is dropped."""
+        self.setting, done, last = setting, {}, len(self.measured._fields)
         self._stream = open(self.path, "a+b")
         self._stream.seek(0)
         data = self._stream.read()
@@ -62,15 +77,14 @@ class Journal:
                     f"{self.path}:{lines.line_num}: this line is of another search, {row[0]!r} and not {setting!r}; "
                     "name another file"
                 )
-            error, loss, rounds, seconds = row[-len(Measured._fields) :]
-            found = Measured(float(error), float(loss), int(rounds), float(seconds))
-            done.setdefault((tuple(row[2 : -len(Measured._fields)]), int(row[1])), found)
+            *values, rounds, seconds = row[-last:]
+            found = self.measured(*map(float, values), int(rounds), float(seconds))
+            done.setdefault((tuple(row[2:-last]), int(row[1])), found)
         return done
 
     def add(self, values, fold, found):
         """Write a line, at once."""
-        numbers = [repr(found.error), repr(found.log_loss), found.rounds, found.seconds]
-        self._write([self.setting, fold, *values, *numbers])
+        self._write([self.setting, fold, *values, *map(repr, found)])
 
     def _write(self, row):
         text = io.StringIO()

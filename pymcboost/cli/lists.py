@@ -5,6 +5,15 @@ import numpy as np
 from pymcboost.cli.answers import words
 from pymcboost.cli.console import whole_file
 from pymcboost.data.svmlabels import indicator
+from pymcboost.training import labels
+
+TITLES = {
+    "hamming_loss": "Hamming loss",
+    "log_loss": "Cross-entropy",
+    "f1_micro": "Micro F1",
+    "f1_macro": "Macro F1",
+    **{f"precision_at_{k}": f"Precision at {k}" for k in labels.FIRST},
+}
 
 
 def answer_lists(model, data, arguments):
@@ -29,23 +38,29 @@ def answer_lists(model, data, arguments):
     return "\n".join(_right(given, scores, data.y, model))
 
 
-def cross_entropy(scores, has):
-    """Mean over rows and labels of -log p where the row has the label, and of -log(1 - p) elsewhere."""
-    return np.logaddexp(0, np.where(has > 0, -scores, scores)).mean()
+def measures(scores, thresholds, has, unknown=0):
+    """The metrics of the history by their names, at the thresholds of the labels.
+
+    ``unknown``: so many labels of these rows are not the model's; they count as missed.
+    """
+    from pymcboost.training.metrics import Held
+
+    above, held = scores - thresholds, Held("", None, None, has, None)
+    right, sizes = labels.counts(above, held)
+    return {
+        "hamming_loss": labels.hamming_loss(above, held, None) + unknown / has.size,
+        "log_loss": labels.cross_entropy(scores, held, None),
+        "f1_micro": labels.f1(right.sum(), sizes.sum() + unknown),
+        "f1_macro": labels.f1_macro(above, held, None),
+        **{f"precision_at_{k}": labels.precision_at(k)(scores, held, None) for k in labels.FIRST},
+    }
 
 
 def _right(given, scores, lists, model):
     """Lines in the manner of LIBSVM's tools; labels that the model does not know count as missed."""
     has, _ = indicator(lists, model.classes_)
     unknown = np.array([len(one) for one in lists]) - has.sum(axis=1)
-    right, whole = given & (has > 0), ((given == has).all(axis=1) & (unknown == 0)).sum()
-    sizes = given.sum(axis=0) + has.sum(axis=0)
+    whole = ((given == has).all(axis=1) & (unknown == 0)).sum()
     yield f"Exact match = {100 * whole / len(has):g}% ({whole}/{len(has)})"
-    yield f"Hamming loss = {((given != has).sum() + unknown.sum()) / has.size:.6g}"
-    yield f"Cross-entropy = {cross_entropy(scores, has):.6g}"
-    yield f"Micro F1 = {2 * right.sum() / max(sizes.sum() + unknown.sum(), 1):.6g}"
-    yield f"Macro F1 = {np.mean(2 * right.sum(axis=0) / np.maximum(sizes, 1)):.6g}"
-    first = np.argsort(-scores, axis=1, kind="stable")
-    for k in (1, 3, 5):
-        share = np.take_along_axis(has, first[:, :k], axis=1).mean()
-        yield f"Precision at {k} = {share:.6g}"
+    for name, value in measures(scores, model.thresholds, has, unknown.sum()).items():
+        yield f"{TITLES[name]} = {value:.6g}"

@@ -29,14 +29,16 @@ def draw(arguments, space, values, means, spread, best):
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
-    factor, unit = (100, "error, %") if arguments.best_by == "error" else (1, "log loss")
+    name = arguments.best_by.replace("_", " ")
+    factor, unit = (100, f"{name}, %") if arguments.best_by in ("error", "hamming_loss") else (1, name)
     figure = Figure(figsize=(1.2 + 3.2 * len(space), 3.4), layout="constrained")
     panels = figure.subplots(1, len(space), sharey=True, squeeze=False)[0]
     for j, (panel, (option, part)) in enumerate(zip(panels, space.items(), strict=True)):
         at, names = _places([row[j] for row in values])
         if not hasattr(part, "log"):
             there = np.unique(at)
-            least = [factor * means[at == place].min() for place in there]
+            top = np.max if arguments.best_by.startswith("f1") else np.min
+            least = [factor * top(means[at == place]) for place in there]
             panel.plot(there, least, color=LINE, linewidth=1, label="best of each value", zorder=1)
         panel.errorbar(at, factor * means, factor * spread, fmt=".", color=PLAIN, linewidth=0.6, alpha=0.7, zorder=2)
         panel.plot(at[best], factor * means[best], "o", markersize=9, fillstyle="none", color=BEST, label="best")

@@ -29,7 +29,7 @@ from pymcboost.cli.console import (
     thread_count,
     write_bytes,
 )
-from pymcboost.cli.journal import Journal, Measured
+from pymcboost.cli.journal import Journal, Measured, MeasuredLists
 from pymcboost.cli.options import (
     DEFAULTS,
     add_algorithm_options,
@@ -49,6 +49,7 @@ Cross-validate combinations of mcboost-train's options and print the best. An op
 0.05,0.1,0.3), or with --random a range (--max-leaf-nodes 4:64, -r 0.01:0.5:log). Without --random all combinations
 are tried. Every model is a line of the journal; the same command goes on where it ends."""
 FOLDS, SHOWN = 5, 10
+OF_LISTS = ("hamming_loss", "f1_micro", "f1_macro")
 PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -78,9 +79,9 @@ def make_parser(algorithm):
         metavar="n",
         help=f"stratified folds, those of mcboost-train -v (default: {FOLDS})",
     )
-    text = "mean over the folds that ranks the combinations; of lists of labels error is the Hamming loss, log_loss "
-    text += "the cross-entropy by label (default: error)"
-    group.add_argument("--best-by", choices=("error", "log_loss"), default="error", help=text)
+    text = "mean over the folds that ranks the combinations; of lists of labels error and hamming_loss are the Hamming "
+    text += "loss, log_loss the cross-entropy by label; f1_micro and f1_macro are for them alone (default: error)"
+    group.add_argument("--best-by", choices=("error", "log_loss", *OF_LISTS), default="error", help=text)
     text = "models that are trained at the same time, with one thread each unless -j says more (default: -1, all CPUs)"
     group.add_argument("-p", "--parallel", type=thread_count, metavar="n", default=-1, help=text)
     text = "picture of the results against each option: .png, .svg or .pdf; needs matplotlib"
@@ -164,16 +165,18 @@ def digest(X, y):
 
 
 def train_fold(algorithm, params, libsvm_c, X, y, train, held):
-    """Train and measure one model: `Measured`, and the warnings; in a process of its own."""
+    """Train and measure one model: what a journal keeps, and the warnings; in a process of its own."""
     from pymcboost.cli.validate import measure
 
     estimator = get_class(algorithm)(**params)
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
-        right, loss = measure(estimator, X, y, train, held, libsvm_c)
+        _, found = measure(estimator, X, y, train, held, libsvm_c)
     seconds = round(time.perf_counter() - begin, 3)  # as the journal has it
-    found = Measured(float(1 - right.mean()), float(loss), estimator.n_estimators_, seconds)
+    kind = Measured if y.ndim == 1 else MeasuredLists
+    found["error"] = found.get("hamming_loss", found.get("error"))
+    found = kind(*(float(found[name]) for name in kind._fields[:-2]), estimator.n_estimators_, seconds)
     return found, [str(warning.message) for warning in caught]
 
 
@@ -186,7 +189,6 @@ def tune(argv):
     def note(text):
         note_plainly(in_options(text.replace(algorithm.title, algorithm.name), options))
 
-    journal = Journal(arguments.journal, [options.get(name, "--libsvm-c") for name in space])
     with importing():
         import joblib  # noqa: F401  Ctrl-C is safe here
 
@@ -194,6 +196,10 @@ def tune(argv):
 
         estimator = get_class(arguments.algorithm)()
     lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
+    if arguments.best_by in OF_LISTS and not lists:
+        raise UsageError(f"--best-by {arguments.best_by} is for rows with lists of labels; use error or log_loss")
+    searched = [options.get(name, "--libsvm-c") for name in space]
+    journal = Journal(arguments.journal, searched, MeasuredLists if lists else Measured)
     data = read_training(arguments, note, estimator.booster.allows_missing, lists)
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
@@ -260,12 +266,14 @@ def finish(arguments, space, combinations, done, n_folds, words, options):
     texts = [tuple(map(as_text, combination.values())) for combination in combinations]
     table = np.array([[done[text, fold] for fold in range(n_folds)] for text in texts], dtype=float)
     means, spread = table.mean(axis=1), table.std(axis=1, ddof=1)
-    by = Measured._fields.index(arguments.best_by)
-    order = np.argsort(means[:, by], kind="stable")
-    print(f"{'error':>9} {'deviation':>9} {'log_loss':>9} {'deviation':>9} {'rounds':>8} {'seconds':>8}  options")
+    names = next(iter(done.values()))._fields[:-2]
+    by = names.index("error" if arguments.best_by == "hamming_loss" else arguments.best_by)
+    order = np.argsort(-means[:, by] if arguments.best_by.startswith("f1") else means[:, by], kind="stable")
+    head = " ".join(f"{name:>9} {'deviation':>9}" for name in names)
+    print(f"{head} {'rounds':>8} {'seconds':>8}  options")
     for i in order[:SHOWN]:
-        numbers = [value for j in range(2) for value in (means[i, j], spread[i, j])]
-        row = " ".join(f"{value:9.4g}" for value in numbers) + f" {means[i, 2]:8.6g} {means[i, 3]:8.3g}"
+        numbers = [value for j in range(len(names)) for value in (means[i, j], spread[i, j])]
+        row = " ".join(f"{value:9.4g}" for value in numbers) + f" {means[i, -2]:8.6g} {means[i, -1]:8.3g}"
         print(f"{row}  {shlex.join(words_of(combinations[i], options))}")
     if len(order) > SHOWN:
         print(f"... and {len(order) - SHOWN} more in {arguments.journal}")

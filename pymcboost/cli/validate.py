@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from pymcboost.cli.answers import mean_log_loss
-from pymcboost.cli.lists import cross_entropy
+from pymcboost.cli.lists import TITLES, measures
 from pymcboost.threads import counted
 from pymcboost.training import labels
 from pymcboost.training.metrics import error, log_loss
@@ -47,24 +47,26 @@ def folds_of(y, folds, seed):
 
 
 def measure(estimator, X, y, train, held, libsvm_c=None, **more):
-    """Train on some rows; whether others are predicted right (n,), and their log loss or NaN.
+    """Train on some rows; the number of others that are predicted right, and error and log loss (or NaN) by name.
 
-    Of an indicator whether labels are right (n, K), and the cross-entropy by label.
+    Of an indicator the rows whose labels are all right, and the metrics of rows with any number of labels.
     """
     if libsvm_c is not None:
         estimator.set_params(C=libsvm_c * len(train))
     model = estimator.fit(X[train], y[train], **more).model_
     if y.ndim == 2:
         scores = model.raw_scores(X[held])
-        return (scores > model.thresholds) == y[held], cross_entropy(scores, y[held])
+        whole = ((scores > model.thresholds) == y[held]).all(axis=1).sum()
+        return whole, measures(scores, model.thresholds, y[held])
     loss = mean_log_loss(model, X[held], y[held]) if model.has_probabilities else np.nan
-    return model.predict(X[held]) == y[held], loss
+    right = model.predict(X[held]) == y[held]
+    return right.sum(), {"error": 1 - right.mean(), "log_loss": loss}
 
 
 def cross_validate(estimator, X, y, arguments):
     """Print LIBSVM's line about the accuracy over all folds, then mean and deviation of the folds, and curves.
 
-    Of lists of labels the share of rows whose labels are all right, then Hamming loss and cross-entropy.
+    Of lists of labels the share of rows whose labels are all right, then the lines of ``mcboost-predict``.
     """
     folds, params = arguments.cross_validation, estimator.get_params()
     hits, found, curves = 0, [], []
@@ -73,17 +75,18 @@ def cross_validate(estimator, X, y, arguments):
         if arguments.curve:
             more = {"validation_sets": {"held": (X[held], y[held])}, "callbacks": [curve]}
         new = type(estimator)(**params)
-        right, loss = measure(new, X, y, train, held, arguments.libsvm_c, **more)
-        hits += (right if y.ndim == 1 else right.all(axis=1)).sum()
-        found.append((1 - right.mean(), loss))
+        right, one = measure(new, X, y, train, held, arguments.libsvm_c, **more)
+        hits += right
+        found.append(list(one.values()))
         curves.append(curve.rows)
-    names = ("Accuracy", "Error", "Log Loss") if y.ndim == 1 else ("Exact Match", "Hamming Loss", "Cross-entropy")
-    print(f"Cross Validation {names[0]} = {100 * hits / len(y):g}%")
-    (wrong, loss), (spread, loss_spread) = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
-    of_folds = f"(mean and deviation of {folds} folds)"
-    print(f"Cross Validation {names[1]} = {100 * wrong:.4g}% +- {100 * spread:.3g}% {of_folds}")
-    if not np.isnan(loss):
-        print(f"Cross Validation {names[2]} = {loss:.4g} +- {loss_spread:.3g} {of_folds}")
+    titles = {"error": "Error", "log_loss": "Log Loss"} if y.ndim == 1 else {**TITLES, "hamming_loss": "Hamming Loss"}
+    print(f"Cross Validation {'Accuracy' if y.ndim == 1 else 'Exact Match'} = {100 * hits / len(y):g}%")
+    for name, mean, spread in zip(one, np.mean(found, axis=0), np.std(found, axis=0, ddof=1), strict=True):
+        of_folds = f"(mean and deviation of {folds} folds)"
+        if name in ("error", "hamming_loss"):
+            print(f"Cross Validation {titles[name]} = {100 * mean:.4g}% +- {100 * spread:.3g}% {of_folds}")
+        elif not np.isnan(mean):
+            print(f"Cross Validation {titles[name]} = {mean:.4g} +- {spread:.3g} {of_folds}")
     if arguments.curve:
         print_curve(curves, ("error", "log_loss") if y.ndim == 1 else ("hamming_loss", "cross_entropy"))
 

@@ -174,13 +174,17 @@ def test_answers_that_are_for_one_label(lists, tmp_path, option):
 
 
 def folds(X, Y, n, **params):
-    """Exact match of all rows; mean Hamming loss and cross-entropy of the folds."""
+    """Exact match of all rows; of the folds Hamming loss, cross-entropy, micro and macro F1, precision at 1, 3, 5."""
     whole, found = 0, []
     for train, held in stratified(np.zeros(len(Y)), n, 0):
         model = VectorTreeBoostClassifier(loss="logistic", random_state=0, **params).fit(X[train], Y[train])
         given, P = model.predict(X[held]), model.predict_proba(X[held])
         whole += (given == Y[held]).all(axis=1).sum()
-        found.append(((given != Y[held]).mean(), -np.log(np.where(Y[held] > 0, P, 1 - P)).mean()))
+        loss = -np.log(np.where(Y[held] > 0, P, 1 - P)).mean()
+        f1 = [metrics.f1_score(Y[held], given, average=how, zero_division=0) for how in ("micro", "macro")]
+        first = np.argsort(-P, axis=1, kind="stable")
+        at = [np.take_along_axis(Y[held], first[:, :k], axis=1).mean() for k in (1, 3, 5)]
+        found.append(((given != Y[held]).mean(), loss, *f1, *at))
     return whole / len(Y), np.array(found)
 
 
@@ -193,9 +197,12 @@ def test_cross_validation(lists):
     assert text[0] == f"Cross Validation Exact Match = {100 * whole:g}%"
     assert text[1].startswith(f"Cross Validation Hamming Loss = {100 * found[:, 0].mean():.4g}% +- ")
     assert text[2].startswith(f"Cross Validation Cross-entropy = {found[:, 1].mean():.4g} +- ")
-    assert text[3] == "rounds hamming_loss deviation cross_entropy deviation" and len(text) == 24
+    names = ("Micro F1", "Macro F1", "Precision at 1", "Precision at 3", "Precision at 5")
+    for line, name, values in zip(text[3:8], names, found.T[2:], strict=True):
+        assert line.startswith(f"Cross Validation {name} = {values.mean():.4g} +- {values.std(ddof=1):.3g} (")
+    assert text[8] == "rounds hamming_loss deviation cross_entropy deviation" and len(text) == 29
     last = [float(word) for word in text[-1].split()]
-    np.testing.assert_allclose(last[1::2], found.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(last[1::2], found.mean(axis=0)[:2], rtol=1e-5)
     done = call("train", *TRAIN, "-v", 201, folder / "train.svm", cwd=folder)
     assert done.returncode and "there are only 200 rows" in done.stderr
 
@@ -209,13 +216,34 @@ def test_a_search(lists, tmp_path):
     best, other = (line.split() for line in done.stdout.splitlines()[1:3])
     for line, n in ((best, 20), (other, 3)):
         found = folds(X[:200], Y[:200], 3, n_estimators=n)[1].mean(axis=0)
-        np.testing.assert_allclose([float(line[0]), float(line[2])], found, rtol=1e-3)
+        np.testing.assert_allclose([float(word) for word in line[0:8:2]], found[:4], rtol=1e-3)
     last = done.stdout.splitlines()[-1]
     assert last.startswith("Best: mcboost-train -a vector-tree --loss logistic --n-estimators 20 ")
     assert call("train", *shlex.split(last)[2:], tmp_path / "m.mcb").returncode == 0
     assert load_model(tmp_path / "m.mcb").link == "sigmoid"
     again = call("tune", *options, *more, folder / "train.svm", tmp_path / "j.csv")
     assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize("by", ["hamming_loss", "f1_micro", "f1_macro"])
+def test_a_search_by_metrics_of_labels(lists, tmp_path, by):
+    folder, X, Y = lists
+    options = ["-a", "vector-tree", "--loss", "logistic", "-v", 3, "-p", 1, "-q", "--decision-threshold", "0.35,0.6"]
+    done = call("tune", *options, "-n", 10, "--best-by", by, folder / "train.svm", tmp_path / "j.csv")
+    assert done.returncode == 0, done.stderr
+    head, best, other = (line.split() for line in done.stdout.splitlines()[:3])
+    at = head.index("error" if by == "hamming_loss" else by)
+    assert float(best[at]) < float(other[at]) if by == "hamming_loss" else float(best[at]) > float(other[at])
+    params = {"n_estimators": 10, "decision_threshold": float(best[-1])}
+    expected = folds(X[:200], Y[:200], 3, **params)[1].mean(axis=0)[:4]
+    np.testing.assert_allclose([float(word) for word in best[0:8:2]], expected, rtol=1e-3)
+
+
+def test_metrics_of_labels_are_for_lists(tmp_path):
+    (tmp_path / "one.svm").write_text("1 1:1\n2 1:2\n" * 4)
+    files = tmp_path / "one.svm", tmp_path / "j.csv"
+    done = call("tune", "-a", "vector-tree", "-n", "2,3", "--best-by", "f1_micro", *files)
+    assert done.returncode and "--best-by f1_micro is for rows with lists of labels" in done.stderr
 
 
 def test_a_search_of_other_algorithms(lists, tmp_path):
@@ -228,5 +256,5 @@ def test_a_search_of_other_algorithms(lists, tmp_path):
     assert done.returncode and "--multilabel is for -a adaboost-mh" in done.stderr
     done = call("tune", "-a", "vector-tree", "--loss", "softmax,logistic", *options)
     assert done.returncode and "search them apart" in done.stderr
-    done = call("tune", "-a", "vector-tree", *options)
+    done = call("tune", "-a", "vector-tree", *options[:-1], tmp_path / "k.csv")
     assert done.returncode and "lists several labels" in done.stderr

@@ -16,6 +16,7 @@ from pymcboost.cli.manual import man_page
 from pymcboost.cli.options import get_algorithm, option_flags
 from pymcboost.cli.package import PAGES, SHELLS, main
 from pymcboost.cli.programs import PROGRAMS, SUMMARIES, entries
+from pymcboost.cli.tune import OF_LISTS
 from pymcboost.registry import ALGORITHMS
 
 
@@ -134,7 +135,7 @@ echo "${{COMPREPLY[@]}}"
         ("mcboost-train -n ", []),
         ("mcboost-train --layout int", ["interval", "interval32"]),
         ("mcboost-train train", []),
-        ("/usr/bin/mcboost-tune --best-by ", ["error", "log_loss"]),
+        ("/usr/bin/mcboost-tune --best-by ", ["error", "log_loss", *OF_LISTS]),
         ("mcboost-predict --st", ["--stream"]),
         ("mcboost-predict -b ", ["0", "1"]),
         ("mcboost-info --d", ["--dump"]),
@@ -152,7 +153,7 @@ def test_bash_offers(line, offered):
         ("mcboost-train -a abc-mart --ga", ["--gap"]),
         ("mcboost-train --ga", []),
         ("mcboost-train -a vector-tree --loss s", ["softmax"]),
-        ("mcboost-tune --best-by ", ["error", "log_loss"]),
+        ("mcboost-tune --best-by ", ["error", "log_loss", *OF_LISTS]),
     ],
 )
 def test_fish_offers(line, offered):

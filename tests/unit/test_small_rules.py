@@ -24,7 +24,7 @@ from pymcboost import (
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
 from pymcboost.cli import train
-from pymcboost.cli.journal import Journal, Measured
+from pymcboost.cli.journal import Journal, Measured, MeasuredLists
 from pymcboost.comm import Alone
 from pymcboost.data import rows
 from pymcboost.data.merging import merging
@@ -344,13 +344,13 @@ def test_priors_are_restored_only_where_it_is_asked_for():
 
 
 @pytest.mark.parametrize("options", [(), ("a",), ("a", "b", "c")])
-def test_a_journal_gives_back_what_it_was_told(options, tmp_path):
-    found = Measured(0.25, 0.5, 30, 1.5)
+@pytest.mark.parametrize("found", [Measured(0.25, 0.5, 30, 1.5), MeasuredLists(0.25, 0.5, 0.75, 0.1, 30, 1.5)])
+def test_a_journal_gives_back_what_it_was_told(options, found, tmp_path):
     values = [str(i) for i in range(len(options))]
-    journal = Journal(str(tmp_path / "j.csv"), list(options))
+    journal = Journal(str(tmp_path / "j.csv"), list(options), type(found))
     assert journal.open("s") == {}
     journal.add(values, 2, found)
-    journal = Journal(str(tmp_path / "j.csv"), list(options))
+    journal = Journal(str(tmp_path / "j.csv"), list(options), type(found))
     assert journal.open("s") == {(tuple(values), 2): found}
 
 
