@@ -27,7 +27,7 @@ help:
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT);  make fuzz-coverage"
-	@echo "make fuzz-guided  the same by libFuzzer, and texts for the reader of LIBSVM files; needs clang"
+	@echo "make fuzz-guided  the same by libFuzzer, texts for the reader of LIBSVM files, and files of other libraries; needs clang"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -61,6 +61,8 @@ fuzz: $(VENV)/.stamp-build
 fuzz-guided: $(VENV)/.stamp-build
 	$(BIN)/python tools/fuzz_guided.py svmlight --runs $(FUZZ_COUNT)
 	$(BIN)/python tools/fuzz_guided.py model --runs $(FUZZ_COUNT)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	$(BIN)/python tools/fuzz_guided.py foreign --runs $(FUZZ_COUNT)
 
 fuzz-coverage: $(VENV)/.stamp-build
 	$(BIN)/python tools/fuzz.py --coverage --count 5000

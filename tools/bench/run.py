@@ -34,6 +34,7 @@ from bench import (  # noqa: F401
     hinge,
     imported,
     inspection,
+    integers,
     labels,
     limits,
     losses,
