@@ -98,7 +98,7 @@ static int misuse(const mcb_model *plain, const float *x) {
         NEED(mcb_add_learners(&m, x, 1, 1, n, n + 1, &score) == MCB_E_ARGUMENT);
         NEED(m.n_learners == n && m.n_rounds == rounds);
     }
-    NEED(mcb_scores_sparse(&m, 1, &one, x, &score) == MCB_E_ARGUMENT); /* not linear, or not prepared */
+    if (is_machine(&m)) NEED(mcb_scores_sparse(&m, 1, &one, x, &score) == MCB_E_ARGUMENT); /* not prepared */
     if (!mcb_prepared_size(&m)) NEED(mcb_prepare(&m, 0, 0) == MCB_OK && !m.prepared);
     NEED(mcb_open(&m, 0, 64) == MCB_E_ARGUMENT && m.error == MCB_E_ARGUMENT && !m.data);
     return 0;
@@ -205,7 +205,8 @@ static int use(mcb_model *m) {
     }
     if (agree(m, x, ROWS, stride, scores) || misuse(m, x)) return 1;
     if (m->kind == MCB_KIND_TREES && use_prepared(m, x, stride, scores)) return 1;
-    if (m->kind == MCB_KIND_LINEAR && (use_sparse(m, x, stride, scores) || use_planes(m, x, stride, scores))) return 1;
+    if (use_sparse(m, x, stride, scores)) return 1;
+    if (m->kind == MCB_KIND_LINEAR && use_planes(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_TREES && use_top(m, x, stride, scores)) return 1;
     if (use_early(m, x, stride) || use_lazy(m, x, stride, scores) || use_integers(m, stride)) return 1;
     if (mcb_has_learners(m)) {

@@ -33,18 +33,19 @@ static int use_early(const mcb_model *plain, const float *x, size_t stride) {
 
 static int is_machine(const mcb_model *m) { return m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL; }
 
-/* A linear machine gives the same bits without the features that are 0; wrong indices are refused. */
+/* The same bits without the features that are 0; wrong indices are refused, and kernel machines. */
 static int use_sparse(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
-    size_t K = plain->n_classes, d = plain->n_features, need = mcb_prepared_size(plain), j, n = 0, r;
+    size_t K = plain->n_classes, d = stride, need = mcb_prepared_size(plain), j, n = 0, r;
+    const int linear = plain->kind == MCB_KIND_LINEAR;
     double *one = (double *)malloc(K * sizeof *one);
-    uint32_t *index = (uint32_t *)malloc(d * sizeof *index);
-    float *value = (float *)malloc(d * sizeof *value);
-    void *memory = malloc(need);
+    uint32_t *index = (uint32_t *)malloc((d + 2) * sizeof *index);
+    float *value = (float *)malloc((d + 2) * sizeof *value);
+    void *memory = malloc(linear ? need : 1);
     mcb_model m = *plain;
     if (!one || !index || !value || !memory) abort();
-    NEED(mcb_scores_sparse(&m, 0, 0, 0, one) == MCB_E_ARGUMENT);
-    NEED(mcb_prepare(&m, memory, need) == MCB_OK);
-    for (r = 0; r < ROWS; r++, n = 0) {
+    if (linear || m.kind == MCB_KIND_KERNEL) NEED(mcb_scores_sparse(&m, 0, 0, 0, one) == MCB_E_ARGUMENT);
+    NEED(!linear || mcb_prepare(&m, memory, need) == MCB_OK);
+    for (r = 0; r < ROWS && m.kind != MCB_KIND_KERNEL; r++, n = 0) {
         for (j = 0; j < d; j++) {
             if (x[r * stride + j] == 0) continue;
             index[n] = (uint32_t)j;
@@ -55,12 +56,10 @@ static int use_sparse(const mcb_model *plain, const float *x, size_t stride, con
         mcb_scores(&m, x + r * stride, one);
         NEED(memcmp(one, scores + r * K, K * sizeof *one) == 0);
     }
-    index[0] = (uint32_t)d;
+    index[0] = m.n_features;
     NEED(mcb_scores_sparse(&m, 1, index, value, one) == MCB_E_ARGUMENT);
-    if (d > 1) {
-        index[0] = index[1] = 0;
-        NEED(mcb_scores_sparse(&m, 2, index, value, one) == MCB_E_ARGUMENT);
-    }
+    index[0] = index[1] = 0;
+    NEED(mcb_scores_sparse(&m, 2, index, value, one) == MCB_E_ARGUMENT);
     free(one);
     free(index);
     free(value);

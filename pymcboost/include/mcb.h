@@ -31,7 +31,7 @@
  *     mcb_top_begin(&model, memory, size);
  *     mcb_top_scores(&model, memory, row, 5, classes, scores);     // the five highest of a row, and their scores
  *
- * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
+ * Rows that are mostly 0 are scored from the others by mcb_scores_sparse; a linear machine must have been prepared.
  *
  * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
  *
@@ -40,7 +40,7 @@
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
  * Linear machines leave hyperplanes out after mcb_prepare_early, which takes memory as mcb_prepare does; the file needs
- * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0.
+ * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0, of any model with a certified exit.
  *
  * A program that computes features when they are asked for keeps a row and a bit for each of its features:
  *
@@ -1760,12 +1760,13 @@ typedef float (*mcb_feature)(void *context, uint32_t feature);
 typedef struct {
     mcb_feature get;
     void *context;
-    float *row;
+    float *row;            /* null where a feature may be asked for again */
     unsigned char *known;
 } mcb__lazy;
 
 MCB__INLINE float mcb__ask(const mcb__lazy *s, uint32_t f) {
     unsigned char bit = (unsigned char)(1u << (f & 7));
+    if (!s->row) return s->get(s->context, f);
     if (!(s->known[f >> 3] & bit)) {
         s->row[f] = s->get(s->context, f);
         s->known[f >> 3] = (unsigned char)(s->known[f >> 3] | bit);
@@ -4387,18 +4388,22 @@ static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, siz
 #endif
 }
 
-/* Scores of one row of a linear machine given by its n features that are not 0: index strictly increasing. The same
- * bits as mcb_scores gives for the whole row, in time that does not depend on n_features; the model must have been
- * prepared (mcb_prepare). MCB_E_ARGUMENT for another kind of model, one that is not prepared, or a wrong index. */
-MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
-    const float *column = (const float *)m->prepared;
-    double sum[MCB__SUMS * MCB__T_CLASSES];
-    size_t K = m->n_classes, first, nk, i, k, c;
-    int finite = 1;
-    if (m->kind != MCB_KIND_LINEAR || !column) return MCB_E_ARGUMENT;
+/* What is wrong with the indices of n features that are not 0: each below n_features, strictly increasing. */
+static inline int mcb__check_index(const mcb_model *m, size_t n, const uint32_t *index) {
+    size_t i;
     for (i = 0; i < n; i++) {
         if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
     }
+    return MCB_OK;
+}
+
+/* mcb_scores_sparse of a linear machine, for checked indices. */
+static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                      double *scores) {
+    const float *column = (const float *)m->prepared;
+    double sum[MCB__SUMS * MCB__T_CLASSES];
+    size_t K = m->n_classes, first, nk, k, c;
+    int finite = 1;
     for (first = 0; first < K; first += nk) {
         nk = K - first < MCB__T_CLASSES ? K - first : (size_t)MCB__T_CLASSES;
         for (c = 0; c < MCB__SUMS; c++) {
@@ -4415,7 +4420,6 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
     }
     finite = scores[0] - scores[0] == 0;
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
-    return MCB_OK;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- scores */
@@ -5131,7 +5135,7 @@ static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, d
     const mcb__basis *b = (const mcb__basis *)m->basis;
     size_t k, n = b->n ? mcb__leave_out(m, b, row, scores) : 0;
     if (!n && !row->index) mcb_scores(m, row->x, scores);
-    if (!n && row->index && m->prepared) mcb_scores_sparse(m, row->n, row->index, row->x, scores);
+    if (!n && row->index && m->prepared) mcb__linear_sparse(m, row->n, row->index, row->x, scores);
     for (k = 0; k < m->n_classes && !n && row->index && !m->prepared; k++) {
         scores[k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k) + mcb__product(m, row, k);
         if (scores[k] - scores[k] != 0) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
@@ -5139,22 +5143,6 @@ static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, d
     *label = mcb_argmax(m, scores);
     *n_learners = n ? n : m->n_classes;
     return MCB_OK;
-}
-
-/* mcb_predict_early with MCB_EARLY_CERTIFIED for a row of a linear machine given by its n features that are not 0: index
- * strictly increasing. MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
-MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                     double *scores, uint32_t *label, uint64_t *n_learners) {
-    mcb__row row;
-    size_t i;
-    if (m->kind != MCB_KIND_LINEAR || !m->basis) return MCB_E_EARLY;
-    for (i = 0; i < n; i++) {
-        if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
-    }
-    row.x = value;
-    row.index = index;
-    row.n = n;
-    return mcb__predict_linear(m, &row, scores, label, n_learners);
 }
 
 /* ------------------------------------------------------------------------------------------------------- early exit */
@@ -5521,6 +5509,67 @@ MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get,
         return mcb_predict_early(m, way, row, scores, label, n_learners);
     }
     return mcb__predict_early(m, way, &s, MCB__VALUES_LAZY, scores, label, n_learners);
+}
+
+/* A feature of a row given by those that are not 0. */
+static inline float mcb__entry(void *context, uint32_t feature) {
+    const mcb__row *row = (const mcb__row *)context;
+    size_t first = 0, n = row->n;
+    while (n) {
+        size_t half = n / 2;
+        if (row->index[first + half] < feature) {
+            first += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return first < row->n && row->index[first] == feature ? row->x[first] : 0;
+}
+
+static inline mcb__lazy mcb__entries(mcb__row *row, size_t n, const uint32_t *index, const float *value) {
+    static const uint32_t none = 0; /* a null index would mean all features */
+    mcb__lazy s;
+    row->x = value;
+    row->index = n ? index : &none;
+    row->n = n;
+    s.get = mcb__entry;
+    s.context = row;
+    s.row = 0;
+    s.known = 0;
+    return s;
+}
+
+/* Scores of one row given by its n features that are not 0: index strictly increasing. The same bits as mcb_scores gives
+ * for the whole row, in time and memory that do not depend on n_features: lists of stumps and trees look up the features
+ * that their splits ask about, as they are in the file, and a linear machine must have been prepared (mcb_prepare).
+ * MCB_E_ARGUMENT for a linear machine that is not, for a kernel machine, whose support vectors ask for every feature, and
+ * for a wrong index. */
+MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
+    mcb__row row;
+    mcb__lazy s;
+    if (m->kind == MCB_KIND_KERNEL || (m->kind == MCB_KIND_LINEAR && !m->prepared)) return MCB_E_ARGUMENT;
+    if (mcb__check_index(m, n, index)) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_LINEAR) {
+        mcb__linear_sparse(m, n, index, value, scores);
+        return MCB_OK;
+    }
+    s = mcb__entries(&row, n, index, value);
+    mcb__scores_of(m, &s, MCB__VALUES_LAZY, 1, 0, scores);
+    return MCB_OK;
+}
+
+/* mcb_predict_early with MCB_EARLY_CERTIFIED for a row given by its n features that are not 0: index strictly increasing.
+ * MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
+MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                     double *scores, uint32_t *label, uint64_t *n_learners) {
+    mcb__row row;
+    mcb__lazy s;
+    if (!mcb_has_early(m, MCB_EARLY_CERTIFIED)) return MCB_E_EARLY;
+    if (mcb__check_index(m, n, index)) return MCB_E_ARGUMENT;
+    s = mcb__entries(&row, n, index, value);
+    if (m->kind == MCB_KIND_LINEAR) return mcb__predict_linear(m, &row, scores, label, n_learners);
+    return mcb__predict_early(m, MCB_EARLY_CERTIFIED, &s, MCB__VALUES_LAZY, scores, label, n_learners);
 }
 
 /* Scores of rows of uint8_t, int16_t or float (enum mcb_values), without a converted copy. Rows begin stride numbers

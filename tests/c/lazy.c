@@ -36,6 +36,42 @@ static void print_scores(const mcb_model *m, const double *scores) {
     printf("\n");
 }
 
+/* Whether a row given by its n features that are not 0 has these scores, and the certified label of the whole row. */
+static int sparse_row(const mcb_model *m, const float *row, const double *scores) {
+    size_t d = m->n_features, size = m->n_classes * sizeof *scores, n = 0, j;
+    uint32_t *index = (uint32_t *)malloc((d + 2) * sizeof *index), k = 0, other = 1;
+    float *value = (float *)malloc((d + 2) * sizeof *value);
+    double *found = (double *)malloc(size), *whole = (double *)malloc(size);
+    uint64_t learners = 0, others = 1;
+    int bad = 0, certified = mcb_has_early(m, MCB_EARLY_CERTIFIED);
+    int none = m->kind == MCB_KIND_KERNEL || (m->kind == MCB_KIND_LINEAR && !m->prepared);
+    if (!index || !value || !found || !whole) return 1;
+    for (j = 0; j < d; j++) {
+        if (row[j] == 0) continue;
+        index[n] = (uint32_t)j;
+        value[n++] = row[j];
+    }
+    bad |= mcb_scores_sparse(m, n, index, value, found) != (none ? MCB_E_ARGUMENT : MCB_OK);
+    bad |= !none && memcmp(found, scores, size) != 0;
+    bad |= mcb_predict_early_sparse(m, n, index, value, found, &k, &learners) != (certified ? MCB_OK : MCB_E_EARLY);
+    if (certified) {
+        bad |= mcb_predict_early(m, MCB_EARLY_CERTIFIED, row, whole, &other, &others) != MCB_OK;
+        bad |= k != other || learners != others || memcmp(found, whole, size) != 0;
+    }
+    bad |= !none && mcb_scores_sparse(m, 0, NULL, NULL, found) != MCB_OK;
+    bad |= certified && mcb_predict_early_sparse(m, 0, NULL, NULL, found, &k, &learners) != MCB_OK;
+    index[0] = (uint32_t)d;
+    bad |= mcb_scores_sparse(m, 1, index, value, found) != MCB_E_ARGUMENT;
+    index[0] = index[1] = 0;
+    bad |= mcb_scores_sparse(m, 2, index, value, found) != MCB_E_ARGUMENT;
+    bad |= certified && mcb_predict_early_sparse(m, 2, index, value, found, &k, &learners) != MCB_E_ARGUMENT;
+    free(index);
+    free(value);
+    free(found);
+    free(whole);
+    return bad;
+}
+
 static int lazy_rows(const mcb_model *m, const float *rows, size_t n_rows, double *scores) {
     size_t d = m->n_features, r, bits = (d + 7) / 8;
     float *row = (float *)malloc(d * sizeof *row);
@@ -64,6 +100,7 @@ static int lazy_rows(const mcb_model *m, const float *rows, size_t n_rows, doubl
         }
         i = c.n; /* what is known already is not asked for */
         mcb_scores_lazy(m, feature, &c, row, known, scores);
+        if (sparse_row(m, c.row, scores)) return 1;
         for (way = 0; way < 3; way++) i = mcb_has_early(m, way) ? c.n : i;
         if (c.n != i) return 1;
     }

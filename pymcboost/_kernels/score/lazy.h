@@ -64,6 +64,67 @@ MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get,
     return mcb__predict_early(m, way, &s, MCB__VALUES_LAZY, scores, label, n_learners);
 }
 
+/* A feature of a row given by those that are not 0. */
+static inline float mcb__entry(void *context, uint32_t feature) {
+    const mcb__row *row = (const mcb__row *)context;
+    size_t first = 0, n = row->n;
+    while (n) {
+        size_t half = n / 2;
+        if (row->index[first + half] < feature) {
+            first += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return first < row->n && row->index[first] == feature ? row->x[first] : 0;
+}
+
+static inline mcb__lazy mcb__entries(mcb__row *row, size_t n, const uint32_t *index, const float *value) {
+    static const uint32_t none = 0; /* a null index would mean all features */
+    mcb__lazy s;
+    row->x = value;
+    row->index = n ? index : &none;
+    row->n = n;
+    s.get = mcb__entry;
+    s.context = row;
+    s.row = 0;
+    s.known = 0;
+    return s;
+}
+
+/* Scores of one row given by its n features that are not 0: index strictly increasing. The same bits as mcb_scores gives
+ * for the whole row, in time and memory that do not depend on n_features: lists of stumps and trees look up the features
+ * that their splits ask about, as they are in the file, and a linear machine must have been prepared (mcb_prepare).
+ * MCB_E_ARGUMENT for a linear machine that is not, for a kernel machine, whose support vectors ask for every feature, and
+ * for a wrong index. */
+MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
+    mcb__row row;
+    mcb__lazy s;
+    if (m->kind == MCB_KIND_KERNEL || (m->kind == MCB_KIND_LINEAR && !m->prepared)) return MCB_E_ARGUMENT;
+    if (mcb__check_index(m, n, index)) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_LINEAR) {
+        mcb__linear_sparse(m, n, index, value, scores);
+        return MCB_OK;
+    }
+    s = mcb__entries(&row, n, index, value);
+    mcb__scores_of(m, &s, MCB__VALUES_LAZY, 1, 0, scores);
+    return MCB_OK;
+}
+
+/* mcb_predict_early with MCB_EARLY_CERTIFIED for a row given by its n features that are not 0: index strictly increasing.
+ * MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
+MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                     double *scores, uint32_t *label, uint64_t *n_learners) {
+    mcb__row row;
+    mcb__lazy s;
+    if (!mcb_has_early(m, MCB_EARLY_CERTIFIED)) return MCB_E_EARLY;
+    if (mcb__check_index(m, n, index)) return MCB_E_ARGUMENT;
+    s = mcb__entries(&row, n, index, value);
+    if (m->kind == MCB_KIND_LINEAR) return mcb__predict_linear(m, &row, scores, label, n_learners);
+    return mcb__predict_early(m, MCB_EARLY_CERTIFIED, &s, MCB__VALUES_LAZY, scores, label, n_learners);
+}
+
 /* Scores of rows of uint8_t, int16_t or float (enum mcb_values), without a converted copy. Rows begin stride numbers
  * apart, which may be fewer than n_features: windows of a signal. The same bits as for the same numbers in float32.
  * MCB_E_ARGUMENT for other values, and for integers with a linear or kernel machine. */

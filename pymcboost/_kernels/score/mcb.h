@@ -30,7 +30,7 @@
  *     mcb_top_begin(&model, memory, size);
  *     mcb_top_scores(&model, memory, row, 5, classes, scores);     // the five highest of a row, and their scores
  *
- * Rows of a linear machine that are mostly 0 are scored by mcb_scores_sparse, after the same preparation.
+ * Rows that are mostly 0 are scored from the others by mcb_scores_sparse; a linear machine must have been prepared.
  *
  * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
  *
@@ -39,7 +39,7 @@
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
  * Linear machines leave hyperplanes out after mcb_prepare_early, which takes memory as mcb_prepare does; the file needs
- * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0.
+ * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0, of any model with a certified exit.
  *
  * A program that computes features when they are asked for keeps a row and a bit for each of its features:
  *

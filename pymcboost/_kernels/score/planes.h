@@ -158,7 +158,7 @@ static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, d
     const mcb__basis *b = (const mcb__basis *)m->basis;
     size_t k, n = b->n ? mcb__leave_out(m, b, row, scores) : 0;
     if (!n && !row->index) mcb_scores(m, row->x, scores);
-    if (!n && row->index && m->prepared) mcb_scores_sparse(m, row->n, row->index, row->x, scores);
+    if (!n && row->index && m->prepared) mcb__linear_sparse(m, row->n, row->index, row->x, scores);
     for (k = 0; k < m->n_classes && !n && row->index && !m->prepared; k++) {
         scores[k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k) + mcb__product(m, row, k);
         if (scores[k] - scores[k] != 0) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
@@ -166,20 +166,4 @@ static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, d
     *label = mcb_argmax(m, scores);
     *n_learners = n ? n : m->n_classes;
     return MCB_OK;
-}
-
-/* mcb_predict_early with MCB_EARLY_CERTIFIED for a row of a linear machine given by its n features that are not 0: index
- * strictly increasing. MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
-MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                     double *scores, uint32_t *label, uint64_t *n_learners) {
-    mcb__row row;
-    size_t i;
-    if (m->kind != MCB_KIND_LINEAR || !m->basis) return MCB_E_EARLY;
-    for (i = 0; i < n; i++) {
-        if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
-    }
-    row.x = value;
-    row.index = index;
-    row.n = n;
-    return mcb__predict_linear(m, &row, scores, label, n_learners);
 }

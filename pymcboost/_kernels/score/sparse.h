@@ -29,18 +29,22 @@ static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, siz
 #endif
 }
 
-/* Scores of one row of a linear machine given by its n features that are not 0: index strictly increasing. The same
- * bits as mcb_scores gives for the whole row, in time that does not depend on n_features; the model must have been
- * prepared (mcb_prepare). MCB_E_ARGUMENT for another kind of model, one that is not prepared, or a wrong index. */
-MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
-    const float *column = (const float *)m->prepared;
-    double sum[MCB__SUMS * MCB__T_CLASSES];
-    size_t K = m->n_classes, first, nk, i, k, c;
-    int finite = 1;
-    if (m->kind != MCB_KIND_LINEAR || !column) return MCB_E_ARGUMENT;
+/* What is wrong with the indices of n features that are not 0: each below n_features, strictly increasing. */
+static inline int mcb__check_index(const mcb_model *m, size_t n, const uint32_t *index) {
+    size_t i;
     for (i = 0; i < n; i++) {
         if (index[i] >= m->n_features || (i > 0 && index[i] <= index[i - 1])) return MCB_E_ARGUMENT;
     }
+    return MCB_OK;
+}
+
+/* mcb_scores_sparse of a linear machine, for checked indices. */
+static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                      double *scores) {
+    const float *column = (const float *)m->prepared;
+    double sum[MCB__SUMS * MCB__T_CLASSES];
+    size_t K = m->n_classes, first, nk, k, c;
+    int finite = 1;
     for (first = 0; first < K; first += nk) {
         nk = K - first < MCB__T_CLASSES ? K - first : (size_t)MCB__T_CLASSES;
         for (c = 0; c < MCB__SUMS; c++) {
@@ -57,5 +61,4 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
     }
     finite = scores[0] - scores[0] == 0;
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
-    return MCB_OK;
 }

@@ -10,12 +10,13 @@ typedef float (*mcb_feature)(void *context, uint32_t feature);
 typedef struct {
     mcb_feature get;
     void *context;
-    float *row;
+    float *row;            /* null where a feature may be asked for again */
     unsigned char *known;
 } mcb__lazy;
 
 MCB__INLINE float mcb__ask(const mcb__lazy *s, uint32_t f) {
     unsigned char bit = (unsigned char)(1u << (f & 7));
+    if (!s->row) return s->get(s->context, f);
     if (!(s->known[f >> 3] & bit)) {
         s->row[f] = s->get(s->context, f);
         s->known[f >> 3] = (unsigned char)(s->known[f >> 3] | bit);
