@@ -31,6 +31,10 @@ Write a model in another form, or read one of another library. What a form canno
 SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
+# Those that add up scores in float32.
+FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
+# Share of labels that calibrated exits may change, if none is said.
+RATE = 0.001
 
 
 def main(argv=None):
@@ -95,8 +99,12 @@ def parse(argv):
         )
     if arguments.integer and arguments.to != "c":
         parser.error("--integer is for --to c")
-    if arguments.rows and not arguments.integer and arguments.source == "mcb" and arguments.leaves in (None, "float32"):
-        parser.error("--rows is for --integer and for --from another library, and for --leaves float16 and int8")
+    counts = arguments.integer or arguments.source != "mcb" or arguments.to in FLOATS
+    if arguments.rows and not counts and arguments.leaves in (None, "float32"):
+        parser.error(
+            "--rows is for --integer, for --from another library, for --to onnx and treelite, and for --leaves float16 "
+            "and int8"
+        )
     if arguments.early and arguments.to != "mcb":
         parser.error("--early is for --to mcb")
     if not arguments.early and (arguments.rate is not None or arguments.background is not None):
@@ -117,7 +125,7 @@ def add_rows(parser):
         metavar="file",
         help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
         "class is another one than with floating point; with --leaves, than with the leaves as they are; with --from, "
-        "rows whose class may be",
+        "and with --to onnx and treelite, rows whose class may be",
     )
 
 
@@ -164,9 +172,14 @@ def convert(argv):
         if rows is not None and arguments.source == "mcb":
             say_changed(exact, model, rows, note)
     if arguments.early is not None:
-        model = with_exits(model, arguments, note)
+        held = rows_of(model, arguments.early, note)
+        model = with_exits(model, held, arguments, note)
+        say_exits(model, held, arguments, note)
     if arguments.to in BINARY:
-        write_bytes(arguments.output_file, as_bytes(model, arguments.to), "model")
+        data = as_bytes(model, arguments.to)
+        if rows is not None and arguments.to in FLOATS:
+            say_floats(model, rows, FLOATS[arguments.to], note)
+        write_bytes(arguments.output_file, data, "model")
         return
     pieces = written(model, arguments, rows, note)
     with whole_file(arguments.output_file, "output file") as stream:
@@ -191,13 +204,13 @@ def rows_of(model, path, note):
     return read_rows(model, how, "auto" if known is None else known, note).X
 
 
-def with_exits(model, arguments, note):
+def with_exits(model, rows, arguments, note):
     """The model with the early exits that ``--early`` asks for; a certified one only where it has room."""
-    rows, classes = rows_of(model, arguments.early, note), {str(label): label for label in model.classes_.tolist()}
+    classes = {str(label): label for label in model.classes_.tolist()}
     background = classes.get(arguments.background, arguments.background)
     way = "calibrated" if background is None else "rejection"
     try:
-        model = model.with_early_exit(way, rows, rate=arguments.rate or 0.001, background=background)
+        model = model.with_early_exit(way, rows, rate=arguments.rate or RATE, background=background)
         with_bounds = model.with_early_exit("certified", rows)
     except ValueError as error:
         if way not in model.early_exits:
@@ -214,14 +227,58 @@ def say_error(model, rows, note):
     note(f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order")
     if rows is not None:
         scores = model.raw_scores(rows)
-        scores.sort(axis=1)
-        close = int((scores[:, -1] - scores[:, -2] <= 2 * error).sum())
-        note(f"of {len(rows)} rows, {close} have two best classes that are closer")
+        note(f"of {len(scores)} rows, {n_close(scores, error)} have two best classes that are closer")
+
+
+def say_floats(model, rows, runtime, note):
+    """Say how exact a model is where scores are added up in float32."""
+    with importing():
+        from pymcboost.export.forest import errors_of
+
+    error, scores = errors_of(model, rows), model.raw_scores(rows)
+    note(f"{runtime} adds in float32: on these rows no score differs by more than {error.max(initial=0):.2g}")
+    close = n_close(scores, error)
+    note(f"of {len(scores)} rows, {close} have two best classes that are closer than twice the bound of the row")
+
+
+def n_close(scores, error):
+    """How many rows have two best classes that are not more than twice an error apart."""
+    best = scores.copy()
+    best.sort(axis=1)
+    return int((~(best[:, -1] - best[:, -2] > 2 * error)).sum())
+
+
+def say_exits(model, rows, arguments, note):
+    """Say what the early exits do on the rows that they were found with, and what that says of others."""
+    from pymcboost.model import early
+
+    facts = {fact["way"]: fact for fact in early.facts(model)}
+    codes = model.predict_codes(rows)
+
+    def evaluated(way):
+        found, learners = model.predict_early_codes(rows, way)
+        return found != codes, f"{learners.mean() / max(1, model.n_early_learners):.1%} of the learners are evaluated"
+
+    if arguments.background is None:
+        changed, share = evaluated("calibrated")
+        allowed = facts["calibrated"]["changed"]
+        note(f"calibrated: of {len(codes)} rows, {changed.sum()} get another label, {allowed} may; {share}")
+        what = "of the labels change"
+    else:
+        others = model.classes_.astype(str)[codes] != arguments.background
+        changed, share = evaluated("rejection")
+        note(f"rejection: of {others.sum()} rows of other classes, {changed[others].sum()} are lost; {share}")
+        what = "of the rows of other classes are lost"
+    rate = arguments.rate or RATE
+    note(f"these rows gave the thresholds; of rows like them, fewer than {rate:.3%} {what}, with 95% confidence")
+    if "certified" in facts:
+        note(f"certified: no label changes; {evaluated('certified')[1]}")
 
 
 def say_changed(exact, model, rows, note):
     """Say how many rows have another class than before the leaves were rounded."""
-    changed, m = int((model.predict_codes(rows) != exact.predict_codes(rows)).sum()), len(rows)
+    other = model.predict_codes(rows) != exact.predict_codes(rows)
+    changed, m = int(other.sum()), len(other)
     note(f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have another class than with the leaves as they were")
 
 

@@ -44,6 +44,38 @@ def votes(value, tree, code):
     return [(tree["class"], value)] + ([] if tree["base"] is None else [(tree["base"], -value)])
 
 
+def errors_of(model, X):
+    """For each row a bound on what its scores differ by where a runtime adds them up in float32.
+
+    Stumps and trees have one bound for all rows, see `error_of`. Those of a linear machine follow from the row x: d
+    products and a bias are rounded, each at most d + 1 times, by 2^-24 of their magnitude at most, in any order. So an
+    error is at most g (|w| |x| + |b|) for the weights w and the bias b of a class, with g = n / (2^24 - n) and
+    n = d + 2: one more than needed, for the rounding of `Model.raw_scores`. Products below the least number of float32
+    are left out of it.
+
+    Parameters
+    ----------
+    model : Model
+    X : ndarray or compressed sparse rows (m, d)
+
+    Returns
+    -------
+    ndarray of float64 (m,)
+    """
+    ensemble, m = model.ensemble, X.shape[0]
+    if ensemble.KIND != 5:
+        return np.full(m, error_of(model, *forest(model, "float32")))
+    weight, bias = np.abs(ensemble.coef.astype(np.float64)).T, np.abs(ensemble.bias.astype(np.float64))
+    if hasattr(X, "indptr"):
+        size = np.zeros((m, len(bias)))
+        row = np.repeat(np.arange(m), np.diff(X.indptr))
+        np.add.at(size, row, np.abs(X.data.astype(np.float64))[:, None] * weight[X.indices])
+    else:
+        size = np.abs(np.asarray(X, dtype=np.float64)) @ weight
+    n = len(weight) + 2
+    return n / (2**24 - n) * (size + bias).max(axis=1)
+
+
 def error_of(model, trees, code):
     """Bound on what a sum of float32 differs by from a score."""
     size, terms = np.abs(model.ensemble.bias.astype(np.float64)), np.ones(model.n_classes_)

@@ -323,13 +323,14 @@ def rounded_up(values):
 def may_fail(n, rate, what, parts=1):
     """How many of n rows may fail if fewer than ``rate`` of all are to fail, with 95% confidence.
 
-    The threshold is then the largest but so many: what fails beyond it in a new row is a binomial tail.
+    Fewer than 3 / rate rows are refused, a little more than a sample without a failure needs. The threshold is then the
+    largest but so many: what fails beyond it in a new row is a binomial tail.
     """
     term, failing, total = n * math.log1p(-rate), -1, 0.0
     while (total := total + math.exp(term)) <= DOUBT:
         failing += 1
         term += math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate) if failing < n else 0
-    if failing < 0:
-        need = parts * math.ceil(math.log(DOUBT) / math.log1p(-rate))
+    need = parts * math.ceil(3 / rate - 1e-9)
+    if n * parts < need:
         raise ValueError(f"rate={rate:g} needs {need} {what} or more, not {n * parts}; give more, or a larger rate")
     return failing

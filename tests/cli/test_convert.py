@@ -1,13 +1,17 @@
 """mcboost-convert: models in other forms, and what they cannot hold."""
 
 import json
+import re
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from cli.programs import call
+from reference.scoring import random_trees
 from unit.test_export_from import lightgbm, xgboost
 
-from pymcboost import load_model
+from pymcboost import Model, load_model
 from pymcboost.export import to_onnx
 
 
@@ -115,7 +119,7 @@ def test_integers(files, tmp_path):
     model = files / "model.mcb"
     refused(2, "broken.svm:1:", "--to", "c", "--integer", "int8", "--rows", "broken.svm", model, "out", cwd=tmp_path)
     refused(1, "--integer is for --to c", "--integer", "int8", model, "out", cwd=tmp_path)
-    refused(1, "--rows is for --integer and for --from", "--rows", "broken.svm", model, "out", cwd=tmp_path)
+    refused(1, "--rows is for --integer, for --from another", "--rows", "broken.svm", model, "out", cwd=tmp_path)
     call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
     refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
     assert not (tmp_path / "out").exists()
@@ -130,6 +134,23 @@ def test_onnx(files, tmp_path, monkeypatch):
     pytest.importorskip("onnx")
     converted("--to", "onnx", files / "model.mcb", "m.onnx", cwd=tmp_path)
     assert (tmp_path / "m.onnx").read_bytes() == to_onnx(load_model(files / "model.mcb"))
+
+
+@pytest.mark.parametrize("target", ["onnx", "treelite"])
+def test_rows_that_are_close_in_float32_are_counted(files, tmp_path, target):
+    pytest.importorskip(target)
+    trees = random_trees(20, 2, 4, "vector")
+    # No row has a best class alone.
+    trees = replace(trees, leaf=trees.leaf[:, [0, 0, 2, 3]], bias=np.array([99, 99, 0, 0], dtype=np.float32))
+    Model.from_ensemble(trees, range(4)).save(tmp_path / "tie.mcb")
+    (tmp_path / "r.svm").write_text("0 1:0.5 2:1\n1 2:7\n1 1:-3\n")
+    done = call("convert", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0 and "of 3 rows, 3 have two best classes that are closer" in done.stderr
+    assert "adds in float32: on these rows no score differs by more than " in done.stderr
+    done = call("convert", "--to", target, "--rows", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0 and re.search(r"of \d+ rows, 0 have two best classes", done.stderr)
+    done = call("convert", "-q", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_models_of_other_libraries(tmp_path):

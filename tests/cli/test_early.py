@@ -20,8 +20,28 @@ def early(files, tmp_path_factory):
     calibrate = ("--early", files / "test.svm", "--rate", 0.1)
     for name, more in (("exits.mcb", ()), ("reject.mcb", ("--rate", 0.3, "--background", 2))):
         done = call("convert", *calibrate, *more, folder / "trees.mcb", folder / name)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (done.returncode, done.stdout) == (0, "")
+        (folder / name).with_suffix(".txt").write_text(done.stderr)
     return folder
+
+
+def test_what_the_exits_do_is_said(early, files, blobs, tmp_path):
+    X = blobs[0][180:]
+    said = {name: (early / name).read_text().splitlines() for name in ("exits.txt", "reject.txt")}
+    for name, way, n in (("exits", "calibrated", len(X)), ("reject", "rejection", None)):
+        model = load_model(early / f"{name}.mcb")
+        plain = model.predict(X)
+        labels, learners = model.predict_early(X, way)
+        counted = slice(None) if n else plain != 2
+        changed = (labels != plain)[counted]
+        first, second, third = (line.removeprefix("mcboost-convert: ") for line in said[f"{name}.txt"])
+        assert first.startswith(f"{way}: of {len(changed)} rows") and f", {changed.sum()} " in first
+        assert first.endswith(f"; {learners.mean() / model.n_learners:.1%} of the learners are evaluated")
+        assert second.startswith("these rows gave the thresholds; of rows like them, fewer than ")
+        assert second.endswith(", with 95% confidence") and ("10.000%" if n else "30.000%") in second
+        assert third.startswith("certified: no label changes; ")
+    quiet = call("convert", "-q", "--early", files / "test.svm", "--rate", 0.1, early / "trees.mcb", tmp_path / "q.mcb")
+    assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("stream", [(), ("--stream",)])
@@ -66,7 +86,7 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
         ("predict", ("--early", "certified", "--rounds", 9, rows, exits, out), 1, "only as many rounds as --rounds"),
         ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
-        ("convert", ("--early", rows, trees, out), 2, "--rate 0.001 needs 2995 rows in"),
+        ("convert", ("--early", rows, trees, out), 2, "--rate 0.001 needs 3000 rows in"),
         ("convert", ("--early", rows, "--rate", 0.1, "--background", 5, trees, out), 2, "background must be a class"),
         ("convert", ("--early", rows, "--rate", 1, trees, out), 1, "a number above 0 and below 1"),
         ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb"),

@@ -161,11 +161,11 @@ def test_calibrated_thresholds_and_what_they_promise():
 def test_rows_that_a_rate_needs():
     from scipy.stats import binom
 
-    assert [may_fail(n, 0.001, "") for n in (2995, 4741, 4742, 10_000)] == [0, 0, 1, 4]
-    for n, rate in ((300, 0.01), (5000, 0.01), (100_000, 0.001), (50, 0.5), (2, 0.9)):
+    assert [may_fail(n, 0.001, "") for n in (3000, 4741, 4742, 10_000)] == [0, 0, 1, 4]
+    for n, rate in ((300, 0.01), (5000, 0.01), (100_000, 0.001), (50, 0.5), (4, 0.9)):
         k = may_fail(n, rate, "")
         assert binom.cdf(k, n, rate) <= 0.05 < binom.cdf(k + 1, n, rate)
-    for n, rate, needed in ((2994, 0.001, 2995), (0, 0.5, 5), (298, 0.01, 299)):
+    for n, rate, needed in ((2999, 0.001, 3000), (0, 0.5, 6), (299, 0.01, 300), (2, 0.9, 4)):
         with pytest.raises(ValueError, match=f"needs {needed} rows or more, not {n}"):
             may_fail(n, rate, "rows")
 
@@ -281,8 +281,8 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
     for options, why in (
         ({"way": "sure"}, "way must be None or one of 'certified'"),
         ({"way": "calibrated"}, "needs rows X"),
-        ({"way": "calibrated", "X": X}, "rate=0.001 needs 2995 rows X or more, not 200"),
-        ({"way": "rejection", "X": X, "background": 0}, "needs 5990 rows X of other classes than the background"),
+        ({"way": "calibrated", "X": X}, "rate=0.001 needs 3000 rows X or more, not 200"),
+        ({"way": "rejection", "X": X, "background": 0}, "needs 6000 rows X of other classes than the background"),
         ({"way": "rejection", "X": X, "background": 7}, "background must be a class of the model, not 7"),
         ({"way": "rejection", "X": X}, "background, a class of the model, goes with"),
         ({"way": "certified", "background": 1}, "background, a class of the model, goes with"),

@@ -8,7 +8,9 @@ import pytest
 from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
 
 from pymcboost import Model
+from pymcboost.data.svmlight import CompressedRows
 from pymcboost.export import to_onnx
+from pymcboost.export.forest import errors_of
 
 TEXT = ["a", "b", "c ü", "d"]
 
@@ -50,8 +52,26 @@ def test_linear_machines(k, d):
     model = Model.from_ensemble(random_linear(d, k), range(k))
     X = finite_rows(200, d)
     found, _ = outputs(model, X)
-    np.testing.assert_allclose(found["scores"], model.raw_scores(X), rtol=1e-4, atol=1e-4)
+    assert (np.abs(found["scores"] - model.raw_scores(X)).max(axis=1) <= errors_of(model, X)).all()
     assert (found["label"] == model.predict(X)).mean() > 0.99
+
+
+def test_bound_of_linear_machines():
+    ensemble, X = random_linear(300, 3), finite_rows(50, 300)
+    model = Model.from_ensemble(ensemble, range(3))
+    bound, expected = errors_of(model, X), model.raw_scores(X)
+    for order in (slice(None), slice(None, None, -1)):  # one product after the other
+        terms = X[:, None, order] * ensemble.coef[:, order]
+        found = ensemble.bias + np.cumsum(terms, axis=2, dtype=np.float32)[:, :, -1]
+        assert found.dtype == np.float32
+        apart = np.abs(found - expected).max(axis=1)
+        assert (apart <= bound).all() and (apart > bound / 1e4).any()
+    size = (np.abs(X.astype(float))[:, None] * np.abs(ensemble.coef.astype(float))).sum(axis=2) + np.abs(ensemble.bias)
+    np.testing.assert_allclose(bound, 302 * 2.0**-24 * size.max(axis=1), rtol=1e-4)
+    rows, columns = np.nonzero(X)
+    sparse = CompressedRows(X[rows, columns], columns, np.searchsorted(rows, np.arange(51)), X.shape)
+    np.testing.assert_allclose(errors_of(model, sparse), bound, rtol=1e-12)
+    assert np.isnan(errors_of(model, np.full((1, 300), np.nan, np.float32))).all()
 
 
 def test_what_onnx_cannot_hold():
