@@ -84,7 +84,8 @@ PMB_CLONES PMB_STATIC double pmb_svm_partner(const double *PMB_RESTRICT E, const
 }
 
 /* Pairwise steps (SMO with second-order selection: Fan, Chen and Lin 2005) on a kernel in memory, float32, n rows with
- * n a multiple of PMB_SVM_BLOCK; padding has lo = hi = 0. beta and E: IN a feasible start, OUT. Returns the steps. */
+ * n a multiple of PMB_SVM_BLOCK; padding has lo = hi = 0. beta and E: IN a feasible start, OUT. Returns the steps; where
+ * they are max_steps, another call goes on with the same bits. */
 PMB_STATIC int64_t pmb_svm_smo(const float *K, int64_t n, const double *diagonal, const double *lo, const double *hi,
                                double *beta, double *E, double *up, double *down, double tol, int64_t max_steps,
                                double *violation) {
@@ -193,31 +194,55 @@ PMB_INLINE uint64_t pmb_svm_random(uint64_t *state) {
     return x * UINT64_C(2685821657736338717);
 }
 
+/* Where the coordinate steps are: n rows that may move, of which active holds the first `size` and then those shrunk;
+ * the epoch, its next row, and the largest and smallest E that it has met; sum_i beta_i and the bias; the bounds on E
+ * from which rows are shrunk. */
+typedef struct {
+    int64_t n, size, epoch, at;
+    double sum, b, upper, lower, most, least;
+    uint64_t random;
+} pmb_svm_walk;
+
+/* active: (n,) scratch. The bias given is that which goes with the beta given: the centre is what is left. */
+PMB_STATIC pmb_svm_walk pmb_svm_begin(int64_t n, const double *lo, const double *hi, const double *beta, double bias,
+                                      uint64_t seed, int32_t *active) {
+    pmb_svm_walk walk = {0, 0, 0, 0, 0.0, bias, INFINITY, -INFINITY, -INFINITY, INFINITY, 0};
+    walk.random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    for (int64_t i = 0; i < n; i++) {
+        walk.sum += beta[i];
+        if (lo[i] < hi[i]) active[walk.n++] = (int32_t)i;
+    }
+    walk.size = walk.n;
+    return walk;
+}
+
 /* Coordinate steps on the same dual for a linear kernel, w = sum_i beta_i x_i kept. The equality constraint is held by
  * an augmented Lagrangian: b = centre + rho sum_i beta_i is the bias, and the centre moves to b whenever the coordinates
  * are optimal for it within the violation of the constraint (LIBLINEAR's steps and shrinking: Hsieh et al. 2008).
- * active: (n,) scratch; norm: |x_i|^2. beta, w, bias: IN/OUT. Returns the steps tried; *residual is |rho sum beta|. */
+ * norm: |x_i|^2. walk, active, beta, w: IN/OUT. Returns the steps tried, at most `most_steps`; *done is 1 at the end,
+ * else another call goes on. *residual is |rho sum beta| after the last epoch that is whole. */
 PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target, const double *lo,
-                                  const double *hi, double *beta, double *w, double *bias, double rho, double tol,
-                                  int64_t max_epochs, uint64_t seed, int32_t *active, double *violation,
-                                  double *residual) {
-    int64_t n = 0, size, steps = 0, epoch;
-    double sum = 0.0, b, upper = INFINITY, lower = -INFINITY;
-    uint64_t state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    for (int64_t i = 0; i < X->n; i++) {
-        sum += beta[i];
-        if (lo[i] < hi[i]) active[n++] = (int32_t)i;
-    }
-    size = n;
-    /* The bias given is that which goes with the beta given: the centre is what is left. */
-    b = *bias;
-    *violation = *residual = INFINITY;
-    for (epoch = 0; epoch < max_epochs; epoch++) {
-        double most = -INFINITY, least = INFINITY, spread, off;
-        for (int64_t k = 0; k < size; k++) {
-            const int64_t other = k + (int64_t)(pmb_svm_random(&state) % (uint64_t)(size - k));
-            const int32_t i = active[other];
+                                  const double *hi, double *beta, double *w, double rho, double tol,
+                                  int64_t max_epochs, int64_t most_steps, pmb_svm_walk *walk, int32_t *active,
+                                  double *violation, double *residual, int *done) {
+    const int64_t n = walk->n;
+    int64_t size = walk->size, steps = 0, epoch, first = walk->at;
+    double sum = walk->sum, b = walk->b, upper = walk->upper, lower = walk->lower;
+    uint64_t state = walk->random;
+    *done = 0;
+    for (epoch = walk->epoch; epoch < max_epochs; epoch++) {
+        double most = first ? walk->most : -INFINITY, least = first ? walk->least : INFINITY, spread, off;
+        for (int64_t k = first; k < size; k++) {
+            int64_t other;
+            int32_t i;
             double e, now;
+            if (steps == most_steps) {
+                const pmb_svm_walk here = {n, size, epoch, k, sum, b, upper, lower, most, least, state};
+                *walk = here;
+                return steps;
+            }
+            other = k + (int64_t)(pmb_svm_random(&state) % (uint64_t)(size - k));
+            i = active[other];
             active[other] = active[k];
             active[k] = i;
             e = target[i] - pmb_svm_row_dot(X, i, w) - b;
@@ -257,6 +282,7 @@ PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, con
                 b += rho * step;
             }
         }
+        first = 0;
         spread = most > least ? most - least : 0.0;
         off = rho * fabs(sum);
         *violation = spread;
@@ -278,7 +304,8 @@ PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, con
             lower = least < 0.0 ? least - off : -INFINITY;
         }
     }
-    *bias = b;
+    walk->b = b;
+    *done = 1;
     return steps;
 }
 

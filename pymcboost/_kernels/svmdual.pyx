@@ -8,6 +8,7 @@ Solvers
     smo: pairwise steps on a kernel in memory, two passes over n numbers each.
     linear: coordinate steps on dense or CSR rows, one row each; the constraint by an augmented Lagrangian.
     free_step: a step on all free variables of the same, from the system of n of them: O(n^2 (n + d)).
+    smo and linear run in portions of steps, between which Python hears signals. The bits are those of one portion.
 Buffers
     K : (n, n) float32, symmetric, rows and columns padded to a multiple of BLOCK with 0; diagonal, lo, hi, beta, E :
     (n,) float64 likewise.
@@ -15,6 +16,7 @@ Buffers
     (m,) float64; w : (d,) float64; active : (m,) int32 scratch.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
 
@@ -33,9 +35,14 @@ cdef extern from "svmdual.h" nogil:
     void pmb_svm_add_nodes(double *to, const double *const *row, const double *scale, int64_t n)
     double pmb_svm_row_dot(const pmb_svm_rows *X, int64_t i, const double *w)
     void pmb_svm_row_add(const pmb_svm_rows *X, int64_t i, double scale, double *w)
+    ctypedef struct pmb_svm_walk:
+        double b
+    pmb_svm_walk pmb_svm_begin(int64_t n, const double *lo, const double *hi, const double *beta, double bias,
+                               uint64_t seed, int32_t *active)
     int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target, const double *lo,
-                           const double *hi, double *beta, double *w, double *bias, double rho, double tol,
-                           int64_t max_epochs, uint64_t seed, int32_t *active, double *violation, double *residual)
+                           const double *hi, double *beta, double *w, double rho, double tol, int64_t max_epochs,
+                           int64_t most_steps, pmb_svm_walk *walk, int32_t *active, double *violation,
+                           double *residual, int *done)
     void *pmb_libsvm_solve(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter, int64_t *steps)
 
 cdef extern from "svmnewton.h" nogil:
@@ -53,22 +60,30 @@ BLOCK = PMB_SVM_BLOCK
 
 
 def smo(const float[:, ::1] K, const double[::1] diagonal, const double[::1] lo, const double[::1] hi,
-        double[::1] beta, double[::1] E, double[::1] up, double[::1] down, double tol, int64_t max_steps):
+        double[::1] beta, double[::1] E, double[::1] up, double[::1] down, double tol, int64_t max_steps,
+        int64_t portion):
     """Pairwise steps from a feasible beta and its E to the optimum within tol.
 
-    beta, E : IN/OUT; up, down : scratch (n,).
+    beta, E : IN/OUT; up, down : scratch (n,); portion : steps from one look for signals to the next.
     Returns (steps, violation).
     """
-    cdef int64_t n = K.shape[0], steps
+    cdef int64_t n = K.shape[0], steps = 0, most, more
     cdef double violation = 0
     if n == 0 or n % PMB_SVM_BLOCK or K.shape[1] != n:
         raise ValueError(f"K must be square with a multiple of {PMB_SVM_BLOCK} rows")
     if min(diagonal.shape[0], lo.shape[0], hi.shape[0], beta.shape[0], E.shape[0], up.shape[0], down.shape[0]) < n:
         raise ValueError("the arrays must have an entry for every row of K")
-    with nogil:
-        steps = pmb_svm_smo(&K[0, 0], n, &diagonal[0], &lo[0], &hi[0], &beta[0], &E[0], &up[0], &down[0], tol,
-                            max_steps, &violation)
-    return steps, violation
+    if portion < 1:
+        raise ValueError("a portion must have steps")
+    while True:
+        most = min(portion, max_steps - steps)
+        with nogil:
+            more = pmb_svm_smo(&K[0, 0], n, &diagonal[0], &lo[0], &hi[0], &beta[0], &E[0], &up[0], &down[0], tol,
+                               most, &violation)
+        steps += more
+        if more < portion:
+            return steps, violation
+        PyErr_CheckSignals()
 
 
 def kernel_sums(const float[:, ::1] K, const double[::1] beta, double[::1] out):
@@ -172,22 +187,30 @@ cdef class Rows:
 
     def solve(self, const double[::1] norm, const double[::1] target, const double[::1] lo, const double[::1] hi,
               double[::1] beta, double[::1] w, double bias, double rho, double tol, int64_t max_epochs, uint64_t seed,
-              int32_t[::1] active):
+              int32_t[::1] active, int64_t portion):
         """Coordinate steps until both the coordinates and the constraint are optimal within tol.
 
-        beta and w = X' beta : IN/OUT.
+        beta and w = X' beta : IN/OUT; portion : steps from one look for signals to the next.
         Returns (steps, violation, residual, bias).
         """
-        cdef int64_t n = self.c.n, steps
+        cdef int64_t n = self.c.n, steps = 0
         cdef double violation = INFINITY, residual = INFINITY
+        cdef pmb_svm_walk walk
+        cdef int done = 0
         if min(norm.shape[0], target.shape[0], lo.shape[0], hi.shape[0], beta.shape[0], active.shape[0]) < n:
             raise ValueError("the arrays must have an entry for every row")
         if w.shape[0] != self.c.d or rho <= 0:
             raise ValueError("w must fit X and rho be above 0")
-        with nogil:
-            steps = pmb_svm_linear(&self.c, &norm[0], &target[0], &lo[0], &hi[0], &beta[0], &w[0], &bias, rho, tol,
-                                   max_epochs, seed, &active[0], &violation, &residual)
-        return steps, violation, residual, bias
+        if portion < 1:
+            raise ValueError("a portion must have steps")
+        walk = pmb_svm_begin(n, &lo[0], &hi[0], &beta[0], bias, seed, &active[0])
+        while True:
+            with nogil:
+                steps += pmb_svm_linear(&self.c, &norm[0], &target[0], &lo[0], &hi[0], &beta[0], &w[0], rho, tol,
+                                        max_epochs, portion, &walk, &active[0], &violation, &residual, &done)
+            if done:
+                return steps, violation, residual, walk.b
+            PyErr_CheckSignals()
 
     def free_step(self, const double[::1] target, const double[::1] lo, const double[::1] hi, double[::1] beta,
                   int32_t[::1] row, int64_t most, double ridge):

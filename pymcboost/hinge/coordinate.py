@@ -26,6 +26,8 @@ MAX_VISITS, VISIT, NEWTON_VISIT = 2_000_000_000, 32, 1 / 16
 FAR, WIDE = 1e3, 1e5
 # Pairwise steps of a solve.
 MAX_STEPS = 10_000_000
+# Entries of K or X from one look for Ctrl-C to the next: some 50 ms.
+PORTION = 20_000_000
 
 
 class DenseKernel:
@@ -77,7 +79,7 @@ class DenseKernel:
         up, down = np.empty(n), np.empty(n)
         steps, left = 0, MAX_STEPS
         while True:
-            more, _ = svmdual.smo(self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left)
+            more, _ = svmdual.smo(self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left, max(1, PORTION // n))
             steps, left = steps + more, left - more
             sums = self._sums(beta)
             E = target - sums
@@ -135,12 +137,12 @@ class LinearRows:
             scale = max(0.0, min(1.0, gain / curve) if curve > 0 else 1.0)
             beta, w = scale * tried, scale * w
             bias = bias_of(beta, target - self._scores(w), lo, hi)
-        active = np.empty(self.m, dtype=np.int32)
+        active, portion = np.empty(self.m, dtype=np.int32), max(1, int(PORTION / self._row))
         inner, steps, seed = tol / 2, 0, self._seed
         rounding, work = 1e-14 * (1 + float(np.abs(d).max(initial=0))), 0.0
         while True:
             more, left, residual, bias = self._rows.solve(
-                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, EPOCHS, seed, active
+                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, EPOCHS, seed, active, portion
             )
             steps, seed, work = steps + more, seed + 1, work + more * self._row
             _balance(beta, target - self._scores(w), lo, hi)

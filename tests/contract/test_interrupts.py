@@ -4,12 +4,14 @@ import contextlib
 import pickle
 import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pymcboost
+from pymcboost.hinge import coordinate
 
 CONFIGURATIONS = [
     ("MCBoostClassifier", {}),
@@ -204,3 +206,26 @@ def interrupted_fits(name, more, times, rng):
 def test_signals_at_random_moments(name, more, times):
     hit, _ = interrupted_fits(name, more, times, np.random.default_rng(times))
     assert hit >= times // 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs interval timers")
+@pytest.mark.parametrize("solver", ["pairwise", "coordinate"])
+def test_ctrl_c_ends_a_solve_that_does_not_converge(solver, monkeypatch):
+    """By CPU time, which other processes do not lengthen: without a look for signals these take some ten seconds."""
+    monkeypatch.setattr(coordinate, "MAX_STEPS", 20_000_000)
+    monkeypatch.setattr(coordinate, "EPOCHS", 3_000_000)
+    rng = np.random.default_rng(0)
+    X, sign, d = rng.normal(size=(300, 4)).astype(np.float32), np.where(np.arange(300) % 2, 1.0, -1.0), rng.random(300)
+    K = 1e6 * (X @ X.T)
+    make = {"pairwise": lambda: coordinate.DenseKernel(300, lambda b, e: K[b:e])}
+    machine = make.get(solver, lambda: coordinate.LinearRows(1000 * X))()
+    handler = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+    begin = time.process_time()
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            machine.solve(sign, d, 1e9, 1e-12)
+        assert 0.1 < time.process_time() - begin < 2
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, handler)

@@ -251,6 +251,41 @@ def test_a_start_changes_the_steps_and_not_the_solution(make):
     assert again.n_iter < cold.n_iter / 2
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: LinearRows(X),
+        lambda X: LinearRows(scipy.sparse.csr_matrix(np.where(X > 0, X, 0))),
+        lambda X: DenseKernel(len(X), block_of(X, "rbf")),
+    ],
+    ids=["dense", "sparse", "pairwise"],
+)
+@pytest.mark.parametrize(("c", "tol"), [(0.01, 1e-6), (10.0, 1e-9)])
+@pytest.mark.parametrize("steps", [1, 3, 64, 1001])
+def test_portions_of_any_size_have_the_bits_of_one_portion(make, c, tol, steps, monkeypatch):
+    X, sign, d = problem(m=130, minority=0.3)
+    machine = make(X)
+    entries = machine.n if hasattr(machine, "n") else machine._row
+    monkeypatch.setattr(coordinate, "PORTION", 1 << 60)
+    whole = machine.solve(sign, d, c, tol)
+    assert whole.n_iter > 5 * steps or steps > 3
+    monkeypatch.setattr(coordinate, "PORTION", int((steps + 0.5) * entries))
+    parts = machine.solve(sign, d, c, tol)
+    for name in ("beta", "f", "weights", "bias", "norm2", "violation", "n_iter"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name), err_msg=name)
+
+
+def test_a_portion_has_steps():
+    X, sign, d = problem()
+    x = np.zeros(64)
+    with pytest.raises(ValueError, match="a portion must have steps"):
+        svmdual.smo(np.zeros((64, 64), np.float32), x, x, x, x, x, x, x, 0.1, 10, 0)
+    m = len(d)
+    given = [np.zeros(m) for _ in range(5)]
+    with pytest.raises(ValueError, match="a portion must have steps"):
+        svmdual.Rows(X).solve(*given, np.zeros(5), 0.0, 1.0, 0.1, 9, 0, np.zeros(m, np.int32), 0)
+
+
 def test_sparse_rows_equal_dense_ones():
     X, sign, d = problem(m=300, d=20)
     X[np.random.default_rng(2).random(X.shape) < 0.6] = 0
