@@ -18,6 +18,7 @@ from pymcboost import (
     ABCMartClassifier,
     LogitBoostClassifier,
     MartClassifier,
+    VectorTreeBoostClassifier,
 )
 from pymcboost._kernels import class_loss
 from pymcboost._kernels import trees as kernel
@@ -1422,7 +1423,7 @@ def test_the_best_of_all_sets(counts, edge):
         assert found == pytest.approx(best, rel=1e-6)
 
 
-@pytest.mark.parametrize("cls", [*PLAIN, *BASED])
+@pytest.mark.parametrize("cls", [*PLAIN, *BASED, *as_published(VectorTreeBoostClassifier)])
 def test_most_levels_with_three_classes(cls):
     rng = np.random.default_rng(0)
     X = np.concatenate([np.arange(65535), rng.integers(0, 65535, 3000)]).astype(np.float64)[:, None]
