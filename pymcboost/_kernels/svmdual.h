@@ -219,17 +219,15 @@ PMB_STATIC pmb_svm_walk pmb_svm_begin(int64_t n, const double *lo, const double 
 /* Coordinate steps on the same dual for a linear kernel, w = sum_i beta_i x_i kept. The equality constraint is held by
  * an augmented Lagrangian: b = centre + rho sum_i beta_i is the bias, and the centre moves to b whenever the coordinates
  * are optimal for it within the violation of the constraint (LIBLINEAR's steps and shrinking: Hsieh et al. 2008).
- * norm: |x_i|^2. walk, active, beta, w: IN/OUT. Returns the steps tried, at most `most_steps`; *done is 1 at the end,
- * else another call goes on. *residual is |rho sum beta| after the last epoch that is whole. */
+ * norm: |x_i|^2. walk, active, beta, w: IN/OUT. Returns the steps tried, at most `most_steps`; *done becomes 1 at the
+ * end, else another call goes on. *residual is |rho sum beta| after the last epoch that is whole. */
 PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target, const double *lo,
                                   const double *hi, double *beta, double *w, double rho, double tol,
                                   int64_t max_epochs, int64_t most_steps, pmb_svm_walk *walk, int32_t *active,
                                   double *violation, double *residual, int *done) {
-    const int64_t n = walk->n;
-    int64_t size = walk->size, steps = 0, epoch, first = walk->at;
+    int64_t n = walk->n, size = walk->size, steps = 0, epoch, first = walk->at;
     double sum = walk->sum, b = walk->b, upper = walk->upper, lower = walk->lower;
     uint64_t state = walk->random;
-    *done = 0;
     for (epoch = walk->epoch; epoch < max_epochs; epoch++) {
         double most = first ? walk->most : -INFINITY, least = first ? walk->least : INFINITY, spread, off;
         for (int64_t k = first; k < size; k++) {
