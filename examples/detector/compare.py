@@ -1,12 +1,13 @@
-"""The detector beside other libraries, on the same scenes and one thread: all classes, or faces alone.
+"""The detector beside other libraries, on the same scenes and one thread: all classes, or faces alone; its memory.
 
     python examples/detector/compare.py classes --out FOLDER [--into FILE]
     python examples/detector/compare.py faces --out FOLDER --pico PICO [--into FILE]
+    python examples/detector/compare.py memory --out FOLDER [--frames 10000] [--into FILE]
 
 FOLDER was written by train.py: with --keep-windows for `classes`, with --only face for `faces`. `classes` trains
 LightGBM on the windows of the last round, and scores all windows through its C API. `faces` runs OpenCV's cascades
 (opencv-python-headless 4) and pico (a copy of github.com/nenadmarkus/pico) with the models that they come with.
-Times are seconds of CPU.
+Times are seconds of CPU. `memory` gives the live mode a stream of frames, and fails where its memory grows; Linux.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import ctypes
 import json
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -30,6 +32,8 @@ TIMED, REPEAT = 10, 7
 SMALLEST, ROOM = 48, 4096
 CASCADES = ("haarcascade_frontalface_default", "haarcascade_frontalface_alt2")
 FALSE_POSITIVES = (0.1, 1)
+# The stream: scenes in turn, frames after which memory is read but for the last one, and the largest growth.
+STREAM, LOOKS, GROWTH = 20, (100, 1000), 0.01
 
 
 def seconds_of(function, repeat=REPEAT):
@@ -311,15 +315,71 @@ def compare_faces(library, code, test, options, log):
     return {"bytes": len(code), "faces": lines}
 
 
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def resident_kb(pid):
+    """Resident memory of a process, whole pages as the kernel counts them now."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(text.partition("\nRss:")[2].split()[0])
+
+
+def memory_of(folder, frames, n, log, look=resident_kb):
+    """Resident memory of the live mode after some of n frames: it has answered all that were sent, and waits."""
+    height, width = frames[0].shape
+    command = [folder / "detector", "--every", "--live", f"{width}x{height}", folder / "detector.mcb"]
+    looks = {count: 0 for count in (*LOOKS, n) if count <= n}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=1 << 20) as process:
+
+        def send(numbers):
+            for number in numbers:
+                process.stdin.write(frames[number % len(frames)])
+            process.stdin.flush()
+
+        done = 0
+        for count in looks:
+            sender = threading.Thread(target=send, args=(range(done + 1, count + 1),))
+            sender.start()
+            for number in range(done + 1, count + 1):
+                if json.loads(process.stdout.readline())["frame"] != number:
+                    raise ValueError(f"frame {number} has no answer")
+            sender.join()
+            looks[count], done = look(process.pid), count
+            log(f"{count} frames: {looks[count]} kB")
+        process.stdin.close()
+        last = json.loads(process.stdout.readline())
+    if process.returncode or last["done"] != n:
+        raise ValueError(f"the detector ended with {process.returncode} after {last['done']} frames of {n}")
+    first, *_, end = looks.values()
+    growth = end / first - 1
+    if growth > GROWTH:
+        raise SystemExit(f"memory grew by {growth:.1%}, more than {GROWTH:.0%}: {looks}")
+    return {"frames": n, "width": width, "height": height, "resident_kB": looks, "growth": growth}
+
+
+def watch_memory(test, options, log):
+    """The memory of a stream of scenes in turn."""
+    frames = [np.ascontiguousarray(frame) for frame, _ in drawn(test, STREAM, options.seed)]
+    return memory_of(options.out, frames, options.frames, log)
+
+
+def measured(test, options, log):
+    """What the comparison with others finds."""
+    library, code = train.loaded(options.out), (options.out / "detector.mcb").read_bytes()
+    compare = compare_faces if options.what == "faces" else compare_classes
+    return compare(library, code, test, options, log)
+
+
 def main(arguments=None):
     """Compare, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("classes", "faces"))
+    parser.add_argument("what", choices=("classes", "faces", "memory"))
     parser.add_argument("--out", type=Path, required=True, help="folder that train.py has written")
     parser.add_argument("--pico", type=Path, help="folder of pico's sources; without it pico is left out")
-    parser.add_argument("--into", type=Path, help="file of results: the other comparison in it stays")
+    parser.add_argument("--into", type=Path, help="file of results: what else is in it stays")
     for name, default, text in (
         ("scenes", 100, "scenes that are measured"),
+        ("frames", 10_000, "of the stream of memory, at least 100"),
         ("height", 480, "of a scene"),
         ("width", 640, "of a scene"),
         ("threads", 1, "of LightGBM's training"),
@@ -329,9 +389,14 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     only = ["face"] if options.what == "faces" else None
     _, test = train.scenes_of((options.height, options.width), only)
-    library, code = train.loaded(options.out), (options.out / "detector.mcb").read_bytes()
-    compare = compare_faces if options.what == "faces" else compare_classes
-    result = compare(library, code, test, options, lambda line: print(line, flush=True))
+
+    def log(line):
+        print(line, flush=True)
+
+    if options.what == "memory":
+        result = watch_memory(test, options, log)
+    else:
+        result = measured(test, options, log)
     if options.into:
         kept = json.loads(options.into.read_text()) if options.into.exists() else {}
         options.into.write_text(json.dumps(kept | {options.what: result}, indent=1) + "\n")

@@ -172,6 +172,17 @@ def test_scores_of_others_are_suppressed_as_ours(trainer, beside, made):
     assert [names[int(k)] for k in found[:, 4]] == model.classes_[wanted[:, 4].astype(int)].tolist()
 
 
+def test_memory_of_a_stream_is_read_and_judged(trainer, beside, made):
+    frames = [scene(trainer, seed)[0] for seed in range(2)]
+    said = []
+    found = beside.memory_of(made, frames, 300, said.append)
+    assert list(found["resident_kB"]) == [100, 300] and min(found["resident_kB"].values()) > 500
+    assert found["growth"] <= 0.01 and len(said) == 2
+    grown = iter((1000, 1011))
+    with pytest.raises(SystemExit, match="memory grew by 1.1%, more than 1%"):
+        beside.memory_of(made, frames, 120, said.append, lambda pid: next(grown))
+
+
 def test_recall_counts_a_face_once(beside):
     box = np.array([[100, 100, 50, 10.0]])
     near, far = [104, 96, 60, 5], [300, 300, 50, 7]
