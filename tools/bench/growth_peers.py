@@ -14,7 +14,7 @@ import numpy as np
 from shared.measure import error_percent, memory_mb, reset_peak
 
 from bench.growth import CLASSES, TEST_ROWS, generate, task_and_report
-from bench.process import run_process
+from bench.process import Trainings, run_process
 from bench.report import benchmark
 
 # Trainings of two lengths tell the time of a round; the whole training runs where it is foreseen to end in time.
@@ -74,7 +74,7 @@ def work(task):
     return {**found, "error": error_percent(y[m:], predict(X[m:])), "file_MB": size() / 1e6}
 
 
-def measured(task, seconds):
+def ended(task, seconds):
     """What a training took, or why it did not end, in words."""
     try:
         return run_process(task, "bench.growth_peers", seconds)
@@ -84,30 +84,6 @@ def measured(task, seconds):
         return f"{task['rounds']} rounds: {re.sub(r'/[^ ]*/', '', str(error))[:120]}"  # without folders of this machine
 
 
-class Trainings:
-    """Trainings by what was asked of them; with a file, those that ended in an earlier run are read from it.
-
-    Each line of the file is a training; a last line that was cut off is dropped.
-    """
-
-    def __init__(self, path=None):
-        self.path, self.found = path and Path(path), {}
-        if path and self.path.exists():
-            whole = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-            self.path.write_text("".join(whole))
-            self.found = {json.dumps(task): found for task, found in map(json.loads, whole)}
-
-    def __call__(self, task, rounds, seconds):
-        version = importlib.metadata.version(PACKAGES[task["library"]])
-        key = json.dumps({**task, "version": version, "rounds": rounds, "most_seconds": seconds})
-        if key not in self.found:
-            self.found[key] = measured({**task, "rounds": rounds}, seconds)
-            if self.path:
-                with self.path.open("a") as file:
-                    file.write(json.dumps([json.loads(key), self.found[key]]) + "\n")
-        return self.found[key]
-
-
 def foreseen(short, longer, rounds):
     """Seconds, CPU seconds and size of a training of ``rounds`` rounds, from two shorter ones."""
     of_round = {name: (longer[name] - short[name]) / (LONGER - SHORT) for name in ("seconds", "cpu", "file_MB")}
@@ -115,16 +91,21 @@ def foreseen(short, longer, rounds):
 
 
 def one(report, what, task, training):
-    """Add the row of one library and number of classes; ``training`` is called for each training."""
+    """Add the row of one library and number of classes; see `Trainings`."""
     rounds, found = task["rounds"], []
+
+    def run(n, seconds):
+        asked = {**task, "version": importlib.metadata.version(PACKAGES[task["library"]])}
+        return training({**asked, "rounds": n, "most_seconds": seconds}, ended, {**task, "rounds": n}, seconds)
+
     for n in (SHORT, LONGER):
-        found.append(training(task, n, MOST_SECONDS))
+        found.append(run(n, MOST_SECONDS))
         if isinstance(found[-1], str):
             report.notes.append(f"{what}: {found[-1]}")
             return
     expected = foreseen(*found, rounds)
     if expected["seconds"] <= MOST_SECONDS:
-        whole = training(task, rounds, 2 * MOST_SECONDS)
+        whole = run(rounds, 2 * MOST_SECONDS)
         if isinstance(whole, str):
             report.notes.append(f"{what}: {whole}")
             return

@@ -5,6 +5,7 @@ import time
 import numpy as np
 from shared.datasets import data_folder
 
+from bench.growth import in_errors
 from bench.report import Report, benchmark
 
 # Asked: cross-entropy, and seconds of training on two cores. Published for CatBoost and SketchBoost.
@@ -178,8 +179,8 @@ def bench_small_labels(options):
             found = np.array(found)
             for at, what, unit in (0, "cross-entropy", ""), (1, "Hamming loss", ""):
                 both, gap = found[:, :, at].mean(axis=0), found[:, 0, at] - found[:, 1, at]
-                error = gap.std(ddof=1) / np.sqrt(seeds)
                 report.add(f"{data}: {name}, {what}", both[0], unit, one_by_one=both[1])
-                ratio = gap.mean() / max(error, 1e-12) if gap.mean() else 0.0
-                report.target(f"{data}: {name}, {what}: difference", ratio, 2, at_most=True, unit="errors")
+                report.target(
+                    f"{data}: {name}, {what}: difference", in_errors(gap), 2, at_most=True, unit="errors"
+                )  # fmt: skip
     return report

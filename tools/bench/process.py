@@ -76,6 +76,30 @@ def run_process(task, module="bench.process", seconds=None):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+class Trainings:
+    """What was found, by what was asked for; with a file, what ended in an earlier run is read from it.
+
+    Each line of the file is a training; a last line that was cut off is dropped.
+    """
+
+    def __init__(self, path=None):
+        self.path, self.found = path and Path(path), {}
+        if path and self.path.exists():
+            whole = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+            self.path.write_text("".join(whole))
+            self.found = {json.dumps(asked): found for asked, found in map(json.loads, whole)}
+
+    def __call__(self, asked, run, *arguments):
+        """What ``run(*arguments)`` gives, if nothing is known about ``asked``."""
+        key = json.dumps(asked)
+        if key not in self.found:
+            self.found[key] = run(*arguments)
+            if self.path:
+                with self.path.open("a") as file:
+                    file.write(json.dumps([asked, self.found[key]]) + "\n")
+        return self.found[key]
+
+
 @dataclass
 class Outcome:
     """What the processes of one competitor found."""

@@ -7,7 +7,7 @@ import bench.run
 import numpy as np
 import pytest
 import reproduce.run
-from bench import early, growth_peers, process, trees
+from bench import early, growth, process, trees
 from bench.report import Options, Report
 from reproduce import abcboost, journal, vector
 from reproduce.journal import frame_of
@@ -393,14 +393,17 @@ def test_journal_resumes(tmp_path):
     assert len(path.read_text().splitlines()) == 4
 
 
-def test_trainings_of_other_libraries_resume(tmp_path, monkeypatch):
+def test_trainings_resume(tmp_path):
     """What ended is read again, what was cut off is run again."""
     run, path = [], tmp_path / "trainings"
-    monkeypatch.setattr(growth_peers, "measured", lambda task, seconds: run.append(task["rounds"]) or {"seconds": 2.0})
-    monkeypatch.setattr(growth_peers.importlib.metadata, "version", lambda package: "1")
     for cut, expected in ((0, [1, 3]), (5, [1, 3, 3]), (0, [1, 3, 3])):
         text = path.read_text() if path.exists() else ""
         path.write_text(text[: len(text) - cut])
-        training = growth_peers.Trainings(path)
-        found = [training({"library": "LightGBM"}, rounds, 9.0) for rounds in (1, 3)]
-        assert run == expected and found == [{"seconds": 2.0}] * 2
+        training = process.Trainings(path)
+        found = [training({"rounds": n}, lambda n: run.append(n) or {"seconds": n}, n) for n in (1, 3)]
+        assert run == expected and found == [{"seconds": 1}, {"seconds": 3}]
+
+
+def test_differences_in_their_errors():
+    assert growth.in_errors(np.array([1.0, 2.0, 3.0])) == pytest.approx(2 * 3**0.5)
+    assert growth.in_errors(np.zeros(3)) == 0 and growth.in_errors(np.ones(3)) == np.inf
