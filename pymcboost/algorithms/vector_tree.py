@@ -207,11 +207,11 @@ class VectorTreeBoost(ManyLabels, Booster):
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None and p.n_estimators != "auto":
                 found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))
-                found[0] = replace(found[0], remedy=f"max_leaf_entries=100, {found[0].remedy}")
+                found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
             return found
         held = memory.rows(data, integers=fewer is None, curvature=given)
         if K > MANY_CLASSES and self.could_be_narrow:
-            held = replace(held, remedy=f"max_leaf_entries=100, {held.remedy}")
+            held = replace(held, remedy=f"max_leaf_entries=100 (more errors), {held.remedy}")
         found = [held, grower, memory.tables(data, K, 0, newton)]
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 

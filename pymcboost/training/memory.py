@@ -147,7 +147,7 @@ def leaves(data, n_trees, max_leaves, scores):
     size = 4 * n_trees * max_leaves * data.n_classes
     what = f"the leaves of {n_trees} trees for {data.n_classes} classes"
     most = max(LEAF_COPIES * size, MODEL_COPIES * size - scores.n_bytes)
-    return Part(what, most, "max_leaf_entries=100, fewer rounds or rows")
+    return Part(what, most, "max_leaf_entries=100 (more errors), fewer rounds or rows")
 
 
 def directions(data, n_columns):

@@ -185,7 +185,7 @@ def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
     X[:, 0] = y % 7
     monkeypatch.setattr(memory, "available_memory", lambda: 7e9)
     monkeypatch.setattr(VectorTreeBoostClassifier.booster, "prepare", lambda *_: pytest.fail("something was made"))
-    with pytest.raises(MemoryError, match=r"needs about 6\.\d GiB, .* Use max_leaf_entries=100, fewer rows"):
+    with pytest.raises(MemoryError, match=r"needs about 6\.\d GiB, .* Use max_leaf_entries=100 \(more errors\), fewer"):
         VectorTreeBoostClassifier(n_estimators=100).fit(X, y)
     counted = []
     monkeypatch.setattr(memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())) or 1 / 0)

@@ -9,6 +9,8 @@ from reproduce.experiment import cross
 from shared import internals
 
 from pymcboost import VectorTreeBoostClassifier
+from pymcboost.data.tree_data import TreeData
+from pymcboost.losses import LOSSES
 
 
 def blobs(n_classes, rows, seed=0):
@@ -60,6 +62,11 @@ def test_kinds_of_columns(kind):
     with internals.split_directions(kind):
         inside = fit()
     assert inside.score(X, y) > 0.7 and inside.model_.to_bytes() != before == fit().model_.to_bytes()
+    rows = LOSSES["softmax"].rows(TreeData(X, y, 8, np.ones(300), n_threads=1), 1)
+    rows.start()
+    with internals.split_directions(kind):
+        drawn = rows.directions(3).draw(0)
+        assert rows.directions(3).unit(drawn) == rows.unit(8 * float(np.abs(drawn).max()))
     G = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     size = np.square(G, dtype=float).sum(axis=0)
     P = internals.KINDS[kind](np.random.default_rng(1), size, 3, G)
