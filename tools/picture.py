@@ -1,9 +1,10 @@
-"""Draw the picture of the README from the committed results: test error against time, in training and for one row.
+"""Draw the picture of the README from the committed results: test error against training time, time of a row, bytes.
 
     python tools/picture.py [--results results] [--out docs/overview.png]
 
-Left: fits of pendigits on one thread. Right: one row of optdigits, scored in C. `docs/benchmarks.md` names the commands
-that measure the numbers.
+Left: fits of pendigits on one thread. Then all models of the Pareto report on optdigits: time to score one row, and
+bytes of the model, with the frontier of pymcboost and that of all other libraries. `docs/benchmarks.md` names the
+commands that measure the numbers.
 """
 
 import argparse
@@ -39,31 +40,40 @@ def training(folder):
     return [(name, row["best"], row["test_error_percent"], name not in PEERS) for name, row in fits]
 
 
-def scoring(folder):
-    """Points (name, microseconds, error in percent, ours?) of one row of optdigits in C."""
-    prefix = "optdigits (3823 x 64, 10 classes), 1 thread: "
-    errors = rows(folder, "bench-trees-small.json", "trees")
-    trees = rows(folder, "bench-trees-score.json", "trees-score")
-    vector = rows(folder, "bench-trees-vector-rows.json", "trees-vector-rows")
-    stumps = rows(folder, "bench.json", "score")
-    with open(Path(folder) / "official.csv", newline="") as file:
-        official = {(row["data"], row["loss"]): float(row["error"]) for row in csv.DictReader(file)}
-    ours, lightgbm = "optdigits: ours, 141 trees", "optdigits: LightGBM, 1000 trees"
-    times = [
-        ("vector trees", vector["optdigits: one row in C, -O2: ours"], vector[ours + ": test error"]["best"]),
-        ("logitboost", trees["one row in C, -O2: ours"], errors[prefix + "logitboost"]["test_error_percent"]),
-        ("MCBoost, stumps", stumps["one row in C, -O2: interval"], official["optdigits", "exp"]),
-        ("LightGBM", vector["optdigits: one row in C, -O2: LightGBM"], vector[lightgbm + ": test error"]["best"]),
-    ]
-    return [(name, row["best"], error, name not in PEERS) for name, row, error in times]
+def models(folder, data="optdigits"):
+    """Points (library, microseconds of a row, bytes, error in percent) of the Pareto report."""
+    with open(Path(folder) / "pareto.csv", newline="") as file:
+        found = [row for row in csv.DictReader(file) if row["data"] == data and row["us"]]
+    return [(row["library"], float(row["us"]), float(row["bytes"]), float(row["error"])) for row in found]
+
+
+def frontier(points):
+    """Points (cost, error) with fewer errors than any that costs as much or less, by cost."""
+    kept = []
+    for cost, error in sorted(points):
+        if not kept or error < kept[-1][1]:
+            kept.append((cost, error))
+    return kept
+
+
+def draw_frontiers(axis, found, column, title, unit):
+    """One panel: a model is a point, and a frontier is a line."""
+    for ours, colour, label in ((False, OTHERS, "other libraries"), (True, OURS, "pymcboost")):
+        points = [(row[column], row[3]) for row in found if (row[0] == "pymcboost") == ours]
+        axis.plot(*zip(*points, strict=True), ".", color=colour, alpha=0.3, markersize=4)
+        axis.step(*zip(*frontier(points), strict=True), where="post", color=colour, label=label)
+    axis.set(xscale="log", yscale="log", xlabel=unit, title=title)
+    axis.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    axis.minorticks_off()
+    axis.grid(alpha=0.3)
 
 
 def draw(axis, points, title, unit):
     """One panel: time on a logarithmic axis, error upwards."""
     for name, time, error, ours in points:
         axis.plot(time, error, "o", color=OURS if ours else OTHERS)
-        side, shift = ("right", -5) if name == "LightGBM" else ("left", 5)
-        axis.annotate(name, (time, error), xytext=(shift, 4), textcoords="offset points", fontsize=8, ha=side)
+        shift = (0, -12) if name == "LightGBM" else (5, 4)
+        axis.annotate(name, (time, error), xytext=shift, textcoords="offset points", fontsize=8)
     times = [time for _, time, _, _ in points]
     axis.set(xscale="log", xlim=(min(times) / 1.5, max(times) * 2.6), xlabel=unit, title=title)
     axis.set_ylim(2, 1 + max(error for _, _, error, _ in points))
@@ -84,9 +94,12 @@ def main(arguments=None):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
     draw(axes[0], training(options.results), "Training: pendigits, one thread", "seconds")
-    draw(axes[1], scoring(options.results), "Scoring: optdigits, one row in C", "microseconds a row")
+    found = models(options.results)
+    draw_frontiers(axes[1], found, 1, "Scoring: optdigits, one row", "microseconds a row")
+    draw_frontiers(axes[2], found, 2, "Size: optdigits", "bytes of the model")
+    axes[1].legend(fontsize=8)
     axes[0].set_ylabel("test error in percent")
     figure.savefig(options.out, dpi=90, metadata={"Software": None})
 

@@ -358,6 +358,7 @@ def test_a_notebook_shows_one_picture_and_replaces_it(pyplot, monkeypatch):
 
     ipython, of_ipython = types.ModuleType("IPython"), types.ModuleType("IPython.display")
     ipython.get_ipython = lambda: types.SimpleNamespace(kernel=None)
+    ipython.version_info = (8, 24)  # the first canvas of a process asks for it
     of_ipython.display = display
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", of_ipython)
