@@ -23,6 +23,8 @@ TABLES = ("interval", "interval32")
 # Rounds of time-to-error, at most.
 MOST_STUMPS, MOST_TREES = 1000, 200
 OURS = ("MCBoost", "vector trees")
+# Rows of a call in C.
+GROUP = 256
 
 
 def fit_mcboost(X, codes, rounds, threads=1, loss="exp"):
@@ -337,6 +339,21 @@ def score_rows(report, model, tables, rows, repeat):
             report.add(f"{what}, list: plain loop / ours", naive / plain)
             report.target(f"{what}, interval: plain loop's time / ours (2.7 / 0.6)", naive / table, 4.5)
             report.notes.append(f"{build}: largest difference from the plain loop {' '.join(lines['difference'])}")
+        score_groups(report, folder, rows, runs)
+
+
+def score_groups(report, folder, rows, runs):
+    """Calls of `GROUP` rows in C, with and without -DMCB_SIMD: list.mcb of the folder."""
+    stored, found = Path(folder, "rows.bin"), []
+    with open(stored, "wb") as file:
+        np.array(rows.shape, np.int32).tofile(file)
+        np.ascontiguousarray(rows, np.float32).tofile(file)
+    for build, flags in BUILDS.items():
+        words = [runs, Path(folder, "list.mcb"), stored, GROUP, 0, 1]
+        median, *_, best, _ = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))["ns"]
+        found.append(c_row(f"{GROUP} rows a call in C, {build}: list", (best, median), runs))
+    report.rows += found
+    report.add(f"{GROUP} rows a call in C, list: -O2 / -O2 -DMCB_SIMD", found[0]["best"] / found[1]["best"])
 
 
 @benchmark("size")
