@@ -325,7 +325,7 @@ def _places(nodes):
 
 def _question(model, node, precision):
     missing = "or missing" if node["missing"] == "left" else ""
-    name = _short(name_of(model, node["feature"]), 16)
+    name = _short(name_of(model, node["feature"]), 20)
     asked = f"≤ {node['threshold']:.{precision}g}" if "threshold" in node else f"in {_short(_listed(node['levels']))}"
     return f"{name}\n{asked}" + (f"\n{missing}" if missing else "")
 
