@@ -102,6 +102,9 @@ def least_gain(loss, settings):
 
 def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categorical=(), **options):
     data = TreeData(X, y, K, np.ones(len(y)) if weight is None else weight, categorical=categorical)
+    if name == "logistic":
+        more = np.random.default_rng(seed).random((data.n_rows, K)) < 0.1
+        data.labels = np.eye(K, dtype=np.uint8)[data.y] | more.astype(np.uint8)
     learners = [learner(data, name, n_threads=n, rng=np.random.default_rng(seed), **options) for n in n_threads]
     loss = learners[0][0]
     settings = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, **options}
@@ -401,7 +404,7 @@ def test_splits_in_directions(kind, options):
     rng = np.random.default_rng(9)
     y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])
     weight = rng.random(400) + 0.1
-    for name in NAMES:
+    for name in (*NAMES, "logistic"):
         check(features(kind, rng, 400), y, 20, name, weight=weight, n_threads=(1, 2), **options)
 
 
@@ -472,9 +475,11 @@ def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
     monkeypatch.setattr(Directions, "draw", lambda self, key: np.eye(12, self.width, dtype=np.float32))
     monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K, sparse: K if wanted == "auto" else None)
     params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
-    for more in ({}, {"loss": "exp"}, {"loss": "log", "subsample": 1.0}):
+    lists = np.eye(12, dtype=int)[y] | (rng.random((600, 12)) < 0.1)
+    cases = ({}, y), ({"loss": "exp"}, y), ({"loss": "log", "subsample": 1.0}, y), ({"loss": "logistic"}, lists)
+    for more, of_rows in cases:
         models = [
-            VectorTreeBoostClassifier(**params, **more, split_columns=n).fit(X, y).model_.with_meta({})
+            VectorTreeBoostClassifier(**params, **more, split_columns=n).fit(X, of_rows).model_.with_meta({})
             for n in ("auto", None)
         ]
         assert models[0].to_bytes() == models[1].to_bytes()
