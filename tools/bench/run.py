@@ -47,6 +47,7 @@ from bench import (  # noqa: F401
     stumps,
     svmlight,
     thousand,
+    top,
     trees,
     trees_abc,
     trees_score,

@@ -1,6 +1,7 @@
 /* CPU nanoseconds of one row, by one library's C interface: mcb.h, LightGBM or XGBoost, or by compiled code.
  *
  *     score_one repeat rows.bin ours model.mcb
+ *     score_one repeat rows.bin top model.mcb 5       (the classes of the five highest scores alone)
  *     score_one repeat rows.bin lightgbm model.txt lib_lightgbm.so
  *     score_one repeat rows.bin xgboost model.ubj libxgboost.so
  *     score_one repeat rows.bin compiled model score.so     (a function score_row(const float *row, double *scores))
@@ -20,6 +21,8 @@
 static mcb_model model;
 static void *handle;
 static int width;
+static uint32_t highest, classes[65536];
+static void *tops;
 static double scores[65536];
 static int (*light)(void *, const void *, int64_t *, double *);
 static void (*compiled)(const float *, double *);
@@ -75,6 +78,11 @@ static void by_ours(const float *x)
     mcb_scores(&model, x, scores);
 }
 
+static void by_top(const float *x)
+{
+    mcb_top_scores(&model, tops, x, highest, classes, scores);
+}
+
 static void by_lightgbm(const float *x)
 {
     int64_t length;
@@ -111,6 +119,16 @@ static void open_ours(const char *name)
     void *memory = malloc(room + 1);
     if (!memory || mcb_prepare(&model, memory, room) != MCB_OK)
         give_up("no memory to prepare the model");
+}
+
+static void open_top(const char *name, const char *count)
+{
+    open_ours(name);
+    size_t size = mcb_top_size(&model);
+    tops = malloc(size + 1);
+    highest = (uint32_t)atoi(count);
+    if (!tops || highest < 1 || highest > model.n_classes || mcb_top_begin(&model, tops, size) != MCB_OK)
+        give_up("the leaves of this model have numbers for all classes");
 }
 
 static void open_lightgbm(const char *name, const char *library_name)
@@ -158,7 +176,10 @@ int main(int argc, char **argv)
     void (*score)(const float *) = by_ours;
     if (argc == 5)
         open_ours(argv[4]);
-    else if (!strcmp(argv[3], "lightgbm")) {
+    else if (!strcmp(argv[3], "top")) {
+        open_top(argv[4], argv[5]);
+        score = by_top;
+    } else if (!strcmp(argv[3], "lightgbm")) {
         open_lightgbm(argv[4], argv[5]);
         score = by_lightgbm;
     } else if (!strcmp(argv[3], "compiled")) {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from bench import labels, round_parts, thousand
+from bench import labels, round_parts, thousand, top
 from bench.report import Options, Report
 from reproduce import columns, kinds
 from reproduce.experiment import cross
@@ -95,3 +95,18 @@ def test_parts_of_a_round_add_up(monkeypatch):
         assert len(parts) == 5 and min(parts) >= 0
         np.testing.assert_allclose(sum(parts), row["best"])
     assert "12 classes, columns: auto" in report.rows[1]["what"] and len(report.targets) == 1
+
+
+def test_entries_that_a_row_comes_to():
+    X, y = blobs(30, 300)
+    for entries in (4, None):
+        model = VectorTreeBoostClassifier(n_estimators=3, max_leaf_entries=entries, calibrate=None).fit(X, y).model_
+        trees = model.ensemble
+        leaf = np.asarray(trees.leaf)[trees.offset[:-1] + np.arange(3) + model.apply(X[:9])]
+        assert top.stored(model, X[:9]) == pytest.approx((leaf != 0).sum(axis=(1, 2)).mean())
+
+
+def test_top_scores_are_timed():
+    report = top.bench_top(Options(quick=True, repeat=1))
+    assert [row["what"].partition(": ")[2] for row in report.rows] == ["all scores", "top 5", "all scores", "all scores"]
+    assert all(row["best"] > 0 for row in report.rows)
