@@ -3,14 +3,15 @@ enum { ROWS = 21 };
 
 /* Early exits are the same for trees that are prepared; the sums are those of the first learners. */
 static int use_early(const mcb_model *plain, const float *x, size_t stride) {
-    size_t K = plain->n_classes, need = mcb_prepared_size(plain), r;
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), r, j, entries;
     double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
     void *memory = malloc(need ? need : 1);
     mcb_model m = *plain;
     uint64_t n = 0, other = 0;
-    uint32_t label = 0, same = 0;
+    uint32_t label = 0, same = 0, *index = (uint32_t *)malloc(stride * sizeof *index);
+    float *value = (float *)malloc(stride * sizeof *value);
     int way;
-    if (!one || !two || !memory) abort();
+    if (!one || !two || !memory || !index || !value) abort();
     NEED(mcb_prepare(&m, memory, need) == MCB_OK);
     NEED(!mcb_has_early(&m, -1) && !mcb_has_early(&m, 3));
     NEED(mcb_predict_early(&m, 3, x, one, &label, &n) == MCB_E_EARLY);
@@ -23,8 +24,18 @@ static int use_early(const mcb_model *plain, const float *x, size_t stride) {
             mcb_start_scores(&m, 1, two);
             NEED(mcb_add_learners(plain, x + r * stride, 1, stride, 0, n, two) == MCB_OK);
             NEED(memcmp(one, two, K * sizeof *one) == 0);
+            if (way != MCB_EARLY_CERTIFIED) continue;
+            for (j = entries = 0; j < stride; j++) {
+                if (x[r * stride + j] == 0) continue;
+                index[entries] = (uint32_t)j;
+                value[entries++] = x[r * stride + j];
+            }
+            NEED(mcb_predict_early_sparse(&m, entries, index, value, two, &same, &other) == MCB_OK);
+            NEED(label == same && n == other && memcmp(one, two, K * sizeof *one) == 0);
         }
     }
+    free(index);
+    free(value);
     free(one);
     free(two);
     free(memory);

@@ -379,7 +379,7 @@ def main(arguments=None):
     parser.add_argument("--into", type=Path, help="file of results: what else is in it stays")
     for name, default, text in (
         ("scenes", 100, "scenes that are measured"),
-        ("frames", 10_000, "of the stream of memory, at least 100"),
+        ("frames", 10_000, "of the stream of memory, 101 or more"),
         ("height", 480, "of a scene"),
         ("width", 640, "of a scene"),
         ("threads", 1, "of LightGBM's training"),
@@ -387,6 +387,8 @@ def main(arguments=None):
     ):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default: {default})")
     options = parser.parse_args(arguments)
+    if options.frames <= 100:
+        parser.error("--frames must be 101 or more: memory is looked at after 100")
     only = ["face"] if options.what == "faces" else None
     _, test = train.scenes_of((options.height, options.width), only)
 

@@ -53,8 +53,13 @@ class Journal:
         with open(self.path, encoding="utf-8", errors="replace", newline="") as stream:
             head = next(csv.reader(stream), [])
         last = len(self.measured._fields)
-        if head[:2] != self.head[:2] or head[-last:] != list(self.measured._fields):
+        if head[:2] != self.head[:2]:
             raise UsageError(f"journal {self.path} exists and is none; name another file, or remove it")
+        if head[-last:] != list(self.measured._fields):
+            raise UsageError(
+                f"journal {self.path} is of a search that measured other things, of one label a row or of lists of "
+                "labels; name another file"
+            )
         if head != self.head:
             shown = " ".join(head[2:-last])
             raise UsageError(f"journal {self.path} is of a search over {shown}; name another file")

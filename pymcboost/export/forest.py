@@ -7,6 +7,8 @@ from pymcboost.model.offsets import shown
 
 # Share of a sum of magnitudes by which a sum of float32 may be wrong for every term.
 PRECISION = 2.0**-23
+# Numbers of a block of rows.
+BLOCK = 1 << 22
 
 
 def of_one_label(model):
@@ -51,7 +53,7 @@ def errors_of(model, X):
     products and a bias are rounded, each at most d + 1 times, by 2^-24 of their magnitude at most, in any order. So an
     error is at most g (|w| |x| + |b|) for the weights w and the bias b of a class, with g = n / (2^24 - n) and
     n = d + 2: one more than needed, for the rounding of `Model.raw_scores`. Products below the least number of float32
-    are left out of it.
+    are left out of it. It is infinite where n is 2^24 or more.
 
     Parameters
     ----------
@@ -66,14 +68,26 @@ def errors_of(model, X):
     if ensemble.KIND != 5:
         return np.full(m, error_of(model, *forest(model, "float32")))
     weight, bias = np.abs(ensemble.coef.astype(np.float64)).T, np.abs(ensemble.bias.astype(np.float64))
-    if hasattr(X, "indptr"):
-        size = np.zeros((m, len(bias)))
-        row = np.repeat(np.arange(m), np.diff(X.indptr))
-        np.add.at(size, row, np.abs(X.data.astype(np.float64))[:, None] * weight[X.indices])
-    else:
-        size = np.abs(np.asarray(X, dtype=np.float64)) @ weight
-    n = len(weight) + 2
-    return n / (2**24 - n) * (size + bias).max(axis=1)
+    n, found = len(weight) + 2, np.full(m, np.inf)
+    if n >= 2**24:
+        return found
+    numbers = len(X.data) * len(bias) if hasattr(X, "indptr") else m * len(weight)
+    step = max(1, BLOCK * m // max(1, numbers))
+    for begin in range(0, m, step):
+        size = _sizes(X, slice(begin, min(m, begin + step)), weight)
+        found[begin : begin + step] = n / (2**24 - n) * (size + bias).max(axis=1)
+    return found
+
+
+def _sizes(X, rows, weight):
+    """Sums of the magnitudes of the products of some rows with the weights (d, K)."""
+    if not hasattr(X, "indptr"):
+        return np.abs(np.asarray(X[rows], dtype=np.float64)) @ weight
+    ends = X.indptr[rows.start : rows.stop + 1]
+    part, size = slice(ends[0], ends[-1]), np.zeros((len(ends) - 1, weight.shape[1]))
+    row = np.repeat(np.arange(len(size)), np.diff(ends))
+    np.add.at(size, row, np.abs(X.data[part].astype(np.float64))[:, None] * weight[X.indices[part]])
+    return size
 
 
 def error_of(model, trees, code):

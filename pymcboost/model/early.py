@@ -323,7 +323,7 @@ def rounded_up(values):
 def may_fail(n, rate, what, parts=1):
     """How many of n rows may fail if fewer than ``rate`` of all are to fail, with 95% confidence.
 
-    Fewer than 3 / rate rows are refused, a little more than a sample without a failure needs. The threshold is then the
+    Fewer than 3 / rate rows are refused; log(0.05) / log(1 - rate), a little fewer, would do. The threshold is then the
     largest but so many: what fails beyond it in a new row is a binomial tail.
     """
     term, failing, total = n * math.log1p(-rate), -1, 0.0

@@ -167,21 +167,17 @@ def _given(scores):
 
 def f1_micro(scores, held, link):
     """2 TP / (2 TP + FP + FN) over all rows and labels; 0 where there are none."""
-    right, sizes = counts(scores, held)
-    return float(f1(right.sum(), sizes.sum()))
+    right, sizes = _counts(scores, held)
+    return float(2 * right.sum() / max(sizes.sum(), 1e-300))
 
 
 def f1_macro(scores, held, link):
     """Mean over the labels of 2 TP / (2 TP + FP + FN), 0 for a label that no row has and none is given."""
-    return float(np.mean(f1(*counts(scores, held))))
+    right, sizes = _counts(scores, held)
+    return float(np.mean(2 * right / np.maximum(sizes, 1e-300)))
 
 
-def f1(right, sizes):
-    """2 TP / (2 TP + FP + FN), 0 where there are none: from TP, and from 2 TP + FP + FN."""
-    return 2 * right / np.maximum(sizes, 1e-300)
-
-
-def counts(scores, held):
+def _counts(scores, held):
     """Sums of the weights, by label, of rows where it is right, and of those that have it and that are given it."""
     weight = np.ones(len(scores)) if held.weight is None else held.weight
     given, has = _given(scores), held.codes > 0

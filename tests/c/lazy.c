@@ -58,8 +58,16 @@ static int sparse_row(const mcb_model *m, const float *row, const double *scores
         bad |= mcb_predict_early(m, MCB_EARLY_CERTIFIED, row, whole, &other, &others) != MCB_OK;
         bad |= k != other || learners != others || memcmp(found, whole, size) != 0;
     }
-    bad |= !none && mcb_scores_sparse(m, 0, NULL, NULL, found) != MCB_OK;
-    bad |= certified && mcb_predict_early_sparse(m, 0, NULL, NULL, found, &k, &learners) != MCB_OK;
+    memset(value, 0, d * sizeof *value); /* a row of zeros */
+    if (!none) {
+        mcb_scores(m, value, whole);
+        bad |= mcb_scores_sparse(m, 0, NULL, NULL, found) != MCB_OK || memcmp(found, whole, size) != 0;
+    }
+    if (certified) {
+        bad |= mcb_predict_early(m, MCB_EARLY_CERTIFIED, value, whole, &other, &others) != MCB_OK;
+        bad |= mcb_predict_early_sparse(m, 0, NULL, NULL, found, &k, &learners) != MCB_OK;
+        bad |= k != other || learners != others || memcmp(found, whole, size) != 0;
+    }
     index[0] = (uint32_t)d;
     bad |= mcb_scores_sparse(m, 1, index, value, found) != MCB_E_ARGUMENT;
     index[0] = index[1] = 0;

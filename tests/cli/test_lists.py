@@ -10,8 +10,11 @@ from sklearn import metrics
 from sklearn.datasets import load_svmlight_file, make_multilabel_classification
 
 from pymcboost import VectorTreeBoostClassifier, dump_svmlight, load_model, load_svmlight
+from pymcboost.cli.lists import measures
 from pymcboost.data.svmlight import SvmlightError
 from pymcboost.registry import get_class
+from pymcboost.training.labels import METRICS
+from pymcboost.training.metrics import Held
 from pymcboost.training.strata import stratified
 
 NAMES = np.array([-3, 1, 4, 10, 700])
@@ -256,5 +259,18 @@ def test_a_search_of_other_algorithms(lists, tmp_path):
     assert done.returncode and "--multilabel is for -a adaboost-mh" in done.stderr
     done = call("tune", "-a", "vector-tree", "--loss", "softmax,logistic", *options)
     assert done.returncode and "search them apart" in done.stderr
+    done = call("tune", "-a", "vector-tree", *options)
+    assert done.returncode and "of one label a row or of lists of labels; name another file" in done.stderr
     done = call("tune", "-a", "vector-tree", *options[:-1], tmp_path / "k.csv")
     assert done.returncode and "lists several labels" in done.stderr
+
+
+def test_measures_are_the_metrics_of_the_history():
+    rng = np.random.default_rng(0)
+    scores, has = rng.normal(size=(40, 7)), (rng.random((40, 7)) < 0.3).astype(np.uint8)
+    has[:, 2], has[5] = 0, 0
+    found = measures(scores, np.zeros(7), has)
+    held = Held("", None, None, has, None)
+    assert set(found) == set(METRICS) - {"error"}
+    for name, value in found.items():
+        assert value == pytest.approx(METRICS[name](scores, held, None), rel=1e-12), name

@@ -4,7 +4,6 @@ import contextlib
 import pickle
 import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -211,7 +210,7 @@ def test_signals_at_random_moments(name, more, times):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs interval timers")
 @pytest.mark.parametrize("solver", ["pairwise", "coordinate"])
 def test_ctrl_c_ends_a_solve_that_does_not_converge(solver, monkeypatch):
-    """By CPU time, which other processes do not lengthen: without a look for signals these take some ten seconds."""
+    """Signals are heard again and again: those that come while a kernel does not listen count as one."""
     monkeypatch.setattr(coordinate, "MAX_STEPS", 20_000_000)
     monkeypatch.setattr(coordinate, "EPOCHS", 3_000_000)
     rng = np.random.default_rng(0)
@@ -219,13 +218,18 @@ def test_ctrl_c_ends_a_solve_that_does_not_converge(solver, monkeypatch):
     K = 1e6 * (X @ X.T)
     make = {"pairwise": lambda: coordinate.DenseKernel(300, lambda b, e: K[b:e])}
     machine = make.get(solver, lambda: coordinate.LinearRows(1000 * X))()
-    handler = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
-    begin = time.process_time()
+    heard = []
+
+    def hear(number, frame):
+        heard.append(number)
+        if len(heard) == 5:
+            raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGVTALRM, hear)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.2)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)
         with pytest.raises(KeyboardInterrupt):
             machine.solve(sign, d, 1e9, 1e-12)
-        assert 0.1 < time.process_time() - begin < 2
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, handler)

@@ -268,7 +268,7 @@ def test_portions_of_any_size_have_the_bits_of_one_portion(make, c, tol, steps, 
     entries = machine.n if hasattr(machine, "n") else machine._row
     monkeypatch.setattr(coordinate, "PORTION", 1 << 60)
     whole = machine.solve(sign, d, c, tol)
-    assert whole.n_iter > 5 * steps or steps > 3
+    assert whole.n_iter > 3
     monkeypatch.setattr(coordinate, "PORTION", int((steps + 0.5) * entries))
     parts = machine.solve(sign, d, c, tol)
     for name in ("beta", "f", "weights", "bias", "norm2", "violation", "n_iter"):

@@ -9,7 +9,7 @@ from reference.scoring import finite_rows, random_kernel, random_linear, random_
 
 from pymcboost import Model
 from pymcboost.data.svmlight import CompressedRows
-from pymcboost.export import to_onnx
+from pymcboost.export import forest, to_onnx
 from pymcboost.export.forest import errors_of
 
 TEXT = ["a", "b", "c ü", "d"]
@@ -56,7 +56,9 @@ def test_linear_machines(k, d):
     assert (found["label"] == model.predict(X)).mean() > 0.99
 
 
-def test_bound_of_linear_machines():
+@pytest.mark.parametrize("block", [1 << 22, 1000])
+def test_bound_of_linear_machines(block, monkeypatch):
+    monkeypatch.setattr(forest, "BLOCK", block)
     ensemble, X = random_linear(300, 3), finite_rows(50, 300)
     model = Model.from_ensemble(ensemble, range(3))
     bound, expected = errors_of(model, X), model.raw_scores(X)

@@ -71,7 +71,7 @@ def make_parser():
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
     add("--rows", type=int, nargs="+", help="rows of chunks (default 2,000,000) and growth (default 100,000)")
-    add("--resume", metavar="FILE", help="growth-peers: trainings that ended are kept there and not done again")
+    add("--resume", metavar="FILE", help="growth-peers, growth-errors: keeps trainings that ended, and reads them")
     add = parser.add_argument_group("benchmarks of trees (names that begin with trees), and fcd").add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
