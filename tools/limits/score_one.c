@@ -2,6 +2,7 @@
  *
  *     score_one repeat rows.bin ours model.mcb
  *     score_one repeat rows.bin top model.mcb 5       (the classes of the five highest scores alone)
+ *     score_one repeat rows.bin all model.mcb 5       (all scores, and the classes of the five highest among them)
  *     score_one repeat rows.bin lightgbm model.txt lib_lightgbm.so
  *     score_one repeat rows.bin xgboost model.ubj libxgboost.so
  *     score_one repeat rows.bin compiled model score.so     (a function score_row(const float *row, double *scores))
@@ -83,6 +84,12 @@ static void by_top(const float *x)
     mcb_top_scores(&model, tops, x, highest, classes, scores);
 }
 
+static void by_all(const float *x)
+{
+    mcb_scores(&model, x, scores);
+    mcb_top(&model, scores, highest, classes);
+}
+
 static void by_lightgbm(const float *x)
 {
     int64_t length;
@@ -121,13 +128,20 @@ static void open_ours(const char *name)
         give_up("no memory to prepare the model");
 }
 
-static void open_top(const char *name, const char *count)
+static void open_highest(const char *name, const char *count)
 {
     open_ours(name);
+    highest = (uint32_t)atoi(count);
+    if (highest < 1 || highest > model.n_classes)
+        give_up("the number of highest scores is out of range");
+}
+
+static void open_top(const char *name, const char *count)
+{
+    open_highest(name, count);
     size_t size = mcb_top_size(&model);
     tops = malloc(size + 1);
-    highest = (uint32_t)atoi(count);
-    if (!tops || highest < 1 || highest > model.n_classes || mcb_top_begin(&model, tops, size) != MCB_OK)
+    if (!tops || mcb_top_begin(&model, tops, size) != MCB_OK)
         give_up("the leaves of this model have numbers for all classes");
 }
 
@@ -179,6 +193,9 @@ int main(int argc, char **argv)
     else if (!strcmp(argv[3], "top")) {
         open_top(argv[4], argv[5]);
         score = by_top;
+    } else if (!strcmp(argv[3], "all")) {
+        open_highest(argv[4], argv[5]);
+        score = by_all;
     } else if (!strcmp(argv[3], "lightgbm")) {
         open_lightgbm(argv[4], argv[5]);
         score = by_lightgbm;
