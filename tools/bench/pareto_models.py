@@ -177,7 +177,8 @@ class CatBoost:
     @staticmethod
     def compiled(model, width, folder):
         """A library that scores one row with the code of the model."""
-        source, library = folder / "catboost_model.cpp", folder / "catboost_model.so"
+        # A name of its own: a library that is loaded is not read again.
+        source, library = folder / "catboost_model.cpp", folder / f"catboost_model_{model.tree_count_}.so"
         model.save_model(str(source), format="cpp")
         with source.open("a") as file:
             file.write(f"""
@@ -187,8 +188,7 @@ extern "C" void score_row(const float *x, double *scores) {{
     for (double score : ApplyCatboostModelMulti(row)) *scores++ = score;
 }}
 """)
-        library.unlink(missing_ok=True)  # one that is open stays as it is
-        measure.compile_c(source, library, ["-O2", "-shared", "-fPIC"])
+        measure.compile_c(source, library, ["-O2", "-shared", "-fPIC"], ("-lstdc++",))
         return library
 
 
