@@ -84,10 +84,22 @@ class Trainings:
 
     def __init__(self, path=None):
         self.path, self.found = path and Path(path), {}
-        if path and self.path.exists():
-            whole = [line for line in self.path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-            self.path.write_text("".join(whole))
-            self.found = {json.dumps(asked): found for asked, found in map(json.loads, whole)}
+        if not path:
+            return
+        if self.path.is_dir() or not self.path.absolute().parent.is_dir():
+            raise SystemExit(f"--resume {path}: no file can be written there; name one in a folder that is there")
+        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        whole = [line for line in lines if line.endswith(b"\n")]
+        for number, line in enumerate(whole, 1):
+            try:
+                asked, found = json.loads(line)
+            except ValueError:
+                raise SystemExit(f"{path}:{number} is no training; name another file, or remove the line") from None
+            self.found[json.dumps(asked)] = found
+        if whole != lines:
+            if not whole:
+                raise SystemExit(f"{path} holds no training; name another file, or remove it")
+            self.path.write_bytes(b"".join(whole))
 
     def __call__(self, asked, run, *arguments):
         """What ``run(*arguments)`` gives, if nothing is known about ``asked``."""

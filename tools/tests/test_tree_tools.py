@@ -404,6 +404,18 @@ def test_trainings_resume(tmp_path):
         assert run == expected and found == [{"seconds": 1}, {"seconds": 3}]
 
 
+@pytest.mark.parametrize("text", [b"notes, no newline", b'[["a"], 1]\n{broken\n', b"[1, 2, 3]\n", b"\n", b"\xff\xfe\n"])
+def test_what_is_no_file_of_trainings_is_left_alone(text, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(text)
+    with pytest.raises(SystemExit, match="no training; name another file"):
+        process.Trainings(path)
+    assert path.read_bytes() == text
+    for wrong in (tmp_path, tmp_path / "none" / "x"):
+        with pytest.raises(SystemExit, match="no file can be written there"):
+            process.Trainings(wrong)
+
+
 def test_differences_in_their_errors():
     assert growth.in_errors(np.array([1.0, 2.0, 3.0])) == pytest.approx(2 * 3**0.5)
     assert growth.in_errors(np.zeros(3)) == 0 and growth.in_errors(np.ones(3)) == np.inf
