@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import itertools
 import re
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from shared import internals, measure
 PASSES, PYTHON_PASSES = 7, 2
 LEAVES = (8, 31)
 C_WAY, PYTHON_WAY = "C interface, -O2", "Python call of one row, its cost included"
+NUMBER = itertools.count()
 CPP_WAY = "code in C++ that the library writes of the model, -O2"
 
 
@@ -178,7 +180,7 @@ class CatBoost:
     def compiled(model, width, folder):
         """A library that scores one row with the code of the model."""
         # A name of its own: a library that is loaded is not read again.
-        source, library = folder / "catboost_model.cpp", folder / f"catboost_model_{model.tree_count_}.so"
+        source, library = folder / "catboost_model.cpp", folder / f"catboost_model_{next(NUMBER)}.so"
         model.save_model(str(source), format="cpp")
         with source.open("a") as file:
             file.write(f"""
