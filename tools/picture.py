@@ -102,6 +102,7 @@ def main(arguments=None):
     axes[1].legend(fontsize=8)
     axes[0].set_ylabel("test error in percent")
     figure.savefig(options.out, dpi=90, metadata={"Software": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":
