@@ -11,8 +11,6 @@ from pymcboost.threads import counted, resolve_n_jobs
 SERIAL_ROWS = 10_000
 # Scores that the highest of rows are chosen from at once.
 TOP_NUMBERS = 1 << 22
-# Numbers of sparse rows that are filled up at once.
-FILLED = 1 << 22
 
 
 def check_sparse(X):
@@ -128,25 +126,16 @@ class Rows:
         """Positions of the n classes with the highest scores, from the highest on, and these scores: (m, n) each."""
         X = self.checked(X)
         best, scores = np.empty((X.shape[0], n), dtype=np.int64), np.empty((X.shape[0], n))
-        if "LOFF" in self._scorer.sections() and self._top_rows(X, best, scores, n_jobs):
-            return best, scores
+        if "LOFF" in self._scorer.sections() and not hasattr(X, "indptr"):
+            with np.errstate(over="ignore"):
+                X = np.ascontiguousarray(X, dtype=np.float32)
+            if self._scorer.top_rows(X, best, scores, self._threads(len(X), n_jobs)):
+                return best, scores
         step = max(64, TOP_NUMBERS // self._n_classes)
         for begin in range(0, X.shape[0], step):
             part = slice(begin, begin + step)
             self._scorer.top(self.scores(X[part], n_jobs), best[part], scores[part])
         return best, scores
-
-    def _top_rows(self, X, best, scores, n_jobs):
-        """Without all scores of a row; False where leaves have numbers for all classes. Sparse rows are filled up."""
-        sparse = hasattr(X, "indptr")
-        step = max(1, FILLED // max(1, self._n_features) if sparse else X.shape[0])
-        for begin in range(0, X.shape[0], step):
-            part = slice(begin, begin + step)
-            with np.errstate(over="ignore"):
-                rows = np.ascontiguousarray(X[part].toarray() if sparse else X, dtype=np.float32)
-            if not self._scorer.top_rows(rows, best[part], scores[part], self._threads(len(rows), n_jobs)):
-                return False
-        return True
 
     @staticmethod
     def _threads(n_rows, n_jobs):
