@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from shared.measure import error_percent
 
-from bench.growth import generate
+from bench.growth import TRAINING, generate
 from bench.limits import BUILDS, c_row, run_c
 from bench.report import Report, benchmark
 
@@ -15,7 +15,6 @@ CLASSES, ROWS, TEST_ROWS, ROUNDS = 1000, 30_000, 2048, 200
 PEER_ROUNDS = 1, 2, 5, 10, 20
 # Asked: microseconds of a row; their bytes by ours.
 ROW_US, LIGHTGBM_TIMES, XGBOOST_TIMES = 30, 20, 5
-DRAWN = {"subsample": 0.5, "calibrate": None}
 VARIANTS = {
     "all entries": ({}, "float32"),
     "100 entries": ({"max_leaf_entries": 100}, "float32"),
@@ -110,7 +109,7 @@ def bench_thousand(options):
     })  # fmt: skip
     theirs = peer_files(report, parts, PEER_ROUNDS[: options.size(2, None)], threads)
     for name, (params, leaves) in VARIANTS.items():
-        fit = VectorTreeBoostClassifier(n_estimators=rounds, random_state=0, n_jobs=threads, **DRAWN, **params)
+        fit = VectorTreeBoostClassifier(n_estimators=rounds, random_state=0, n_jobs=threads, **TRAINING, **params)
         model = Model.from_bytes(fit.fit(*parts[:2]).model_.with_meta({}).to_bytes(leaves=leaves))
         losses = [log_loss(P, parts[3]) for P in model.staged_predict_proba(parts[2])]
         error = error_percent(parts[3], model.predict(parts[2]))

@@ -8,7 +8,7 @@ import numpy as np
 from shared import measure
 
 from bench import limits
-from bench.growth import generate
+from bench.growth import TRAINING, generate
 from bench.report import Report, benchmark
 
 CLASSES, ENTRIES, HIGHEST = (1000, 10_000), (20, 100, None), 5
@@ -58,7 +58,7 @@ def bench_top(options):
                 np.array(rows.shape, np.int32).tofile(file)
                 rows.tofile(file)
             for entries in ENTRIES:
-                how = {"subsample": 0.5, "calibrate": None, "n_jobs": max(options.threads), "random_state": 0}
+                how = {**TRAINING, "n_jobs": max(options.threads), "random_state": 0}
                 model = VectorTreeBoostClassifier(n_estimators=rounds, max_leaf_entries=entries, **how)
                 model = model.fit(X[:m], y[:m]).model_
                 model.save(path)
