@@ -256,11 +256,27 @@ PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
     free(s->runs);
     free(s->level_key);
     free(s->level_slot);
+    free(s->level_vectors);
+    free(s->level_memory);
+}
+
+/* Memory of the search in levels; 0 where there is not enough. */
+PMB_STATIC int pmb_vt_levels_new(pmb_vt_scratch *s, const pmb_vt_data *d) {
+    size_t n = (size_t)d->most_levels + 1, lanes = (size_t)d->lanes, all = (size_t)d->blocks * lanes;
+    s->level_key = malloc(2 * n * sizeof(uint64_t));
+    s->level_slot = malloc(2 * n * sizeof(int32_t));
+    s->level_vectors = malloc(PMB_VT_VECTORS * (size_t)d->n_classes * sizeof(double));
+    s->level_memory = malloc(((size_t)d->kept * lanes + all) * sizeof(int32_t) + 64);
+    s->kept = PMB_ALIGNED(s->level_memory);
+    s->level_total = s->kept + (size_t)d->kept * lanes;
+    s->level_bin = s->level_slot + n;
+    return s->level_key && s->level_slot && s->level_vectors && s->level_memory;
 }
 
 /* 0 where there is not enough memory. */
-PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, int lanes, int32_t levels) {
-    size_t steps = (size_t)(cells + n_features + 1), n = (size_t)levels + 1;
+PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, const pmb_vt_data *d) {
+    size_t steps = (size_t)(cells + n_features + 1);
+    int lanes = d->lanes;
     s->memory = calloc((size_t)((cells + 1 + PMB_VT_ROWS) * lanes) + 16, sizeof(int32_t));
     s->gathered = PMB_ALIGNED(s->memory);
     s->hist = s->gathered + PMB_VT_ROWS * lanes;
@@ -275,12 +291,9 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->d2 = calloc(steps + 8, sizeof(double));
     s->d2_missing = calloc(steps + 8, sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
-    s->level_key = malloc(2 * n * sizeof(uint64_t));
-    s->level_slot = malloc(2 * n * sizeof(int32_t));
-    if (!(s->memory && s->level_key && s->level_slot && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin &&
-          s->left && s->d2 && s->d2_missing && s->runs))
+    if (!(s->memory && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin &&
+          s->left && s->d2 && s->d2_missing && s->runs && pmb_vt_levels_new(s, d)))
         return 0;
-    s->level_bin = s->level_slot + n;
     for (size_t j = 0; j < steps; j++) s->numbers[j] = (int32_t)j;
     return 1;
 }
@@ -374,8 +387,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     }
     w->scratch = calloc((size_t)w->o.threads, sizeof(pmb_vt_scratch));
     for (int t = 0; w->scratch && t < w->o.threads; t++)
-        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, w->d.lanes,
-                                   w->d.most_levels) && there;
+        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, &w->d) && there;
     if (!w->n_entries && w->o.take > PMB_GROUP) { /* several groups read the rows of a node */
         w->memory[0] = malloc((size_t)w->d.blocks * m * lanes * sizeof(int32_t) + 64);
         w->gathered = PMB_ALIGNED(w->memory[0]);

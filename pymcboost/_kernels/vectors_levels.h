@@ -26,18 +26,28 @@ typedef struct {
     uint64_t *set;
 } pmb_vt_subset;
 
-PMB_INLINE const int32_t *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot) {
-    return s->hist + (int64_t)slot * d->lanes;
+/* Cell of a level in a block of columns. */
+PMB_INLINE const int32_t *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, int b) {
+    return s->level_cells + (s->level_block * b + slot) * d->lanes;
+}
+
+PMB_INLINE int32_t pmb_vt_level_weight(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot) {
+    return pmb_vt_level(d, s, slot, d->n_classes / d->lanes)[d->n_classes % d->lanes];
 }
 
 /* Whether a node has too little of a level for a place of its own. */
 PMB_INLINE int pmb_vt_rare(const pmb_vt_data *d, const pmb_vt_scratch *s, int f, int32_t slot, int32_t bin) {
-    return pmb_vt_level(d, s, slot)[d->n_classes] < d->least_level[(int64_t)d->set_at[f] * 64 + bin];
+    return pmb_vt_level_weight(d, s, slot) < d->least_level[(int64_t)d->set_at[f] * 64 + bin];
 }
 
 /* A level's sum of gradients less their mean. */
-PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const int32_t *cell, const double *mean, double *sum) {
-    for (int k = 0; k < d->n_classes; k++) sum[k] = cell[k] - cell[d->n_classes] * mean[k];
+PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, const double *mean,
+                                 double *sum) {
+    int32_t weight = pmb_vt_level_weight(d, s, slot);
+    for (int b = 0, k = 0; k < d->n_classes; b++) {
+        const int32_t *cell = pmb_vt_level(d, s, slot, b);
+        for (int l = 0; l < d->lanes && k < d->n_classes; l++, k++) sum[k] = cell[l] - weight * mean[k];
+    }
 }
 
 /* Put the levels of a run in the order that the keys have. */
@@ -47,7 +57,7 @@ PMB_STATIC void pmb_vt_lay_out(const pmb_vt_data *d, const pmb_vt_run *run, pmb_
         uint32_t level = (uint32_t)s->level_key[j];
         s->slot[to] = s->level_slot[level];
         s->bin[to] = s->level_bin[level];
-        at += pmb_vt_level(d, s, s->slot[to])[d->n_classes];
+        at += pmb_vt_level_weight(d, s, s->slot[to]);
         s->left[to] = at;
     }
 }
@@ -56,16 +66,16 @@ PMB_STATIC void pmb_vt_lay_out(const pmb_vt_data *d, const pmb_vt_run *run, pmb_
 PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const double *mean, const double *u,
                              pmb_vt_scratch *s) {
     int32_t n = run->count;
-    double sum[PMB_VT_COLUMNS], rare = 0, rare_weight = 0;
+    double *sum = s->level_vectors, rare = 0, rare_weight = 0;
     for (int32_t j = 0; j < n; j++) {
-        const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
+        int32_t weight = pmb_vt_level_weight(d, s, s->level_slot[j]);
         double all = 0;
-        pmb_vt_level_sum(d, cell, mean, sum);
+        pmb_vt_level_sum(d, s, s->level_slot[j], mean, sum);
         for (int k = 0; k < d->n_classes; k++) all += u[k] * sum[k];
-        s->level_key[j] = pmb_key((float)(all / cell[d->n_classes]), (uint32_t)j);
+        s->level_key[j] = pmb_key((float)(all / weight), (uint32_t)j);
         if (!pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j])) continue;
         rare += all;
-        rare_weight += cell[d->n_classes];
+        rare_weight += weight;
     }
     for (int32_t j = 0; j < n && rare_weight > 0; j++)
         if (pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
@@ -81,7 +91,10 @@ PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const in
     const int32_t *bin = s->bin + run->first;
     double score;
     int32_t at, side;
-    PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, run, total, its->weight, 0);
+    for (int turn = 0; turn < d->blocks; turn++) {
+        int b = pmb_vt_block(d, turn);
+        PMB_VT(d->lanes, pmb_vt_squares_, pmb_vt_level(d, s, 0, b), s, run, total + b * d->lanes, its->weight, turn > 0);
+    }
     for (int32_t j = 1; alone && j < run->count; j++) s->d2[run->first + j] = s->d2_missing[run->first + j] = 0;
     for (int32_t j = 0, rare = 0, next; j < run->count; j++, rare = next) {
         next = pmb_vt_rare(d, s, run->feature, s->slot[run->first + j], bin[j]);
@@ -104,9 +117,8 @@ PMB_STATIC void pmb_vt_leading(const pmb_vt_data *d, int32_t n, const double *me
     int K = d->n_classes, first = 0;
     memset(all, 0, sizeof all);
     for (int32_t j = 0; j < n; j++) {
-        const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
-        double one = 1.0 / cell[K];
-        pmb_vt_level_sum(d, cell, mean, sum);
+        double one = 1.0 / pmb_vt_level_weight(d, s, s->level_slot[j]);
+        pmb_vt_level_sum(d, s, s->level_slot[j], mean, sum);
         for (int k = 0; k < K; k++)
             for (int l = 0; l <= k; l++) all[k][l] += sum[k] * sum[l] * one;
     }
@@ -127,20 +139,43 @@ PMB_STATIC void pmb_vt_leading(const pmb_vt_data *d, int32_t n, const double *me
     }
 }
 
+/* The same in several blocks of columns, whose products would be many: the levels are gone through at each step. */
+PMB_STATIC void pmb_vt_leading_of_many(const pmb_vt_data *d, int32_t n, const double *mean, const pmb_vt_scratch *s,
+                                       double *u) {
+    int K = d->n_classes, first = 0;
+    double *sum = s->level_vectors, *next = sum + K, top = 1;
+    for (int step = 0; step <= PMB_VT_POWERS && top > 0; step++) {
+        memset(next, 0, sizeof(double) * (size_t)K);
+        for (int32_t j = 0; j < n; j++) {
+            double one = 1.0 / pmb_vt_level_weight(d, s, s->level_slot[j]), all = 0;
+            pmb_vt_level_sum(d, s, s->level_slot[j], mean, sum);
+            for (int k = 0; step > 0 && k < K; k++) all += u[k] * sum[k];
+            for (int k = 0; k < K; k++) next[k] += one * (step > 0 ? all : sum[k]) * sum[k];
+        }
+        top = 0;
+        for (int k = 0; k < K; k++) {
+            top = fabs(next[k]) > top ? fabs(next[k]) : top;
+            if (step == 0 && next[k] > next[first]) first = k;
+        }
+        for (int k = 0; k < K && step == 0; k++) u[k] = k == first;
+        for (int k = 0; k < K && step > 0 && top > 0; k++) u[k] = next[k] / top;
+    }
+}
+
 /* From the mean of one side of a subset to that of the other, without missing rows; 0 where a side is empty. */
 PMB_STATIC int pmb_vt_across(const pmb_vt_data *d, int32_t n, const double *mean, const uint64_t *set,
                              const pmb_vt_scratch *s, double *u) {
-    double sum[2][PMB_VT_COLUMNS], weight[2] = {0, 0}, one[PMB_VT_COLUMNS];
-    memset(sum, 0, sizeof sum);
+    int K = d->n_classes;
+    double *one = s->level_vectors, *sum[2] = {one + K, one + 2 * K}, weight[2] = {0, 0};
+    memset(sum[0], 0, 2 * sizeof(double) * (size_t)K);
     for (int32_t j = 0; j < n; j++) {
-        const int32_t *cell = pmb_vt_level(d, s, s->level_slot[j]);
         int bin = s->level_bin[j], left = (int)(set[bin >> 6] >> (bin & 63) & 1);
-        pmb_vt_level_sum(d, cell, mean, one);
-        for (int k = 0; k < d->n_classes; k++) sum[left][k] += one[k];
-        weight[left] += cell[d->n_classes];
+        pmb_vt_level_sum(d, s, s->level_slot[j], mean, one);
+        for (int k = 0; k < K; k++) sum[left][k] += one[k];
+        weight[left] += pmb_vt_level_weight(d, s, s->level_slot[j]);
     }
     if (!(weight[0] > 0 && weight[1] > 0)) return 0;
-    for (int k = 0; k < d->n_classes; k++) u[k] = sum[0][k] / weight[0] - sum[1][k] / weight[1];
+    for (int k = 0; k < K; k++) u[k] = sum[0][k] / weight[0] - sum[1][k] / weight[1];
     return 1;
 }
 
@@ -150,7 +185,7 @@ PMB_STATIC double pmb_vt_chance(const pmb_vt_data *d, const pmb_vt_run *run, con
     int32_t n = 0;
     for (int32_t j = 0; j < run->count && d->level_cost > 0; j++)
         if (!pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
-            n += pmb_vt_level(d, s, s->level_slot[j])[d->n_classes] < whole[s->level_bin[j]];
+            n += pmb_vt_level_weight(d, s, s->level_slot[j]) < whole[s->level_bin[j]];
     return n > 2 ? d->level_cost * (n - 2) : 0;
 }
 
@@ -177,19 +212,44 @@ PMB_STATIC void pmb_vt_alone(const pmb_vt_data *d, const pmb_vt_node *its, const
     }
 }
 
-/* The best subset that is found of a run's levels. */
-PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
-                              int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
-    int f = run->feature;
-    double mean[PMB_VT_COLUMNS], u[PMB_VT_COLUMNS];
-    pmb_vt_subset best = {-1, 0, 0, to->sets + d->set_at[f]};
-    for (int k = 0; k < d->n_classes; k++) mean[k] = (double)total[k] / (double)its->weight;
-    memcpy(s->level_slot, s->slot + run->first, sizeof(int32_t) * (size_t)run->count);
+/* Keep the cells of a block of a run's levels, and behind them that of its missing rows, from `at` on. */
+PMB_STATIC void pmb_vt_keep(const pmb_vt_data *d, const pmb_vt_run *run, int b, pmb_vt_scratch *s, int64_t at) {
+    size_t one = sizeof(int32_t) * (size_t)d->lanes;
+    int32_t *to = s->kept + (at + b * (int64_t)(run->count + 1)) * d->lanes;
+    for (int32_t j = 0; j <= run->count; j++, to += d->lanes) {
+        int32_t slot = j < run->count ? s->slot[run->first + j] : run->missing;
+        if (slot >= 0) memcpy(to, s->hist + (int64_t)slot * d->lanes, one);
+    }
+}
+
+/* The cells of a run's levels in all blocks. at: of the kept ones, where there are several blocks. */
+PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *d, pmb_vt_run *run, pmb_vt_scratch *s, int64_t at) {
     memcpy(s->level_bin, s->bin + run->first, sizeof(int32_t) * (size_t)run->count);
-    const int starts = run->count <= d->one_hot ? 0 : d->class_orders ? 1 + d->n_classes : 1;
+    s->level_cells = s->hist;
+    s->level_block = 0;
+    if (d->blocks == 1) {
+        memcpy(s->level_slot, s->slot + run->first, sizeof(int32_t) * (size_t)run->count);
+        return;
+    }
+    s->level_cells = s->kept + at * d->lanes;
+    s->level_block = run->count + 1;
+    for (int32_t j = 0; j < run->count; j++) s->level_slot[j] = j;
+    if (run->missing >= 0) run->missing = run->count;
+}
+
+/* The best subset that is found of a run's levels. total: (blocks, lanes). */
+PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, pmb_vt_run *run,
+                              int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to, int64_t at) {
+    int f = run->feature, K = d->n_classes;
+    double *mean = s->level_vectors + 3 * K, *u = mean + K;
+    pmb_vt_subset best = {-1, 0, 0, to->sets + d->set_at[f]};
+    for (int k = 0; k < K; k++) mean[k] = (double)total[k] / (double)its->weight;
+    pmb_vt_take_levels(d, run, s, at);
+    const int starts = run->count <= d->one_hot ? 0 : d->class_orders ? 1 + K : 1;
     if (!starts) pmb_vt_alone(d, its, total, run, least, s, &best);
     for (int start = 0; start < starts; start++) {
-        if (start) memset(u, 0, sizeof u), u[start - 1] = 1;
+        if (start) memset(u, 0, sizeof(double) * (size_t)K), u[start - 1] = 1;
+        else if (d->blocks > 1) pmb_vt_leading_of_many(d, run->count, mean, s, u);
         else pmb_vt_leading(d, run->count, mean, s, u);
         for (int j = 0; j <= PMB_VT_REFINED; j++) {
             pmb_vt_order(d, run, mean, u, s);
@@ -204,6 +264,21 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
     to->score[f] = best.score;
     to->code[f] = best.side;
     to->left[f] = best.left;
+}
+
+/* The runs of categorical features in a block of columns; after the last one, their best subsets. */
+PMB_STATIC void pmb_vt_judge_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
+                                    int32_t n_runs, int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
+    int b = pmb_vt_block(d, turn);
+    int64_t at = 0;
+    memcpy(s->level_total + b * d->lanes, total, sizeof(int32_t) * (size_t)d->lanes);
+    for (int j = 0; j < n_runs; j++) {
+        pmb_vt_run *run = s->runs + j;
+        if (d->set_at[run->feature] < 0) continue;
+        if (d->blocks > 1) pmb_vt_keep(d, run, b, s, at);
+        if (turn + 1 == d->blocks) pmb_vt_levels(d, its, s->level_total, run, least, s, to, at);
+        at += d->blocks * (int64_t)(run->count + 1);
+    }
 }
 
 #endif

@@ -23,6 +23,7 @@
 #define PMB_VT_AHEAD 12      /* rows between the prefetched gradient and the current one */
 #define PMB_VT_FAR 16        /* the same for codes */
 #define PMB_VT_CELLS 256     /* sparse cells, to the end of a feature, that are searched together */
+#define PMB_VT_VECTORS 5     /* that the search in levels needs at a time */
 #define PMB_VT_ROWS 512      /* rows gathered at a time where the gathered ones are not kept */
 
 #if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
@@ -45,6 +46,7 @@ typedef struct {
     const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes; NULL: no lane skips */
     const int32_t *set_at;       /* by feature: words of sets before its own, -1: ordered; NULL: all are */
     int32_t set_words, most_words, most_levels; /* words of all sets, of the largest one, and its bins */
+    int64_t kept;                /* cells of levels that a group has at most, in all blocks of several */
     const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
     const int64_t *whole_level;  /* likewise: weights below which levels are in parts */
     double level_cost;           /* gain that a set loses for every level in parts but two */
@@ -102,6 +104,11 @@ typedef struct {
     pmb_vt_run *runs;
     uint64_t *level_key;         /* of the levels of one feature, as the next two */
     int32_t *level_slot, *level_bin;
+    const int32_t *level_cells;  /* those of a feature, and how many there are from block to block */
+    int64_t level_block;
+    int32_t *kept, *level_total; /* cells of a group's levels in several blocks, and sums of the node's rows */
+    double *level_vectors;       /* PMB_VT_VECTORS, each with a number for each column */
+    void *level_memory;
     void *memory;
 } pmb_vt_scratch;
 

@@ -66,13 +66,13 @@ PMB_INLINE int32_t *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {
     return w->totals + ((int64_t)at * w->d.blocks + b) * w->d.lanes;
 }
 
-/* Squares of all runs for one block of classes; after the last one, the best positions. Where there are categories,
- * there is one block. */
+/* Squares of all runs for one block of classes; after the last one, the best positions. */
 PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
                              int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, const pmb_vt_place *to) {
     for (int j = 0; j < n_runs; j++)
-        if (d->set_at && d->set_at[s->runs[j].feature] >= 0) pmb_vt_levels(d, its, total, s->runs + j, least, s, to);
-        else PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
+        if (!d->set_at || d->set_at[s->runs[j].feature] < 0)
+            PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
+    if (d->set_at) pmb_vt_judge_levels(d, its, total, turn, n_runs, least, s, to);
     if (turn + 1 < d->blocks) return;
     for (int j = 0; j < n_runs; j++) {
         int f = s->runs[j].feature;

@@ -17,6 +17,7 @@ from pymcboost._kernels.columns cimport address, columns_of, pmb_columns
 cdef extern from "vectors.h" nogil:
     enum:
         PMB_VT_FAR
+        PMB_GROUP
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
         double gain
@@ -36,6 +37,7 @@ cdef extern from "vectors.h" nogil:
         const uint64_t *others
         const int32_t *set_at
         int32_t set_words, most_words, most_levels
+        int64_t kept
         const int64_t *least_level
         const int64_t *whole_level
         double level_cost
@@ -177,8 +179,7 @@ cdef class Grower:
         """Room for the levels of categorical features."""
         cdef pmb_vt_data *d = &self.w.d
         self.set_at, d.set_words, d.most_words, d.most_levels, self.least = data.sets(least_levels)
-        if self.set_at is not None and d.blocks > 1:
-            raise ValueError(f"categories need columns in one block, not {d.n_classes}")
+        d.kept = data.most_level_cells(PMB_GROUP) * d.blocks if d.blocks > 1 else 0
         d.set_at = <const int32_t *> address(self.set_at)
         if self.least is not None:
             d.least_level = <const int64_t *> address(self.least[0])

@@ -14,7 +14,7 @@ import numpy as np
 
 from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.learners import ClassStump
-from pymcboost.learners.vector_trees import MOST_SEARCHED, ClassificationTrees
+from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.losses import ClassWeights
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
 from pymcboost.training import memory
@@ -50,11 +50,6 @@ class SAMME(ClassicBooster):
         self.warn_of_least_weight()
         limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
         weights = ClassWeights(data, self.n_threads, p.subsample)
-        if self.categories is not None and weights.blocks > 1:
-            raise ValueError(
-                f"{self.name}: with categorical features it is for at most {MOST_SEARCHED} classes, not "
-                f"{data.n_classes}; set categorical_features to None on columns of numbers, or take another algorithm"
-            )
         self.learner = ClassificationTrees(data, weights, *limits, p.min_samples_category)
 
     def restart(self, scores):

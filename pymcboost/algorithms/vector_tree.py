@@ -27,7 +27,7 @@ from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
 from pymcboost.learners.draws import drawn_of
 from pymcboost.learners.reuse import Reuse
-from pymcboost.learners.vector_trees import MOST_SEARCHED, VectorTrees, columns_for, leaves_for
+from pymcboost.learners.vector_trees import VectorTrees, columns_for, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows
@@ -152,22 +152,10 @@ class VectorTreeBoost(ManyLabels, Booster):
         p = self.params
         return p.max_leaf_entries is not None and p.leaf_levels is None and not self._loss.shift_invariant
 
-    def split_columns(self):
-        """The parameter; with categories, one block of columns."""
-        wanted, K = self.params.split_columns, self.data.n_classes
-        n = self.fewer(wanted) or K
-        if self.categories is None or n <= MOST_SEARCHED:
-            return wanted
-        if wanted != "auto":
-            raise ValueError(
-                f"{self.name}: with categorical features, splits are found on at most {MOST_SEARCHED} columns; give "
-                f"split_columns='auto', or a number from 1 to {MOST_SEARCHED}, not {wanted!r}"
-            )
-        return MOST_SEARCHED
-
-    def fewer(self, wanted):
+    @property
+    def fewer(self):
         """Columns that splits are found on, None for all classes."""
-        return columns_for(wanted, self.data.n_classes, self.data.is_sparse)
+        return columns_for(self.params.split_columns, self.data.n_classes, self.data.is_sparse)
 
     def layouts(self):
         """With few values of leaves, packed, too."""
@@ -185,7 +173,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Whether they would be, were the entries of leaves few."""
         p = self.params
         known = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
-        return known and self.fewer(self.split_columns()) is not None
+        return known and self.fewer is not None
 
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
@@ -197,7 +185,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     def memory(self):
         """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
         data, p, K, leaves = self.data, self.params, self.data.n_classes, self.most_leaves
-        fewer = self.fewer(self.split_columns())
+        fewer = self.fewer
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
@@ -236,7 +224,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             min_relative_gain=p.min_relative_gain,
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
-            split_columns=self.split_columns(),
+            split_columns=p.split_columns,
             min_samples_category=p.min_samples_category,
             groups=None if pairs is None else group_bits(pairs, d, names),
             max_entries=p.max_leaf_entries,

@@ -116,6 +116,13 @@ class Columns:
             least[:, 64 * set_at[f] : 64 * set_at[f] + weights.shape[1]] = weights
         return set_at, int(words.sum()), int(words.max()), int(sizes.max()), least
 
+    def most_level_cells(self, n_lanes):
+        """Cells of the levels of so many lanes, those of missing values included; the most that there can be."""
+        cells = np.zeros(max(self.n_lanes, 1), dtype=np.int64)
+        for f in self.levels:
+            cells[self.lane[f]] += self.n_bins[f] + 1
+        return int(np.sort(cells)[-n_lanes:].sum())
+
     def by_cell(self):
         """Sparse entries cell after cell, as trees with vector leaves take them.
 

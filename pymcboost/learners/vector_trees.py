@@ -25,8 +25,6 @@ MANY_CLASSES, TWO_BLOCKS = 484, 31
 FEW_SPARSE = 32
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-# Most columns where there are categories.
-MOST_SEARCHED = ONE_BLOCK
 
 
 def leaves_for(n_rows):

@@ -203,12 +203,14 @@ def trees(data, n_trees, max_leaves, n_grown, cell_words):
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vtrees.Grower`."""
     columns, m = data.columns, data.n_rows
-    lanes, _, padded = row_layout(n_columns)
+    lanes, blocks, padded = row_layout(n_columns)
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
     entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
     gathered += columns.n_lanes * m // 8 if columns.row_cell is None and in_memory(data) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
+    if words and blocks > 1:
+        gathered += 4 * n_threads * columns.most_level_cells(GROUP) * padded
     size = 16 * m + gathered + entries + n_threads * cells * (4 * lanes + 48) + max_leaves * padded * 40
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -719,7 +719,9 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
 
 
 @pytest.mark.parametrize("few", [0, 15, 1e9, None])
-@pytest.mark.parametrize(("K", "n_levels"), [(2, 9), (3, 4), (5, 300), (12, 40)])
+@pytest.mark.parametrize(
+    ("K", "n_levels"), [(2, 9), (3, 4), (5, 300), (12, 40), (15, 40), (16, 9), (20, 300), (47, 40)]
+)
 def test_sets_of_categories(K, n_levels, few):
     options = {"subsample": 0.6} if few is None else {"min_samples_category": few}
     rng = np.random.default_rng(K + n_levels)
@@ -750,7 +752,7 @@ def test_the_best_of_all_sets_of_two_classes():
 
 
 @pytest.mark.parametrize("orders", [(True, 0), (False, 4), (True, 5)])
-@pytest.mark.parametrize(("K", "n"), [(2, 9), (3, 4), (5, 40), (12, 40)])
+@pytest.mark.parametrize(("K", "n"), [(2, 9), (3, 4), (5, 40), (12, 40), (31, 40)])
 def test_more_orders_of_categories(K, n, orders, monkeypatch):
     rng = np.random.default_rng(K + n)
     X = rng.integers(0, [n, 3, n, 7], (400, 4)).astype(np.float64)
@@ -769,12 +771,13 @@ def test_more_orders_of_categories(K, n, orders, monkeypatch):
         assert K < 12 or splits != usual
 
 
-def test_categories_of_many_columns_of_scores_are_refused():
+@pytest.mark.parametrize("columns", [None, "auto", 17])
+def test_categories_of_many_classes(columns):
     X, y = np.arange(200.0).reshape(-1, 1) % 20, np.arange(200) % 20
-    model = VectorTreeBoostClassifier(n_estimators=1, categorical_features=[0], split_columns=None, calibrate=None)
-    with pytest.raises(ValueError, match="at most 15 columns; give split_columns='auto'"):
-        model.fit(X, y)
-    assert model.set_params(split_columns="auto", n_estimators=20).fit(X, y).score(X, y) == 1
+    model = VectorTreeBoostClassifier(
+        n_estimators=20, categorical_features=[0], split_columns=columns, calibrate=None, random_state=0
+    )
+    assert model.fit(X, y).score(X, y) == 1
 
 
 @pytest.mark.parametrize(("rate", "rounds", "late"), [(0.1, 310, 300), (0.05, 605, 600), (0.5, 304, 300)])

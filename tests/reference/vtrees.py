@@ -163,6 +163,33 @@ def leading(sums, weights):
     return u
 
 
+def leading_of_many(sums, weights):
+    """The same in more than one block of lanes: products with the levels in place of their matrix."""
+    K = sums.shape[1]
+
+    def product(u):
+        following = np.zeros(K)
+        for row, weight in zip(sums, weights.tolist(), strict=True):
+            along = 0.0
+            for a, b in zip(u, row.tolist(), strict=True):
+                along += a * b
+            following += 1.0 / weight * along * row
+        return following.tolist()
+
+    spread = np.zeros(K)
+    for row, weight in zip(sums, weights.tolist(), strict=True):
+        spread += 1.0 / weight * row * row
+    u = [0.0] * K
+    u[int(np.argmax(spread))] = 1.0
+    for _ in range(8):
+        following = product(u)
+        top = max(map(abs, following))
+        if not top > 0:
+            break
+        u = [value / top for value in following]
+    return u
+
+
 def order_of(sums, weights, u, rare):
     """Levels by their means in direction u, those that are rare by their common one."""
     key, together, weight = [], 0.0, 0
@@ -195,7 +222,7 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
     weights = cells[:, n_classes]
     sums = cells[:, :n_classes] - weights[:, None] * mean[:n_classes]
     rare, in_parts = weights < least_levels[0][levels], weights < least_levels[1][levels]
-    starts, best = [leading(sums, weights)], None
+    starts, best = [(leading_of_many if A.shape[1] > lanes else leading)(sums, weights)], None
     if len(levels) <= one_hot:
         starts = range(len(levels))
     elif class_orders:

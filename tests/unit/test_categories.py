@@ -431,8 +431,15 @@ def test_stumps_without_categories_are_stumps():
         assert model.layout == "list" and type(model.ensemble).__name__ == "Stumps"
 
 
-def test_at_most_15_classes_of_classification_trees():
-    X = np.arange(200.0).reshape(-1, 1) % 20
-    model = pymcboost.SAMMEClassifier(n_estimators=1, categorical_features=[0])
-    with pytest.raises(ValueError, match="it is for at most 15 classes, not 20; set categorical_features to None"):
-        model.fit(X, X[:, 0].astype(int))
+@pytest.mark.parametrize("name", ["SAMMEClassifier", "AdaBoostMLClassifier"])
+def test_classification_trees_of_many_classes(name):
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.integers(0, 60, 900), rng.integers(0, 5, 900)], axis=1).astype(float)
+    y = (X[:, 0] * 7 % 60 % 20).astype(int)
+    model = getattr(pymcboost, name)(n_estimators=20, categorical_features=[0], max_leaf_nodes=20, weak_learner="tree")
+    assert model.fit(X, y).score(X, y) == 1
+    reader = File(model.model_.to_bytes())
+    expected = np.array([reader.scores(row) for row in X.astype(np.float32).tolist()])
+    assert model.model_.raw_scores(X.astype(np.float32)).tobytes() == expected.tobytes()
+    numbers = getattr(pymcboost, name)(n_estimators=20, max_leaf_nodes=20, weak_learner="tree").fit(X, y)
+    assert numbers.score(X, y) < 1

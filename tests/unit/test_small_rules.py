@@ -2,7 +2,6 @@
 
 import os
 import re
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +21,6 @@ from pymcboost import (
     threads,
 )
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.algorithms.vector_tree import VectorTreeBoost
 from pymcboost.cli import train
 from pymcboost.cli.journal import Journal, Measured, MeasuredLists
 from pymcboost.comm import Alone
@@ -206,16 +204,6 @@ def test_one_row_that_is_drawn_gives_a_column_its_sign(sign, exact):
     gradient[0, 2, 0] = 0.3 * sign
     (found,) = Resampled(learner, 1 / 6, constants=True).fit(gradient, np.random.default_rng(0))
     assert (found.h == sign).all() and found.edge == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize(
-    ("K", "sparse", "searched"), [(4, True, "auto"), (90, True, 15), (90, False, "auto"), (900, False, 15)]
-)
-def test_categories_bound_the_columns_that_are_searched(K, sparse, searched):
-    data = SimpleNamespace(n_classes=K, is_sparse=sparse)
-    booster = SimpleNamespace(params=SimpleNamespace(split_columns="auto"), data=data, categories="some", name="x")
-    booster.fewer = partial(VectorTreeBoost.fewer, booster)
-    assert VectorTreeBoost.split_columns(booster) == searched
 
 
 def test_the_ridge_of_scaled_gradients_is_scaled_like_them():

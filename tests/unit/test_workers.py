@@ -216,20 +216,22 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
-@pytest.mark.parametrize("how", ["plain", "categories", "costs", "many classes", "bundles"])
+@pytest.mark.parametrize(
+    "how", ["plain", "categories", "costs", "many classes", "bundles", "categories of many classes"]
+)
 def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
     """Equal columns are a tie, also where two workers scan them."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
     X, y = rows(1000)
     X, params = np.hstack([X, X, X[:, :4]]), {"max_features": 1.0, "n_estimators": 3}
-    if how == "categories":
+    if "categories" in how:
         X[:, 12:] = np.random.default_rng(1).integers(0, [3, 70, 200, 9], (len(y), 4))
         params = {"categorical_features": [12, 13, 14, 15], "n_estimators": 3}
     elif how == "costs":
         params |= {"feature_penalty": 0.5, "threshold_penalty": 0.5}
-    elif how == "many classes":
+    if "many classes" in how:
         y, params["split_columns"] = more_classes(y, 40), None
-    elif how == "bundles":
+    if how == "bundles":
         X = np.hstack([X, np.arange(30) == np.random.default_rng(1).integers(0, 40, (len(y), 1))])
     check(X, y, parts_of(len(y), size, "random", np.random.default_rng(2)), **params)
 
