@@ -72,14 +72,14 @@ PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const 
         double all = 0;
         pmb_vt_level_sum(d, s, s->level_slot[j], mean, sum);
         for (int k = 0; k < d->n_classes; k++) all += u[k] * sum[k];
-        s->level_key[j] = pmb_key((float)(all / weight), (uint32_t)j);
+        s->level_key[j] = pmb_key((float)(all / (weight + d->level_smoothing)), (uint32_t)j);
         if (!pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j])) continue;
         rare += all;
         rare_weight += weight;
     }
     for (int32_t j = 0; j < n && rare_weight > 0; j++)
         if (pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
-            s->level_key[j] = pmb_key((float)(rare / rare_weight), (uint32_t)j);
+            s->level_key[j] = pmb_key((float)(rare / (rare_weight + d->level_smoothing)), (uint32_t)j);
     pmb_sort_keys(s->level_key, s->level_key + n, n);
     pmb_vt_lay_out(d, run, s);
 }

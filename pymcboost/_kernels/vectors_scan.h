@@ -50,6 +50,7 @@ typedef struct {
     const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
     const int64_t *whole_level;  /* likewise: weights below which levels are in parts */
     double level_cost;           /* gain that a set loses for every level in parts but two */
+    double level_smoothing;      /* weight at the node's mean that is added to each level where they are put in order */
     int32_t class_orders;        /* whether levels are also put in the order of each column's mean */
     int32_t one_hot;             /* up to so many levels in a node, one of them is parted from the others */
     const double *worth;         /* by feature: factor of its gains; NULL: 1 for all */

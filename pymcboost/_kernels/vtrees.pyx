@@ -40,7 +40,7 @@ cdef extern from "vectors.h" nogil:
         int64_t kept
         const int64_t *least_level
         const int64_t *whole_level
-        double level_cost
+        double level_cost, level_smoothing
         int32_t class_orders, one_hot
         const double *worth
         const uint8_t *used
@@ -202,7 +202,7 @@ cdef class Grower:
         self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
 
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
-             bint class_orders=False, int one_hot=0):
+             bint class_orders=False, int one_hot=0, double smoothing=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
         Sets of levels lose ``level_cost`` for every level in parts but two. For their orders see `learners.levels`.
@@ -227,7 +227,7 @@ cdef class Grower:
         if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
         self.w.g.min_gain, self.w.d.level_cost = min_gain, level_cost
-        self.w.d.class_orders, self.w.d.one_hot = class_orders, one_hot
+        self.w.d.class_orders, self.w.d.one_hot, self.w.d.level_smoothing = class_orders, one_hot, smoothing
         self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)

@@ -148,7 +148,8 @@ class VectorTrees:
         if A is None:
             return None
         least = self._least_gain() / self._searched.gain_unit
-        found = least, self._level_cost() / self._searched.gain_unit, levels.CLASS_ORDERS, levels.ONE_HOT
+        orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * self.loss.units
+        found = least, self._level_cost() / self._searched.gain_unit, *orders
         grown = self._grower.grow(A, key, *found)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, *found)

@@ -84,7 +84,8 @@ def grown(data, loss, trees, key):
     A = on.integers(key)
     least = trees._least_gain() / on.gain_unit
     cost = trees._level_cost() / on.gain_unit
-    found = trees._grower.grow(A, key, least, cost, levels.CLASS_ORDERS, levels.ONE_HOT)
+    orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * loss.units
+    found = trees._grower.grow(A, key, least, cost, *orders)
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
@@ -121,7 +122,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
             least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
             level_cost=learners[0][1]._level_cost() / on.gain_unit, class_orders=levels.CLASS_ORDERS,
-            one_hot=levels.ONE_HOT,
+            one_hot=levels.ONE_HOT, smoothing=levels.SMOOTHING * loss.units,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -751,7 +752,7 @@ def test_the_best_of_all_sets_of_two_classes():
         assert splits[0][4] == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize("orders", [(True, 0), (False, 4), (True, 5)])
+@pytest.mark.parametrize("orders", [(True, 0), (False, 4), (True, 5), (False, 0, 9.5)])
 @pytest.mark.parametrize(("K", "n"), [(2, 9), (3, 4), (5, 40), (12, 40), (31, 40)])
 def test_more_orders_of_categories(K, n, orders, monkeypatch):
     rng = np.random.default_rng(K + n)
@@ -760,15 +761,15 @@ def test_more_orders_of_categories(K, n, orders, monkeypatch):
     y = np.where(rng.random(400) < 0.5, np.nan_to_num(X[:, 0] * 7 + X[:, 2]).astype(int) % K, rng.integers(0, K, 400))
     options = {"categorical": (0, 1, 2), "max_features": 1.0, "min_samples_category": 4}
     usual = check(X, y, K, **options)[1]
-    for name, value in zip(("CLASS_ORDERS", "ONE_HOT"), orders, strict=True):
+    for name, value in zip(("CLASS_ORDERS", "ONE_HOT", "SMOOTHING"), orders, strict=False):
         monkeypatch.setattr(levels, name, value)
     splits = check(X, y, K, **options)[1]
     if orders[1]:
         sets = [s[1] for s in splits if s[0] == 1]
         assert all(len(one) in (1, 2) for one in sets)
     else:
-        assert splits[0][4] >= usual[0][4]
-        assert K < 12 or splits != usual
+        assert not orders[0] or splits[0][4] >= usual[0][4]
+        assert K < (12 if orders[0] else 31) or splits != usual
 
 
 @pytest.mark.parametrize("columns", [None, "auto", 17])

@@ -190,25 +190,26 @@ def leading_of_many(sums, weights):
     return u
 
 
-def order_of(sums, weights, u, rare):
+def order_of(sums, weights, u, rare, smoothing=0.0):
     """Levels by their means in direction u, those that are rare by their common one."""
     key, together, weight = [], 0.0, 0
     for row, n, alone in zip(sums.tolist(), weights.tolist(), (~rare).tolist(), strict=True):
         total = 0.0
         for k, value in enumerate(row):
             total += u[k] * value
-        key.append(np.float32(total / n))
+        key.append(np.float32(total / (n + smoothing)))
         if not alone:
             together, weight = together + total, weight + n
-    key = [np.float32(together / weight) if few else one for one, few in zip(key, rare.tolist(), strict=True)]
+    if rare.any():
+        key = [np.float32(together / (weight + smoothing)) if few else one for one, few in zip(key, rare, strict=True)]
     return sorted(range(len(key)), key=lambda j: (key[j], j))
 
 
 def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0, class_orders=False,
-                one_hot=0):  # fmt: skip
+                one_hot=0, smoothing=0.0):  # fmt: skip
     """(score, bins on the left, nan_left) of one categorical feature at a node, or None.
 
-    least_levels: (2, n) weights below which levels go together, and are in parts; class_orders, one_hot: see
+    least_levels: (2, n) weights below which levels go together, and are in parts; class_orders, one_hot, smoothing: see
     `learners.levels`.
     """
     G = A.sum(axis=0)
@@ -230,7 +231,8 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
     for u in starts:
         for _ in range(5):
             alone = not isinstance(u, list)
-            order = [u, *(j for j in range(len(levels)) if j != u)] if alone else order_of(sums, weights, u, rare)
+            others = (j for j in range(len(levels)) if j != u)
+            order = [u, *others] if alone else order_of(sums, weights, u, rare, smoothing)
             L, tries = np.cumsum(cells[order], axis=0), []
             for j in range(1 if alone else len(order) - (not gone.any())):
                 inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
@@ -278,7 +280,7 @@ def _across(sums, weights, inside):
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
          pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0, class_orders=False, one_hot=0):  # fmt: skip
+         level_cost=0.0, class_orders=False, one_hot=0, smoothing=0.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
@@ -297,7 +299,7 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least
             paid = (None, 1.0) if used is None else (used[f], new_worth)
             if f in (least_levels or ()):
-                split = best_subset(*part, least_levels[f], level_cost, class_orders, one_hot)
+                split = best_subset(*part, least_levels[f], level_cost, class_orders, one_hot, smoothing)
             else:
                 split = best_of_feature(*part, *paid)
             if split is not None:

@@ -180,13 +180,16 @@ def bench_categories(options):
     return report
 
 
-# How levels are put in order: whether by each class, and up to how many of them one is parted from the others alone.
+# How levels are put in order: whether by each class, up to how many of them one is parted from the others alone, and
+# how many rows with the node's mean are added to each.
 ORDERS = {
-    "the leading direction": (False, 0),
-    "and each class's": (True, 0),
-    "one against the others, up to 4": (False, 4),
-    "one against the others, up to 10": (False, 10),
-    "each class's, and one up to 4": (True, 4),
+    "the leading direction": (False, 0, 0.0),
+    "and each class's": (True, 0, 0.0),
+    "one against the others, up to 4": (False, 4, 0.0),
+    "one against the others, up to 10": (False, 10, 0.0),
+    "each class's, and one up to 4": (True, 4, 0.0),
+    "smoothed by 5 rows": (False, 0, 5.0),
+    "smoothed by 50 rows": (False, 0, 50.0),
 }
 # Parts of the training rows that are held out in turn, and the first of the seeds of made sets.
 PARTS, FIRST_SEED = 4, 300
@@ -214,12 +217,12 @@ def bench_category_orders(options):
     numbers = options.size((20,), (4, 20, 300))
     cases = {f"{n} levels": [(made(n, FIRST_SEED + seed), range(2)) for seed in range(seeds)] for n in numbers}
     cases |= {name: held_out(name) for name in options.data or options.size((), ("car", "krkopt", "dna"))}
-    run, before = ours(native=True), (levels.CLASS_ORDERS, levels.ONE_HOT)
+    run, before = ours(native=True), (levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING)
     try:
         for case, parts in cases.items():
             first = None
             for name, chosen in ORDERS.items():
-                levels.CLASS_ORDERS, levels.ONE_HOT = chosen
+                levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING = chosen
                 found = []
                 for seed, ((X, y, X_test, y_test), columns) in enumerate(parts):
                     start = time.process_time()
@@ -235,5 +238,5 @@ def bench_category_orders(options):
                     more["its_error"] = round(float(apart.std(ddof=1) / len(apart) ** 0.5), 4)
                 report.add(f"{case}: {name}", error, "% error", **more)
     finally:
-        levels.CLASS_ORDERS, levels.ONE_HOT = before
+        levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING = before
     return report
