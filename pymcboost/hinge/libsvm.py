@@ -1,6 +1,8 @@
 """The margin-rescaled SVM by LIBSVM's C-SVC, used as it is."""
 
+import _thread
 import ctypes
+import threading
 
 import numpy as np
 
@@ -14,10 +16,46 @@ LARGEST_CACHE = 2 << 30
 ANCHOR_MARGIN = 10.0
 # LIBSVM adds in float32. Where this may move a gradient by more, its steps end at its own bound, and lead nowhere.
 HOPELESS, ROUNDED = 1e9, 2.0**-24
+# Seconds between two looks for Ctrl-C, where a system does not end the wait for it.
+LOOK = 0.1
 
 
 def _address(function):
     return ctypes.cast(function, ctypes.c_void_p).value
+
+
+def _interruptible(work, *arguments):
+    """``work(*arguments)``, which Ctrl-C leaves at once: it then ends by itself, in a thread that nobody waits for.
+
+    Signals come to the main thread alone, so that in others, and where no thread can be started, it is called as it is.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work(*arguments)
+    found, done = [], _thread.allocate_lock()
+    done.acquire()
+
+    def run():
+        try:
+            found.append((work(*arguments), None))
+        except BaseException as error:
+            found.append((None, error))
+        finally:
+            done.release()
+
+    # Of this module, whose threads do not keep the process from its exit, and are started without a wait.
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:
+        return work(*arguments)
+    while not done.acquire(timeout=LOOK):
+        pass
+    result, error = found.pop()
+    try:
+        if error is not None:
+            raise error
+        return result
+    finally:
+        del error  # which holds this frame
 
 
 class LibsvmKernel:
@@ -70,7 +108,10 @@ class LibsvmKernel:
         self._address = nodes.ctypes.data + np.arange(m + 2, dtype=np.uint64) * np.uint64(nodes.strides[0])
 
     def _train(self, labels, address, c, tol):
-        """Multipliers with signs at the places of the problem's rows, the threshold and the number of steps."""
+        """Multipliers with signs at the places of the problem's rows, the threshold and the number of steps.
+
+        What LIBSVM reads is held by this call, of a method: it may go on when nobody waits for it.
+        """
         svm = self._svm
         # Not by the constructors: they convert data in Python, and set the output of the whole process.
         problem, parameter = svm.svm_problem.__new__(svm.svm_problem), svm.svm_parameter.__new__(svm.svm_parameter)
@@ -85,7 +126,6 @@ class LibsvmKernel:
             raise ValueError(f"LIBSVM refuses the problem: {refused.decode()}")
         functions = (_address(svm.libsvm.svm_train), _address(svm.libsvm.svm_set_print_string_function))
         with self._threads.limit(limits=self._n_threads, user_api="openmp"):
-            # A Ctrl-C meanwhile is raised here, after the solve: LIBSVM cannot be stopped.
             trained, n_iter = svmdual.libsvm_train(*functions, ctypes.addressof(problem), ctypes.addressof(parameter))
         if not trained:
             raise MemoryError("LIBSVM returned no model; it may have run out of memory")
@@ -138,7 +178,7 @@ class LibsvmKernel:
         if ROUNDED * bound * self._largest > HOPELESS:
             found, bias, n_iter = np.append(np.zeros(len(s)), (bound, -bound)), 0.0, 0
         else:
-            found, bias, n_iter = self._train(labels, address, bound, min(tol / unit, 1.0))
+            found, bias, n_iter = _interruptible(self._train, labels, address, bound, min(tol / unit, 1.0))
         if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
                 f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "

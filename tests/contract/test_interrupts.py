@@ -3,11 +3,13 @@
 import contextlib
 import pickle
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.programs import environment
 
 import pymcboost
 from pymcboost.hinge import coordinate
@@ -233,3 +235,77 @@ def test_ctrl_c_ends_a_solve_that_does_not_converge(solver, monkeypatch):
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, handler)
+
+
+# LIBSVM takes all its 10 million steps in the second round, and ten of their seconds at least.
+LIBSVM = """
+import gc, os, signal, sys, threading, time, warnings
+import numpy as np
+from pymcboost import HingeBoostOCClassifier
+from pymcboost._kernels import svmdual
+
+warnings.simplefilter("ignore")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+solve, begun, ended = svmdual.libsvm_train, [], []
+
+
+def watched(*arguments):
+    begun.append(True)
+    if interrupting:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        return solve(*arguments)
+    finally:
+        ended.append(True)
+
+
+class Harder:
+    def after_round(self, state):
+        global interrupting
+        if state.n_rounds == 1 and C:
+            interrupting = True
+            state.booster.code_rounds.c *= C
+            state.booster.code_rounds.tol = 1e-9
+
+
+def fit(m):
+    global interrupting
+    interrupting = False
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(m, 4)), np.arange(m) % 3
+    model = HingeBoostOCClassifier(n_estimators=2, kernel="rbf", solver="libsvm", random_state=0)
+    try:
+        model.fit(X, y, callbacks=[Harder()])
+    except KeyboardInterrupt:
+        print("interrupted after", model.n_estimators_, "rounds;", len(begun) - len(ended), "solve goes on", flush=True)
+    return model
+
+
+C = 0
+whole = fit(400).model_.to_bytes()  # what is imported is imported
+svmdual.libsvm_train = watched
+C = 1e6
+one = fit(300)
+C = 0
+assert fit(400).model_.to_bytes() == whole, "while another solve goes on"
+del one
+gc.collect()
+while len(ended) < len(begun):  # it ends by itself, on memory that it holds
+    rubbish = [np.full(400 * 404, np.nan) for _ in range(20)]
+    time.sleep(0.01)
+time.sleep(0.1)
+assert fit(400).model_.to_bytes() == whole
+C = 1e6
+fit(1000)
+print("out", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
+def test_ctrl_c_leaves_a_solve_of_libsvm():
+    """The fit ends while the solve goes on, and so does the process."""
+    command = [sys.executable, "-c", LIBSVM]
+    done = subprocess.run(command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+    left = "interrupted after 1 rounds; 1 solve goes on\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == left + left + "out\n"
