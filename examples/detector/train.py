@@ -2,8 +2,8 @@
 
     python examples/detector/train.py --out FOLDER
 
-Digits are MNIST's where PYMCBOOST_DATA names a folder with it, else those of data/. Faces and photographs come from
-scikit-image where it is installed; without it there are digits on generated textures alone.
+Digits are those of MNIST and usps where PYMCBOOST_DATA names a folder with one or both, else those of data/. Faces and
+photographs come from scikit-image where it is installed; without it there are digits on generated textures alone.
 """
 
 import argparse
@@ -24,6 +24,8 @@ BACKGROUND = "background"
 PHOTOS = {"train": ("brick", "coffee", "chelsea", "clock"), "test": ("grass", "gravel", "moon", "rocket")}
 # Windows that share more than NEAR of their union with an object show it; those with less than FAR do not.
 NEAR, FAR, MATCH = 0.58, 0.48, 0.5
+# Sets of digits: name, pixels of a side, and what is put around an image so that its glyph takes 5/7.
+DIGITS = ("mnist", 28, 0), ("usps", 16, 3)
 
 
 def build(folder):
@@ -87,26 +89,20 @@ def resized(image, height, width):
 
 
 def load_digits():
-    """Images and labels of training and test; a glyph takes 5/7 of its image."""
-    folder = os.environ.get("PYMCBOOST_DATA", "")
-    parts = []
+    """Images of each digit, for training and test; a glyph takes 5/7 of its image."""
+    folder, parts = os.environ.get("PYMCBOOST_DATA", ""), []
     for part in ("train", "test"):
-        path = Path(folder) / f"mnist.{part}.libsvm.gz"
-        if folder and path.exists():
-            rows = load_svmlight(path, n_features=784)
-            X, y = np.asarray(rows.X, dtype=np.float32).reshape(-1, 28, 28), np.asarray(rows.y, dtype=int) - 1
-        else:
-            rows = load_svmlight(HERE.parents[1] / "data" / f"digits.{part}.libsvm", n_features=64)
-            X = np.asarray(rows.X, dtype=np.float32).reshape(-1, 8, 8) * 255 / 16
-            X, y = np.pad(X, ((0, 0), (2, 2), (2, 2))), digit_numbers(rows.y)
-        parts.append([X[y == digit] for digit in range(10)])
+        found = [(Path(folder) / f"{name}.{part}.libsvm.gz", *more) for name, *more in DIGITS if folder]
+        found = [one for one in found if one[0].exists()]
+        digits = [[] for _ in range(10)]
+        for path, size, border in found or [(HERE.parents[1] / "data" / f"digits.{part}.libsvm", 8, 2)]:
+            rows = load_svmlight(path, n_features=size * size)
+            X, y = np.asarray(rows.X, dtype=np.float32).reshape(-1, size, size), np.asarray(rows.y, dtype=int)
+            X = np.pad((X - X.min()) * (255 / np.ptp(X)), ((0, 0), (border, border), (border, border)))
+            for digit, images in enumerate(digits):
+                images += list(X[y - y.min() == digit])
+        parts.append(digits)
     return parts
-
-
-def digit_numbers(labels):
-    """Labels as numbers 0 to 9."""
-    names = "zero one two three four five six seven eight nine".split()
-    return np.array([names.index(str(label)) if str(label) in names else int(label) for label in labels])
 
 
 def load_photos():
@@ -156,7 +152,7 @@ class Scenes:
 
     Parameters
     ----------
-    digits : list of ndarray
+    digits : list of list of ndarray
         Images of each digit.
     faces : ndarray or None
     photos : list of ndarray

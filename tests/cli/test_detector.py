@@ -1,5 +1,6 @@
 """The detector of examples/detector: a small one is trained, and finds digits in pictures and in a stream of frames."""
 
+import gzip
 import importlib.util
 import json
 import struct
@@ -229,3 +230,23 @@ def test_bad_input_is_refused(trainer, made, words, message):
     X = np.random.default_rng(0).normal(size=(60, 3))
     trainer.VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, X[:, 0] > 0).save(paths["other"])
     assert message in run(made, *(word.format(**paths) for word in words), status=1)
+
+
+def test_digits_of_both_sets_have_one_scale(trainer, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYMCBOOST_DATA", str(tmp_path))
+    for name, size, paper, ink in (("mnist", 28, 0, 255), ("usps", 16, -1, 1)):
+        lines = []
+        for digit in range(10):
+            pixels = np.full(size * size, paper)
+            pixels[digit * size + 3] = ink
+            words = " ".join(f"{at + 1}:{value}" for at, value in enumerate(pixels) if value)
+            lines.append(f"{digit + 1} {words}\n")
+        for part, text in (("train", "".join(lines)), ("test", "".join(lines[::-1] * 2))):
+            (tmp_path / f"{name}.{part}.libsvm.gz").write_bytes(gzip.compress(text.encode()))
+    train, test = trainer.load_digits()
+    assert [len(images) for images in train] == [2] * 10 and [len(images) for images in test] == [4] * 10
+    for digit, (mnist, usps) in enumerate(train):
+        assert (mnist.shape, usps.shape) == ((28, 28), (22, 22))
+        assert mnist[digit, 3] == usps[digit + 3, 6] == 255 == mnist.sum() == usps.sum()
+    (tmp_path / "mnist.train.libsvm.gz").unlink()
+    assert [len(images) for images in trainer.load_digits()[0]] == [1] * 10
