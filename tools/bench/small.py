@@ -13,6 +13,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -162,16 +163,37 @@ def run_set(name, journal, chosen, options):
             choose(name, library, data, target_of(journal, name, held), journal, chosen, options)
 
 
-def report(chosen):
-    """The tables: bytes and test errors of each set, and means of the ratios of ours and theirs."""
+def not_reached(journal, name, library):
+    """Words for a set whose error none of a library's settings reaches; a dash where none was tried."""
+    rows = rows_of(journal, name, library)
+    if not rows:
+        return "-"
+    least = min(float(row["least_error"]) for row in rows)
+    return f"not reached: held out {100 * least:.2f}, asked {100 * float(rows[-1]['target']):.2f}"
+
+
+def tried_lines(journal):
+    """For each set the numbers of settings that were tried."""
+    counts = Counter((row["data"], row["library"]) for row in journal.rows)
+    names = [name for name in EIGHT if any(data == name for data, _ in counts)]
+    return [[name, *(counts[name, library] or "-" for library in LIBRARIES)] for name in names]
+
+
+def report(chosen, journal):
+    """The tables: bytes and test errors of each set, means of the ratios of ours and theirs, settings tried."""
     found, lines, ratios = {}, [], {}
     for row in chosen.rows:
         label = f"{row['library']} {row['form']}"
         found.setdefault(row["data"], {})[label] = int(float(row["bytes"])), 100 * float(row["test_error"])
-    labels = [f"{library} {form}" for library, (_, make) in LIBRARIES.items() for form in make.FORMS]
+    columns = [(library, f"{library} {form}") for library, (_, make) in LIBRARIES.items() for form in make.FORMS]
+    labels = [label for _, label in columns]
     for name in [name for name in EIGHT if name in found]:
         own = found[name]
-        lines.append([name, *(f"{own[label][0]:,} ({own[label][1]:.2f})" if label in own else "-" for label in labels)])
+        cells = (
+            f"{own[label][0]:,} ({own[label][1]:.2f})" if label in own else not_reached(journal, name, library)
+            for library, label in columns
+        )
+        lines.append([name, *cells])
         for mine, theirs in ((f"{OWN} file", label) for label in labels if not label.startswith(OWN)):
             if {mine, theirs} <= own.keys():
                 ratios.setdefault((mine, theirs), []).append(own[mine][0] / own[theirs][0])
@@ -186,7 +208,8 @@ def report(chosen):
         middle = float(np.exp(np.mean(np.log(values))))
         means.append([f"{mine} / {theirs}", len(values), f"{np.mean(values):.3f}", f"{middle:.3f}", wanted])
     heads = ["bytes", "sets", "mean", "geometric mean", "asked of the mean"]
-    return f"{text}\n\n{markdown_table(heads, means)}"
+    counts = markdown_table(["settings tried", *LIBRARIES], tried_lines(journal))
+    return f"{text}\n\n{markdown_table(heads, means)}\n\n{counts}"
 
 
 class Options(argparse.Namespace):
@@ -217,7 +240,7 @@ def main(arguments):
     chosen = Journal(options.results / "small.csv", CHOICE_KEY, CHOICE, fresh=options.fresh)
     for name in options.data:
         run_set(name, journal, chosen, options)
-    text = report(chosen)
+    text = report(chosen, journal)
     print(text)
     if options.into:
         put_between(options.into, "small", text)

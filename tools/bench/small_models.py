@@ -106,16 +106,17 @@ class LightGBM:
 
 
 class XGBoost:
-    """The file in universal binary JSON."""
+    """The file in universal binary JSON; trees of one class each, or with a vector in a leaf."""
 
-    FORMS, MOST, TRIALS = ("ubj",), 400, (6, 6)
+    FORMS, MOST, TRIALS = ("ubj",), 400, (12, 8)
 
     @staticmethod
     def space(n_rows):
         """Values of its parameters."""
         return {
-            "max_leaves": (4, 8, 16, 31), "learning_rate": (0.1, 0.2, 0.3, 0.5), "min_child_weight": (0, 1),
-            "colsample_bynode": (0.3, 1.0),
+            "max_leaves": (4, 8, 16, 31, 63), "learning_rate": (0.1, 0.2, 0.3, 0.5), "min_child_weight": (0, 1),
+            "colsample_bynode": (0.3, 1.0), "subsample": (0.5, 1.0), "reg_lambda": (0, 1),
+            "multi_strategy": ("one_output_per_tree", "multi_output_tree"),
         }  # fmt: skip
 
     def __init__(self, X, y, params, rounds, threads):
@@ -180,14 +181,14 @@ class Emlearn:
     A feature has 8 bits with a sign. Thresholds are rounded to 16 bits there; here they are as they were.
     """
 
-    FORMS, MOST, TRIALS = ("C arrays",), 320, (6, 4)
+    FORMS, MOST, TRIALS = ("C arrays",), 640, (12, 8)
 
     @staticmethod
     def space(n_rows):
         """Values of its parameters."""
         return {
-            "max_leaf_nodes": (16, 32, 64, 128, 256, None), "max_features": ("sqrt", 0.3, 1.0),
-            "extra": (False, True), "min_samples_leaf": (1, 3),
+            "max_leaf_nodes": (16, 32, 64, 128, 256, 512, 1024, None), "max_features": ("sqrt", 0.1, 0.3, 0.6, 1.0),
+            "extra": (False, True), "min_samples_leaf": (1, 2, 3),
         }  # fmt: skip
 
     def __init__(self, X, y, params, rounds, threads):

@@ -54,8 +54,14 @@ def test_the_report(tmp_path):
     for library, form, size in (("LightGBM", "float32", 1000), ("pymcboost", "file", 80), ("pymcboost", "arrays", 50)):
         row = {"data": "digits", "library": library, "form": form, "bytes": size, "test_error": 0.031}
         chosen.add(dict.fromkeys(small.CHOICE, 0) | row | {"seconds": 0})
-    text = small.report(chosen)
-    assert "| digits | 1,000 (3.10) | - | 80 (3.10) | 50 (3.10) |" in text
+    journal = Journal(tmp_path / "search.csv", small.KEY, small.POINTS)
+    for setting, error in (("a", 0.034), ("b", 0.0325)):
+        tried = {"target": 0.03, "least_error": error, "points": "[]", "seconds": 0}
+        journal.add({"data": "digits", "library": "emlearn", "setting": setting, **tried})
+    text = small.report(chosen, journal)
+    missed = "not reached: held out 3.25, asked 3.00"
+    assert f"| digits | 1,000 (3.10) | - | 80 (3.10) | 50 (3.10) | - | - | {missed} |" in text
+    assert "| digits | - | - | - | - | 2 |" in text
     assert "| pymcboost file / LightGBM float32 | 1 | 0.080 | 0.080 | 0.1 |" in text
     assert "| pymcboost arrays / LightGBM float32 | 1 | 0.050 | 0.050 | 0.1 |" in text
 
