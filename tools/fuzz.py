@@ -3,6 +3,7 @@
     python tools/fuzz.py --count 100000              # any change of the bytes must be refused
     python tools/fuzz.py --repaired --count 100000   # checksums put right: refused, or scored with finite numbers
     python tools/fuzz.py --shapes --count 100000     # counts that agree; also held against a slow twin in Python
+    python tools/fuzz.py --kept                      # the files that fuzz_guided.py kept, held against both, too
     python tools/fuzz.py --coverage --count 5000     # lines and branches of mcb.h that these reach
 
 The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Accepted files are scored by
@@ -28,6 +29,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
+import fuzz_guided  # noqa: E402
 import fuzz_shapes  # noqa: E402
 from reference import modelreader  # noqa: E402
 from reference.scoring import random_entries, random_sets  # noqa: E402
@@ -320,8 +322,14 @@ def print_counts(text):
 
 def fuzz(options, folder, program):
     """One run of the program; returns the exit code."""
-    if options.shapes:
+    files = None
+    if options.kept:
+        files = [(data, 1, ()) for data in fuzz_guided.kept("model")]
+        options.count = len(files)
+        write_files(folder / "corpus", files)
+    elif options.shapes:
         files = write_corpus(folder / "corpus", options.count, options.seed)
+    if files:
         command = ["shapes", folder / "corpus", folder / "results", options.seed]
     else:
         command = ["repaired" if options.repaired else "plain", options.count, options.seed]
@@ -329,13 +337,13 @@ def fuzz(options, folder, program):
             command.append(folder / f"{i}.mcb")
             model.save(command[-1])
     run = subprocess.run([str(part) for part in (program, *command)], capture_output=True, text=True)
-    what = "drawn" if options.shapes else "damaged"
+    what = "kept" if options.kept else "drawn" if options.shapes else "damaged"
     print(f"{options.count} files {what}{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
     print_counts(run.stdout)
     if run.returncode:
         print(run.stderr[-4000:], file=sys.stderr)
         print(f"the fuzz program failed with exit code {run.returncode}", file=sys.stderr)
-    elif options.shapes and not options.coverage and (problem := slow_reader_differs(files, folder / "results")):
+    elif files and not options.coverage and (problem := slow_reader_differs(files, folder / "results")):
         print(f"failed: {problem}", file=sys.stderr)
         return 1
     return int(run.returncode != 0)
@@ -399,6 +407,7 @@ def main(arguments=None):
     parser.add_argument("--count", type=int, default=100_000, help="files to try")
     parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
     parser.add_argument("--shapes", action="store_true", help="draw files whose counts agree; see also the slow twin")
+    parser.add_argument("--kept", action="store_true", help="files of tests/fuzz, which nothing damages")
     parser.add_argument("--coverage", action="store_true", help="print what the three modes reach of mcb.h")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compiler", default=os.environ.get("CC") or "gcc")

@@ -4,18 +4,22 @@
     python tools/fuzz_guided.py svmlight --runs 10000000   the reader of LIBSVM files
     python tools/fuzz_guided.py foreign --runs 1000000     the readers of LightGBM's and XGBoost's files
     python tools/fuzz_guided.py --table                    what has been run so far
+    python tools/fuzz_guided.py model --keep               a part of the corpus into tests/fuzz
 
 The first two run under the address and undefined-behaviour sanitizers. Inputs that reach something new are kept in a
-corpus, with which the next call goes on. Every call adds what it ran to results/fuzz-guided.csv. Exit code 0 if nothing
-was found; a finding lies in the folder of the corpus as crash-*, leak-*, timeout-* or oom-*.
+corpus, with which the next call goes on; a new corpus begins with that of tests/fuzz. Every call adds what it ran to
+results/fuzz-guided.csv. Exit code 0 if nothing was found; a finding lies in the folder of the corpus as crash-*,
+leak-*, timeout-* or oom-*.
 """
 
 import argparse
 import csv
+import io
 import json
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
 RESULTS = ROOT / "results" / "fuzz-guided.csv"
+KEPT = ROOT / "tests" / "fuzz"  # an archive of inputs of each harness
+LARGEST = 4096  # bytes of an input that is kept there
 COLUMNS = "harness", "runs", "seconds", "edges", "features", "corpus", "findings", "commit"
 FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 SOURCES = {"model": "fuzz_guided.c", "svmlight": "fuzz_svmlight.c"}
@@ -78,11 +84,43 @@ def compile_one(harness, folder):
     return [program]
 
 
+def kept(harness, folder=KEPT):
+    """Inputs that were kept of a harness."""
+    path = folder / f"{harness}.tar.xz"
+    if path.exists():
+        with tarfile.open(path) as archive:
+            yield from (archive.extractfile(member).read() for member in archive)
+
+
 def sow(harness, corpus):
-    """Put the seeds into a new corpus."""
+    """Put the seeds into a corpus, and what was kept into a new one."""
+    new = not corpus.exists()
     corpus.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(SEEDS[harness]()):
         (corpus / f"seed-{number}").write_bytes(data)
+    for number, data in enumerate(kept(harness) if new else ()):
+        (corpus / f"kept-{number}").write_bytes(data)
+
+
+def keep(harness, corpus, folder=KEPT):
+    """Write the inputs that are needed to reach what all of those of at most `LARGEST` bytes do; their number."""
+    with tempfile.TemporaryDirectory() as temporary:
+        small, least = Path(temporary, "small"), Path(temporary, "least")
+        small.mkdir()
+        least.mkdir()
+        for path in corpus.iterdir():
+            if path.stat().st_size <= LARGEST:
+                (small / path.name).write_bytes(path.read_bytes())
+        command = compile_one(harness, Path(temporary))
+        subprocess.run([*command, "-merge=1", "-timeout=60", least, small], check=True, stderr=subprocess.DEVNULL)
+        inputs = sorted((path.read_bytes() for path in least.iterdir()), key=lambda data: (data[:64], data))
+    folder.mkdir(exist_ok=True)
+    with tarfile.open(folder / f"{harness}.tar.xz", "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as archive:
+        for number, data in enumerate(inputs):
+            member = tarfile.TarInfo(str(number))
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return len(inputs)
 
 
 def found_in(text):
@@ -155,12 +193,16 @@ def main(arguments=None):
     parser.add_argument("--corpus", type=Path, default=ROOT / "build" / "fuzz", help="folder of what is kept")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of what was run")
     parser.add_argument("--table", action="store_true", help="print what was run so far")
+    parser.add_argument("--keep", action="store_true", help="run nothing: put a part of the corpus into tests/fuzz")
     options = parser.parse_args(arguments)
     if options.table:
         table(options.results)
         return 0
     if options.harness is None:
         parser.error(f"give a harness: {' or '.join(LONGEST)}")
+    if options.keep:
+        print(f"{keep(options.harness, options.corpus / options.harness)} inputs")
+        return 0
     options.corpus.mkdir(parents=True, exist_ok=True)
     row = run(options.harness, options.runs, options.seed, options.corpus)
     add_row(options.results, row)

@@ -49,6 +49,22 @@ def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
     assert len(counts) > 25
 
 
+def kept(*options):
+    counts = fuzz("--kept", *options)
+    assert sum(counts.values()) > 500
+    assert counts[0] > 300
+    assert len(counts) > 50
+
+
+def test_files_that_guided_fuzzing_kept():
+    kept("--no-sanitizers", "--alone", *QUICK)
+
+
+@pytest.mark.slow
+def test_files_that_guided_fuzzing_kept_in_full():
+    kept()
+
+
 @pytest.mark.slow
 def test_coverage_of_every_build():
     """It must compile: functions that are not copied into their callers have no instructions of AVX by name."""

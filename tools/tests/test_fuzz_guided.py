@@ -1,6 +1,7 @@
 """The guided fuzzer: what it runs, keeps and finds."""
 
 import csv
+import functools
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,30 @@ def test_inputs_are_counted_and_kept(clang, tmp_path, capsys):
     capsys.readouterr()
     fuzz_guided.main(["--table", "--results", str(tmp_path / "results.csv")])
     assert capsys.readouterr().out.startswith("svmlight: 5000 inputs in ")
+
+
+def test_a_part_of_the_corpus_is_kept_and_begins_a_new_one(clang, tmp_path, monkeypatch, capsys):
+    corpus = tmp_path / "corpus" / "svmlight"
+    call(tmp_path, "svmlight", "--runs", "3000")
+    (corpus / "large").write_bytes(b"1 2:3\n" * 1000)
+    monkeypatch.setattr(fuzz_guided, "keep", functools.partial(fuzz_guided.keep, folder=tmp_path / "kept"))
+    assert fuzz_guided.main(["svmlight", "--keep", "--corpus", str(tmp_path / "corpus")]) == 0
+    inputs = list(fuzz_guided.kept("svmlight", tmp_path / "kept"))
+    assert capsys.readouterr().out.endswith(f"\n{len(inputs)} inputs\n")
+    assert 5 < len(inputs) < len(list(corpus.iterdir()))
+    assert max(map(len, inputs)) <= fuzz_guided.LARGEST
+    monkeypatch.setattr(fuzz_guided, "kept", lambda harness: inputs)
+    fuzz_guided.sow("svmlight", tmp_path / "new")
+    assert len(list((tmp_path / "new").glob("kept-*"))) == len(inputs)
+    fuzz_guided.sow("svmlight", corpus)  # has them already
+    assert not list(corpus.glob("kept-*"))
+
+
+def test_kept_inputs_are_few_and_small():
+    inputs = list(fuzz_guided.kept("model"))
+    assert len(inputs) > 500 and max(map(len, inputs)) <= fuzz_guided.LARGEST
+    assert sum(path.stat().st_size for path in fuzz_guided.KEPT.iterdir()) < 500_000
+    assert not list(fuzz_guided.kept("nothing"))
 
 
 def test_a_finding_is_kept_and_told(clang, tmp_path, monkeypatch, capfd):
