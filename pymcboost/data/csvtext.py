@@ -144,7 +144,7 @@ def _number(cell, column, where):
         raise CsvError(
             f"{where}: column {column!r} has the text {cell[:40]!r}; features must be numbers, or empty where missing. "
             f"To train, name the column in --label {column} if it has the labels, or in --categorical-features "
-            f"{column} (not with jointboost and hingeboost), number the values, or leave it out"
+            f"{column} (not with hingeboost), number the values, or leave it out"
         ) from None
 
 

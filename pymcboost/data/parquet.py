@@ -76,8 +76,8 @@ def _numbers(arrow, column, where, wide):
     if not (fine or arrow.types.is_decimal(kind) or arrow.types.is_null(kind)):
         raise ParquetError(
             f"{where} is of the type {kind}; features must be numbers or truth values. To train, name the column in "
-            "--label if it has the labels, or in --categorical-features (not with jointboost and hingeboost), number "
-            "the values, or leave it out"
+            "--label if it has the labels, or in --categorical-features (not with hingeboost), number the values, or "
+            "leave it out"
         )
     numbers = column.cast(arrow.float64(), safe=False).to_numpy()
     with np.errstate(over="ignore"):

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 from cli.programs import call, run
 
-from pymcboost import ABCLogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier, load_model, load_svmlight
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    JointBoostClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+    load_svmlight,
+)
 
 NAMES = ["a", "b b", "c", "d", "e"]
 UNLABELLED = "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
@@ -159,7 +166,9 @@ def test_other_refusals(tmp_path, data):
     assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, JointBoostClassifier]
+)
 def test_categories_score_as_in_python(tmp_path, cls):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -189,7 +198,7 @@ def test_categories_score_as_in_python(tmp_path, cls):
 def test_wrong_categories_are_explained(tmp_path, files):
     (tmp_path / "t.csv").write_text("kind,a,b\n1,x,2\n2,y,3\n")
     for arguments, message in (
-        (["-a", "jointboost", "t.csv", "--categorical-features", "a"], "category; jointboost has no categories"),
+        (["-a", "hingeboost", "t.csv", "--categorical-features", "a"], "category; hingeboost has no categories"),
         (["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"], "of a CSV or Parquet file; LIBSVM"),
         (["-a", "vector-tree", "t.csv", "--categorical-features", "c"], "there is no column 'c'; there are 'a', 'b'"),
         (["--layout", "interval", "t.csv", "--categorical-features", "a"], "--layout interval has no room for --categ"),

@@ -174,7 +174,7 @@ TABLES = {
     "jointboost": {
         name: rows
         for name, rows in CLASSIC.items()
-        if name not in ("weak_learner", *OF_TREES, "min_weight_fraction_split", "subsample")
+        if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "min_weight_fraction_split", "subsample")
     },
     "piboost": {**CLASSIC, **PIBOOST},
     "samme": CLASSIC,

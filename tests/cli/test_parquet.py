@@ -102,7 +102,7 @@ def test_categories_are_those_of_csv(tmp_path, columns):
     assert outs[0] == outs[1] != ""
     done = call("train", "-a", "vector-tree", "t.parquet", cwd=tmp_path)
     assert done.returncode == 2 and "is of the type string; " in done.stderr
-    assert "--categorical-features (not with jointboost and hingeboost)" in done.stderr
+    assert "--categorical-features (not with hingeboost)" in done.stderr
     arguments = [*options, "--categorical-features", "c,d", "t.parquet", "m.mcb"]
     assert "there is no column 'd'" in call("train", *arguments, cwd=tmp_path).stderr
 

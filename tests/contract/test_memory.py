@@ -66,6 +66,8 @@ def train(algorithm, params, m, d, K, seed=0):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(m, d)).astype(np.float32), np.arange(m) % K
     X[:, 0] += y % 7
+    for column in params.get("categorical_features", ()):
+        X[:, column] = rng.integers(0, 4000, m)
     with open("/proc/self/clear_refs", "w") as reset:  # begins the peak anew
         reset.write("5")
     found["begin"] = status("VmRSS")
@@ -136,6 +138,12 @@ def test_tables_of_many_classes_are_counted(algorithm):
     found = [row for row in of_many_classes() if row[0][0] == algorithm]
     assert len(found) == len(variants_of(algorithm))
     check(found)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_sums_of_categories_are_counted():
+    params = {"n_estimators": 2, "random_state": 0, "categorical_features": [0, 1]}
+    check(measured([("jointboost", params, m, 3, K) for m, K in ((4000, 150), (120_000, 4))]))
 
 
 @pytest.mark.slow
