@@ -12,6 +12,8 @@ import csv
 import json
 from pathlib import Path
 
+from shared.frontiers import frontier
+
 ROOT = Path(__file__).resolve().parents[1]
 OURS, OTHERS = "tab:blue", "tab:gray"
 PEERS = ("LightGBM", "XGBoost", "CatBoost", "scikit-learn")
@@ -47,21 +49,13 @@ def models(folder, data="optdigits"):
     return [(row["library"], float(row["us"]), float(row["bytes"]), float(row["error"])) for row in found]
 
 
-def frontier(points):
-    """Points (cost, error) with fewer errors than any that costs as much or less, by cost."""
-    kept = []
-    for cost, error in sorted(points):
-        if not kept or error < kept[-1][1]:
-            kept.append((cost, error))
-    return kept
-
-
 def draw_frontiers(axis, found, column, title, unit):
     """One panel: a model is a point, and a frontier is a line."""
     for ours, colour, label in ((False, OTHERS, "other libraries"), (True, OURS, "pymcboost")):
         points = [(row[column], row[3]) for row in found if (row[0] == "pymcboost") == ours]
         axis.plot(*zip(*points, strict=True), ".", color=colour, alpha=0.3, markersize=4)
-        axis.step(*zip(*frontier(points), strict=True), where="post", color=colour, label=label)
+        kept = [points[at] for at in frontier(points)]
+        axis.step(*zip(*kept, strict=True), where="post", color=colour, label=label)
     axis.set(xscale="log", yscale="log", xlabel=unit, title=title)
     axis.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
     axis.minorticks_off()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import coded
+from shared.measure import write_rows
 
 from bench.limits import run_c
 from bench.report import Report, benchmark
@@ -71,9 +72,7 @@ def measured(model, way, X, options):
         saved, stored = Path(folder, "model.mcb"), Path(folder, "rows.bin")
         model.save(saved)
         rows = np.ascontiguousarray(X[:2048], np.float32)
-        with open(stored, "wb") as file:
-            np.array(rows.shape, np.int32).tofile(file)
-            rows.tofile(file)
+        write_rows(stored, rows)
         number = ("certified", "calibrated").index(way)
         words = [10 * options.repeat, number, saved, stored]
         times = run_c("score_early.c", folder, ["-O2", "-DMCB_SIMD"], words)

@@ -19,6 +19,7 @@ import pandas as pd
 from reproduce.journal import Journal, while_time
 from shared import internals, measure
 from shared.datasets import EIGHT, sampled_parts
+from shared.frontiers import frontier
 from shared.tables import markdown_table, number, picture, put_between
 
 from bench import limits, pareto_models
@@ -67,16 +68,6 @@ def grid(left_out=()):
     return [fit for fit in fits if fit[0] not in left_out]
 
 
-def frontier(points):
-    """Indices of the points (x, y) that no other point equals or betters in both, in order of x."""
-    order, best, kept = sorted(range(len(points)), key=lambda at: points[at]), np.inf, []
-    for at in order:
-        if points[at][1] < best:
-            best = points[at][1]
-            kept.append(at)
-    return kept
-
-
 def units_of(name, fit):
     """Units of a fit, as the journal knows them."""
     library, algorithm, setting, sizes, *_ = fit
@@ -98,9 +89,7 @@ class Timer:
 
         rows = np.ascontiguousarray(X_test[:TIMED], np.float32)
         self.rows, self.stored, self.program = rows, Path(folder, "rows.bin"), Path(folder, "score_one")
-        with open(self.stored, "wb") as file:
-            np.array(rows.shape, np.int32).tofile(file)
-            rows.tofile(file)
+        measure.write_rows(self.stored, rows)
         flags = ["-std=c99", "-O2", "-I", pymcboost.get_include()]
         measure.compile_c(limits.FOLDER / "score_one.c", self.program, flags, ("-lm", "-ldl"))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import coded
+from shared.measure import write_rows
 
 from bench.early import TREES, trained
 from bench.limits import run_c
@@ -39,9 +40,7 @@ def bench_rows(options):
             saved, stored = Path(folder, "model.mcb"), Path(folder, "rows.bin")
             trained(X, codes, rounds).save(saved)
             rows = np.ascontiguousarray(X_test[:1024], np.float32)
-            with open(stored, "wb") as file:
-                np.array(rows.shape, np.int32).tofile(file)
-                rows.tofile(file)
+            write_rows(stored, rows)
             for build, flags in BUILDS.items():
                 for group, cold, threads in CALLS:
                     words = [options.size(2, 40) if not cold else 2, saved, stored, group, cold, threads]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import coded, load
-from shared.measure import Timing, best_of, error_percent, first_below, race
+from shared.measure import Timing, best_of, error_percent, first_below, race, write_rows
 from shared.peers import Fitted, Spec, available, fit, fit_two_leaf_lightgbm
 from shared.tables import number
 
@@ -345,9 +345,7 @@ def score_rows(report, model, tables, rows, repeat):
 def score_groups(report, folder, rows, runs):
     """Calls of `GROUP` rows in C, with and without -DMCB_SIMD: list.mcb of the folder."""
     stored, found = Path(folder, "rows.bin"), []
-    with open(stored, "wb") as file:
-        np.array(rows.shape, np.int32).tofile(file)
-        np.ascontiguousarray(rows, np.float32).tofile(file)
+    write_rows(stored, rows)
     for build, flags in BUILDS.items():
         words = [runs, Path(folder, "list.mcb"), stored, GROUP, 0, 1]
         median, *_, best, _ = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))["ns"]

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from shared.measure import error_percent
+from shared.measure import error_percent, write_rows
 
 from bench.growth import TRAINING, generate
 from bench.limits import BUILDS, c_row, run_c
@@ -78,9 +78,7 @@ def row_times(report, name, model, rows, runs):
     """One row after the other in C, in both builds."""
     with tempfile.TemporaryDirectory(prefix="mcboost-thousand-") as folder:
         model.save(Path(folder, "ours.mcb"))
-        with open(Path(folder, "rows.bin"), "wb") as file:
-            np.array(rows.shape, np.int32).tofile(file)
-            rows.tofile(file)
+        write_rows(Path(folder, "rows.bin"), rows)
         words = [runs, Path(folder, "ours.mcb"), Path(folder, "rows.bin")]
         found = []
         for build, flags in BUILDS.items():

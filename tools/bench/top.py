@@ -54,9 +54,7 @@ def bench_top(options):
         for K in options.size((50,), CLASSES):
             X, y = generate(K, m + TIMED)
             rows = np.ascontiguousarray(X[m:])
-            with open(Path(folder, "rows.bin"), "wb") as file:
-                np.array(rows.shape, np.int32).tofile(file)
-                rows.tofile(file)
+            measure.write_rows(Path(folder, "rows.bin"), rows)
             for entries in ENTRIES:
                 how = {**TRAINING, "n_jobs": max(options.threads), "random_state": 0}
                 model = VectorTreeBoostClassifier(n_estimators=rounds, max_leaf_entries=entries, **how)

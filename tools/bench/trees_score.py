@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from shared import peers
 from shared.datasets import coded, load_for_trees
-from shared.measure import error_percent, race
+from shared.measure import error_percent, race, write_rows
 from shared.peers import LIGHTGBM_BARE, Spec
 
 from bench.limits import BUILDS, c_row, run_c
@@ -59,9 +59,7 @@ def score_in_c(report, models, rows, options):
     with tempfile.TemporaryDirectory(prefix="mcboost-trees-") as folder:
         ours, stored = Path(folder, "ours.mcb"), Path(folder, "rows.bin")
         models["ours"].model.save(ours)
-        with open(stored, "wb") as file:
-            np.array(rows.shape, np.int32).tofile(file)
-            np.ascontiguousarray(rows, np.float32).tofile(file)
+        write_rows(stored, rows)
         words, sizes = [ours, stored], {"ours": ours.stat().st_size}
         if "LightGBM" in models:
             import lightgbm.basic

@@ -229,6 +229,13 @@ def compile_c(source, target, flags, libraries=("-lm",)):
         raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
 
 
+def write_rows(path, rows):
+    """Rows (m, d) for the C programs of ``tools/bench/c``: m and d as int32, then float32."""
+    with open(path, "wb") as file:
+        np.array(rows.shape, np.int32).tofile(file)
+        np.ascontiguousarray(rows, np.float32).tofile(file)
+
+
 def environment():
     """Everything about machine and software that a figure depends on."""
     from shared.internals import available_cpus

@@ -6,16 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from bench import pareto
+from shared.frontiers import frontier
 
 
 def test_frontier_holds_what_nothing_betters():
     points = [(3, 1), (1, 5), (2, 5), (2, 3), (4, 1), (5, 0.5)]
-    assert pareto.frontier(points) == [1, 3, 0, 5]
-    assert pareto.frontier([]) == []
+    assert frontier(points) == [1, 3, 0, 5]
+    assert frontier([]) == []
 
 
 def test_frontier_of_equal_points_holds_the_first():
-    assert pareto.frontier([(1, 1), (1, 1)]) == [0]
+    assert frontier([(1, 1), (1, 1)]) == [0]
 
 
 def test_shares_name_the_points_of_others():
