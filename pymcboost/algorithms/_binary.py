@@ -57,6 +57,12 @@ class BinaryBooster(Booster):
         return self.params.weak_learner == "stump" and self.categories is None
 
     @property
+    def again(self):
+        """Whether weights are computed from scores: of the rounds before, or after each `restart_every` rounds."""
+        n = self.params.n_estimators
+        return self.has_rounds or n == "auto" or n > (self.restart_every or n)
+
+    @property
     def divided(self):
         """Whether the rows are divided among workers, one or more: sums over rows are then exact."""
         return self.takes_workers and self.workers is not ALONE

@@ -95,7 +95,7 @@ class ColouredBooster(ClassicBooster):
     def memory(self):
         """The pairwise weights, and a learner of one column."""
         column = memory.weights(self.data, 1, passing=24)
-        return [*memory.pairwise(self.data, "exp", 0), column, *self.learner_memory(1)]
+        return [*memory.pairwise(self.data, "exp", 0, self.again), column, *self.learner_memory(1)]
 
     def prepare(self, previous):
         """The loss, and a learner of one column."""

@@ -68,7 +68,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     def memory(self):
         """The weights of all classes, and a stump for all or a tree for each."""
         data, K = self.data, self.n_scores
-        found = memory.coded(data, K)
+        found = memory.coded(data, K, self.again)
         if not self.shared:
             return [*found, *self.learner_memory(K)]
         return [*found, memory.edges(data, 0, 1), *([memory.summed(data, K)] if data.exact else [])]

@@ -47,7 +47,7 @@ class AdaBoostMO(ClassicBooster):
         data, K = self.data, self.data.n_classes
         P = n_columns(self.params.code, K)
         code = memory.tables(data, K, 0, 1.5)  # how much every class differs from every other one
-        return [code, *memory.coded(data, P), *self.learner_memory(P)]
+        return [code, *memory.coded(data, P, self.again), *self.learner_memory(P)]
 
     def go_on(self, previous):
         """A random code stays what it was."""

@@ -45,7 +45,7 @@ class JointBoost(ClassicBooster):
         """Two coded columns for every class, their edges, and the sums of all splits and levels."""
         data, K = self.data, self.data.n_classes
         missing = any(store.has_missing for store in data.stores)
-        parts = [*memory.coded(data, 2 * K, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
+        parts = [*memory.coded(data, 2 * K, self.again, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
         return parts if self.categories is None else [*parts, memory.levels(data, 2 * K, self.n_threads)]
 
     def prepare(self, previous):

@@ -37,7 +37,7 @@ class MCBoost(BinaryBooster):
 
     def memory(self):
         """The pairwise weights and tables, and the learner."""
-        return [*memory.pairwise(self.data, self.params.loss, 1), *self.learner_memory()]
+        return [*memory.pairwise(self.data, self.params.loss, 1, self.again), *self.learner_memory()]
 
     def prepare(self, previous):
         """Loss, learner and solver."""

@@ -54,7 +54,7 @@ class PIBoost(ClassicBooster):
     def memory(self):
         """The weights of all class subsets, and a learner for each."""
         P = separators(self.params.separators, self.data.n_classes).shape[1]
-        return [*memory.coded(self.data, P, 1, 3), *self.learner_memory(P)]
+        return [*memory.coded(self.data, P, self.again, 1, 3), *self.learner_memory(P)]
 
     def prepare(self, previous):
         """The loss and a learner of all class subsets."""

@@ -91,21 +91,26 @@ class PairwiseBlocks(Blocks):
         self._all = np.arange(data.n_classes)
 
     def _margins(self, scores):
-        """Yield (slice of rows, -rho, own-class mask) from raw scores (m, K), or from zero scores."""
-        y = self.data.y
+        """Yield (slice of rows, -rho, own-class mask) from raw scores (m, K), or from zero scores.
+
+        What is made for the rows may be written to. Drop it before the next: of very many classes it is large.
+        """
         for rows in self.row_slices():
-            own = y[rows, None] == self._all
-            if scores is None:
-                yield rows, np.zeros(own.shape), own
-            else:
-                F = scores[rows]
-                yield rows, F - F[own][:, None], own
+            yield rows, *self._margin(scores, rows)
+
+    def _margin(self, scores, rows):
+        own = self.data.y[rows, None] == self._all
+        if scores is None:
+            return np.zeros(own.shape), own
+        F = scores[rows]
+        return np.subtract(F, F[own][:, None], out=F if F.base is None else None), own
 
     def _store(self, rows, u, own):
-        """Gradient of rows from their weights, which are 0 for the own class."""
-        a = -u
-        a[own] = u.sum(axis=1)
-        self._scatter(self.gradient, rows, a)
+        """Gradient of rows from their weights, which are 0 for the own class; they are written over."""
+        sums = u.sum(axis=1)
+        np.negative(u, out=u)
+        u[own] = sums
+        self._scatter(self.gradient, rows, u)
 
     def _lay_out(self, sides, scale, added):
         """Factors exp(w_r - w_c) of an update without another table, for the two ``sides`` (K,) of a weak learner."""

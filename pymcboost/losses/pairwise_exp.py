@@ -49,7 +49,11 @@ class ExpBlocks(PairwiseBlocks):
         self._rescale(top + log(total) - log(self.mass))
         for rows, minus_rho, own in self._margins(scores):
             minus_rho[own] = -np.inf
-            self._store(rows, weight[rows] * exp(minus_rho - self.log_scale), own)
+            minus_rho -= self.log_scale
+            exp(minus_rho, out=minus_rho)
+            minus_rho *= weight[rows]
+            self._store(rows, minus_rho, own)
+            del minus_rho, own
 
     def _total(self, scores):
         """Largest -rho, and the sum of the weights divided by its exponential."""
@@ -61,7 +65,11 @@ class ExpBlocks(PairwiseBlocks):
             if here > top:
                 total *= exp(top - here) if total else 0.0
                 top = here
-            total += float(np.sum(weight[rows] * exp(minus_rho - top)))
+            minus_rho -= top
+            exp(minus_rho, out=minus_rho)
+            minus_rho *= weight[rows]
+            total += float(np.sum(minus_rho))
+            del minus_rho, own
         return top, total
 
     def _sum(self, table):

@@ -68,13 +68,16 @@ class LogBlocks(PairwiseBlocks):
         """Weights of given raw scores (m, K), or of F = 0."""
         weight = self.data.weight[:, None]
         self.mass = 0.0
-        for rows, minus_rho, own in self._margins(scores):
-            q = exp(np.clip(minus_rho, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+        for rows, q, own in self._margins(scores):
+            exp(np.clip(q, -LARGEST_EXPONENT, LARGEST_EXPONENT, out=q), out=q)
             q[own] = 0.0
-            u = weight[rows] * (q / (1 + q))
+            u = 1 + q
+            np.divide(q, u, out=u)
+            u *= weight[rows]
             self.mass += float(u.sum())
             self._scatter(self.odds, rows, q)
             self._store(rows, u, own)
+            del q, u, own
 
     def stopping_edge(self, edge):
         """Edge in the scale of the stopping rule: the logistic weights are not normalised."""

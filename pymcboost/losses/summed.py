@@ -87,12 +87,21 @@ class SummedExp(ExpBlocks):
 
     def _total(self, scores):
         comm, largest, K = self.data.comm, self.data.weight_ends[1], self.data.n_classes
-        tops = [minus_rho[~own].max() for _, minus_rho, own in self._margins(scores)]
-        top = float(comm.maximum(np.array([max(tops, default=-np.inf)]))[0])
+        top = -np.inf
+        for _, minus_rho, own in self._margins(scores):
+            minus_rho[own] = -np.inf
+            top = max(top, minus_rho.max())
+            del minus_rho, own
+        top = float(comm.maximum(np.array([top]))[0])
         unit, sums = unit_of(largest, self.data.total_rows * K), np.zeros(1, dtype=np.int64)
         for rows, minus_rho, own in self._margins(scores):
             minus_rho[own] = -np.inf
-            sums += np.rint(self.data.weight[rows, None] * exp(minus_rho - top) / unit).astype(np.int64).sum()
+            minus_rho -= top
+            exp(minus_rho, out=minus_rho)
+            minus_rho *= self.data.weight[rows, None]
+            minus_rho /= unit
+            sums += np.rint(minus_rho, out=minus_rho).astype(np.int64).sum()
+            del minus_rho, own
         return top, int(comm.sum(sums)[0]) * unit
 
     def _sum(self, table):

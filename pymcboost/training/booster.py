@@ -100,6 +100,8 @@ class Booster:
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 
+    # Whether there are rounds before the first one.
+    has_rounds = False
     # Whether it adds to a model that is given.
     goes_on = False
 
@@ -217,6 +219,7 @@ class Booster:
     def start(self, data, classes, n_threads, previous=None, n_validation=0):
         """Get ready for the first round, or for the next one after those of ``previous``."""
         self.data, self.classes, self.n_threads, self.n_validation = data, classes, n_threads, n_validation
+        self.has_rounds = previous is not None
         if previous is not None:
             self.check_previous(previous)
             decided = previous.model.meta.get("decided")

@@ -6,7 +6,7 @@ classes: see `leaves`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words
 
-# Rows whose weights are computed at once, lanes of a tile of columns, and columns whose histograms are filled together.
-BLOCK_ROWS, LANES, GROUP = 4096, 16, 8
+# Rows whose weights are computed at once, and of very many classes with the logistic loss; lanes of a tile of columns;
+# columns whose histograms are filled together.
+BLOCK_ROWS, PASS_ROWS, LANES, GROUP = 4096, 1024, 16, 8
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
 LEAF_COPIES, MODEL_COPIES = 1.5, 3
 NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"
@@ -71,12 +72,23 @@ def chunks(data):
     return int((-(-np.diff(data.class_start) // BLOCK_ROWS)).sum())
 
 
-def weights(data, n_columns, copies=1, passing=0):
-    """Weights in blocks of columns; ``passing`` bytes for each of some thousand rows while they are computed."""
+def weights(data, n_columns, copies=1, passing=0, again=False):
+    """Weights in blocks of columns; ``passing`` bytes for each of some thousand rows while they are computed.
+
+    again : whether they are computed from scores, which are sorted by class before, see `BinaryBooster.again`
+    """
     m = data.n_rows
     size = copies * m * width(n_columns) * data.dtype.itemsize * in_memory(data)
     passing *= min(m, BLOCK_ROWS) * n_columns
-    return Part(f"the weights of {m} rows in {n_columns} columns", size, FEWER, passing)
+    scores = 8 * m * n_columns * again * in_memory(data)
+    return Part(f"the weights of {m} rows in {n_columns} columns", size, FEWER, max(2 * scores, scores + passing))
+
+
+def pieces(data, copies, passing, later, again):
+    """As `weights`, for each class of very many: scores come in pieces, and ``later`` bytes are written in rounds."""
+    rows, K = BLOCK_ROWS if copies == 1 else PASS_ROWS, data.n_classes
+    passing *= min(data.n_rows, rows) * K
+    return replace(weights(data, K, copies), passing=passing if again else max(0, passing - later))
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
@@ -93,16 +105,18 @@ def sums(data, n_columns, partial=1):
     return Part(f"sums of the weights of {data.n_classes} classes in {n_columns} columns", size, NO_TABLES)
 
 
-def pairwise(data, loss, newton):
-    """A pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps."""
+def pairwise(data, loss, newton, again):
+    """A pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``again``: see `weights`."""
     K, large = data.n_classes, is_large(data.n_classes)
     if loss == "log" and large and not data.exact:
-        return [weights(data, K, 2, 12), sums(data, K)]
+        held = sums(data, K)
+        return [pieces(data, 2, 18, held.n_bytes, again), held]
     if loss == "log":
-        return [weights(data, K, 2, 50), sums(data, K, 3), tables(data, K, 5, 11)]
+        return [weights(data, K, 2, 18, again), sums(data, K, 3), tables(data, K, 5, 11)]
     if large:
-        return [weights(data, K, 1, 33), sums(data, K), tables(data, K, 0, 2.1)]
-    return [weights(data, K, 1, 33), sums(data, K), tables(data, K, newton, 6.5)]
+        held = sums(data, K)
+        return [pieces(data, 1, 10, held.n_bytes, again), held, tables(data, K, 0, 2.1)]
+    return [weights(data, K, 1, 10, again), sums(data, K), tables(data, K, newton, 6.5)]
 
 
 def summed(data, n_columns):
@@ -115,10 +129,10 @@ def summed(data, n_columns):
     return Part(what, held, "fewer rows, bins or classes")
 
 
-def coded(data, n_columns, kept=0.0, passing=0.0):
-    """The exponential loss of coded problems: `losses.CodedExp`."""
+def coded(data, n_columns, again, kept=0.0, passing=0.0):
+    """The exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
     loss = tables(data, n_columns, 2.5 + kept, 6 + passing)
-    return [weights(data, n_columns, 1, 16), sums(data, n_columns), loss]
+    return [weights(data, n_columns, 1, 16, again), sums(data, n_columns), loss]
 
 
 def in_memory(data):
