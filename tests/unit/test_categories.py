@@ -414,6 +414,20 @@ def test_all_that_take_categories(name, weak_learner):
         model.save("never.mcb", layout="interval")
 
 
+@pytest.mark.parametrize("name", TAKERS)
+def test_resumed_trainings_on_categories(name, tmp_path, monkeypatch):
+    X, y = frame()
+    options = {"categorical_features": WANTED, "random_state": 0, "min_samples_category": 2}
+    make = getattr(pymcboost, name)
+    if isinstance(getattr(make.booster, "restart_every", None), int):
+        monkeypatch.setattr(make.booster, "restart_every", 2)
+    whole = make(n_estimators=4, **options).fit(X, y)
+    checkpoint = Checkpoint(tmp_path / "part", every=0)
+    checkpoint.fit(make(n_estimators=2, **options), X, y)
+    resumed = checkpoint.fit(make(n_estimators=4, **options), X, y)
+    assert checkpoint.resumed == 2 and resumed.model_.to_bytes() == whole.model_.to_bytes()
+
+
 @pytest.mark.parametrize("name", ["LogitBoostClassifier", "ABCMartClassifier", "MCBoostClassifier"])
 def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
     X, y = frame()
