@@ -83,7 +83,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
 
     def restart(self, scores):
         """Weights of these scores."""
-        self.loss.start(None if scores is None else scores / self.times)
+        self.loss.start(scores if scores is None or self.times == 1 else scores / self.times)
 
     def why_ended(self):
         """Without mistakes no weight changes against another."""

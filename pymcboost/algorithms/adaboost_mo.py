@@ -46,8 +46,9 @@ class AdaBoostMO(ClassicBooster):
         """The code, the weights of its columns, and a learner for each."""
         data, K = self.data, self.data.n_classes
         P = n_columns(self.params.code, K)
-        code = memory.tables(data, K, 0, 1.5)  # how much every class differs from every other one
-        return [code, *memory.coded(data, P, self.again), *self.learner_memory(P)]
+        parts = [*memory.coded(data, P, self.again), *self.learner_memory(P)]
+        # How much every class differs from every other one.
+        return [memory.earlier(memory.tables(data, K, 0, 1.1), parts), *parts]
 
     def go_on(self, previous):
         """A random code stays what it was."""

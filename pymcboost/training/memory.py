@@ -44,6 +44,11 @@ def needed(parts):
     return sum(part.n_bytes for part in parts) + max((part.passing for part in parts), default=0)
 
 
+def earlier(part, parts):
+    """A part whose ``passing`` bytes are free again before the others are made."""
+    return replace(part, passing=max(0.0, part.passing - sum(other.n_bytes for other in parts)))
+
+
 def refuse(booster):
     """Say so before any of it is taken where a training does not fit: what, how much, and what needs less."""
     parts, room = booster.memory(), available_memory()
@@ -132,7 +137,7 @@ def summed(data, n_columns):
 def coded(data, n_columns, again, kept=0.0, passing=0.0):
     """The exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
     loss = tables(data, n_columns, 2.5 + kept, 6 + passing)
-    return [weights(data, n_columns, 1, 16, again), sums(data, n_columns), loss]
+    return [weights(data, n_columns, 1, 40 if again else 16, again), sums(data, n_columns), loss]
 
 
 def in_memory(data):

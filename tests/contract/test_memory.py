@@ -130,7 +130,7 @@ def check(found):
 IN_PARTS = [
     ("mcboost", {}), ("mcboost", {"loss": "log"}), ("mcboost", {"weak_learner": "tree"}),
     ("mcboost", {"restarts": True}), ("mcboost", {"loss": "log", "restarts": True}),
-    ("adaboost-ecc", {}), ("adaboost-oc", {}), ("adaboost-erp", {}),
+    ("adaboost-ecc", {}), ("adaboost-oc", {}), ("adaboost-erp", {}), ("adaboost-mo", {}),
 ]  # fmt: skip
 MANY_CLASSES = "mcboost", "piboost", "jointboost", "adaboost-mh", "adaboost-mo"
 
@@ -171,10 +171,15 @@ def test_tables_of_ten_thousand_classes_are_counted():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("more", [{}, {"loss": "log"}])
-def test_weights_that_are_computed_from_scores_are_counted(more):
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [("mcboost", {}), ("mcboost", {"loss": "log"}), ("adaboost-mh", {}), ("adaboost-mo", {}), ("piboost", {})],
+)
+@pytest.mark.part(2)
+def test_weights_that_are_computed_from_scores_are_counted(algorithm, more):
     """As in trainings that go on, and every 512 rounds. The scores of all rows are there meanwhile."""
-    check(measured([("mcboost", {"n_estimators": 2, "restarts": True, **more}, 120_000, 5, 16)]))
+    sizes = [SIZES["both"], *([SIZES["rows"]] if algorithm == "mcboost" else [])]
+    check(measured([(algorithm, {"n_estimators": 2, "restarts": True, **more}, *size) for size in sizes]))
 
 
 @pytest.mark.slow
