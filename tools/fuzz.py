@@ -29,8 +29,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
-import fuzz_guided  # noqa: E402
 import fuzz_shapes  # noqa: E402
+from fuzz_kept import kept  # noqa: E402
 from reference import modelreader  # noqa: E402
 from reference.scoring import random_entries, random_sets  # noqa: E402
 
@@ -324,7 +324,7 @@ def fuzz(options, folder, program):
     """One run of the program; returns the exit code."""
     files = None
     if options.kept:
-        files = [(data, 1, ()) for data in fuzz_guided.kept("model")]
+        files = [(data, 1, ()) for data in kept("model")]
         options.count = len(files)
         write_files(folder / "corpus", files)
     elif options.shapes:

@@ -27,9 +27,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
+from fuzz_kept import KEPT, kept  # noqa: E402
+
 RESULTS = ROOT / "results" / "fuzz-guided.csv"
-KEPT = ROOT / "tests" / "fuzz"  # an archive of inputs of each harness
-LARGEST = 4096  # bytes of an input that is kept there
+LARGEST = 4096  # bytes of an input that is kept
 COLUMNS = "harness", "runs", "seconds", "edges", "features", "corpus", "findings", "commit"
 FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 SOURCES = {"model": "fuzz_guided.c", "svmlight": "fuzz_svmlight.c"}
@@ -82,14 +83,6 @@ def compile_one(harness, folder):
     command = ["clang", *FLAGS, *define, *include, str(ROOT / "tools" / SOURCES[harness]), "-o", str(program), "-lm"]
     subprocess.run(command, check=True)
     return [program]
-
-
-def kept(harness, folder=KEPT):
-    """Inputs that were kept of a harness."""
-    path = folder / f"{harness}.tar.xz"
-    if path.exists():
-        with tarfile.open(path) as archive:
-            yield from (archive.extractfile(member).read() for member in archive)
 
 
 def sow(harness, corpus):
