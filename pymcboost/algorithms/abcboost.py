@@ -102,6 +102,10 @@ class ClassTreesBooster(Booster):
             min_samples_category=p.min_samples_category,
         )
 
+    def release(self):
+        """See `Booster.release`."""
+        self.trees = None
+
     def restart(self, scores):
         """Take over these scores."""
         self.trees.restart(scores)

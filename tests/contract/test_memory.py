@@ -27,7 +27,8 @@ MORE = {
     "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}, {"split_columns": None}, {"max_leaf_entries": 30}],
     "hingeboost": [{"kernel": "rbf"}, {"kernel": "rbf", "solver": "coordinate"}],
 }
-FIXED = {"vector-tree": {"calibrate": None}}
+# Folds are counted one by one.
+FIXED = dict.fromkeys(("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"), {"calibrate": None})
 # Rows, features and classes.
 SIZES = {"classes": (900, 4, 450), "rows": (120_000, 5, 16), "both": (20_000, 12, 100), "features": (6000, 600, 4)}
 OWN_SIZES = {
@@ -55,6 +56,8 @@ def status(key):
 
 
 def count(booster):
+    if "counted" in found:  # of folds
+        return
     columns = booster.data.store_bytes(booster.data.X, 1) if hasattr(booster.data, "store_bytes") else None
     found["columns"] = columns, status("VmHWM") - found["begin"]
     found["counted"] = memory.needed(booster.memory())
@@ -64,6 +67,7 @@ def count(booster):
 
 
 def train(algorithm, params, m, d, K, seed=0):
+    found.clear()
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(m, d)).astype(np.float32), np.arange(m) % K
     X[:, 0] += y % 7
@@ -187,6 +191,16 @@ def test_weights_that_are_computed_from_scores_are_counted(algorithm, more):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_is_counted_is_what_is_used(algorithm):
     check(measured(cases_of(algorithm, SIZES)))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("algorithm", list(FIXED))
+def test_folds_take_no_more_than_the_training_and_two_copies_of_the_scores(algorithm):
+    cases = [(algorithm, {"n_estimators": 2, "random_state": 0}, *SIZES[name]) for name in ("rows", "both")]
+    for case, counted, used, *_ in measured(cases):
+        m, _, K = case[2:]
+        assert used < NEAR * (counted + 16 * m * K) + SMALL, case
 
 
 # -- Refusals ----------------------------------------------------------------------------------------------------------
