@@ -124,7 +124,7 @@ def node_sums(const double[:, :] values, const double[::1] beta, double[::1] out
 
 
 def libsvm_train(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter):
-    """LIBSVM's svm_train, without output and without running Python, so that a signal waits until it returns.
+    """LIBSVM's svm_train, without output and without running Python: no signal is heard until it returns.
 
     Arguments are addresses: of svm_train, of svm_set_print_string_function, and what svm_train takes.
     Returns (address of the model, steps); the address is 0 where there is no memory.

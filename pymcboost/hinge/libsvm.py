@@ -2,6 +2,7 @@
 
 import _thread
 import ctypes
+import os
 import threading
 
 import numpy as np
@@ -24,31 +25,60 @@ def _address(function):
     return ctypes.cast(function, ctypes.c_void_p).value
 
 
+class _Worker:
+    """A thread for solves, kept for the next one: to start it, and OpenMP's threads in it, takes as long as small ones."""
+
+    def __init__(self):
+        self.process, self.is_left, self._task = os.getpid(), False, None
+        self._asked = _thread.allocate_lock()
+        self._asked.acquire()
+        # Of this module, whose threads do not keep the process from its exit, and are started without a wait.
+        _thread.start_new_thread(self._run, ())
+
+    def _run(self):
+        while not self.is_left:
+            self._asked.acquire()
+            (work, arguments, found, done), self._task = self._task, None
+            try:
+                found.append((work(*arguments), None))
+            except BaseException as error:
+                found.append((None, error))
+            finally:
+                done.release()
+            del work, arguments, found, done
+
+    def do(self, *task):
+        """Call ``work(*arguments)``, append its result and its error to a list, and release a lock."""
+        self._task = task
+        self._asked.release()
+
+
+_worker = None
+
+
 def _interruptible(work, *arguments):
     """``work(*arguments)``, which Ctrl-C leaves at once: it then ends by itself, in a thread that nobody waits for.
 
     Signals come to the main thread alone, so that in others, and where no thread can be started, it is called as it is.
     """
+    global _worker
     if threading.current_thread() is not threading.main_thread():
+        return work(*arguments)
+    worker, _worker = _worker, None  # where Ctrl-C comes, it is not taken again
+    try:
+        worker = worker if worker is not None and worker.process == os.getpid() else _Worker()
+    except RuntimeError:
         return work(*arguments)
     found, done = [], _thread.allocate_lock()
     done.acquire()
-
-    def run():
-        try:
-            found.append((work(*arguments), None))
-        except BaseException as error:
-            found.append((None, error))
-        finally:
-            done.release()
-
-    # Of this module, whose threads do not keep the process from its exit, and are started without a wait.
     try:
-        _thread.start_new_thread(run, ())
-    except RuntimeError:
-        return work(*arguments)
-    while not done.acquire(timeout=LOOK):
-        pass
+        worker.do(work, arguments, found, done)
+        while not done.acquire(timeout=LOOK):
+            pass
+    except BaseException:
+        worker.is_left = True
+        raise
+    _worker = worker
     result, error = found.pop()
     try:
         if error is not None:
