@@ -26,7 +26,7 @@ def _address(function):
 
 
 class _Worker:
-    """A thread for solves, kept for the next one: to start it, and OpenMP's threads in it, takes as long as small ones."""
+    """A thread for solves, kept for the next one: to start it, and those of OpenMP in it, takes as long as some."""
 
     def __init__(self):
         self.process, self.is_left, self._task = os.getpid(), False, None
