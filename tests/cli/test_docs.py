@@ -81,8 +81,9 @@ def test_before_a_commit_the_same_tools_run_as_in_ci():
         assert programs[name] in entry and programs[name] in makefile
 
 
-def test_picture_is_drawn_from_the_committed_results(tmp_path):
+def test_picture_is_drawn_from_the_committed_results(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(ROOT / "tools")
     spec = importlib.util.spec_from_file_location("picture", ROOT / "tools" / "picture.py")
     picture = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(picture)
