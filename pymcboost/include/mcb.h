@@ -3606,44 +3606,46 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
     }
 }
 
-#define MCB__FOUR_BEGIN(v, W)                                      \
-    if (v < nv) {                                                  \
-        a[v] = *(const mcb__dm##W *)(all + W * v);                 \
-        b[v] = *(const mcb__dm##W *)(all + MCB__R_SUMS + W * v);   \
-        c[v] = *(const mcb__dm##W *)(all + 2 * MCB__R_SUMS + W * v); \
-        d[v] = *(const mcb__dm##W *)(all + 3 * MCB__R_SUMS + W * v); \
+/* Sums of 4 nv numbers: in vectors of 8, and one of 4 where their number is odd. */
+#define MCB__FOUR(X) X(0, 8, nv > 1, 0) X(1, 8, nv > 3, 8) X(2, 4, nv & 1, nv > 1 ? 8 : 0)
+#define MCB__FOUR_BEGIN(v, W, used, from)                              \
+    mcb__d##W a##v = MCB__SPLAT##W(0), b##v = a##v, c##v = a##v, d##v = a##v; \
+    if (used) {                                                        \
+        a##v = *(const mcb__dm##W *)(all + (from));                    \
+        b##v = *(const mcb__dm##W *)(all + MCB__R_SUMS + (from));      \
+        c##v = *(const mcb__dm##W *)(all + 2 * MCB__R_SUMS + (from));  \
+        d##v = *(const mcb__dm##W *)(all + 3 * MCB__R_SUMS + (from));  \
     }
-#define MCB__FOUR_ADD(v, W)                      \
-    if (v < nv) {                                \
+#define MCB__FOUR_ADD(v, W, used, from)          \
+    if (used) {                                  \
         mcb__d##W wide;                          \
-        MCB__WIDEN_##W(wide, first + W * v);     \
-        a[v] += wide;                            \
-        MCB__WIDEN_##W(wide, second + W * v);    \
-        b[v] += wide;                            \
-        MCB__WIDEN_##W(wide, third + W * v);     \
-        c[v] += wide;                            \
-        MCB__WIDEN_##W(wide, fourth + W * v);    \
-        d[v] += wide;                            \
+        MCB__WIDEN_##W(wide, first + (from));    \
+        a##v += wide;                            \
+        MCB__WIDEN_##W(wide, second + (from));   \
+        b##v += wide;                            \
+        MCB__WIDEN_##W(wide, third + (from));    \
+        c##v += wide;                            \
+        MCB__WIDEN_##W(wide, fourth + (from));   \
+        d##v += wide;                            \
     }
-#define MCB__FOUR_END(v, W)                                      \
-    if (v < nv) {                                                \
-        *(mcb__dm##W *)(all + W * v) = a[v];                     \
-        *(mcb__dm##W *)(all + MCB__R_SUMS + W * v) = b[v];       \
-        *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + W * v) = c[v];   \
-        *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + W * v) = d[v];   \
+#define MCB__FOUR_END(v, W, used, from)                          \
+    if (used) {                                                  \
+        *(mcb__dm##W *)(all + (from)) = a##v;                    \
+        *(mcb__dm##W *)(all + MCB__R_SUMS + (from)) = b##v;      \
+        *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + (from)) = c##v;  \
+        *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + (from)) = d##v;  \
     }
 MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, uint32_t (*leaf)[MCB__R_LEAVES],
                                            const uint16_t *place, size_t n, size_t nv, double *all) {
-    mcb__d4 a[4], b[4], c[4], d[4];
     size_t i;
-    MCB__EACH4(MCB__FOUR_BEGIN, 4)
+    MCB__FOUR(MCB__FOUR_BEGIN)
     for (i = 0; i < n; i++) {
         size_t at = place[i];
         const float *first = p->leaf + leaf[0][at] * p->step, *second = p->leaf + leaf[1][at] * p->step;
         const float *third = p->leaf + leaf[2][at] * p->step, *fourth = p->leaf + leaf[3][at] * p->step;
-        MCB__EACH4(MCB__FOUR_ADD, 4)
+        MCB__FOUR(MCB__FOUR_ADD)
     }
-    MCB__EACH4(MCB__FOUR_END, 4)
+    MCB__FOUR(MCB__FOUR_END)
 }
 
 /* Scores of 3 or 4 rows of trees with vectors of up to 16 numbers. */
@@ -3674,11 +3676,11 @@ MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K,
     }
 }
 
-/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away, and where trees do
- * not fill the lanes of a row, groups of rows are faster. */
+/* How many rows go side by side; 1 where they do not: two rows would save less than they throw away. Groups of rows are
+ * faster where trees do not fill the lanes of a row, or ask all splits. */
 MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t n_rows) {
     if (!vector || n_rows < 3 || p->step % 4 || p->step > MCB__R_SUMS) return 1;
-    if (n_rows > 12 && p->block[1].tree < MCB__R_LANES) return 1;
+    if (n_rows > 12 && (!p->large || p->block[1].tree < MCB__R_LANES)) return 1;
     return n_rows < MCB__R_ROWS ? n_rows : (size_t)MCB__R_ROWS;
 }
 #else
