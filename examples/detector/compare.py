@@ -30,7 +30,8 @@ SHRINKAGE = 0.2
 TIMED, REPEAT = 10, 7
 # Least square that is searched for, in pixels: objects have 48 and more.
 SMALLEST, ROOM = 48, 4096
-CASCADES = ("haarcascade_frontalface_default", "haarcascade_frontalface_alt2")
+# Of haar's features in OpenCV's wheel, and of local binary patterns in scikit-image's.
+CASCADES = ("haarcascade_frontalface_default", "haarcascade_frontalface_alt2", "lbpcascade_frontalface_opencv")
 FALSE_POSITIVES = (0.1, 1)
 # The stream: scenes in turn, frames after which memory is read but for the last one, and the largest growth.
 STREAM, LOOKS, GROWTH = 20, (100, 1000), 0.01
@@ -220,9 +221,11 @@ def found_by_ours(library, code):
 def found_by_opencv(cascade, factor):
     """The same of a cascade of OpenCV; the score of a face is the number of windows that have it."""
     import cv2
+    import skimage.data
 
     cv2.setNumThreads(1)
-    one = cv2.CascadeClassifier(f"{cv2.data.haarcascades}{cascade}.xml")
+    folder = cv2.data.haarcascades if cascade.startswith("haar") else f"{Path(skimage.data.__file__).parent}/"
+    one = cv2.CascadeClassifier(f"{folder}{cascade}.xml")
 
     def found(frame):
         boxes, counts = one.detectMultiScale2(
