@@ -15,6 +15,7 @@ import ctypes
 import json
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -224,8 +225,12 @@ def found_by_opencv(cascade, factor):
     import skimage.data
 
     cv2.setNumThreads(1)
-    folder = cv2.data.haarcascades if cascade.startswith("haar") else f"{Path(skimage.data.__file__).parent}/"
-    one = cv2.CascadeClassifier(f"{folder}{cascade}.xml")
+    folder = cv2.data.haarcascades if cascade.startswith("haar") else Path(skimage.data.__file__).parent
+    text = Path(folder, f"{cascade}.xml").read_text()
+    with tempfile.TemporaryDirectory() as folder:  # scikit-image's copy has a name that OpenCV does not know
+        path = Path(folder, "cascade.xml")
+        path.write_text(text.replace("featuhreParams", "featureParams"))
+        one = cv2.CascadeClassifier(str(path))
 
     def found(frame):
         boxes, counts = one.detectMultiScale2(
