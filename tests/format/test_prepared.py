@@ -70,6 +70,14 @@ def test_numbers_of_classes_and_trees(compiled, tmp_path):
     check(compiled("simd"), tmp_path, deep, True)
 
 
+@pytest.mark.parametrize("n_classes", [2, 5, 16, 17, 28, 128, 129])
+def test_groups_of_rows(compiled, n_classes, tmp_path):
+    """Trees that ask all splits, in ranks or not, and some that do not: sums of a group in one or several parts."""
+    for n_rounds, splits in ((45, (0, 31)), (3, (0, 31)), (20, (25, 40))):
+        trees = random_trees(n_rounds, 7, n_classes, "vector", splits=splits, seed=n_classes)
+        check(compiled("simd"), tmp_path, trees, len(trees.threshold) >= 1000)
+
+
 def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
     few = random_trees(5, 9, 3, "vector", splits=(0, 12))
     check(compiled("simd"), tmp_path, few, False)  # fewer than 1,000 splits

@@ -111,13 +111,93 @@ MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K,
  * faster where trees do not fill the lanes of a row, or ask all splits. */
 MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t n_rows) {
     if (!vector || n_rows < 3 || p->step % 4 || p->step > MCB__R_SUMS) return 1;
-    if (n_rows > 12 && (!p->large || p->block[1].tree < MCB__R_LANES)) return 1;
+    if (n_rows > (p->large ? 12 : 7) && (!p->large || p->block[1].tree < MCB__R_LANES)) return 1;
     return n_rows < MCB__R_ROWS ? n_rows : (size_t)MCB__R_ROWS;
 }
 #else
 #define mcb__row_of_ranks(p, K, vector, x, values, scores) (void)0
 #define mcb__rows_of_ranks(p, K, x, values, n_rows, stride, scores) (void)0
 #define mcb__side_by_side(p, vector, n_rows) 1
+#endif
+
+#define MCB__GROUP_2
+#define MCB__GROUP_4
+#if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
+#define MCB__GROUP_8                            \
+    else if (mcb__in_one_block(p, vector))      \
+        mcb__group_of_rows(p, K, x, values, n, stride, from, to, scores);
+
+/* Numbers of a leaf whose sums for a group of rows take 16 KB. */
+enum { MCB__G_SUMS = 128 };
+
+/* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. */
+MCB__INLINE int mcb__in_one_block(const mcb__prepared *p, int vector) {
+    return vector && !p->first && p->n_blocks == 1 && p->step % 4 == 0 && p->step <= MCB__G_SUMS;
+}
+
+/* Leaves of a tree for a group of rows. */
+MCB__AVX512 MCB__INLINE void mcb__group_leaves(const mcb__prepared *p, uint64_t t, const float *v, uint32_t *leaf) {
+    const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};
+    size_t r;
+    if (MCB__ASK_ALL(8, p, t, v, leaf)) return;
+    mcb__descend_rows(node, p->tree[t].depth, v);
+    for (r = 0; r < MCB__GROUP; r++) leaf[r] = mcb__leaf_number(node[r]->threshold);
+}
+
+#define MCB__GROUP_ADD(v, W, used, from)                    \
+    if (used) {                                             \
+        mcb__d##W wide;                                     \
+        MCB__WIDEN_##W(wide, one + (from));                 \
+        *(mcb__dm##W *)(sum + (from)) += wide;              \
+    }
+#define MCB__GROUP_ROW(r)                                   \
+    {                                                       \
+        const float *one = value + leaf[i][r] * p->step;    \
+        double *sum = all + (r) * MCB__R_SUMS;              \
+        MCB__FOUR(MCB__GROUP_ADD)                           \
+    }
+/* Add 4 nv numbers of the leaves of n trees from t on, which begin at `leaves`, to the sums of a group of rows. */
+MCB__AVX512 MCB__INLINE void mcb__group_sums(const mcb__prepared *p, uint64_t t, size_t n, const float *leaves, size_t nv,
+                                             uint32_t (*leaf)[MCB__GROUP], double *all) {
+    size_t i;
+    for (i = 0; i < n; i++) {
+        const float *value = leaves + (p->tree[t + i].split + (size_t)(t + i)) * p->step;
+        MCB__EACH(MCB__GROUP_ROW)
+    }
+}
+
+/* Scores of a group of rows. Some trees are descended before the first of them is added, so that no addition waits. */
+MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K, const void *x, int values,
+                                               size_t n_rows, size_t stride, uint64_t from, uint64_t to,
+                                               double *scores) {
+    MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];
+    MCB__ALIGNED uint32_t leaf[MCB__GROUP][MCB__GROUP];
+    MCB__ALIGNED double sums[(size_t)MCB__GROUP * MCB__G_SUMS];
+    uint64_t t;
+    size_t r, k, n, i;
+    mcb__copy_columns(p, p->block, x, values, n_rows, stride, MCB__GROUP, v);
+#define MCB__GROUP_SUM(r, k) sums[((k) / MCB__R_SUMS * MCB__GROUP + (r)) * MCB__R_SUMS + (k) % MCB__R_SUMS]
+    for (r = 0; r < MCB__GROUP; r++) {
+        for (k = 0; k < p->step; k++) MCB__GROUP_SUM(r, k) = r < n_rows && k < K ? scores[r * K + k] : 0;
+    }
+    for (t = from; t < to; t += n) {
+        n = to - t < MCB__GROUP ? (size_t)(to - t) : (size_t)MCB__GROUP;
+        for (i = 0; i < n; i++) mcb__group_leaves(p, t + i, v, leaf[i]);
+        for (k = 0; k < p->step; k += MCB__R_SUMS) {
+            double *all = sums + k * MCB__GROUP;
+            switch ((p->step - k) / 4) {
+                case 1: mcb__group_sums(p, t, n, p->leaf + k, 1, leaf, all); break;
+                case 2: mcb__group_sums(p, t, n, p->leaf + k, 2, leaf, all); break;
+                case 3: mcb__group_sums(p, t, n, p->leaf + k, 3, leaf, all); break;
+                default: mcb__group_sums(p, t, n, p->leaf + k, 4, leaf, all); break;
+            }
+        }
+    }
+    for (r = 0; r < n_rows; r++) {
+        for (k = 0; k < K; k++) scores[r * K + k] = MCB__GROUP_SUM(r, k);
+    }
+#undef MCB__GROUP_SUM
+}
 #endif
 
 #define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
@@ -218,6 +298,7 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
             n = mcb__at_a_time(p, ranked, n_rows);                                                        \
             if (n == 1)                                                                                   \
                 mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
+            MCB__GROUP_##W                                                                                \
             else                                                                                          \
                 mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \
         }                                                                                                 \
