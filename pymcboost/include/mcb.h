@@ -3692,16 +3692,17 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
 #define MCB__GROUP_2
 #define MCB__GROUP_4
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
-#define MCB__GROUP_8                            \
-    else if (mcb__in_one_block(p, vector))      \
+#define MCB__GROUP_8                             \
+    else if (mcb__sums_of_group(p, vector, n))   \
         mcb__group_of_rows(p, K, x, values, n, stride, from, to, scores);
 
 /* Numbers of a leaf whose sums for a group of rows take 16 KB. */
 enum { MCB__G_SUMS = 128 };
 
-/* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. */
-MCB__INLINE int mcb__in_one_block(const mcb__prepared *p, int vector) {
-    return vector && !p->first && p->n_blocks == 1 && p->step % 4 == 0 && p->step <= MCB__G_SUMS;
+/* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. What is missing in
+ * a group is added all the same, so that 4 and 5 rows are slower. */
+MCB__INLINE int mcb__sums_of_group(const mcb__prepared *p, int vector, size_t n_rows) {
+    return vector && !p->first && p->n_blocks == 1 && p->step % 4 == 0 && p->step <= MCB__G_SUMS && n_rows > 5;
 }
 
 /* Leaves of a tree for a group of rows. */
