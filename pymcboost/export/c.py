@@ -199,9 +199,9 @@ class _File:
         yield from self.labels()
         yield from ["", "#endif"] if self.header else []
 
-    def fill(self, text, **more):
-        """The text with this model's words in place of those in capitals."""
-        words = {**self.words, **more}
+    def fill(self, text):
+        """The text with this model's words in place of those in capitals; once, as the name may be one of them."""
+        words = self.words
         return re.sub("|".join(sorted(words, key=len, reverse=True)), lambda found: str(words[found[0]]), text)
 
     def comment(self):
@@ -237,11 +237,13 @@ class _File:
         feature = narrow(ensemble.feature, ensemble.nan_left if self.flags else None)
         bits = 8 * feature.itemsize - 1
         index = f"f & {(1 << bits) - 1}u" if self.flags else "f"
-        read = f"{self.name}_key(x[{index}])" if self.input == "uint32_t" else f"x[{index}]"
+        read = f"NAME_key(x[{index}])" if self.input == "uint32_t" else f"x[{index}]"
         missing = "v == INT32_MAX" if self.input == "uint32_t" else "v != v"
         side = SIDE if self.flags else SIDE.replace(" || (MISSING && f >> FLAG)", "")
-        words = {"READ": read, "MISSING": missing, "FLAG": bits, "THRESHOLD": type_of(thresholds)}
-        return {"feature": feature, "threshold": thresholds}, self.fill(side, **words)
+        words = {"READ": read, "MISSING": missing, "FLAG": str(bits), "THRESHOLD": type_of(thresholds)}
+        for word, text in words.items():
+            side = side.replace(word, text)
+        return {"feature": feature, "threshold": thresholds}, side
 
     def start(self, loop):
         """The loop after the scores have got the bias."""

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from pymcboost.export.ctext import number
 from pymcboost.export.integers import features
 from pymcboost.model.arrays import narrow
 from pymcboost.model.packed import streams
@@ -154,8 +155,8 @@ def _real(its):
     """Tables of thresholds and values, and the factors that they are times of."""
     threshold, cut_scale = _scaled(its.threshold)
     few = len(its.value) < FEW_VALUES
-    value, value_scale = (its.value.astype(np.float32), "") if few else _scaled(its.value)
-    scales = {"CUTSCALE": cut_scale, "VALUESCALE": value_scale.replace("f", "")}
+    value, value_scale = (its.value.astype(np.float32), "") if few else _scaled(its.value, np.float64)
+    scales = {"CUTSCALE": cut_scale, "VALUESCALE": value_scale}
     return {"threshold": threshold, "value": value}, scales
 
 
@@ -165,8 +166,11 @@ def _integer(its, form):
     return tables, {"CUTSCALE": "", "VALUESCALE": ""}
 
 
-def _scaled(values):
-    """Numbers as integers of 8 or 16 bits where they are those times a power of two; and the factor, in C."""
+def _scaled(values, kind=np.float32):
+    """Numbers as integers of 8 or 16 bits where they are those times a power of two; and the factor, in C.
+
+    ``kind`` is the type of the factor. The fewest digits that say a float32 are another number as a double.
+    """
     values = values.astype(np.float32)
     mantissa, exponent = np.frexp(values[values != 0].astype(np.float64))
     whole = np.ldexp(mantissa, 24).astype(np.int64)
@@ -175,5 +179,5 @@ def _scaled(values):
     for name in ("uint8", "int8", "uint16", "int16"):
         info = np.iinfo(name)
         if -64 <= least and info.min <= integers.min(initial=0) and integers.max(initial=0) <= info.max:
-            return integers.astype(name), f" * {np.float32(2.0**least)!s}f" if least else ""
+            return integers.astype(name), f" * {number(kind(2.0**least))}" if least else ""
     return values, ""

@@ -92,6 +92,33 @@ def test_bits_of_packed_trees(mode, k, d, whole, tmp_path):
     assert "m_bits" in text and "m_bits" not in to_c(Model.from_bytes(model.to_bytes("list")), "m")
 
 
+@pytest.mark.parametrize("layout", ["packed", "tight"])
+@pytest.mark.parametrize("exponent", [-7, -20])
+def test_small_leaves_of_packed_trees(exponent, layout, tmp_path):
+    trees = random_trees(40, 6, 4, "vector", splits=(3, 9))
+    trees = replace(trees, leaf=trees.leaf * np.float32(2.0**exponent), bias=np.zeros_like(trees.bias))
+    model = Model.from_ensemble(trees, range(4), layout=layout, leaves="int8")
+    X, score = random_rows(60, 6), compiled(model, tmp_path)[0]
+    assert score(X)[0].tobytes() == model.raw_scores(X).tobytes()
+    assert re.search(r"m_value\[.*\] \* [0-9.e-]+;", to_c(model, "m"))
+
+
+@pytest.mark.parametrize("name", ["MY_NAME", "SUM", "INPUT", "VALUE", "CLASSES", "THRESHOLD", "while", "int"])
+def test_any_name_can_begin_those_in_c(name, tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    stumps = Model.from_ensemble(random_stumps(5, 3, 2, True), [0, 1])
+    trees = Model.from_ensemble(random_trees(5, 3, 4, "vector"), range(4))
+    packed = Model.from_bytes(trees.to_bytes("packed", "int8"))
+    for number, (model, how) in enumerate((m, h) for m in (stumps, trees, packed) for h in ({}, {"integer": "int8"})):
+        text = to_c(model, name, **how)
+        assert f"_{name}" not in text
+        (tmp_path / f"{number}.c").write_text(text)
+        command = ["gcc", *STRICT, "-c", tmp_path / f"{number}.c", "-o", tmp_path / "m.o"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_bits_of_the_scores(tmp_path, name):
     ensemble = MODELS[name]
@@ -239,7 +266,7 @@ def test_what_c_cannot_hold():
         (trees, {"integer": "int64"}, "'int8', 'int16' or 'int32', not 'int64'"),
         (trees, {"rows": [[0, 1, 2]]}, "rows are for scores in integers"),
         (trees, {"name": "a b"}, "must be a name in C"),
-        (trees, {"name": "while"}, "no keyword"),
+        (trees, {"name": "a" * 41}, "at most 39 letters"),
         (Model.from_ensemble(random_stumps(5, 3, 2), ["a", "b" * 4096]), {}, "at most 4095 bytes"),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
