@@ -211,14 +211,14 @@ def with_exits(model, rows, arguments, note):
     way = "calibrated" if background is None else "rejection"
     try:
         model = model.with_early_exit(way, rows, rate=arguments.rate or RATE, background=background)
-        with_bounds = model.with_early_exit("certified", rows)
     except ValueError as error:
-        if way not in model.early_exits:
-            error.args = (str(error).replace("rate=", "--rate ").replace("rows X", f"rows in {arguments.early}"),)
-            raise
+        error.args = (str(error).replace("rate=", "--rate ").replace("rows X", f"rows in {arguments.early}"),)
+        raise
+    try:
+        return model.with_early_exit("certified", rows)
+    except ValueError as error:
         note(f"no certified exit: {error}")
         return model
-    return with_bounds
 
 
 def say_error(model, rows, note):

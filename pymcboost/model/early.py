@@ -164,7 +164,9 @@ class EarlyExit:
     def _code_of(self, label):
         found = np.flatnonzero(self.classes_ == label)
         if len(found) != 1:
-            raise ValueError(f"background must be a class of the model, not {label!r}")
+            known = self.classes_.tolist()
+            shown = ", ".join(map(repr, known[:10])) + ", ..." * (len(known) > 10)
+            raise ValueError(f"background must be a class of the model ({shown}), not {label!r}")
         return int(found[0])
 
     def _with_bounds(self, at, values):
@@ -330,7 +332,8 @@ def may_fail(n, rate, what, parts=1):
     while (total := total + math.exp(term)) <= DOUBT:
         failing += 1
         term += math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate) if failing < n else 0
-    need = parts * math.ceil(3 / rate - 1e-9)
+    need = parts * math.ceil(min(3 / rate, 1e18) - 1e-9)
     if n * parts < need:
-        raise ValueError(f"rate={rate:g} needs {need} {what} or more, not {n * parts}; give more, or a larger rate")
+        shown = f"{need:.15g}"
+        raise ValueError(f"rate={rate:g} needs {shown} {what} or more, not {n * parts}; give more, or a larger rate")
     return failing

@@ -88,6 +88,8 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
         ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
         ("convert", ("--early", rows, trees, out), 2, "--rate 0.001 needs 3000 rows in"),
+        ("convert", ("--early", rows, exits, out), 2, "--rate 0.001 needs 3000 rows in"),
+        ("convert", ("--early", rows, "--rate", 1e-320, trees, out), 2, "needs 1e+18 rows in"),
         ("convert", ("--early", rows, "--rate", 0.1, "--background", 5, trees, out), 2, "background must be a class"),
         ("convert", ("--early", rows, "--rate", 1, trees, out), 1, "a number above 0 and below 1"),
         ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb"),

@@ -283,7 +283,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
         ({"way": "calibrated"}, "needs rows X"),
         ({"way": "calibrated", "X": X}, "rate=0.001 needs 3000 rows X or more, not 200"),
         ({"way": "rejection", "X": X, "background": 0}, "needs 6000 rows X of other classes than the background"),
-        ({"way": "rejection", "X": X, "background": 7}, "background must be a class of the model, not 7"),
+        ({"way": "rejection", "X": X, "background": 7}, r"background must be a class of the model \(0, 1, 2\), not 7"),
         ({"way": "rejection", "X": X}, "background, a class of the model, goes with"),
         ({"way": "certified", "background": 1}, "background, a class of the model, goes with"),
         *(({"way": "calibrated", "X": X, "rate": rate}, "rate must be above 0") for rate in (0, 1, -1, np.nan)),
