@@ -49,6 +49,15 @@ void loop() {{
 """
 
 
+def read_rows(path, n_features):
+    """Rows of a file of float32 numbers."""
+    data = Path(path).read_bytes()
+    if not data or len(data) % (4 * n_features):
+        size = 4 * n_features
+        raise ValueError(f"{path}: rows of {n_features} float32 numbers take {size} bytes each, not {len(data)}")
+    return np.frombuffer(data, "<f4").reshape(-1, n_features)
+
+
 def main(argv=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -58,21 +67,26 @@ def main(argv=None):
     parser.add_argument("--integer", choices=("int8", "int16", "int32"), help="sums of integers of this type")
     parser.add_argument("--out", type=Path, default=Path("arduino-out"), help="folder (default: arduino-out)")
     options = parser.parse_args(argv)
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", options.name):
-        parser.error(f"--name {options.name}: letters, digits and _ make a name of C")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", options.name):
+        parser.error(f"--name {options.name}: a letter, then at most 39 letters, digits and _ make a name of C")
     if bool(options.integer) != bool(options.rows):
         parser.error("ROWS and --integer belong together")
-    model, feature, rows = pymcboost.load_model(options.model), "float", None
-    if options.integer:
-        rows = np.fromfile(options.rows, "<f4").reshape(-1, model.n_features_in_)
-        feature = Quantised(model, options.integer, rows).input
-        if feature == "uint32_t":
-            parser.error("ROWS: the sketch reads integers, and some numbers are not")
-    prefix, library = options.name.lower(), options.out / options.name
+    feature, rows, prefix, library = "float", None, options.name.lower(), options.out / options.name
     sketch = library / "examples" / "Score" / "Score.ino"
+    try:
+        model = pymcboost.load_model(options.model)
+        if options.integer:
+            rows = read_rows(options.rows, model.n_features_in_)
+            feature = Quantised(model, options.integer, rows).input
+        header = to_c(model, prefix, header=True, integer=options.integer, rows=rows)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    if feature == "uint32_t":
+        parser.error("ROWS: the sketch reads integers, and some numbers are not")
+    if model.classes_.dtype.kind in "iu" and np.abs(model.classes_.astype(float)).max() >= 1 << 31:
+        parser.error("MODEL: the sketch prints labels as long, of 32 bits; train with smaller ones, or with texts")
     for folder in (library / "src", sketch.parent):
         folder.mkdir(parents=True, exist_ok=True)
-    header = to_c(model, prefix, header=True, integer=options.integer, rows=rows)
     (library / "src" / f"{options.name}.h").write_text(header)
     words = {
         "name": options.name, "prefix": prefix, "feature": feature, "features": model.n_features_in_,

@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     int width, height, n_levels;
     level levels[MAX_LEVELS];
-    int32_t *sum; /* (height + 1, width + 1, CHANNELS) of one level: sums of all pixels above and left */
+    uint32_t *sum; /* (height + 1, width + 1, CHANNELS) of one level: sums of all pixels above and left, modulo 2^32 */
     int *row;     /* magnitudes and orientations of a row, places and weights of a reduction */
 } pyramid;
 
@@ -46,7 +46,7 @@ typedef struct {
 } place;
 
 typedef struct {
-    const int32_t *sum;
+    const uint32_t *sum;
     const int32_t (*corner)[5];
     float unit, mean;
 } window;
@@ -170,15 +170,15 @@ static const int32_t GOES_TO[6][CHANNELS] = {
 };
 
 /* Sums of all channels, in integers: tangents of 30 and 60 degrees are 37/64 and 111/64. */
-static void integrate(const level *l, int32_t *sum, int *row) {
+static void integrate(const level *l, uint32_t *sum, int *row) {
     int w = l->width, x, y, c;
     int *magnitude = row, *orientation = row + w;
     size_t stride = (size_t)(w + 1) * CHANNELS;
     memset(sum, 0, stride * sizeof *sum);
     for (y = 0; y < l->height; y++) {
         const uint8_t *g = l->grey + (size_t)y * w, *up = y ? g - w : g, *down = y + 1 < l->height ? g + w : g;
-        const int32_t *above = sum + stride * y + CHANNELS;
-        int32_t *out = sum + stride * (y + 1) + CHANNELS, s[CHANNELS] = {0};
+        const uint32_t *above = sum + stride * y + CHANNELS;
+        uint32_t *out = sum + stride * (y + 1) + CHANNELS, s[CHANNELS] = {0};
         memset(out - CHANNELS, 0, CHANNELS * sizeof *out);
         magnitude[0] = magnitude[w - 1] = orientation[0] = orientation[w - 1] = 0;
         for (x = 1; x < w - 1; x++) {
@@ -191,7 +191,7 @@ static void integrate(const level *l, int32_t *sum, int *row) {
         }
         for (x = 0; x < w; x++, above += CHANNELS, out += CHANNELS) {
             const int32_t *to = GOES_TO[orientation[x]];
-            for (c = 0; c < CHANNELS; c++) s[c] += magnitude[x] & to[c];
+            for (c = 0; c < CHANNELS; c++) s[c] += (uint32_t)(magnitude[x] & to[c]);
             s[GREY] += g[x];
             for (c = 0; c < CHANNELS; c++) out[c] = above[c] + s[c];
         }
@@ -212,20 +212,21 @@ static const level *level_fill(pyramid *p, int i, const uint8_t *frame) {
 /* The window at a place of the last level that was filled; 0 if it is flat. */
 static int window_at(window *w, const pyramid *p, const level *l, int x, int y) {
     size_t stride = (size_t)(l->width + 1) * CHANNELS;
-    const int32_t *a = p->sum + stride * y + (size_t)x * CHANNELS, *b = a + stride * WINDOW;
-    int right = WINDOW * CHANNELS, total = b[right] - b[0] - a[right] + a[0];
+    const uint32_t *a = p->sum + stride * y + (size_t)x * CHANNELS, *b = a + stride * WINDOW;
+    int right = WINDOW * CHANNELS, total = (int)(b[right] - b[0] - a[right] + a[0]);
     w->sum = a;
     w->corner = (const int32_t(*)[5])l->corner;
     w->unit = 1024.0f / (float)(total + 1);
-    w->mean = (float)(b[right + GREY] - b[GREY] - a[right + GREY] + a[GREY]) / (WINDOW * WINDOW);
+    w->mean = (float)(int)(b[right + GREY] - b[GREY] - a[right + GREY] + a[GREY]) / (WINDOW * WINDOW);
     return total >= FLAT * WINDOW * WINDOW;
 }
 
 /* The value of a feature: what mcb.h asks for. */
 static float feature_of(void *context, uint32_t feature) {
     const window *w = (const window *)context;
-    const int32_t *s = w->sum, *at = w->corner[feature];
-    float sum = (float)(s[at[3]] - s[at[2]] - s[at[1]] + s[at[0]]);
+    const uint32_t *s = w->sum;
+    const int32_t *at = w->corner[feature];
+    float sum = (float)(int)(s[at[3]] - s[at[2]] - s[at[1]] + s[at[0]]);
     if (feature % CHANNELS == GREY) sum -= w->mean * (float)at[4];
     return sum * w->unit;
 }

@@ -19,6 +19,8 @@
 #include "detect.h"
 #include "image.h"
 
+#define SIZES "frames are smaller than a window, 48 x 48 pixels, or there is no memory"
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -30,21 +32,27 @@ static int fail(const char *what, const char *why) {
     return 1;
 }
 
-/* The whole file, to be freed. */
-static void *read_file(const char *path, size_t *size) {
+/* The whole file, which may be a pipe, to be freed. */
+static char *read_file(const char *path, size_t *size) {
     FILE *f = fopen(path, "rb");
-    char *bytes = NULL;
-    long n;
+    char *bytes = NULL, *more = NULL;
+    size_t room = 0, n = 0, got = 1;
+    int cause;
     if (!f) return NULL;
-    if (!fseek(f, 0, SEEK_END) && (n = ftell(f)) >= 0 && !fseek(f, 0, SEEK_SET)) {
-        bytes = malloc((size_t)n + 1);
-        *size = (size_t)n;
-        if (bytes && fread(bytes, 1, (size_t)n, f) != (size_t)n) {
-            free(bytes);
-            bytes = NULL;
-        }
+    while (got) {
+        if (n == room && !(more = realloc(bytes, room = 2 * room + 65536))) break;
+        bytes = more;
+        got = fread(bytes + n, 1, room - n, f);
+        n += got;
+    }
+    cause = errno;
+    if (got || ferror(f)) {
+        free(bytes);
+        bytes = NULL;
     }
     fclose(f);
+    errno = cause;
+    *size = n;
     return bytes;
 }
 
@@ -53,6 +61,10 @@ static void print_label(const mcb_model *m, uint32_t k) {
     const char *text = mcb_label_text(m, k, &length);
     putchar('"');
     for (i = 0; text && i < length; i++) {
+        if ((unsigned char)text[i] < ' ') {
+            printf("\\u%04x", (unsigned)text[i]);
+            continue;
+        }
         if (text[i] == '"' || text[i] == '\\') putchar('\\');
         putchar(text[i]);
     }
@@ -105,7 +117,7 @@ static int one_picture(detector *d, const char *path, const char *png_path) {
     double begin;
     if (!grey) return fail(path, why);
     ok = pyramid_make(&p, width, height);
-    if (!ok) why = "it is smaller than a window, 48 x 48 pixels, or there is no memory";
+    if (!ok) why = SIZES;
     begin = now();
     if (ok && !detect(d, &p, grey)) {
         ok = 0;
@@ -220,7 +232,7 @@ static int live(detector *d, int width, int height, int every) {
     s.ready = malloc(s.size);
     s.used = malloc(s.size);
     if (!pyramid_make(&p, width, height) || !s.filling || !s.ready || !s.used)
-        return fail("--live", "frames are smaller than a window, 48 x 48 pixels, or there is no memory");
+        return fail("--live", SIZES);
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.changed, NULL);
     if (pthread_create(&reader, NULL, read_frames, &s)) return fail("--live", "no thread can be started");
@@ -230,7 +242,7 @@ static int live(detector *d, int width, int height, int every) {
         end = now();
         if (!ok) break;
         print_boxes(d, number, end - begin);
-        fflush(stdout);
+        if (fflush(stdout)) return fail("standard output", strerror(errno));
         add_time(&taken, end - begin);
         add_time(&latency, end - arrived);
     }
@@ -318,7 +330,7 @@ int main(int argc, char **argv) {
         else if (!strcmp(argv[i], "--every")) every = 1;
         else if (!strcmp(argv[i], "--png") && i + 1 < argc) png_path = argv[++i];
         else if (!strcmp(argv[i], "--threshold") && i + 1 < argc &&
-                 sscanf(argv[i + 1], "%lf%c", &threshold, &rest) == 1)
+                 sscanf(argv[i + 1], "%lf%c", &threshold, &rest) == 1 && threshold - threshold == 0)
             i++;
         else if (!strcmp(argv[i], "--live") && i + 1 < argc &&
                  sscanf(argv[i + 1], "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && width < 32768 &&
@@ -330,6 +342,8 @@ int main(int argc, char **argv) {
     }
     if (!model_path || !picture == !width)
         return fail("usage", "detector [options] MODEL PICTURE, or --live WxH MODEL");
+    if (png_path && width) return fail("--png", "is for a picture, not for --live");
+    if (every && !width) return fail("--every", "is for --live");
     bytes = read_file(model_path, &size);
     if (!bytes) return fail(model_path, strerror(errno));
     status = mcb_open(&model, bytes, size);
@@ -337,6 +351,7 @@ int main(int argc, char **argv) {
     if (!detector_make(&d, &model, early, threshold))
         return fail(model_path, "is not a detector: 2048 features, a class \"background\", an early exit by rejection");
     status = width ? live(&d, width, height, every) : one_picture(&d, picture, png_path);
+    if (!status && fflush(stdout)) status = fail("standard output", strerror(errno));
     detector_free(&d);
     free(bytes);
     return status;

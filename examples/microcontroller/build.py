@@ -67,6 +67,17 @@ static const {bits} rows[N_ROWS * N_FEATURES] = {{{listed(numbers.ravel())}}};
 """)
 
 
+def read_rows(path, n_features):
+    """Rows of a file of float32 numbers; one of zeros without a file."""
+    if path is None:
+        return np.zeros((1, n_features), dtype=np.float32)
+    data = Path(path).read_bytes()
+    if not data or len(data) % (4 * n_features):
+        size = 4 * n_features
+        raise ValueError(f"{path}: rows of {n_features} float32 numbers take {size} bytes each, not {len(data)}")
+    return np.frombuffer(data, "<f4").reshape(-1, n_features)
+
+
 def listed(numbers):
     """Numbers with commas, in lines."""
     words = [str(number) for number in numbers]
@@ -143,7 +154,10 @@ def simulate(target, program):
     """Lines that the program prints in QEMU."""
     command = [*TARGETS[target][3], "-nographic", "-monitor", "none", "-serial", "none", "-kernel", str(program)]
     command += ["-semihosting-config", "enable=on,target=native,chardev=said", "-chardev", "stdio,id=said"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    except FileNotFoundError:
+        sys.exit(f"build.py: --run needs {command[0]}; Debian has it in qemu-system-arm and qemu-system-misc")
     return (done.stdout + done.stderr).splitlines()
 
 
@@ -163,15 +177,22 @@ def main(argv=None):
         parser.error("mcb.h takes 34 kB of stack to check a file, this board has 16 kB: give --form generated")
     if options.integer and options.form != "generated":
         parser.error("--integer is for --form generated")
-    model = pymcboost.load_model(options.model)
-    numbers = np.fromfile(options.rows, "<f4") if options.rows else np.zeros(model.n_features_in_, dtype=np.float32)
-    options.out.mkdir(parents=True, exist_ok=True)
-    write_headers(model, numbers.reshape(-1, model.n_features_in_), options)
-    program = compile_program(options)
+    try:
+        model = pymcboost.load_model(options.model)
+        rows = read_rows(options.rows, model.n_features_in_)
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_headers(model, rows, options)
+    except (OSError, ValueError) as error:
+        sys.exit(f"build.py: {error}")
+    try:
+        program = compile_program(options)
+        scorer = compile_scorer(options) if options.form == "generated" else None
+    except subprocess.CalledProcessError:
+        sys.exit("build.py: it was not compiled, see above; the compiler is the package ziglang's")
     flash, ram = memory(program)
     print(f"{options.target}, {options.form}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
-    if options.form == "generated":
-        code, tables, called = parts(compile_scorer(options))
+    if scorer is not None:
+        code, tables, called = parts(scorer)
         print(f"the scorer: {code:,} bytes of code, {tables:,} of tables; it calls {', '.join(called) or 'nothing'}")
     if options.run:
         print("\n".join(simulate(options.target, program)))

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bindings.models import EXAMPLES, needed, run, zig
-from reference.scoring import finite_rows, random_stumps, random_trees
+from reference.scoring import finite_rows, random_kernel, random_stumps, random_trees
 
 import pymcboost
 from pymcboost.export import integer_labels
@@ -142,13 +143,55 @@ def test_arduino_for_a_cortex_m4(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("model", "words", "message"),
     [
-        (["--name", "9"], "--name 9: letters, digits and _ make a name of C"),
-        (["--integer", "int8"], "ROWS and --integer belong together"),
+        ("model.mcb", ["--name", "9"], "--name 9: a letter, then at most 39 letters, digits and _ make a name of C"),
+        ("model.mcb", ["--name", "a" * 41], "at most 39 letters"),
+        ("model.mcb", ["--integer", "int8"], "ROWS and --integer belong together"),
+        ("model.mcb", ["odd", "--integer", "int8"], "odd: rows of 9 float32 numbers take 36 bytes each, not 37"),
+        ("model.mcb", ["none", "--integer", "int8"], "none: rows of 9 float32 numbers take 36 bytes each, not 0"),
+        ("model.mcb", ["nowhere", "--integer", "int8"], "No such file or directory: 'nowhere'"),
+        ("large.mcb", [], "the sketch prints labels as long, of 32 bits"),
+        ("kernel.mcb", [], "not of a kernel machine"),
+        ("odd", [], "odd: the file is shorter than the 64-byte header"),
     ],
 )
-def test_arduino_refuses(words, message, tmp_path):
-    Model.from_ensemble(random_stumps(5, 9, 3), range(3)).save(tmp_path / "model.mcb")
-    with pytest.raises(AssertionError, match=message):
-        run(sys.executable, EXAMPLES / "arduino" / "make.py", tmp_path / "model.mcb", *words)
+def test_arduino_refuses(model, words, message, tmp_path):
+    folder_of_models(tmp_path)
+    said = refused("arduino/make.py", tmp_path / model, *words, cwd=tmp_path)
+    assert message in said and "make.py: error: " in said
+    assert not (tmp_path / "arduino-out").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "message"),
+    [
+        ("model.mcb", ["odd"], "odd: rows of 9 float32 numbers take 36 bytes each, not 37"),
+        ("model.mcb", ["none"], "none: rows of 9 float32 numbers take 36 bytes each, not 0"),
+        ("model.mcb", ["nowhere"], "No such file or directory: 'nowhere'"),
+        ("nowhere.mcb", [], "No such file or directory"),
+        ("kernel.mcb", ["--form", "generated"], "not of a kernel machine"),
+        ("odd", [], "odd: the file is shorter than the 64-byte header"),
+    ],
+)
+def test_microcontroller_refuses(model, words, message, tmp_path):
+    folder_of_models(tmp_path)
+    said = refused("microcontroller/build.py", tmp_path / model, *words, cwd=tmp_path)
+    assert said.startswith("build.py: ") and message in said
+
+
+def folder_of_models(folder):
+    """Models of which some cannot be had, and files that hold no rows."""
+    stumps = random_stumps(5, 9, 3)
+    Model.from_ensemble(stumps, range(3)).save(folder / "model.mcb")
+    Model.from_ensemble(stumps, [0, 1, 1 << 31]).save(folder / "large.mcb")
+    Model.from_ensemble(random_kernel(5, 9, 3), range(3)).save(folder / "kernel.mcb")
+    (folder / "odd").write_bytes(bytes(37))
+    (folder / "none").write_bytes(b"")
+
+
+def refused(example, *words, cwd):
+    """What an example says of arguments, without a traceback."""
+    done = subprocess.run([sys.executable, EXAMPLES / example, *words], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode and "Traceback" not in done.stderr, done.stderr
+    return done.stderr

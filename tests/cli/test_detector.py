@@ -3,6 +3,7 @@
 import gzip
 import importlib.util
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import pymcboost
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "detector"
 
@@ -205,7 +208,11 @@ def test_only_some_objects_are_drawn(trainer):
 BAD = [
     (["--live", "0x5", "m"], "unknown or incomplete"),
     (["--threshold", "x", "m", "p"], "unknown or incomplete"),
+    (["--threshold", "nan", "{model}", "{scene}"], "unknown or incomplete"),
     (["--nonsense"], "unknown or incomplete"),
+    (["--png", "x.png", "--live", "320x240", "{model}"], "--png: is for a picture"),
+    (["--every", "{model}", "{scene}"], "--every: is for --live"),
+    ([".", "{scene}"], "Is a directory"),
     ([], "usage"),
     (["{model}"], "usage"),
     (["nowhere.mcb", "{scene}"], "No such file"),
@@ -230,6 +237,42 @@ def test_bad_input_is_refused(trainer, made, words, message):
     X = np.random.default_rng(0).normal(size=(60, 3))
     trainer.VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, X[:, 0] > 0).save(paths["other"])
     assert message in run(made, *(word.format(**paths) for word in words), status=1)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
+def test_a_full_disk_is_no_success(trainer, made):
+    frame, _ = scene(trainer)
+    trainer.write_pgm(made / "scene.pgm", frame)
+    for words in ([made / "detector.mcb", made / "scene.pgm"], ["--live", "320x240", made / "detector.mcb"]):
+        with open("/dev/full", "w") as full:
+            command = [made / "detector", *map(str, words)]
+            done = subprocess.run(command, input=frame.tobytes(), stdout=full, stderr=subprocess.PIPE, timeout=60)
+        assert (done.returncode, b"standard output: No space left" in done.stderr) == (1, True)
+
+
+def test_models_come_from_pipes_and_labels_are_json(trainer, made):
+    frame, _ = scene(trainer)
+    trainer.write_pgm(made / "scene.pgm", frame)
+    model = trainer.load_model(made / "detector.mcb")
+    code = model.to_bytes()
+    assert run(made, "/dev/stdin", made / "scene.pgm", frames=code)[0]["boxes"]
+    names = [name if name == trainer.BACKGROUND else f'{name}\n"\\' for name in model.classes_.tolist()]
+    named = type(model).from_ensemble(model.ensemble, names, link=model.link)
+    named.save(made / "named.mcb")
+    lines = run(made, "--full", "--threshold", "-50", made / "named.mcb", made / "scene.pgm")
+    assert {box["label"] for box in lines[0]["boxes"]} <= {*names} - {trainer.BACKGROUND} != set()
+
+
+@pytest.mark.slow
+def test_sums_of_a_large_frame_overflow_nowhere(trainer, made):
+    pixels = np.full((4300, 8000), 255, dtype=np.uint8)
+    trainer.write_pgm(made / "large.pgm", pixels)
+    traps = ["-fsanitize=signed-integer-overflow", "-fsanitize-undefined-trap-on-error"]
+    program = made / "trapping"
+    words = ["-std=c99", "-O2", "-D_POSIX_C_SOURCE=200809L", f"-I{pymcboost.get_include()}", EXAMPLE / "detector.c"]
+    subprocess.run(["gcc", *traps, *words, "-o", program, "-lpthread", "-lm"], check=True)
+    done = subprocess.run([program, made / "detector.mcb", made / "large.pgm"], capture_output=True, timeout=300)
+    assert done.returncode == 0 and json.loads(done.stdout)["boxes"] == []
 
 
 def test_digits_of_both_sets_have_one_scale(trainer, tmp_path, monkeypatch):
