@@ -206,10 +206,22 @@ def check_binary_stream(path, what):
 def write_bytes(path, data, what):
     """Write a file in one step, or to a device, a FIFO or one of the process's own streams."""
     number = stream_number(path)
-    if number is None:
-        files.write(path, data, what, streams=True)
-    else:
-        files.write_all(number, data)
+    with _naming(path):
+        if number is None:
+            files.write(path, data, what, streams=True)
+        else:
+            files.write_all(number, data)
+
+
+@contextmanager
+def _naming(path):
+    """Put the file's name into errors about a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = path
+        raise
 
 
 @contextmanager
@@ -219,7 +231,7 @@ def whole_file(path, what):
     Devices, FIFOs and the process's own streams are written to directly.
     """
     number = stream_number(path)
-    try:
+    with _naming(path):
         if number == 1:
             yield sys.stdout
         elif number is not None:
@@ -231,10 +243,6 @@ def whole_file(path, what):
                 open(file, "w", encoding="utf-8", newline="\n", closefd=False) as stream,
             ):
                 yield stream
-    except OSError as error:
-        if error.errno in FULL and error.filename is None:
-            error.filename = path
-        raise
 
 
 def refuse_same(output, what, inputs):

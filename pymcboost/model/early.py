@@ -1,6 +1,7 @@
 """Early exits: rows that leave the last learners out, with the same label or one that is seldom another."""
 
 import math
+from numbers import Real
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -156,13 +157,13 @@ class EarlyExit:
                 "an early exit needs sums of learners for scores; this model decodes them from the columns of a code "
                 f"(decoder={self.ensemble.decoder!r})"
             )
-        if not 0 < rate < 1:
+        if not (isinstance(rate, Real) and 0 < rate < 1):
             raise ValueError(f"rate must be above 0 and below 1, not {rate!r}")
         if (background is not None) != (way == "rejection"):
             raise ValueError("background, a class of the model, goes with way='rejection'")
 
     def _code_of(self, label):
-        found = np.flatnonzero(self.classes_ == label)
+        found = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else ()
         if len(found) != 1:
             known = self.classes_.tolist()
             shown = ", ".join(map(repr, known[:10])) + ", ..." * (len(known) > 10)

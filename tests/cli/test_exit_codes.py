@@ -153,6 +153,7 @@ def test_4_forbidden_folder(files, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
 def test_4_disk_full(files):
     check(run("predict", files / "test.svm", files / "model.mcb", "/dev/full"), 4, "/dev/full: No space left on device")
+    check(run("convert", files / "model.mcb", "/dev/full"), 4, "/dev/full: No space left on device")
     for program, arguments in [
         ("info", [files / "model.mcb"]),
         ("info", ["--help"]),

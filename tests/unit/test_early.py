@@ -286,7 +286,8 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
         ({"way": "rejection", "X": X, "background": 7}, r"background must be a class of the model \(0, 1, 2\), not 7"),
         ({"way": "rejection", "X": X}, "background, a class of the model, goes with"),
         ({"way": "certified", "background": 1}, "background, a class of the model, goes with"),
-        *(({"way": "calibrated", "X": X, "rate": rate}, "rate must be above 0") for rate in (0, 1, -1, np.nan)),
+        *(({"way": "calibrated", "X": X, "rate": rate}, "rate must be above 0") for rate in (0, 1, -1, np.nan, "a")),
+        ({"way": "rejection", "X": X, "background": [0, 1]}, r"a class of the model \(0, 1, 2\), not \[0, 1\]"),
         ({"way": "calibrated", "X": X[:, :4]}, "X has 4 features, but this model needs 5"),
     ):
         with pytest.raises(ValueError, match=why):
