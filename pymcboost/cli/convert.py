@@ -21,7 +21,8 @@ from pymcboost.cli.console import (
     whole_file,
     write_bytes,
 )
-from pymcboost.cli.predict import cut, read_rows
+from pymcboost.cli.predict import NO_MODEL_FILE, cut, read_rows
+from pymcboost.cli.words import in_options
 
 PROGRAM = "mcboost-convert"
 USAGE = f"{PROGRAM} [options] model_file output_file"
@@ -33,6 +34,8 @@ TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
 # Those that add up scores in float32.
 FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
+# Parameters of the Python interface that its messages name.
+OPTIONS = {"layout": "--layout", "leaves": "--leaves", "leaf_levels": "--leaf-levels"}
 # Share of labels that calibrated exits may change, if none is said.
 RATE = 0.001
 
@@ -95,7 +98,8 @@ def parse(argv):
         parser.error("--layout is for --to mcb; list, packed and tight are for --to c, too")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
         parser.error(
-            f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own"
+            f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own; "
+            "write a model file first, and convert that"
         )
     if arguments.integer and arguments.to != "c":
         parser.error("--integer is for --to c")
@@ -155,6 +159,16 @@ def add_early(parser):
 def convert(argv):
     """Do what ``mcboost-convert``'s arguments ask."""
     arguments = parse(argv)
+    try:
+        convert_model(arguments)
+    except ValueError as error:
+        if type(error) is ValueError:
+            error.args = (in_options(str(error), OPTIONS),)
+        raise
+
+
+def convert_model(arguments):
+    """Read, change and write the model."""
     note = notifier(PROGRAM, arguments.quiet)
     inputs = {"model file": arguments.model_file, "file of rows": arguments.rows, "rows of --early": arguments.early}
     refuse_same(arguments.output_file, "output file", inputs)
@@ -195,7 +209,12 @@ def loaded(arguments):
             from pymcboost.export import from_lightgbm as load
         else:
             from pymcboost.export import from_xgboost as load
-    return load_named(load, arguments.model_file, SOURCES[arguments.source])
+    try:
+        return load_named(load, arguments.model_file, SOURCES[arguments.source])
+    except ValueError as error:
+        if arguments.source == "mcb" and getattr(error, "status", 0) == NO_MODEL_FILE:
+            error.args = (f"{error}; --from reads models of LightGBM and XGBoost",)
+        raise
 
 
 def rows_of(model, path, note):

@@ -159,7 +159,8 @@ def predict(argv):
         model = cut(model, arguments.rounds, arguments.model_file)
     if arguments.early and arguments.early not in model.early_exits:
         cause = "only as many rounds as --rounds says" if arguments.rounds is not None else arguments.model_file
-        raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert --early adds it to a model")
+        adds = "--early file --background label" if arguments.early == "rejection" else "--early file"
+        raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model")
     if arguments.probability and not model.has_probabilities:
         raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
     if model.link == "sigmoid":

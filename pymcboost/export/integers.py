@@ -47,9 +47,10 @@ class Quantised:
             raise ValueError(f"integer must be 'int8', 'int16' or 'int32', not {kind!r}")
         self.model, self.kind, ensemble = model, kind, model.ensemble
         if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
-            what = ensemble.NAME if ensemble.KIND not in (1, 3) else f"model with decoder={ensemble.decoder!r}"
+            what = f"kind {ensemble.KIND}: {ensemble.NAME}"
+            what = f"decoder={ensemble.decoder!r}" if ensemble.KIND in (1, 3) else what
             raise ValueError(
-                f"scores in integers are those of stumps and trees whose leaves are added up, not of a {what}"
+                f"scores in integers are those of stumps and trees whose leaves are added up; this model has {what}"
             )
         ensemble.need_thresholds("scores in integers")
         code = ensemble.code

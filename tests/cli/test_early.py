@@ -83,7 +83,7 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
     trees, exits, rows, out = early / "trees.mcb", early / "exits.mcb", files / "test.svm", tmp_path / "out"
     for program, arguments, status, message in (
         ("predict", ("--early", "certified", rows, trees, out), 1, "trees.mcb: no early exit certified"),
-        ("predict", ("--early", "rejection", rows, exits, out), 1, "exits.mcb: no early exit rejection"),
+        ("predict", ("--early", "rejection", rows, exits, out), 1, "mcboost-convert --early file --background label"),
         ("predict", ("--early", "certified", "--rounds", 9, rows, exits, out), 1, "only as many rounds as --rounds"),
         ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
