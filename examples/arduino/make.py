@@ -3,8 +3,8 @@
     python examples/arduino/make.py MODEL.mcb [ROWS] [--name Digits] [--integer int8] [--out FOLDER]
 
 It writes FOLDER/NAME, for the folder libraries of Arduino, and FOLDER/NAME.zip, for "Add .ZIP Library". With --integer
-sums are integers; ROWS holds float32 numbers, whose type the features take. Without it a double has 64 bits: not on
-AVR.
+sums are integers; ROWS holds float32 numbers, as NumPy's tofile writes them, whose type the features take. Without it a
+double has 64 bits: not on AVR.
 """
 
 import argparse

@@ -397,6 +397,13 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.frames <= 100:
         parser.error("--frames must be 101 or more: memory is looked at after 100")
+    needed = {
+        "detector.mcb": f"train.py --out {options.out}",
+        "windows.npz": f"train.py --out {options.out} --keep-windows",
+    }
+    for name, remedy in needed.items():
+        if (name == "detector.mcb" or options.what == "classes") and not (options.out / name).exists():
+            parser.error(f"--out {options.out}: no {name} there, which {remedy} writes")
     only = ["face"] if options.what == "faces" else None
     _, test = train.scenes_of((options.height, options.width), only)
 

@@ -3,6 +3,8 @@
  *     detector [--full] [--threshold T] [--png FILE] MODEL PICTURE
  *     detector [--full] [--threshold T] [--every] --live WIDTHxHEIGHT MODEL < frames
  *
+ * With --help it prints its options.
+ *
  * It prints a line of JSON for every frame: its number, the milliseconds it took, and its boxes. The live mode takes
  * the newest frame; one that another has followed before its turn is dropped, and counted. --every takes all of them.
  * Its last line has the counts, and percentiles of the time that frames take and of that from their arrival to their
@@ -316,6 +318,15 @@ int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, 
     return n;
 }
 
+static const char usage[] =
+    "usage: detector [options] MODEL PICTURE, or [options] --live WIDTHxHEIGHT MODEL < frames\n"
+    "MODEL: what train.py wrote; PICTURE: a PGM or PPM file; frames: raw, a byte for a pixel\n"
+    "--threshold T         boxes with a score of T or more (default: 0)\n"
+    "--png FILE            the picture with its boxes\n"
+    "--full                all trees for every window: no early exit\n"
+    "--live WIDTHxHEIGHT   frames of this size; the newest is next, those before it are dropped\n"
+    "--every               of --live: no frame is dropped";
+
 int main(int argc, char **argv) {
     const char *png_path = NULL, *model_path = NULL, *picture = NULL;
     int early = 1, every = 0, width = 0, height = 0, i, status;
@@ -326,6 +337,7 @@ int main(int argc, char **argv) {
     detector d;
     for (i = 1; i < argc; i++) {
         char rest;
+        if (!strcmp(argv[i], "--help")) return puts(usage) < 0;
         if (!strcmp(argv[i], "--full")) early = 0;
         else if (!strcmp(argv[i], "--every")) every = 1;
         else if (!strcmp(argv[i], "--png") && i + 1 < argc) png_path = argv[++i];
@@ -338,10 +350,14 @@ int main(int argc, char **argv) {
             i++;
         else if (argv[i][0] != '-' && !model_path) model_path = argv[i];
         else if (argv[i][0] != '-' && !picture) picture = argv[i];
-        else return fail(argv[i], "unknown or incomplete; see the top of detector.c");
+        else if (!strcmp(argv[i], "--png")) return fail(argv[i], "takes the name of a file");
+        else if (!strcmp(argv[i], "--threshold")) return fail(argv[i], "takes a number");
+        else if (!strcmp(argv[i], "--live")) return fail(argv[i], "takes WIDTHxHEIGHT, each from 1 to 32767");
+        else if (argv[i][0] == '-') return fail(argv[i], "no such option; --help prints all");
+        else return fail(argv[i], "is a third file; there is one MODEL and one PICTURE");
     }
     if (!model_path || !picture == !width)
-        return fail("usage", "detector [options] MODEL PICTURE, or --live WxH MODEL");
+        return fail("usage", "detector [options] MODEL PICTURE, or --live WIDTHxHEIGHT MODEL; --help says more");
     if (png_path && width) return fail("--png", "is for a picture, not for --live");
     if (every && !width) return fail("--every", "is for --live");
     bytes = read_file(model_path, &size);

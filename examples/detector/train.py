@@ -165,6 +165,8 @@ class Scenes:
     def __init__(self, digits, faces, photos, shape, only=None):
         self.digits, self.faces, self.photos, self.shape = digits, faces, photos, shape
         self.names = [str(digit) for digit in range(10)] + ["face"] * (faces is not None)
+        if unknown := set(only or ()) - set(self.names):
+            raise SystemExit(f"--only {' '.join(sorted(unknown))}: the objects are {', '.join(self.names)}")
         self.drawn = [self.names.index(name) for name in only or self.names]
 
     def draw(self, rng, n_objects, smallest=48, largest=200):

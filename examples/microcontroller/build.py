@@ -2,12 +2,15 @@
 
     python examples/microcontroller/build.py MODEL.mcb [ROWS] [--target cortex-m4] [--form generated] [--out FOLDER]
 
-ROWS holds float32 numbers; without it there is one row of zeros. The compiler is the package ziglang's. With --run the
-program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much stack it took. With --integer the
-generated scorer has no floating point, which a Cortex-M0 would have to compute by a library.
+ROWS holds float32 numbers, as NumPy's tofile writes them; without it there is one row of zeros. The compiler is that of
+the package ziglang. With --run the program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much
+stack it took. With --integer the generated scorer has no floating point, which a Cortex-M0 would have to compute by a
+library.
 """
 
 import argparse
+import importlib.util
+import shutil
 import struct
 import subprocess
 import sys
@@ -39,6 +42,16 @@ FLAGS += ["-DMCB_NO_VECTOR", "-ffunction-sections", "-fdata-sections"]
 LINK = ["-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,reset"]
 # Of sections in ELF files.
 WRITABLE, ALLOCATED, EXECUTED, NO_BITS, SYMBOLS = 1, 2, 4, 8, 2
+
+
+def read_rows(path, n_features):
+    """The rows of a file of float32 numbers; one of zeros without a file."""
+    data = Path(path).read_bytes() if path else bytes(4 * n_features)
+    if not data or len(data) % (4 * n_features):
+        raise ValueError(
+            f"{path}: {len(data)} bytes are not whole rows of {n_features} float32 numbers, {4 * n_features} bytes each"
+        )
+    return np.frombuffer(data, "<f4").reshape(-1, n_features)
 
 
 def write_headers(model, rows, options):
@@ -164,10 +177,15 @@ def simulate(target, program):
 def main(argv=None):
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("rows", nargs="?")
-    parser.add_argument("--target", choices=TARGETS, default="cortex-m4")
-    parser.add_argument("--form", choices=("header", "generated"), default="header", help="mcb.h, or C of the model")
+    parser.add_argument("model", help=".mcb file")
+    parser.add_argument("rows", nargs="?", help="file of float32 numbers, as many for each row as there are features")
+    parser.add_argument("--target", choices=TARGETS, default="cortex-m4", help="processor (default: cortex-m4)")
+    parser.add_argument(
+        "--form",
+        choices=("header", "generated"),
+        default="header",
+        help="header: mcb.h reads the file; generated: C of the model alone (default: header)",
+    )
     parser.add_argument("--out", type=Path, default=Path("microcontroller-out"), help="folder of score.elf")
     integers = ("int8", "int16", "int32")
     parser.add_argument("--integer", choices=integers, help="with --form generated: sums of integers of this type")
@@ -177,9 +195,15 @@ def main(argv=None):
         parser.error("mcb.h takes 34 kB of stack to check a file, this board has 16 kB: give --form generated")
     if options.integer and options.form != "generated":
         parser.error("--integer is for --form generated")
+    emulator = TARGETS[options.target][3][0]
+    if options.run and shutil.which(emulator) is None:
+        package = "misc" if "riscv" in emulator else "arm"
+        sys.exit(f"build.py: --run needs {emulator}, which is not installed: apt-get install qemu-system-{package}")
     try:
         model = pymcboost.load_model(options.model)
         rows = read_rows(options.rows, model.n_features_in_)
+        if importlib.util.find_spec("ziglang") is None:
+            sys.exit("build.py: the compiler is not installed: pip install ziglang")
         options.out.mkdir(parents=True, exist_ok=True)
         write_headers(model, rows, options)
     except (OSError, ValueError) as error:
@@ -188,7 +212,10 @@ def main(argv=None):
         program = compile_program(options)
         scorer = compile_scorer(options) if options.form == "generated" else None
     except subprocess.CalledProcessError:
-        sys.exit("build.py: it was not compiled, see above; the compiler is the package ziglang's")
+        sys.exit(
+            "build.py: it was not compiled, see above; where a section does not fit, take a smaller model, packed trees or "
+            "a target with more flash"
+        )
     flash, ram = memory(program)
     print(f"{options.target}, {options.form}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
     if scorer is not None:

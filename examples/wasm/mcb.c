@@ -1,9 +1,9 @@
 /* mcb.h for WebAssembly: one model at a time, in the memory that follows the program's own. mcb.js calls this.
  *
- *     zig cc -target wasm32-freestanding -Os -s -I../freestanding -I"$(python -m pymcboost --include)" -Wl,--no-entry \
- *         mcb.c -o mcb.wasm
+ *     python -m ziglang cc -target wasm32-freestanding -Os -s -I../freestanding -I"$(python -m pymcboost --include)" \
+ *         -Wl,--no-entry mcb.c -o mcb.wasm
  *
- * zig comes with `pip install ziglang`, as `python -m ziglang`. */
+ * It runs in this folder, after `pip install ziglang`. */
 #include "mcb.h"
 
 #define EXPORT(name) __attribute__((export_name(#name)))

@@ -52,6 +52,12 @@ def test_rust(tmp_path):
     (tmp_path / "model.mcb").write_bytes((tmp_path / "model.mcb").read_bytes()[:-1] + b"x")
     with pytest.raises(AssertionError, match="the file is damaged .section [A-Z]{4}"):
         run(program, tmp_path / "model.mcb", tmp_path / "rows")
+    with pytest.raises(AssertionError, match="nowhere: No such file"):
+        run(program, "nowhere", tmp_path / "rows")
+    model, rows, _ = written("stumps", tmp_path)
+    rows.write_bytes(rows.read_bytes() + b"x")
+    with pytest.raises(AssertionError, match="not a multiple of 36, the bytes of one"):
+        run(program, model, rows)
 
 
 @pytest.mark.slow
@@ -62,6 +68,8 @@ def test_webassembly(tmp_path):
     (tmp_path / "model.mcb").write_bytes(b"not a model" * 10)
     with pytest.raises(AssertionError, match="not a model file"):
         run(node, folder / "score.mjs", wasm, tmp_path / "model.mcb", tmp_path / "rows")
+    with pytest.raises(AssertionError, match="usage: node score.mjs mcb.wasm MODEL.mcb ROWS"):
+        run(node, folder / "score.mjs", wasm)
 
 
 def microcontroller(folder, model, rows, *options):

@@ -206,10 +206,12 @@ def test_only_some_objects_are_drawn(trainer):
 
 
 BAD = [
-    (["--live", "0x5", "m"], "unknown or incomplete"),
-    (["--threshold", "x", "m", "p"], "unknown or incomplete"),
-    (["--threshold", "nan", "{model}", "{scene}"], "unknown or incomplete"),
-    (["--nonsense"], "unknown or incomplete"),
+    (["--live", "0x5", "m"], "--live: takes WIDTHxHEIGHT, each from 1 to 32767"),
+    (["--threshold", "x", "m", "p"], "--threshold: takes a number"),
+    (["--threshold", "nan", "{model}", "{scene}"], "--threshold: takes a number"),
+    (["--png"], "--png: takes the name of a file"),
+    (["--nonsense"], "--nonsense: no such option; --help prints all"),
+    (["m", "p", "q"], "q: is a third file"),
     (["--png", "x.png", "--live", "320x240", "{model}"], "--png: is for a picture"),
     (["--every", "{model}", "{scene}"], "--every: is for --live"),
     ([".", "{scene}"], "Is a directory"),
@@ -273,6 +275,23 @@ def test_sums_of_a_large_frame_overflow_nowhere(trainer, made):
     subprocess.run(["gcc", *traps, *words, "-o", program, "-lpthread", "-lm"], check=True)
     done = subprocess.run([program, made / "detector.mcb", made / "large.pgm"], capture_output=True, timeout=300)
     assert done.returncode == 0 and json.loads(done.stdout)["boxes"] == []
+
+
+def test_help_names_every_option(made):
+    done = subprocess.run([made / "detector", "--help"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    named = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("--")}
+    assert named == {"--threshold", "--png", "--full", "--live", "--every"}
+
+
+def test_unknown_objects_and_folders_are_refused(trainer, beside, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="--only dog: the objects are 0, 1, 2"):
+        trainer.Scenes(trainer.load_digits()[1], None, [], (240, 320), ["3", "dog"])
+    for what, name in (("memory", "detector.mcb"), ("classes", "windows.npz")):
+        with pytest.raises(SystemExit):
+            beside.main([what, "--out", str(tmp_path)])
+        assert f"no {name} there, which train.py" in capsys.readouterr().err
+        (tmp_path / name).touch()
 
 
 def test_digits_of_both_sets_have_one_scale(trainer, tmp_path, monkeypatch):
