@@ -261,7 +261,7 @@ def test_what_c_cannot_hold():
         (exp, {"integer": "int8"}, "decoder='exp'"),
         (Model.from_ensemble(random_trees(5, 3, 4, "hamming"), range(4)), {"integer": "int8"}, "decoder='hamming'"),
         (Model.from_ensemble(random_trees(5, 3, 4, "code"), range(4)), {"integer": "int8"}, "has fractions"),
-        (Model.from_ensemble(random_linear(3, 2), [0, 1]), {"integer": "int8"}, "not of a linear machine"),
+        (Model.from_ensemble(random_linear(3, 2), [0, 1]), {"integer": "int8"}, "has kind 5: linear machine"),
         (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), {"integer": "int8"}, "interval table"),
         (trees, {"integer": "int64"}, "'int8', 'int16' or 'int32', not 'int64'"),
         (trees, {"rows": [[0, 1, 2]]}, "rows are for scores in integers"),
