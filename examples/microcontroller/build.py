@@ -202,19 +202,19 @@ def main(argv=None):
     try:
         model = pymcboost.load_model(options.model)
         rows = read_rows(options.rows, model.n_features_in_)
-        if importlib.util.find_spec("ziglang") is None:
-            sys.exit("build.py: the compiler is not installed: pip install ziglang")
         options.out.mkdir(parents=True, exist_ok=True)
         write_headers(model, rows, options)
     except (OSError, ValueError) as error:
         sys.exit(f"build.py: {error}")
+    if importlib.util.find_spec("ziglang") is None:
+        sys.exit("build.py: the compiler is not installed: pip install ziglang")
     try:
         program = compile_program(options)
         scorer = compile_scorer(options) if options.form == "generated" else None
     except subprocess.CalledProcessError:
         sys.exit(
-            "build.py: it was not compiled, see above; where a section does not fit, take a smaller model, packed trees or "
-            "a target with more flash"
+            "build.py: it was not compiled, see above; where a section does not fit, take a smaller model, packed trees "
+            "or a target with more flash"
         )
     flash, ram = memory(program)
     print(f"{options.target}, {options.form}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
