@@ -213,8 +213,8 @@ def main(argv=None):
         scorer = compile_scorer(options) if options.form == "generated" else None
     except subprocess.CalledProcessError:
         sys.exit(
-            "build.py: it was not compiled, see above; where a section does not fit, take a smaller model, packed trees "
-            "or a target with more flash"
+            "build.py: it was not compiled, see above; where a section does not fit, take a smaller model, packed "
+            "trees or a target with more flash"
         )
     flash, ram = memory(program)
     print(f"{options.target}, {options.form}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
