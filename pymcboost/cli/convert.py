@@ -35,7 +35,7 @@ BINARY = ("mcb", "onnx", "treelite")
 # Those that add up scores in float32.
 FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
 # Parameters of the Python interface that its messages name.
-OPTIONS = {"layout": "--layout", "leaves": "--leaves", "leaf_levels": "--leaf-levels"}
+OPTIONS = {"layout": "--layout", "leaves": "--leaves", "leaf_levels": "--leaf-levels", "integer": "--integer"}
 # Share of labels that calibrated exits may change, if none is said.
 RATE = 0.001
 
@@ -111,6 +111,8 @@ def parse(argv):
         )
     if arguments.early and arguments.to != "mcb":
         parser.error("--early is for --to mcb")
+    if arguments.early == arguments.rows == "-":
+        parser.error("--rows and --early are both standard input, which is read once; name a file for one of them")
     if not arguments.early and (arguments.rate is not None or arguments.background is not None):
         parser.error("--rate and --background are for --early")
     return arguments

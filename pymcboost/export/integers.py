@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pymcboost.inspection.subject import model_of
+from pymcboost.export.forest import of_one_label
 
 TYPES = ("int8", "int16", "int32")
 FEATURES = ("uint8", "int8", "uint16", "int16", "int32")
@@ -36,7 +36,7 @@ def integer_labels(model: Any, integer: str, X: ArrayLike) -> NDArray[np.int64]:
     >>> int((integer_labels(model, "int8", X) != y).sum())
     0
     """
-    return Quantised(model_of(model), integer).labels(X)
+    return Quantised(of_one_label(model), integer).labels(X)
 
 
 class Quantised:

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import check_classifier_multioutput
 
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import TrainingLoss
-from pymcboost.export import to_c
+from pymcboost.export import integer_labels, to_c
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import row_layout
 from pymcboost.training import labels
@@ -325,6 +325,8 @@ def test_one_answer_a_row_is_refused():
         model.with_early_exit("certified")
     with pytest.raises(ValueError, match="any number of them"):
         to_c(model)
+    with pytest.raises(ValueError, match="any number of them"):
+        integer_labels(model, "int8", X)
 
 
 @pytest.mark.parametrize(
