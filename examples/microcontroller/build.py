@@ -44,16 +44,6 @@ LINK = ["-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,reset"]
 WRITABLE, ALLOCATED, EXECUTED, NO_BITS, SYMBOLS = 1, 2, 4, 8, 2
 
 
-def read_rows(path, n_features):
-    """The rows of a file of float32 numbers; one of zeros without a file."""
-    data = Path(path).read_bytes() if path else bytes(4 * n_features)
-    if not data or len(data) % (4 * n_features):
-        raise ValueError(
-            f"{path}: {len(data)} bytes are not whole rows of {n_features} float32 numbers, {4 * n_features} bytes each"
-        )
-    return np.frombuffer(data, "<f4").reshape(-1, n_features)
-
-
 def write_headers(model, rows, options):
     """model.h and rows.h of score.c; numbers that may be NaN are there as their bits."""
     if model.classes_.dtype.kind not in "iu":
