@@ -182,7 +182,7 @@ class _File:
             f"{q}{self.label_type}{self.name}_label(int number);",
         ]
         yield from self.comment()
-        guard = f"{self.name.upper()}_INCLUDED"
+        guard = f"{self.name}_INCLUDED"
         yield from [f"#ifndef {guard}", f"#define {guard}", ""] if self.header else []
         yield from ["#include <stddef.h>", "#include <stdint.h>", "", *signatures, ""]
         body = {1: self.stumps, 2: self.intervals, 3: self.trees, 5: self.linear}[ensemble.KIND]

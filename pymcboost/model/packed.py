@@ -111,6 +111,8 @@ def rounded(leaf):
         return leaf
     mantissa, exponent = np.frexp(float(largest) / LARGEST)
     step = np.ldexp(np.ceil(np.ldexp(mantissa, STEP_BITS)), int(exponent) - STEP_BITS)
+    if np.rint(largest / step) * step > np.finfo(np.float32).max:
+        raise ValueError(f"leaves='int8' cannot hold a leaf of {largest:g}: its rounded value is beyond float32")
     return (np.rint(leaf.astype(np.float64) / step) * step).astype(np.float32) + np.float32(0)
 
 

@@ -103,6 +103,18 @@ def test_small_leaves_of_packed_trees(exponent, layout, tmp_path):
     assert re.search(r"m_value\[.*\] \* [0-9.e-]+;", to_c(model, "m"))
 
 
+def test_names_that_differ_in_case_are_two(tmp_path):
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    for name, ensemble in (("Leaf", random_stumps(5, 3, 2)), ("leaf", random_trees(5, 3, 4, "vector"))):
+        model = Model.from_ensemble(ensemble, range(ensemble.n_classes))
+        (tmp_path / f"{name}_.h").write_text(to_c(model, name, header=True))
+    main = "int main(void) { float x[3] = {0, 0, 0}; return Leaf_predict(x) + leaf_predict(x) < 0; }\n"
+    (tmp_path / "main.c").write_text(f'#include "Leaf_.h"\n#include "leaf_.h"\n{main}')
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o"]
+    assert subprocess.run(command, capture_output=True, text=True).stderr == ""
+
+
 @pytest.mark.parametrize("name", ["MY_NAME", "SUM", "INPUT", "VALUE", "CLASSES", "THRESHOLD", "while", "int"])
 def test_any_name_can_begin_those_in_c(name, tmp_path):
     if shutil.which("gcc") is None:

@@ -25,6 +25,15 @@ def model():
     return classifier(leaf_levels=3).fit(X, y).model_
 
 
+def test_leaves_that_rounding_takes_beyond_float32_are_refused(tmp_path):
+    trees = random_trees(5, 4, 3, "vector")
+    model = Model.from_ensemble(replace(trees, leaf=np.where(trees.leaf > 0, np.float32(3.4e38), trees.leaf)), range(3))
+    model.save(tmp_path / "m.mcb")
+    with pytest.raises(ValueError, match="leaves='int8' cannot hold a leaf of 3.4e\\+38"):
+        model.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
+    assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes()
+
+
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
 @pytest.mark.parametrize("leaves", ["int8", "float16"])
 def test_scores_are_those_of_the_list(mode, leaves):
