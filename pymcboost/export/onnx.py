@@ -12,6 +12,8 @@ OPSETS = (("", 17), ("ai.onnx.ml", 3))
 IR_VERSION = 8
 # Slopes of the softmax.
 LINKS = {"none": 1.0, "softmax": 1.0, "softmax2": 2.0}
+# A score divided by less may be infinite in float32, and probabilities NaN.
+LEAST_TEMPERATURE = 1e-30
 
 
 def to_onnx(model: Any) -> bytes:
@@ -34,6 +36,11 @@ def to_onnx(model: Any) -> bytes:
     """
     model = of_one_label(model)
     trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX")
+    if (model.temperature or 1) < LEAST_TEMPERATURE:
+        raise ValueError(
+            f"ONNX has probabilities in float32, and the temperature {model.temperature:g} is below "
+            f"{LEAST_TEMPERATURE:g}; with_temperature sets another, or None"
+        )
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:

@@ -86,6 +86,14 @@ def test_what_onnx_cannot_hold():
             to_onnx(model)
 
 
+def test_temperatures_that_float32_cannot_divide_by_are_refused():
+    model = Model.from_ensemble(random_trees(5, 4, 3, "vector"), range(3), link="softmax")
+    with pytest.raises(ValueError, match="temperature 1e-40 is below 1e-30"):
+        to_onnx(model.with_temperature(1e-40))
+    X = finite_rows(9, 4)
+    assert np.isfinite(outputs(model.with_temperature(1e-30), X)[0]["probabilities"]).all()
+
+
 def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match="pip install 'pymcboost\\[onnx\\]'"):
