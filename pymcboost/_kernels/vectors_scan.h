@@ -238,7 +238,7 @@ PMB_INLINE void pmb_vt_scores_of_8(const double *PMB_RESTRICT left, double *PMB_
                                    double total, double low, double *PMB_RESTRICT best) {
     PMB_LANES(k, 8) {
         const double l = left[k] + more, r = total - l, old = d2[k], q = old / (l * r);
-        const double score = (l >= low) & (r >= low) & (old > PMB_VT_NOISE) ? q : -1, own = k < in ? score : -1;
+        const double score = ((l >= low) & (r >= low) & (old > PMB_VT_NOISE)) ? q : -1, own = k < in ? score : -1;
         d2[k] = k < in ? score : old;
         best[k] = own > best[k] ? own : best[k];
     }
