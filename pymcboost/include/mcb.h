@@ -3696,8 +3696,8 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
     else if (mcb__sums_of_group(p, vector, n))   \
         mcb__group_of_rows(p, K, x, values, n, stride, from, to, scores);
 
-/* Numbers of a leaf whose sums for a group of rows take 16 KB. */
-enum { MCB__G_SUMS = 128 };
+/* Numbers of a leaf whose sums for a group of rows take 6 KB, so that the stack is as large as mcb.h says. */
+enum { MCB__G_SUMS = 48 };
 
 /* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. What is missing in
  * a group is added all the same, so that 4 and 5 rows are slower. */

@@ -11,11 +11,13 @@ from c.build import STRICTEST, build
 from reference import modelreader
 from reference.scoring import random_rows, random_trees, raw_scores
 
+import pymcboost
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "prepared.c"
 BUILDS = {"plain": [], "simd": ["-DMCB_SIMD"], "native": ["-O3", "-march=native", "-ffp-contract=fast"]}
+HEADER = Path(pymcboost.get_include(), "mcb.h")
 COMMAND = ["gcc", "-std=c99", "-O0"]
 AVX512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw"}
 
@@ -70,12 +72,22 @@ def test_numbers_of_classes_and_trees(compiled, tmp_path):
     check(compiled("simd"), tmp_path, deep, True)
 
 
-@pytest.mark.parametrize("n_classes", [2, 5, 16, 17, 28, 128, 129])
+@pytest.mark.parametrize("n_classes", [2, 5, 16, 17, 28, 48, 49, 128, 129])
 def test_groups_of_rows(compiled, n_classes, tmp_path):
     """Trees that ask all splits, in ranks or not, and some that do not: sums of a group in one or several parts."""
     for n_rounds, splits in ((45, (0, 31)), (3, (0, 31)), (20, (25, 40))):
         trees = random_trees(n_rounds, 7, n_classes, "vector", splits=splits, seed=n_classes)
         check(compiled("simd"), tmp_path, trees, len(trees.threshold) >= 1000)
+
+
+@pytest.mark.parametrize("flags", [[], ["-DMCB_SIMD"]])
+def test_stack_is_as_large_as_the_header_says(flags, tmp_path):
+    flags = [*flags, f"-I{pymcboost.get_include()}", "-fstack-usage"]
+    command = ["gcc", "-O2", *flags, "-c", SOURCE, "-o", tmp_path / "m.o"]
+    subprocess.run(command, check=True)
+    (usage,) = tmp_path.glob("*.su")
+    sizes = {line.split("\t")[0]: int(line.split("\t")[1]) for line in usage.read_text().splitlines()}
+    assert len(sizes) > 10 and max(sizes.values()) < 75_000 and "for prepared trees 75 KB" in HEADER.read_text()
 
 
 def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
