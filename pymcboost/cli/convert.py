@@ -35,7 +35,7 @@ BINARY = ("mcb", "onnx", "treelite")
 # Those that add up scores in float32.
 FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
 # Parameters of the Python interface that its messages name.
-OPTIONS = {"layout": "--layout", "leaves": "--leaves", "leaf_levels": "--leaf-levels", "integer": "--integer"}
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("layout", "leaves", "leaf_levels", "integer", "rate")}
 # Share of labels that calibrated exits may change, if none is said.
 RATE = 0.001
 
@@ -233,7 +233,7 @@ def with_exits(model, rows, arguments, note):
     try:
         model = model.with_early_exit(way, rows, rate=arguments.rate or RATE, background=background)
     except ValueError as error:
-        error.args = (str(error).replace("rate=", "--rate ").replace("rows X", f"rows in {arguments.early}"),)
+        error.args = (str(error).replace("rows X", f"rows in {arguments.early}"),)
         raise
     try:
         return model.with_early_exit("certified", rows)
