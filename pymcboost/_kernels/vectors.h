@@ -4,7 +4,7 @@
 #ifndef PYMCBOOST_VECTORS_H
 #define PYMCBOOST_VECTORS_H
 
-#include "vectors_reduce.h"
+#include "vectors_move.h"
 
 /* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
 PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, const pmb_node *node, const pmb_vt_node *its, uint8_t *side) {
@@ -14,13 +14,6 @@ PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, const pmb_node *node, cons
     pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
                         its->entries, w->row_side);
     return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
-}
-
-/* Two ascending runs of rows, next to each other, become one. */
-PMB_STATIC void pmb_vt_merge(int32_t *rows, int64_t n_left, int64_t n, int32_t *spare) {
-    int64_t i = 0, j = n_left;
-    memcpy(spare, rows, sizeof(int32_t) * (size_t)n);
-    for (int64_t k = 0; k < n; k++) rows[k] = j == n || (i < n_left && spare[i] < spare[j]) ? spare[i++] : spare[j++];
 }
 
 /* Bits of the rows of a node. */
@@ -46,10 +39,11 @@ PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint
 PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
     int L = w->d.lanes, last = w->d.n_classes / L, lane = w->d.n_classes % L;
+    const int32_t *A = pmb_vt_gradients(w, at);
     int64_t block = w->d.c.m * L;
     double all = 0, of_sum = 0;
     for (int b = 0; b < w->d.blocks; b++)
-        PMB_VT(L, pmb_vt_spread_, w->A + b * block, w->A + last * block + lane, b == last ? lane : -1,
+        PMB_VT(L, pmb_vt_spread_, A + b * block, A + last * block + lane, b == last ? lane : -1,
                w->g.rows + node->start, node->n, &all, &of_sum);
     /* Rounding, which grows with the rows that are added up, does not bring it below a gain. */
     return all * (1 + 1e-9 + 1e-15 * (double)node->n) - of_sum / (double)w->its[at].weight;
@@ -99,8 +93,8 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
         int32_t *total = pmb_vt_totals(w, at, b);
         memset(total, 0, sizeof(int32_t) * (size_t)w->d.lanes);
         if (w->gathered)
-            pmb_vt_gather(w, b, w->g.rows + node->start, node->n,
-                          w->gathered + ((int64_t)b * c->m + node->start) * w->d.lanes, total);
+            pmb_vt_gather(w, at, b, 0, node->n,
+                          pmb_vt_gathered(w, at) + ((int64_t)b * c->m + node->start) * w->d.lanes, total);
         else if (w->n_entries)
             pmb_vt_sum_up(w, at, b, s->gathered);
     }
@@ -141,7 +135,9 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
     const pmb_vt_node *its = w->its + at;
     pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
     int to = node->depth % 2, sparse = w->d.c.lane[node->feature] < 0;
-    int64_t n_left = sparse ? pmb_vt_part_sparse(w, node, its, side) : pmb_part(&w->g, node, side);
+    int64_t n_left = sparse ? pmb_vt_part_sparse(w, node, its, side)
+                            : pmb_part_rows(pmb_vt_columns(w, at), node, side, w->g.rows + node->start, node->n,
+                                            w->g.spare + node->start);
     pmb_set_rows(&w->g, node, n_left);
     left->weight = its->left_weight;
     right->weight = its->weight - its->left_weight;
@@ -170,11 +166,13 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
     for (int32_t b = 0; b < n_batch; b++) {
         pmb_node *node = g->nodes + batch[b];
         rows += node->n;
+        if (pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
         pmb_add_children(g, node);
         for (int c = 0; c < 2; c++) {
             pmb_vt_node *child = w->its + (c ? node->right : node->left);
             memset(child, 0, sizeof *child);
             child->key = pmb_child_key(w->its[batch[b]].key, c);
+            child->moved = w->its[batch[b]].moved;
             child->groups = w->groups ? w->its[batch[b]].groups & w->groups[node->feature] : 0;
         }
     }
@@ -230,8 +228,7 @@ PMB_STATIC void pmb_vt_leaves(pmb_vectors *w, const int32_t *leaf_node, int32_t 
                               int32_t *leaf_of_row) {
     for (int32_t j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->g.nodes + leaf_node[j];
-        if (node->left >= 0)
-            pmb_vt_merge(w->g.rows + node->start, w->g.nodes[node->left].n, node->n, w->g.spare);
+        pmb_vt_rows_of_leaf(w, leaf_node[j]);
         for (int64_t i = node->start; i < node->start + node->n; i++) leaf_of_row[w->g.rows[i]] = j;
         leaf_start[j] = node->start;
     }

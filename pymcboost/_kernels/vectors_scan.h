@@ -68,6 +68,7 @@ typedef struct {
     uint64_t key;                /* of its random numbers */
     uint64_t groups;             /* bits of those that have all features on its path */
     int32_t late;                /* whether it is never split, as enough others gain more */
+    int32_t moved;              /* whether its rows are places in the moved columns */
 } pmb_vt_node;
 
 /* Searched features of a node, and what is found. */

@@ -35,6 +35,10 @@ typedef struct {
     pmb_vt_node *its;       /* by node */
     const int32_t *A;       /* (blocks, m, lanes) gradients of the tree being grown */
     int32_t *gathered;      /* those of the nodes' rows; NULL: every search gathers by itself */
+    /* Codes and gradients of rows that came down to a node of few rows together, side by side, and which rows they are. */
+    pmb_columns moved;     /* without codes no node is moved */
+    int32_t *moved_A;      /* of the moved rows themselves where they are not gathered, else of those of nodes below them */
+    int32_t *origin;        /* (m,) */
     int32_t *totals;        /* (nodes, blocks, lanes) */
     pmb_vt_scratch *scratch;
     pmb_vt_place places[PMB_VT_PLACES];
@@ -81,18 +85,33 @@ PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const
     }
 }
 
-/* Gradient rows of one block side by side, and added to `totals`. rows: read ahead of the last. */
-PMB_INLINE void pmb_vt_gather(const pmb_vectors *w, int b, const int32_t *rows, int64_t n, int32_t *out,
+/* Columns that the rows of a node are places in. */
+PMB_INLINE const pmb_columns *pmb_vt_columns(const pmb_vectors *w, int32_t at) {
+    return w->its[at].moved ? &w->moved : &w->d.c;
+}
+
+/* Gradients that the rows of a node are places in. */
+PMB_INLINE const int32_t *pmb_vt_gradients(const pmb_vectors *w, int32_t at) {
+    return !w->its[at].moved ? w->A : w->gathered ? w->gathered : w->moved_A;
+}
+
+/* Where the gradients of a node's rows are gathered, or NULL. */
+PMB_INLINE int32_t *pmb_vt_gathered(const pmb_vectors *w, int32_t at) {
+    return w->gathered && w->its[at].moved ? w->moved_A : w->gathered;
+}
+
+/* Gradient rows of one block side by side, and added to `totals`, of n of the rows of a node from `from` on. */
+PMB_INLINE void pmb_vt_gather(const pmb_vectors *w, int32_t at, int b, int64_t from, int64_t n, int32_t *out,
                               int32_t *totals) {
-    PMB_VT(w->d.lanes, pmb_vt_gather_, w->A + (int64_t)b * w->d.c.m * w->d.lanes, rows, n, out, totals);
+    PMB_VT(w->d.lanes, pmb_vt_gather_, pmb_vt_gradients(w, at) + (int64_t)b * w->d.c.m * w->d.lanes,
+           w->g.rows + w->g.nodes[at].start + from, n, out, totals);
 }
 
 /* Sums of the rows of a node, without keeping the rows. */
 PMB_STATIC void pmb_vt_sum_up(const pmb_vectors *w, int32_t at, int b, int32_t *out) {
     const pmb_node *node = w->g.nodes + at;
     for (int64_t i = 0; i < node->n; i += PMB_VT_ROWS)
-        pmb_vt_gather(w, b, w->g.rows + node->start + i, node->n - i < PMB_VT_ROWS ? node->n - i : PMB_VT_ROWS, out,
-                      pmb_vt_totals(w, at, b));
+        pmb_vt_gather(w, at, b, i, node->n - i < PMB_VT_ROWS ? node->n - i : PMB_VT_ROWS, out, pmb_vt_totals(w, at, b));
 }
 
 /* Lanes of a group: those that are counted row by row, and those of which a large node counts the rows outside the usual
@@ -107,7 +126,7 @@ typedef struct {
 
 PMB_STATIC void pmb_vt_group_of(const pmb_vectors *w, const pmb_vt_place *p, int32_t first, int marked,
                                 pmb_vt_group *q) {
-    const pmb_columns *c = &w->d.c;
+    const pmb_columns *c = pmb_vt_columns(w, p->node);
     q->lanes = p->lanes + first;
     q->n = p->n_lanes - first < PMB_GROUP ? p->n_lanes - first : PMB_GROUP;
     q->n_counted = 0;
@@ -140,11 +159,11 @@ PMB_STATIC void pmb_vt_fill(const pmb_vectors *w, const pmb_vt_place *p, const p
     if (p->node == 0 && w->whole) {
         pmb_vt_fill_rows(w, q, rows, node->n, w->A + at, s->hist, bits);
     } else if (w->gathered) {
-        pmb_vt_fill_rows(w, q, rows, node->n, w->gathered + at + node->start * d->lanes, s->hist, bits);
+        pmb_vt_fill_rows(w, q, rows, node->n, pmb_vt_gathered(w, p->node) + at + node->start * d->lanes, s->hist, bits);
     } else {
         for (int64_t i = 0; i < node->n; i += PMB_VT_ROWS) {
             int64_t n = node->n - i < PMB_VT_ROWS ? node->n - i : PMB_VT_ROWS;
-            pmb_vt_gather(w, b, rows + i, n, s->gathered, pmb_vt_totals(w, p->node, b));
+            pmb_vt_gather(w, p->node, b, i, n, s->gathered, pmb_vt_totals(w, p->node, b));
             pmb_vt_fill_rows(w, q, rows + i, n, s->gathered, s->hist, bits);
         }
     }

@@ -64,6 +64,9 @@ cdef extern from "vectors.h" nogil:
         const int32_t *all_entries
         const pmb_vt_cell *all_cells
         int64_t n_entries, n_used_cells
+        pmb_columns moved
+        int32_t *moved_A
+        int32_t *origin
     int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits)
     int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells)
     void pmb_vectors_free(pmb_vectors *w)
@@ -135,7 +138,7 @@ cdef class Grower:
     """
 
     cdef pmb_vectors w
-    cdef object kept, rows, leaf_of_row, set_at, least, comm, error, paid
+    cdef object kept, rows, leaf_of_row, set_at, least, comm, error, paid, places
     cdef bint is_begun  # whether workers have met in this tree
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
@@ -168,12 +171,20 @@ cdef class Grower:
         w.o.share, w.o.pool = share, len(data.column) if pool is None else pool
         self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
         w.g.rows = <int32_t *> address(self.rows)
+        self.move(data.places(take, max_leaves, lanes * blocks) if others is None else None)
         if not pmb_vectors_new(w, max_leaves, max_depth, sizes.max(initial=0)):
             raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
         self.leaf_of_row = np.empty(data.n_rows, dtype=np.int32)
 
     def __dealloc__(self):
         pmb_vectors_free(&self.w)
+
+    cdef move(self, places):
+        """Rows of small nodes go to ``places``, see `Columns.places`."""
+        if places is not None:
+            self.places = codes, gradient, origin = places
+            self.w.moved, self.w.moved.codes = self.w.d.c, address(codes)
+            self.w.moved_A, self.w.origin = <int32_t *> address(gradient), <int32_t *> address(origin)
 
     cdef set_sets(self, data, least_levels):
         """Room for the levels of categorical features."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.files import write_all
 from pymcboost.threads import in_words
 
@@ -64,8 +65,8 @@ def reserve(file, size):
 
 
 def zeros_beside(array, shape, dtype):
-    """Zeros: in a file where ``array`` is in one, else in memory."""
-    return mapped(shape, dtype, array.folder) if isinstance(array, Mapped) else np.zeros(shape, dtype)
+    """Zeros that start on a cache line: in a file where ``array`` is in one, else in memory."""
+    return mapped(shape, dtype, array.folder) if isinstance(array, Mapped) else aligned_zeros(shape, dtype)
 
 
 def rows_of(X, rows):

@@ -1,13 +1,14 @@
 """Layouts of binned columns that tree growers read: lanes of codes or sparse entries, and tiles of lanes."""
 
+import shutil
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import Mapped, zeros_beside
 from pymcboost.data.rows import LARGEST_THRESHOLD
+from pymcboost.threads import available_memory
 
 LANES = 16  # columns in a tile
 # Fewest rows of data whose columns are bundled.
@@ -20,6 +21,11 @@ BUNDLED_APART = 256
 COUNTED, SKIPPING_ROWS = 0.75, 4096
 # Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
 ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
+
+# Rows of small nodes are moved side by side where the codes take so many bytes, of which hardly a cache has more; where a
+# node draws one of so many lanes or more; where trees have so many leaves; and where the room for it is at most this part
+# of the memory that is free.
+MOVED_BYTES, MOVED_LANES, MOVED_LEAVES, MOVED_ROOM = 1 << 24, 8, 32, 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +97,22 @@ class Columns:
         return self.n_rows * int((self.lane_cells > 0).sum()) + sparse
 
     def zeros(self, shape, dtype):
-        """Zeros, in a file where the codes are in one."""
+        """Zeros that start on a cache line, in a file where the codes are in one."""
         return zeros_beside(self.codes, shape, dtype)
+
+    def places(self, n_drawn, max_leaves, n_numbers):
+        """Room for the rows of small nodes to lie side by side, or None where that gains nothing.
+
+        A row has a code in each lane, ``n_numbers`` of its gradient and its number. Models do not depend on it.
+        """
+        if n_drawn * MOVED_LANES < self.n_lanes or max_leaves < MOVED_LEAVES or self.codes.nbytes < MOVED_BYTES:
+            return None
+        size, is_mapped = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1), isinstance(self.codes, Mapped)
+        room = shutil.disk_usage(self.codes.folder).free if is_mapped else available_memory()
+        if room is not None and size * MOVED_ROOM > room:
+            return None
+        codes = self.zeros(self.codes.shape, self.codes.dtype)
+        return codes, self.zeros((self.n_rows, n_numbers), np.int32), self.zeros(self.n_rows, np.int32)
 
     def sets(self, least_levels):
         """Where kernels keep sets of levels, with the weights of `learners.levels.least_levels`, by feature.
@@ -350,8 +370,7 @@ def _alike(codes, its, features):
 def tiles_of(columns):
     """`Tiled`: the lanes row by row."""
     m, n_tiles, dtype = columns.n_rows, -(-columns.n_lanes // LANES), columns.codes.dtype.type
-    zeros = columns.zeros if isinstance(columns.codes, Mapped) else aligned_zeros
-    tiles = zeros((n_tiles, m, LANES), dtype)
+    tiles = columns.zeros((n_tiles, m, LANES), dtype)
     n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
     mode = np.zeros((n_tiles, LANES), dtype=np.int32)
     bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)

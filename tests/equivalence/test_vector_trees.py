@@ -11,6 +11,7 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
+from pymcboost.data import tree_layouts
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import levels, vector_trees
 from pymcboost.learners.draws import drawn_of, share_of
@@ -230,6 +231,60 @@ def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
     y = (X[:, :2] > 7).sum(axis=1)
     for take in (0.4, 1.0):
         check(X, y, 3, n_threads=(1, 3), subsample=0.6, max_features=take, max_leaves=20)
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    """Rows of small nodes are moved side by side in small data, too; the list has where those of each grower went."""
+    found = []
+    places = tree_layouts.Columns.places
+
+    def kept(self, *its):
+        found.append(places(self, *its))
+        return found[-1]
+
+    monkeypatch.setattr(tree_layouts, "MOVED_BYTES", 0)
+    monkeypatch.setattr(tree_layouts.Columns, "places", kept)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("m", "K", "options"), [
+    (600, 3, {}), (700, 2, {"subsample": 0.6, "max_features": 1.0}), (500, 20, {"max_features": 1.0}),
+    (6000, 3, {"max_features": 1.0, "max_leaves": 40}),
+])  # fmt: skip
+def test_moved_rows(kind, m, K, options, moved):
+    """Few and many columns of a node, whose gradients are gathered or not; codes of two bytes; blocks; drawn rows."""
+    rng = np.random.default_rng(m)
+    X = np.hstack([features(kind, rng, m) for _ in range(2)])
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    weight = rng.integers(0, 4, m).astype(float)
+    weight[:K] = 1
+    settings = {"max_leaves": 150, "min_samples_leaf": 1, **options}
+    check(X, y, K, weight=weight, seed=2, n_threads=(1, 3), **settings)
+    # In large data usual codes are not counted, and rows stay where they are.
+    stay = m >= 4096 and kind in ("repeated", "missing", "exclusive", "skewed")
+    assert [places is None or not places[2].any() for places in moved] == [stay] * len(moved)
+
+
+def test_rows_are_moved_where_it_pays(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 2000)
+    columns = TreeData(rng.normal(size=(2000, 17)), y, 3, np.ones(2000)).columns
+    size, numbers = columns.codes.nbytes, 2000 * 4 * 5
+    assert columns.places(17, 255, 4) is None
+    monkeypatch.setattr(tree_layouts, "MOVED_BYTES", size)
+    codes, gradient, origin = columns.places(17, 255, 4)
+    assert (codes.nbytes, gradient.nbytes + origin.nbytes) == (size, numbers)
+    assert columns.places(2, 255, 4) is None and columns.places(3, 255, 4)
+    assert columns.places(17, 31, 4) is None and columns.places(17, 32, 4)
+    room = 4 * (size + numbers)
+    monkeypatch.setattr(tree_layouts, "available_memory", lambda: room - 1)
+    assert columns.places(17, 255, 4) is None
+    monkeypatch.setattr(tree_layouts, "available_memory", lambda: room)
+    assert columns.places(17, 255, 4)
+    monkeypatch.setattr(tree_layouts, "available_memory", lambda: None)
+    assert columns.places(17, 255, 4)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
