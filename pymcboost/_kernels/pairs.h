@@ -137,7 +137,7 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, const pmb_pair_options *o,
             cell[0] += (int64_t)((uint64_t)sums.g << 32) + sums.h - done[0];
         } else {
             cell[0] += sums.g - done[0];
-            cell[16] += (sums.h << o->count_bits) + sums.n - done[1];
+            cell[16] += (sums.h << o->count_bits) + (o->count_bits ? sums.n : 0) - done[1];
         }
     }
 }

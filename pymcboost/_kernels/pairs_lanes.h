@@ -65,7 +65,7 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
 PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) ah, FN(longs_) gt, FN(longs_) ht, FN(longs_) nt,
                                     FN(longs_) least, const pmb_limits *q, int edge, int plain, int64_t code,
                                     FN(longs_) *best, FN(longs_) *at) {
-    const FN(longs_) hl = ah >> (int64_t)q->count_bits, nl = ah & (((int64_t)1 << q->count_bits) - 1);
+    const FN(longs_) hl = ah >> (int64_t)q->count_bits, nl = ah & pmb_count_mask(q->count_bits);
     const FN(longs_) gr = gt - gl, hr = ht - hl, nr = nt - nl;
     const FN(doubles_) fgl = __builtin_convertvector(gl, FN(doubles_)), fgr = __builtin_convertvector(gr, FN(doubles_));
     FN(doubles_) fhl = __builtin_convertvector(hl, FN(doubles_)), fhr = __builtin_convertvector(hr, FN(doubles_)), score;

@@ -1,7 +1,7 @@
 /* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
  *
  * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
- * g, and h << count_bits | n.
+ * g, and h << count_bits | n. Without bits for a count, n is h, as with one word.
  */
 #ifndef PYMCBOOST_PAIRS_SCAN_H
 #define PYMCBOOST_PAIRS_SCAN_H
@@ -11,7 +11,7 @@
 typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
     int32_t cell_words, pool, threads, divided; /* divided: among workers */
-    int32_t count_bits;    /* of cells of two words: bits of n below h */
+    int32_t count_bits;    /* of cells of two words: bits of n below h, or 0 */
     int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
@@ -37,7 +37,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     frexp(l2, &exponent);
     q->least_n = o->min_h;
     q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
-    if (one && q->least_n < q->least_h) q->least_n = q->least_h;
+    if ((one || o->count_bits == 0) && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
     q->level_cost = 0;
     q->count_bits = o->count_bits;
@@ -58,6 +58,9 @@ typedef struct {
     const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
 } pmb_split;
 
+/* Bits of the count in the second word of a cell; all of them where h is the count. */
+PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) { return count_bits ? ((int64_t)1 << count_bits) - 1 : -1; }
+
 /* gap: words between the two words of a cell, 16 in tiles, 1 in the sparse cells. */
 PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int gap) {
     pmb_sums s;
@@ -67,7 +70,7 @@ PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int
     } else {
         s.g = cell[0];
         s.h = cell[gap] >> o->count_bits;
-        s.n = cell[gap] & (((int64_t)1 << o->count_bits) - 1);
+        s.n = cell[gap] & pmb_count_mask(o->count_bits);
     }
     return s;
 }

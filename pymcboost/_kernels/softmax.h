@@ -15,7 +15,7 @@ typedef struct {
 PMB_INLINE void pmb_pack_2(double g, double h, double n, int count_bits, int64_t *gh) {
     int64_t hq = (int64_t)(h + 0.5), nq = (int64_t)(n + 0.5);
     gh[0] = (int64_t)(g + (g < 0 ? -0.5 : 0.5));
-    gh[1] = ((hq < 1 ? 1 : hq) << count_bits) + (nq < 1 ? 1 : nq);
+    gh[1] = ((hq < 1 ? 1 : hq) << count_bits) + (count_bits == 0 ? 0 : nq < 1 ? 1 : nq);
 }
 
 #define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */

@@ -72,7 +72,7 @@ cdef class Grower:
     least_levels : dict, optional
         By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     count_bits : int
-        Of two words: bits of the count.
+        Of two words: bits of the count, or 0: there is none, and h bounds a leaf as with one word.
     """
 
     cdef pmb_pair_data data

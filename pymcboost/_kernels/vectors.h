@@ -90,8 +90,8 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     p->has_bits = p->in_node && node->n * 64 >= c->m;
     if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, c->m, p->in_node);
     for (int b = 0; (at > 0 || !w->whole) && b < w->d.blocks; b++) {
-        int32_t *total = pmb_vt_totals(w, at, b);
-        memset(total, 0, sizeof(int32_t) * (size_t)w->d.lanes);
+        pmb_sum *total = pmb_vt_totals(w, at, b);
+        memset(total, 0, sizeof(pmb_sum) * (size_t)w->d.lanes);
         if (w->gathered)
             pmb_vt_gather(w, at, b, 0, node->n,
                           pmb_vt_gathered(w, at) + ((int64_t)b * c->m + node->start) * w->d.lanes, total);
@@ -263,7 +263,7 @@ PMB_STATIC int pmb_vt_levels_new(pmb_vt_scratch *s, const pmb_vt_data *d) {
     s->level_key = malloc(2 * n * sizeof(uint64_t));
     s->level_slot = malloc(2 * n * sizeof(int32_t));
     s->level_vectors = malloc(PMB_VT_VECTORS * (size_t)d->n_classes * sizeof(double));
-    s->level_memory = malloc(((size_t)d->kept * lanes + all) * sizeof(int32_t) + 64);
+    s->level_memory = malloc(((size_t)d->kept * lanes + all) * sizeof(pmb_sum) + 64);
     s->kept = PMB_ALIGNED(s->level_memory);
     s->level_total = s->kept + (size_t)d->kept * lanes;
     s->level_bin = s->level_slot + n;
@@ -274,9 +274,9 @@ PMB_STATIC int pmb_vt_levels_new(pmb_vt_scratch *s, const pmb_vt_data *d) {
 PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, const pmb_vt_data *d) {
     size_t steps = (size_t)(cells + n_features + 1);
     int lanes = d->lanes;
-    s->memory = calloc((size_t)((cells + 1 + PMB_VT_ROWS) * lanes) + 16, sizeof(int32_t));
+    s->memory = calloc((size_t)((cells + 1) * lanes) * sizeof(pmb_sum) + (size_t)(PMB_VT_ROWS * lanes) * sizeof(int32_t) + 64, 1);
     s->gathered = PMB_ALIGNED(s->memory);
-    s->hist = s->gathered + PMB_VT_ROWS * lanes;
+    s->hist = (pmb_sum *)(s->gathered + PMB_VT_ROWS * lanes);
     s->bits = calloc((size_t)cells / 64 + PMB_GROUP + 1, sizeof(uint64_t));
     s->occupied = malloc(steps * sizeof(int32_t));
     s->numbers = malloc(steps * sizeof(int32_t));
@@ -371,7 +371,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->g.spare = malloc(m * sizeof(int32_t));
     w->its = malloc(nodes * sizeof(pmb_vt_node));
     w->sets = malloc((nodes * (size_t)w->d.most_words + 1) * sizeof(uint64_t));
-    w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(int32_t));
+    w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(pmb_sum));
     w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2) + n / PMB_VT_CHUNK + 1));
     w->row_side = malloc(w->n_entries ? m : 1);
     w->pool = malloc((size_t)c->n_features + 1);

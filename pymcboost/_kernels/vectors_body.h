@@ -17,13 +17,13 @@ typedef double FN(two_) __attribute__((vector_size(16)));
 #else
 #define ROW_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
 #define ROW_TAKE(to, from) PMB_LANES(l_, LANES) (to)[l_] -= (from)[l_]
-#define ROW_COPY(to, from) memcpy(to, from, 4 * LANES)
+#define ROW_COPY(to, from) memcpy(to, from, sizeof *(to) * LANES)
 #define ALIGNED_LANES
 #endif
 
 PMB_CLONES PMB_STATIC void FN(pmb_vt_gather_)(const int32_t *PMB_RESTRICT A, const int32_t *PMB_RESTRICT rows,
-                                              int64_t n, int32_t *PMB_RESTRICT out, int32_t *totals) {
-    int32_t sum[LANES] ALIGNED_LANES = {0};
+                                              int64_t n, int32_t *PMB_RESTRICT out, pmb_sum *totals) {
+    pmb_sum sum[LANES] ALIGNED_LANES = {0};
     for (int64_t i = 0; i < n; i++) {
         const int32_t *a = A + (int64_t)rows[i] * LANES;
         PMB_PREFETCH(A + (int64_t)rows[i + PMB_VT_AHEAD] * LANES);
@@ -33,9 +33,15 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_gather_)(const int32_t *PMB_RESTRICT A, con
     PMB_LANES(l, LANES) totals[l] += sum[l];
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t *totals) {
-    int32_t sum[LANES] ALIGNED_LANES = {0};
+PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, pmb_sum *totals) {
+    pmb_sum sum[LANES] ALIGNED_LANES = {0};
     for (int64_t i = 0; i < n; i++) ROW_ADD(sum, A + i * LANES);
+    memcpy(totals, sum, sizeof sum);
+}
+
+PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_cells_)(const pmb_sum *cells, int64_t n, pmb_sum *totals) {
+    pmb_sum sum[LANES] ALIGNED_LANES = {0};
+    for (int64_t i = 0; i < n; i++) ROW_ADD(sum, cells + i * LANES);
     memcpy(totals, sum, sizeof sum);
 }
 
@@ -43,7 +49,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_)(const int32_t *A, int64_t n, int32_t 
 PMB_CLONES PMB_STATIC void FN(pmb_vt_spread_)(const int32_t *PMB_RESTRICT A, const int32_t *PMB_RESTRICT weights,
                                               int own, const int32_t *PMB_RESTRICT rows, int64_t n, double *all,
                                               double *of_sum) {
-    int32_t sum[LANES] ALIGNED_LANES = {0};
+    pmb_sum sum[LANES] ALIGNED_LANES = {0};
     double squares[LANES] = {0};
     for (int64_t i = 0; i < n; i++) {
         const int32_t *a = A + (int64_t)rows[i] * LANES;
@@ -91,12 +97,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_spread_)(const int32_t *PMB_RESTRICT A, con
 #define DEFINE_FILL(bytes, CODE)                                                                                     \
     PMB_INLINE void FN(pmb_vt_fill_inner_##bytes##_)(                                                                \
         const void *const *cols, int n_cols, const int32_t *PMB_RESTRICT rows, int64_t n,                            \
-        const int32_t *PMB_RESTRICT A, int32_t *hist, const int64_t *base, uint64_t *bits, int64_t words,            \
+        const int32_t *PMB_RESTRICT A, pmb_sum *hist, const int64_t *base, uint64_t *bits, int64_t words,            \
         const int marks) {                                                                                           \
         const CODE *c0 = (const CODE *)cols[0], *c1 = COL(CODE, 1), *c2 = COL(CODE, 2), *c3 = COL(CODE, 3);          \
         const CODE *c4 = COL(CODE, 4), *c5 = COL(CODE, 5), *c6 = COL(CODE, 6), *c7 = COL(CODE, 7);                   \
-        int32_t *h0 = hist + base[0] * LANES, *h1 = HIST(1), *h2 = HIST(2), *h3 = HIST(3), *h4 = HIST(4);            \
-        int32_t *h5 = HIST(5), *h6 = HIST(6), *h7 = HIST(7);                                                         \
+        pmb_sum *h0 = hist + base[0] * LANES, *h1 = HIST(1), *h2 = HIST(2), *h3 = HIST(3), *h4 = HIST(4);            \
+        pmb_sum *h5 = HIST(5), *h6 = HIST(6), *h7 = HIST(7);                                                         \
         const int32_t *a = A;                                                                                        \
         if (n_cols == 8) FILL_ROWS(FILL_ONE(0) FILL_ONE(1) FILL_ONE(2) FILL_ONE(3) FILL_ONE(4) FILL_ONE(5)           \
                                    FILL_ONE(6) FILL_ONE(7))                                                          \
@@ -110,7 +116,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_spread_)(const int32_t *PMB_RESTRICT A, con
         else FILL_ROWS(FILL_ONE(0))                                                                                  \
     }                                                                                                                \
     PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_##bytes##_)(                                                           \
-        const void *const *cols, int n_cols, const int32_t *rows, int64_t n, const int32_t *A, int32_t *hist,        \
+        const void *const *cols, int n_cols, const int32_t *rows, int64_t n, const int32_t *A, pmb_sum *hist,        \
         const int64_t *base, uint64_t *bits, int64_t words) {                                                        \
         if (bits) FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 1);            \
         else FN(pmb_vt_fill_inner_##bytes##_)(cols, n_cols, rows, n, A, hist, base, bits, words, 0);                 \
@@ -129,7 +135,7 @@ DEFINE_FILL(16, uint16_t)
 /* Histogram of one lane over the rows whose bits are set in both sets. */
 PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT codes, const uint64_t *others,
                                                    const uint64_t *in_node, int64_t words,
-                                                   const int32_t *PMB_RESTRICT A, int32_t *PMB_RESTRICT hist) {
+                                                   const int32_t *PMB_RESTRICT A, pmb_sum *PMB_RESTRICT hist) {
     int32_t rows[64 * 8];
     for (int64_t start = 0; start < words; start += 8) {
         int n = 0, end = (int)(words - start < 8 ? words - start : 8);
@@ -147,7 +153,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT c
 PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const int32_t *PMB_RESTRICT entries,
                                                    const int64_t *PMB_RESTRICT first,
                                                    const int32_t *PMB_RESTRICT count, int32_t n,
-                                                   const int32_t *PMB_RESTRICT A, int32_t *PMB_RESTRICT hist) {
+                                                   const int32_t *PMB_RESTRICT A, pmb_sum *PMB_RESTRICT hist) {
     for (int32_t c = 0; c < n; c++) {
         const int32_t *row = entries + first[c];
 #if PMB_VECTORS
@@ -160,15 +166,15 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_sparse_)(const int32_t *PMB_RESTRICT e
         }
         PMB_LANES(p, PARTS) to[p] = sum[p];
 #else
-        int32_t *sum = hist + (int64_t)c * LANES;
-        ROW_COPY(sum, A + (int64_t)row[0] * LANES);
-        for (int32_t j = 1; j < count[c]; j++) ROW_ADD(sum, A + (int64_t)row[j] * LANES);
+        pmb_sum *sum = hist + (int64_t)c * LANES;
+        memset(sum, 0, sizeof *sum * LANES);
+        for (int32_t j = 0; j < count[c]; j++) ROW_ADD(sum, A + (int64_t)row[j] * LANES);
 #endif
     }
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_vt_clear_)(int32_t *hist, const int32_t *cells, int32_t n) {
-    static const int32_t zero[LANES] ALIGNED_LANES = {0};
+PMB_CLONES PMB_STATIC void FN(pmb_vt_clear_)(pmb_sum *hist, const int32_t *cells, int32_t n) {
+    static const pmb_sum zero[LANES] ALIGNED_LANES = {0};
     for (int32_t j = 0; j < n; j++) ROW_COPY(hist + (int64_t)cells[j] * LANES, zero);
 }
 
@@ -183,8 +189,8 @@ PMB_INLINE double FN(pmb_vt_add_up_)(double *v, int n) {
 
 #if PMB_SHUFFLES && LANES > 4
 /* pmb_vt_walk in vectors of four numbers, for registers of 256 bits. */
-PMB_INLINE void FN(pmb_vt_walk_fours_)(const int32_t *hist, const int32_t *rest, const int32_t *slot, int count,
-                                       const int32_t *start, const double *left, double more, const double *mean,
+PMB_INLINE void FN(pmb_vt_walk_fours_)(const pmb_sum *hist, const pmb_sum *rest, const int32_t *slot, int count,
+                                       const pmb_sum *start, const double *left, double more, const double *mean,
                                        double *d2, int add) {
     enum { FOURS = LANES / 4 };
     typedef int32_t ints __attribute__((vector_size(16), may_alias));
@@ -209,10 +215,10 @@ PMB_INLINE void FN(pmb_vt_walk_fours_)(const int32_t *hist, const int32_t *rest,
 #endif
 
 /* |G_L - n_L mean|^2 after every step of the run, from cells added to the sums at `start`. */
-PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *rest, const int32_t *slot, int count,
-                                 const int32_t *start, const double *left, double more, const double *mean, double *d2,
+PMB_INLINE void FN(pmb_vt_walk_)(const pmb_sum *hist, const pmb_sum *rest, const int32_t *slot, int count,
+                                 const pmb_sum *start, const double *left, double more, const double *mean, double *d2,
                                  int add) {
-    int32_t sum[LANES] ALIGNED_LANES;
+    pmb_sum sum[LANES] ALIGNED_LANES;
 #if PMB_SHUFFLES && LANES > 4
     if (!PMB_HAS_512) {
         FN(pmb_vt_walk_fours_)(hist, rest, slot, count, start, left, more, mean, d2, add);
@@ -225,7 +231,7 @@ PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *rest, const
     FN(wide_) mu[PARTS];
     for (int p = 0; p < PARTS; p++) mu[p] = ((const FN(wide_) *)mean)[p];
     for (int j = 0; j < count; j++) {
-        const int32_t *cell = slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES;
+        const pmb_sum *cell = slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES;
         g += *(const FN(row_) *)cell;
         double l = left[j] + more, all;
 #if LANES == 16
@@ -249,7 +255,7 @@ PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *rest, const
     }
 #else
     for (int j = 0; j < count; j++) {
-        const int32_t *cell = slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES;
+        const pmb_sum *cell = slot[j] == PMB_VT_REST ? rest : hist + (int64_t)slot[j] * LANES;
         double v[LANES], l = left[j] + more, all;
         for (int k = 0; k < LANES; k++) {
             sum[k] += cell[k];
@@ -263,11 +269,12 @@ PMB_INLINE void FN(pmb_vt_walk_)(const int32_t *hist, const int32_t *rest, const
 }
 
 /* Squares of one run for one block of classes. */
-PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const int32_t *hist, pmb_vt_scratch *s, const pmb_vt_run *run,
-                                               const int32_t *total, int64_t weight, int add) {
-    static const int32_t zero[LANES] ALIGNED_LANES = {0};
-    int32_t rest[LANES] ALIGNED_LANES;
-    const int32_t *slot = s->slot + run->first, *missing = hist + (int64_t)run->missing * LANES;
+PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const pmb_sum *hist, pmb_vt_scratch *s, const pmb_vt_run *run,
+                                               const pmb_sum *total, int64_t weight, int add) {
+    static const pmb_sum zero[LANES] ALIGNED_LANES = {0};
+    pmb_sum rest[LANES] ALIGNED_LANES;
+    const int32_t *slot = s->slot + run->first;
+    const pmb_sum *missing = hist + (int64_t)run->missing * LANES;
     double mean[LANES] ALIGNED_LANES;
     PMB_LANES(k, LANES) mean[k] = (double)total[k] / (double)weight;
     if (run->mode_at >= 0) {

@@ -27,11 +27,11 @@ typedef struct {
 } pmb_vt_subset;
 
 /* Cell of a level in a block of columns. */
-PMB_INLINE const int32_t *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, int b) {
+PMB_INLINE const pmb_sum *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, int b) {
     return s->level_cells + (s->level_block * b + slot) * d->lanes;
 }
 
-PMB_INLINE int32_t pmb_vt_level_weight(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot) {
+PMB_INLINE pmb_sum pmb_vt_level_weight(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot) {
     return pmb_vt_level(d, s, slot, d->n_classes / d->lanes)[d->n_classes % d->lanes];
 }
 
@@ -43,9 +43,9 @@ PMB_INLINE int pmb_vt_rare(const pmb_vt_data *d, const pmb_vt_scratch *s, int f,
 /* A level's sum of gradients less their mean. */
 PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, const double *mean,
                                  double *sum) {
-    int32_t weight = pmb_vt_level_weight(d, s, slot);
+    pmb_sum weight = pmb_vt_level_weight(d, s, slot);
     for (int b = 0, k = 0; k < d->n_classes; b++) {
-        const int32_t *cell = pmb_vt_level(d, s, slot, b);
+        const pmb_sum *cell = pmb_vt_level(d, s, slot, b);
         for (int l = 0; l < d->lanes && k < d->n_classes; l++, k++) sum[k] = cell[l] - weight * mean[k];
     }
 }
@@ -57,7 +57,7 @@ PMB_STATIC void pmb_vt_lay_out(const pmb_vt_data *d, const pmb_vt_run *run, pmb_
         uint32_t level = (uint32_t)s->level_key[j];
         s->slot[to] = s->level_slot[level];
         s->bin[to] = s->level_bin[level];
-        at += pmb_vt_level_weight(d, s, s->slot[to]);
+        at += (double)pmb_vt_level_weight(d, s, s->slot[to]);
         s->left[to] = at;
     }
 }
@@ -68,7 +68,7 @@ PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const 
     int32_t n = run->count;
     double *sum = s->level_vectors, rare = 0, rare_weight = 0;
     for (int32_t j = 0; j < n; j++) {
-        int32_t weight = pmb_vt_level_weight(d, s, s->level_slot[j]);
+        pmb_sum weight = pmb_vt_level_weight(d, s, s->level_slot[j]);
         double all = 0;
         pmb_vt_level_sum(d, s, s->level_slot[j], mean, sum);
         for (int k = 0; k < d->n_classes; k++) all += u[k] * sum[k];
@@ -86,7 +86,7 @@ PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const 
 
 /* Scan the order that is there, or its first level alone; returns whether its best subset is better than the one
  * before. */
-PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
+PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, const pmb_vt_run *run,
                           int64_t least, int alone, pmb_vt_scratch *s, pmb_vt_subset *best) {
     const int32_t *bin = s->bin + run->first;
     double score;
@@ -203,7 +203,7 @@ PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const 
 }
 
 /* The subsets of one level, whatever rows it has. */
-PMB_STATIC void pmb_vt_alone(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, const pmb_vt_run *run,
+PMB_STATIC void pmb_vt_alone(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, const pmb_vt_run *run,
                              int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
     for (int32_t j = 0; j < run->count; j++) {
         for (int32_t i = 0; i < run->count; i++) s->level_key[i] = (uint64_t)(i == 0 ? j : i <= j ? i - 1 : i);
@@ -214,8 +214,8 @@ PMB_STATIC void pmb_vt_alone(const pmb_vt_data *d, const pmb_vt_node *its, const
 
 /* Keep the cells of a block of a run's levels, and behind them that of its missing rows, from `at` on. */
 PMB_STATIC void pmb_vt_keep(const pmb_vt_data *d, const pmb_vt_run *run, int b, pmb_vt_scratch *s, int64_t at) {
-    size_t one = sizeof(int32_t) * (size_t)d->lanes;
-    int32_t *to = s->kept + (at + b * (int64_t)(run->count + 1)) * d->lanes;
+    size_t one = sizeof(pmb_sum) * (size_t)d->lanes;
+    pmb_sum *to = s->kept + (at + b * (int64_t)(run->count + 1)) * d->lanes;
     for (int32_t j = 0; j <= run->count; j++, to += d->lanes) {
         int32_t slot = j < run->count ? s->slot[run->first + j] : run->missing;
         if (slot >= 0) memcpy(to, s->hist + (int64_t)slot * d->lanes, one);
@@ -238,7 +238,7 @@ PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *d, pmb_vt_run *run, pmb_vt
 }
 
 /* The best subset that is found of a run's levels. total: (blocks, lanes). */
-PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, pmb_vt_run *run,
+PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, pmb_vt_run *run,
                               int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to, int64_t at) {
     int f = run->feature, K = d->n_classes;
     double *mean = s->level_vectors + 3 * K, *u = mean + K;
@@ -267,11 +267,11 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
 }
 
 /* The runs of categorical features in a block of columns; after the last one, their best subsets. */
-PMB_STATIC void pmb_vt_judge_levels(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
+PMB_STATIC void pmb_vt_judge_levels(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, int turn,
                                     int32_t n_runs, int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
     int b = pmb_vt_block(d, turn);
     int64_t at = 0;
-    memcpy(s->level_total + b * d->lanes, total, sizeof(int32_t) * (size_t)d->lanes);
+    memcpy(s->level_total + b * d->lanes, total, sizeof(pmb_sum) * (size_t)d->lanes);
     for (int j = 0; j < n_runs; j++) {
         pmb_vt_run *run = s->runs + j;
         if (d->set_at[run->feature] < 0) continue;

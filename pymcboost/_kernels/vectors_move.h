@@ -33,7 +33,8 @@ PMB_STATIC void pmb_vt_move_piece(pmb_vectors *w, int32_t at, int64_t piece) {
     const pmb_node *node = w->g.nodes + at;
     int64_t from = piece * PMB_VT_PIECE, n = node->n - from < PMB_VT_PIECE ? node->n - from : PMB_VT_PIECE;
     int64_t first = node->start + from, L = w->d.lanes;
-    int32_t *rows = w->g.rows + first, its[PMB_VT_PIECE + PMB_VT_FAR], unused[PMB_VT_LANES] = {0};
+    int32_t *rows = w->g.rows + first, its[PMB_VT_PIECE + PMB_VT_FAR];
+    pmb_sum unused[PMB_VT_LANES] = {0};
     memcpy(its, rows, sizeof(int32_t) * (size_t)n);
     for (int j = 0; j < PMB_VT_FAR; j++) its[n + j] = its[n - 1];
     for (int32_t l = 0; l < c->n_lanes; l++) {

@@ -7,21 +7,24 @@
 #include "vectors_sample.h"
 
 /* Most nodes that are parted together are PMB_BATCH: fewer messages, and some splits in vain. They are fewer where a message
- * would have more numbers than these, but PMB_VT_TOGETHER at least. */
-#define PMB_VT_MESSAGE (1 << 24)
+ * would have more bytes than these, but PMB_VT_TOGETHER at least. */
+#define PMB_VT_MESSAGE (1 << 26)
 #define PMB_VT_TOGETHER 4
 #define PMB_VT_LANES 16 /* at most */
-#define PMB_VT_RECORD 4 /* numbers of what is found for a feature: its score takes two; a set of levels follows them */
+/* Numbers of what is found for a feature: those of its score, its threshold and side, and the weight on the left; a set of
+ * levels follows them. */
+#define PMB_VT_SCORE ((int)(sizeof(double) / sizeof(pmb_sum)))
+#define PMB_VT_RECORD (PMB_VT_SCORE + 2)
 
 /* Sums over all workers of n numbers, in place, or of this worker's part where the parts have lengths. Where that fails,
  * nothing is split any more. */
-PMB_STATIC void pmb_vt_all(pmb_vectors *w, int32_t *numbers, int64_t n, const int64_t *lengths) {
+PMB_STATIC void pmb_vt_all(pmb_vectors *w, pmb_sum *numbers, int64_t n, const int64_t *lengths) {
     if (n && !w->failed) w->failed = w->sum(w->workers, numbers, n, lengths);
 }
 
 /* Rows of all workers. */
 PMB_STATIC int64_t pmb_vt_all_rows(pmb_vectors *w, int64_t n) {
-    int32_t all = (int32_t)n;
+    pmb_sum all = (pmb_sum)n;
     if (!w->sum) return n;
     pmb_vt_all(w, &all, 1, NULL);
     return all;
@@ -37,16 +40,16 @@ PMB_INLINE int64_t pmb_vt_sent(const pmb_vectors *w, const pmb_vt_place *p, int3
 /* Fill the histograms of a task, to its part of the message. */
 PMB_STATIC void pmb_vt_fill_sent(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
     const pmb_vt_place *p = w->places + task->place;
-    int32_t *to = w->message + task->entry;
+    pmb_sum *to = w->message + task->entry;
     pmb_vt_group q;
     pmb_vt_group_of(w, p, task->first, 0, &q);
     for (int b = 0; b < w->d.blocks; b++) {
         pmb_vt_fill(w, p, &q, b, s, NULL);
         for (int j = 0; j < q.n; j++) {
-            size_t size = sizeof(int32_t) * (size_t)w->d.c.lane_cells[q.lanes[j]] * (size_t)w->d.lanes;
+            size_t size = sizeof(pmb_sum) * (size_t)w->d.c.lane_cells[q.lanes[j]] * (size_t)w->d.lanes;
             memcpy(to, s->hist + q.base[j] * w->d.lanes, size);
             memset(s->hist + q.base[j] * w->d.lanes, 0, size);
-            to += size / sizeof(int32_t);
+            to += size / sizeof(pmb_sum);
         }
     }
 }
@@ -55,22 +58,23 @@ PMB_STATIC void pmb_vt_fill_sent(const pmb_vectors *w, const pmb_vt_task *task, 
 PMB_STATIC void pmb_vt_scan_sent(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
     const pmb_vt_data *d = &w->d;
     const pmb_vt_place *p = w->places + task->place;
-    int32_t n_occupied[PMB_GROUP] = {0}, total[PMB_VT_LANES];
+    int32_t n_occupied[PMB_GROUP] = {0};
+    pmb_sum total[PMB_VT_LANES];
     int n_runs = 0;
     pmb_vt_group q;
     pmb_vt_group_of(w, p, task->first, 0, &q);
     int64_t of_block = pmb_vt_sent(w, p, task->first, task->first + q.n);
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
-        const int32_t *from = w->message + task->entry + b * of_block;
+        const pmb_sum *from = w->message + task->entry + b * of_block;
         for (int j = 0; j < q.n; j++) {
             int64_t n = (int64_t)d->c.lane_cells[q.lanes[j]] * d->lanes;
-            memcpy(s->hist + q.base[j] * d->lanes, from, sizeof(int32_t) * (size_t)n);
+            memcpy(s->hist + q.base[j] * d->lanes, from, sizeof(pmb_sum) * (size_t)n);
             from += n;
         }
         if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, NULL, n_occupied);
         /* Each row of the node is in a cell of every lane. */
-        PMB_VT(d->lanes, pmb_vt_sum_, s->hist + q.base[0] * d->lanes, d->c.lane_cells[q.lanes[0]], total);
+        PMB_VT(d->lanes, pmb_vt_sum_cells_, s->hist + q.base[0] * d->lanes, d->c.lane_cells[q.lanes[0]], total);
         pmb_vt_judge(d, w->its + p->node, total, turn, n_runs, w->o.least, w->o.middle, s, p);
         for (int j = 0; j < q.n; j++)
             PMB_VT(d->lanes, pmb_vt_clear_, s->hist, s->occupied + j * d->max_cells, n_occupied[j]);
@@ -100,7 +104,7 @@ PMB_STATIC int64_t pmb_vt_children_size(const pmb_vectors *w) {
 
 /* How many nodes are parted together. */
 PMB_STATIC int32_t pmb_vt_together(const pmb_vectors *w) {
-    int64_t n = PMB_VT_MESSAGE / pmb_vt_children_size(w);
+    int64_t n = PMB_VT_MESSAGE / (int64_t)sizeof(pmb_sum) / pmb_vt_children_size(w);
     return n > PMB_BATCH ? PMB_BATCH : n < PMB_VT_TOGETHER ? PMB_VT_TOGETHER : (int32_t)n;
 }
 
@@ -126,7 +130,7 @@ PMB_STATIC void pmb_vt_share(pmb_vectors *w, int n_tasks, int64_t size, int *fir
  * feature that nobody has found a split for, or that another worker scans, has zeros. */
 PMB_STATIC int64_t pmb_vt_record(const pmb_vectors *w, int n_places, int back) {
     const pmb_vt_data *d = &w->d;
-    int32_t *to = w->records;
+    pmb_sum *to = w->records;
     for (int c = 0; c < n_places; c++) {
         const pmb_vt_place *p = w->places + c;
         for (int f = 0; p->node >= 0 && f < d->c.n_features; f++) {
@@ -136,16 +140,16 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vectors *w, int n_places, int back) {
             if (back) {
                 memcpy(p->score + f, to, sizeof(double));
                 if (!(p->score[f] > 0)) p->score[f] = -1;
-                p->code[f] = to[2];
-                p->left[f] = to[3];
+                p->code[f] = (int32_t)to[PMB_VT_SCORE];
+                p->left[f] = (double)to[PMB_VT_SCORE + 1];
                 if (size) memcpy(p->sets + at, to + PMB_VT_RECORD, size);
             } else if (p->score[f] > 0) {
                 memcpy(to, p->score + f, sizeof(double));
-                to[2] = p->code[f];
-                to[3] = (int32_t)p->left[f];
+                to[PMB_VT_SCORE] = p->code[f];
+                to[PMB_VT_SCORE + 1] = (pmb_sum)p->left[f];
                 if (size) memcpy(to + PMB_VT_RECORD, p->sets + at, size);
-            } else memset(to, 0, PMB_VT_RECORD * sizeof(int32_t) + size);
-            to += PMB_VT_RECORD + size / sizeof(int32_t);
+            } else memset(to, 0, PMB_VT_RECORD * sizeof(pmb_sum) + size);
+            to += PMB_VT_RECORD + size / sizeof(pmb_sum);
         }
     }
     return to - w->records;
@@ -155,7 +159,7 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vectors *w, int n_places, int back) {
 PMB_STATIC void pmb_vt_evaluate_all(pmb_vectors *w, int n_places, int threads) {
     int64_t size = 0;
     int n_tasks = pmb_vt_divide(w, n_places, &size), first = 0, last = 0;
-    int shared = size > 0 && size * (int64_t)sizeof(int32_t) >= w->scattered;
+    int shared = size > 0 && size * (int64_t)sizeof(pmb_sum) >= w->scattered;
     PMB_SHARED(threads, n_tasks, pmb_vt_fill_sent(w, w->tasks + t, w->scratch + PMB_THREAD()));
     if (shared) pmb_vt_share(w, n_tasks, size, &first, &last);
     else last = n_tasks;
@@ -171,8 +175,8 @@ PMB_STATIC void pmb_vt_evaluate_all(pmb_vectors *w, int n_places, int threads) {
 PMB_STATIC int pmb_vt_messages_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, take = (size_t)w->o.take < d ? (size_t)w->o.take : d;
     size_t places = 2 * (size_t)pmb_vt_together(w);
-    w->message = malloc(sizeof(int32_t) * (size_t)pmb_vt_message_size(w));
-    w->records = malloc(sizeof(int32_t) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->d.set_words) + 1));
+    w->message = malloc(sizeof(pmb_sum) * (size_t)pmb_vt_message_size(w));
+    w->records = malloc(sizeof(pmb_sum) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->d.set_words) + 1));
     w->lengths = malloc(sizeof(int64_t) * (size_t)w->n_workers);
     return w->message && w->records && w->lengths;
 }

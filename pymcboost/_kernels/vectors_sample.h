@@ -85,7 +85,7 @@ PMB_STATIC void pmb_vt_root_of_part(pmb_vectors *w, int64_t n) {
         for (int64_t i = 0; i < n; i++) w->row_side[w->g.rows[i]] = 1;
         pmb_vt_part_entries(d, root, w->g.rows, n, w->row_side, w->entries[1], w->cells[1], root, &none);
     }
-    memset(pmb_vt_totals(w, 0, b), 0, sizeof(int32_t) * (size_t)d->lanes);
+    memset(pmb_vt_totals(w, 0, b), 0, sizeof(pmb_sum) * (size_t)d->lanes);
     pmb_vt_sum_up(w, 0, b, w->scratch->gathered);
 }
 

@@ -26,6 +26,15 @@
 #define PMB_VT_VECTORS 5     /* that the search in levels needs at a time */
 #define PMB_VT_ROWS 512      /* rows gathered at a time where the gathered ones are not kept */
 
+/* Sums over rows: of 32 bits, or of 64 in the kernels for more rows. */
+#ifdef PMB_WIDE
+typedef int64_t pmb_sum;
+#undef PMB_VECTORS
+#define PMB_VECTORS 0
+#else
+typedef int32_t pmb_sum;
+#endif
+
 #if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
 #if __has_builtin(__builtin_shufflevector)
 #define PMB_SHUFFLES 1
@@ -94,7 +103,7 @@ typedef struct {
 
 /* One thread's memory. */
 typedef struct {
-    int32_t *hist;     /* all zero between two searches of lanes */
+    pmb_sum *hist;     /* all zero between two searches of lanes */
     int32_t *gathered; /* PMB_VT_ROWS gradient rows */
     uint64_t *bits;
     int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
@@ -106,9 +115,9 @@ typedef struct {
     pmb_vt_run *runs;
     uint64_t *level_key;         /* of the levels of one feature, as the next two */
     int32_t *level_slot, *level_bin;
-    const int32_t *level_cells;  /* those of a feature, and how many there are from block to block */
+    const pmb_sum *level_cells;  /* those of a feature, and how many there are from block to block */
     int64_t level_block;
-    int32_t *kept, *level_total; /* cells of a group's levels in several blocks, and sums of the node's rows */
+    pmb_sum *kept, *level_total; /* cells of a group's levels in several blocks, and sums of the node's rows */
     double *level_vectors;       /* PMB_VT_VECTORS, each with a number for each column */
     void *level_memory;
     void *memory;
@@ -148,11 +157,11 @@ PMB_INLINE int pmb_vt_block(const pmb_vt_data *d, int turn) {
 }
 
 /* Cells in use, ascending, from the weights in the histogram or from the marks, which are cleared. */
-PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, int64_t base, int64_t cells,
+PMB_INLINE int32_t pmb_vt_occupied(const pmb_sum *hist, int lanes, int n_lane, int64_t base, int64_t cells,
                                    uint64_t *bits, int32_t *out) {
     int32_t count = 0;
     if (!bits) {
-        const int32_t *n = hist + base * lanes + n_lane;
+        const pmb_sum *n = hist + base * lanes + n_lane;
         for (int64_t c = 0; c < cells; c++) {
             out[count] = (int32_t)(base + c);
             count += n[c * lanes] != 0;
@@ -170,7 +179,7 @@ PMB_INLINE int32_t pmb_vt_occupied(const int32_t *hist, int lanes, int n_lane, i
 /* Steps of feature f, whose cells in use follow each other in `cells`, and their places in the histogram in `places`;
  * cells of sparse columns whose rows all weigh nothing are left out, as those of dense ones are. Returns 1 if the feature
  * can be split at all. first: of its cells; mode: bin that was not counted, or -1. */
-PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const int32_t *hist, int n_lane, int64_t first,
+PMB_INLINE int pmb_vt_steps(const pmb_vt_data *d, int f, const pmb_sum *hist, int n_lane, int64_t first,
                             const int32_t *cells, const int32_t *places, int32_t n_cells, int mode, int64_t weight,
                             pmb_vt_scratch *s, int32_t *next, pmb_vt_run *run) {
     int lanes = d->lanes, bins = d->c.n_bins[f];

@@ -39,7 +39,7 @@ typedef struct {
     pmb_columns moved;     /* without codes no node is moved */
     int32_t *moved_A;      /* of the moved rows themselves where they are not gathered, else of those of nodes below them */
     int32_t *origin;        /* (m,) */
-    int32_t *totals;        /* (nodes, blocks, lanes) */
+    pmb_sum *totals;        /* (nodes, blocks, lanes) */
     pmb_vt_scratch *scratch;
     pmb_vt_place places[PMB_VT_PLACES];
     pmb_vt_task *tasks;
@@ -59,19 +59,20 @@ typedef struct {
     void *memory[2];        /* of gathered, and of the places */
     /* Where rows are divided among workers: sums n numbers over all of them, or only this worker's part where there are
      * lengths of all parts; not 0 where that fails. */
-    int (*sum)(void *workers, int32_t *numbers, int64_t n, const int64_t *lengths);
+    int (*sum)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths);
     void *workers;
-    int32_t failed, *message, *records; /* what is to be summed: histograms, and splits that were found */
+    int32_t failed;
+    pmb_sum *message, *records; /* what is to be summed: histograms, and splits that were found */
     int32_t n_workers, rank;
     int64_t *lengths, scattered; /* (n_workers,) parts of a message, and bytes from which on it has parts */
 } pmb_vectors;
 
-PMB_INLINE int32_t *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {
+PMB_INLINE pmb_sum *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {
     return w->totals + ((int64_t)at * w->d.blocks + b) * w->d.lanes;
 }
 
 /* Squares of all runs for one block of classes; after the last one, the best positions. */
-PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *total, int turn,
+PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, int turn,
                              int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, const pmb_vt_place *to) {
     for (int j = 0; j < n_runs; j++)
         if (!d->set_at || d->set_at[s->runs[j].feature] < 0)
@@ -102,7 +103,7 @@ PMB_INLINE int32_t *pmb_vt_gathered(const pmb_vectors *w, int32_t at) {
 
 /* Gradient rows of one block side by side, and added to `totals`, of n of the rows of a node from `from` on. */
 PMB_INLINE void pmb_vt_gather(const pmb_vectors *w, int32_t at, int b, int64_t from, int64_t n, int32_t *out,
-                              int32_t *totals) {
+                              pmb_sum *totals) {
     PMB_VT(w->d.lanes, pmb_vt_gather_, pmb_vt_gradients(w, at) + (int64_t)b * w->d.c.m * w->d.lanes,
            w->g.rows + w->g.nodes[at].start + from, n, out, totals);
 }
@@ -141,7 +142,7 @@ PMB_STATIC void pmb_vt_group_of(const pmb_vectors *w, const pmb_vt_place *p, int
 
 /* Add n gradient rows to the histograms of a group. */
 PMB_INLINE void pmb_vt_fill_rows(const pmb_vectors *w, const pmb_vt_group *q, const int32_t *rows, int64_t n,
-                                 const int32_t *a, int32_t *hist, uint64_t *bits) {
+                                 const int32_t *a, pmb_sum *hist, uint64_t *bits) {
     int64_t words = (w->d.max_cells + 63) / 64;
     if (q->n_counted && w->d.c.code_bytes == 1)
         PMB_VT(w->d.lanes, pmb_vt_fill_8_, q->cols, q->n_counted, rows, n, a, hist, q->counted_at, bits, words);

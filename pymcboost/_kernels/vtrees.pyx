@@ -18,6 +18,7 @@ cdef extern from "vectors.h" nogil:
     enum:
         PMB_VT_FAR
         PMB_GROUP
+    ctypedef int32_t pmb_sum  # or int64_t
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
         double gain
@@ -56,7 +57,7 @@ cdef extern from "vectors.h" nogil:
         pmb_vt_data d
         pmb_vt_options o
         const uint64_t *groups
-        int (*sum)(void *workers, int32_t *numbers, int64_t n, const int64_t *lengths) noexcept nogil
+        int (*sum)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
         void *workers
         int32_t failed, n_workers, rank
         int64_t scattered
@@ -78,11 +79,11 @@ cdef extern from "vectors.h" nogil:
 cdef extern from "roundkey.h" nogil:
     uint64_t pmb_round_key(uint32_t seed, uint32_t n)
 
-cdef int sum_over_workers(void *grower, int32_t *numbers, int64_t n, const int64_t *lengths) noexcept nogil:
+cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil:
     """Sums in place; 1 where that fails, which the grower remembers. Nothing else in the growth of a tree can fail."""
     with gil:
         try:
-            comm, sure, array = (<Grower> grower).comm, (<Grower> grower).is_begun, np.asarray(<int32_t[:n]> numbers)
+            comm, sure, array = (<Grower> grower).comm, (<Grower> grower).is_begun, np.asarray(<pmb_sum[:n]> numbers)
             if lengths == NULL:
                 comm.sum(array, sure=sure)
             else:

@@ -75,7 +75,7 @@ class ClassTreesBooster(Booster):
 
     def _memory_of(self, n_trees, sums=4):
         p, data, K = self.params, self.data, self.data.n_classes
-        words, _ = cells_for(data, p.min_samples_leaf, self.counts)
+        words, *_ = cells_for(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, sums * memory.chunks(data) / K)

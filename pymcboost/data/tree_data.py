@@ -18,6 +18,8 @@ from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 POOL_BYTES = 1 << 30
 # In cells of two words, counts of weights have 24 bits and h has 38 with fewer rows, else both have 31.
 MANY_ROWS = 1 << 23
+# What sums without a count stay below, where 64 bits hold them.
+WIDE_ROOM = 2.0**46
 
 
 class TreeData(TrainingRows):
@@ -208,6 +210,8 @@ class Quantiser:
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
     least_weight : float, default=0
         The same in the data's own weights.
+    counted : bool, default=True
+        Whether cells of two words have a count.
 
     Attributes
     ----------
@@ -224,7 +228,7 @@ class Quantiser:
         What the absolute gradients and the second derivatives of all rows may sum to, in units.
     """
 
-    def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0):
+    def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0, counted=True):
         self.cell_words = cell_words
         m, (lightest, one) = data.total_rows, data.weight_ends
         self.uniform = uniform = lightest == one
@@ -234,10 +238,18 @@ class Quantiser:
         self.count_bits = 24 if m < MANY_ROWS else 31
         self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0 ** (62 - self.count_bits))
         counts = room if cell_words == 1 else 2.0**self.count_bits - 2 * m
-        if room < 2.0**30:
-            raise ValueError(f"{m} rows are too many for trees of single classes; at most 536 million")
+        counted = counted or cell_words == 1
+        if not counted:
+            self.count_bits, counts = 0, WIDE_ROOM
+            self.limit_g = self.limit_h = WIDE_ROOM
+        elif room < 2.0**30:
+            raise ValueError(
+                f"{m} rows are too many for trees of single classes that have categories or bound a leaf's weight; at "
+                "most 536 million. Use min_samples_leaf=1, no categorical_features, or VectorTreeBoostClassifier"
+            )
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         mean = one if uniform else data.total_weight / m
         least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
-        self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), np.iinfo(np.int32).max)))
+        most = np.iinfo(np.int32).max if counted else WIDE_ROOM
+        self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

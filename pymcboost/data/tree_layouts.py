@@ -22,9 +22,9 @@ COUNTED, SKIPPING_ROWS = 0.75, 4096
 # Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
 ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
 
-# Rows of small nodes are moved side by side where the codes take so many bytes, of which hardly a cache has more; where a
-# node draws one of so many lanes or more; where trees have so many leaves; and where the room for it is at most this part
-# of the memory that is free.
+# Rows of small nodes are moved side by side where the codes take so many bytes, of which hardly a cache has more; where
+# a node draws one of so many lanes or more; where trees have so many leaves; and where the room for it is at most this
+# part of the memory that is free.
 MOVED_BYTES, MOVED_LANES, MOVED_LEAVES, MOVED_ROOM = 1 << 24, 8, 32, 4
 
 

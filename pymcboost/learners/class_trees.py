@@ -5,7 +5,7 @@ import numpy as np
 from pymcboost._kernels import class_loss as _loss
 from pymcboost._kernels import elementary
 from pymcboost._kernels import trees as _trees
-from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
+from pymcboost._kernels.exact import PARTS, is_wide, of_parts, units_in_parts
 from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser
 from pymcboost.learners.levels import PER_LEVEL, least_levels
 
@@ -21,12 +21,12 @@ TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
 def cells_for(data, min_samples_leaf, counts):
-    """Words of a histogram cell, and whether the bound on the weight of a leaf bounds anything."""
+    """Words of a histogram cell, whether it has a count, and whether the bound on a leaf's weight bounds anything."""
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
     # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
     counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
-    return 2 if counted else 1, bounded
+    return 2 if counted or is_wide(data.total_rows) else 1, bool(counted), bounded
 
 
 def together(data, cell_words, max_leaves):
@@ -62,8 +62,8 @@ class ClassTrees:
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
-        cell_words, bounded = cells_for(data, min_samples_leaf, counts)
-        self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0)
+        cell_words, counted, bounded = cells_for(data, min_samples_leaf, counts)
+        self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0, 0.0, counted)
         levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
-from pymcboost._kernels.exact import units_of
+from pymcboost._kernels.exact import is_wide, units_of
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.learners.class_trees import together
@@ -78,8 +78,9 @@ class _EdgeTrees:
         self.n_columns = data.n_classes if n_columns is None else n_columns
         # Cells of one word have no sums of the sample weights, which bounds are about.
         bounded = data.least_weight > 0 or data.columns.levels
-        cell_words = 2 if data.dtype == np.float64 or bounded else 1
-        self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn)
+        counted = bool(data.dtype == np.float64 or bounded)
+        cell_words = 2 if counted or is_wide(data.total_rows) else 1
+        self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn, counted)
         self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
         self._levels = least_levels(data, self._units.weight, drawn, self._units.per_count, min_samples_category)
         self._grower, self._by_gini = self._new_grower(gini), None

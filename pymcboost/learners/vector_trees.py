@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vtrees64 as _vtrees64
+from pymcboost._kernels.exact import is_wide
 from pymcboost.learners import levels
 from pymcboost.learners.draws import drawn_of, leaves_of, share_of
 from pymcboost.learners.reuse import on_grid
@@ -126,8 +128,8 @@ class VectorTrees:
 
     def _new_grower(self, n_drawn, pool):
         """A kernel that draws features for every tree, and of these some for every node."""
-        on = self._searched
-        grower = _vtrees.Grower(
+        on, kernel = self._searched, _vtrees64 if is_wide(self.data.total_rows) else _vtrees
+        grower = kernel.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, True,
             self.n_threads, self._min_share, self._subsample, pool, self._groups, self._least_levels,
             self.data.row_number if self._subsample < 1 else None,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost.losses.rows import INTEGER_ROOM, Integers, power_of_two
+from pymcboost.losses.rows import Integers, scale_of
 
 
 class ClassWeights(Integers):
@@ -25,7 +25,7 @@ class ClassWeights(Integers):
 
     def __init__(self, data, n_threads, drawn=1.0):
         super().__init__(data, n_threads)
-        self.units = power_of_two((INTEGER_ROOM - data.total_rows) / max(1, round(drawn * data.n_rows)))
+        self.units = scale_of(data.total_rows, max(1, round(drawn * data.n_rows)), 1.0)
         self.weight = data.weight
         self.gradient[np.arange(data.n_rows), data.y] = 1.0
 

@@ -6,12 +6,13 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
-from pymcboost._kernels.exact import magic_of, refined, total, unit_of, units_of
+from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
 # Gradients whose sum is below this share of the weights are rounding.
 SMALLEST_GRADIENT = 1e-12
-# Integer sums stay below this.
-INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+# Integer sums stay below this; those of 64 bits below `WIDE_ROOM`, so that rounding in double precision is far below a
+# unit, and the integers of a row below `ROW_ROOM`.
+INTEGER_ROOM, WIDE_ROOM, ROW_ROOM = 2.0**31 * (1 - 2.0**-9), 2.0**44, 2.0**30
 # Scores of more numbers than these are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
 # Numbers that NumPy works on at once: they stay in the cache. Numbers of tables of leaves that are summed at once.
@@ -31,6 +32,13 @@ def row_layout(n_classes):
     lanes = 4 if n_classes < 4 else 8 if n_classes < 8 else 16
     blocks = n_classes // lanes + 1
     return lanes, blocks, lanes * blocks
+
+
+def scale_of(n_rows, total, largest):
+    """Power of two by which numbers of so many rows become integers: what they sum up to, and the largest of a row."""
+    if not is_wide(n_rows):
+        return power_of_two((INTEGER_ROOM - n_rows) / total)
+    return power_of_two(min((WIDE_ROOM - n_rows) / total, ROW_ROOM / largest))
 
 
 def _range_of(comm, array):
@@ -83,7 +91,8 @@ class Integers:
 
     def _quantise(self, weight, top, units):
         """Gradients and weights (units per 1) as integers; one power of two scales all gradients, ``top`` their sum."""
-        scale = power_of_two((INTEGER_ROOM - self.data.total_rows) / top)
+        n = self.data.total_rows
+        scale = scale_of(n, top, self._largest(weight) if is_wide(n) else 0.0)
         units = scale if units is None else units
         self.gain_unit = units / scale / scale
         if self._integers is None:
@@ -92,6 +101,11 @@ class Integers:
             self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
         )  # fmt: skip
         return self._integers
+
+    def _largest(self, weight):
+        """Largest w |g| of the rows of all workers, or more."""
+        one = _range_of(self.data.comm, weight)[1]
+        return max(map(abs, _range_of(self.data.comm, self.gradient))) * (one if one > 0 else 1.0)
 
 
 class Rows(Integers):
@@ -137,11 +151,12 @@ class Rows(Integers):
         self.total, self.units = float(n), 1.0
         if not self.uniform:
             self.largest, self.total = largest, float(data.comm.sum(data.weight.sum(keepdims=True))[0])
-            self.units = power_of_two((INTEGER_ROOM - n) / self.total)
+            self.units = scale_of(n, self.total, largest)
 
     def least(self, weight):
         """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
-        return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), INTEGER_ROOM))))
+        room = WIDE_ROOM if is_wide(self.data.total_rows) else INTEGER_ROOM
+        return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), room))))
 
     def start(self, scores=None):
         """Take over raw scores (m, K), or zeros."""

@@ -12,8 +12,8 @@ from pymcboost.training.basis import compute_class_weight, weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
 from pymcboost.training.labels import joined_labels, names_labels
 
-# The kernels sum up weights, at least 1 for a row, in 32 bits.
-MOST_ROWS = 2**31 - 1
+# Of one worker, whose kernels number them in 32 bits, and of all, whose sums in units of a row have room for these.
+OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10
 # About so many rows, drawn by their numbers, show whether workers have numbers in common.
 COMPARED = 1 << 16
 
@@ -102,6 +102,8 @@ def check_columns(workers, booster, X, names, labels):
             raise ValueError(f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}")
         if its_labels != every[0][2]:
             raise ValueError(f"y of worker {rank} has rows of shape {its_labels}, that of worker 0 {every[0][2]}")
+        if shape[0] > OWN_ROWS:
+            raise ValueError(f"worker {rank} has {shape[0]} rows, more than {OWN_ROWS}; divide them among more workers")
     total = sum(shape[0] for shape, *_ in every)
     if total > MOST_ROWS:
         raise ValueError(f"the workers have {total} rows, more than {MOST_ROWS}, the most that a training takes")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymcboost._kernels.exact import is_wide
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
@@ -241,5 +242,6 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     if words and blocks > 1:
         gathered += 4 * n_threads * columns.most_level_cells(GROUP) * padded
-    size = 16 * m + gathered + entries + n_threads * cells * (4 * lanes + 48) + max_leaves * padded * 40
+    number = 8 if is_wide(data.total_rows) else 4
+    size = 16 * m + gathered + entries + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from reference import vtrees as twin
 
+from pymcboost._kernels import exact
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
@@ -265,6 +266,38 @@ def test_moved_rows(kind, m, K, options, moved):
     # In large data usual codes are not counted, and rows stay where they are.
     stay = m >= 4096 and kind in ("repeated", "missing", "exclusive", "skewed")
     assert [places is None or not places[2].any() for places in moved] == [stay] * len(moved)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("m", "K", "options"), [
+    (600, 3, {}), (500, 7, {"subsample": 0.6, "max_features": 1.0}), (400, 20, {}), (5000, 4, {"max_leaves": 30}),
+])  # fmt: skip
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.part(2)
+def test_sums_of_64_bits(kind, m, K, options, sparse, monkeypatch):
+    """The kernels for more rows than 32 bits have room for, and integers beyond them."""
+    monkeypatch.setattr(exact, "WIDE_ROWS", 0)
+    rng = np.random.default_rng(m)
+    X = features(kind, rng, m)
+    if sparse:
+        X[rng.random(X.shape) < 0.6] = 0
+        X = scipy.sparse.csr_matrix(X)
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    weight = rng.random(m) * 10.0 ** rng.integers(-3, 3, m)
+    data, splits = check(X, y, K, weight=weight, seed=K, n_threads=(1, 3), **options)
+    assert splits
+    loss, trees = learner(data, "softmax", n_threads=1, rng=np.random.default_rng(0), **options)
+    assert type(trees._grower) is not _vtrees.Grower
+    assert np.abs(trees._searched.integers(1).astype(np.int64)).sum() > 2**32
+
+
+def test_categories_in_sums_of_64_bits(monkeypatch):
+    monkeypatch.setattr(exact, "WIDE_ROWS", 0)
+    rng = np.random.default_rng(0)
+    for K in (2, 6, 20):
+        X = rng.integers(0, [4, 30, 200], (900, 3)).astype(float)
+        y = np.concatenate([np.arange(K), rng.integers(0, K, 900 - K)])
+        check(X, y, K, seed=K, categorical=(1, 2), max_features=1.0)
 
 
 def test_rows_are_moved_where_it_pays(monkeypatch):

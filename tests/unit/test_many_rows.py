@@ -1,0 +1,131 @@
+"""Ten thousand million rows, whose sums have 64 bits. Few rows stand for so many: each sum is a multiple of theirs."""
+
+import sys
+
+import numpy as np
+import pytest
+from divided import threads
+from divided.threads import ThreadWorkers, run
+
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    AdaBoostECCClassifier,
+    AdaBoostMHClassifier,
+    LogitBoostClassifier,
+    MartClassifier,
+    MCBoostClassifier,
+    PIBoostClassifier,
+    VectorTreeBoostClassifier,
+)
+from pymcboost._kernels import exact
+from pymcboost.comm import Alone
+from pymcboost.data import Chunks
+
+M, TIMES = 1000, 10**7
+
+
+class Crowd(ThreadWorkers):
+    """Workers with some copies of their rows, in all sums but those that columns are cut by."""
+
+    copies = 1
+
+    def sum(self, array, sure=False):
+        asked = sys._getframe(1).f_code.co_filename.replace("\\", "/")
+        array = super().sum(array, sure)
+        if not asked.endswith(("data/divided.py", "comm/several.py")):
+            array *= self.copies
+        return array
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 50, (M, 6)).astype(float)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X, (np.nan_to_num(X[:, 0]) > 25).astype(int) + (X[:, 1] + rng.normal(0, 10, M) > 30)
+
+
+def scores(cls, copies, monkeypatch, **options):
+    """Scores of the rows after a training of two workers with so many copies of them."""
+    X, y = rows()
+    monkeypatch.setattr(Crowd, "copies", copies)
+    monkeypatch.setattr(threads, "ThreadWorkers", Crowd)
+
+    def task(workers):
+        part = np.array_split(np.arange(M), 2)[workers.rank]
+        model = cls(n_estimators=8, random_state=0, n_jobs=1, **options).fit(X[part], y[part], comm=workers)
+        return model.decision_function(X)
+
+    found = run(2, task)
+    for its in found:
+        if isinstance(its, Exception):
+            raise its
+    np.testing.assert_array_equal(*found)
+    return found[0]
+
+
+@pytest.mark.parametrize(("cls", "options", "tolerance"), [
+    (VectorTreeBoostClassifier, {"max_leaf_nodes": 16}, 1e-5),
+    (VectorTreeBoostClassifier, {"max_leaf_nodes": 9, "split_columns": None}, 1e-5),
+    (LogitBoostClassifier, {}, 1e-3),
+    (ABCLogitBoostClassifier, {}, 1e-3),
+    (MartClassifier, {}, 1e-3),
+    (MCBoostClassifier, {}, 1e-6),
+    (MCBoostClassifier, {"weak_learner": "tree"}, 1e-6),
+    (AdaBoostMHClassifier, {}, 1e-6),
+    (AdaBoostECCClassifier, {}, 1e-6),
+    (PIBoostClassifier, {}, 1e-6),
+])  # fmt: skip
+def test_ten_thousand_million_rows(cls, options, tolerance, monkeypatch):
+    """As many copies of each row have the model of sums of 64 bits of fewer copies, but where splits nearly tie."""
+
+    def fitted(copies):
+        of_vectors = {"min_samples_leaf": 5 * copies, "calibrate": None, "subsample": 1.0}
+        return scores(cls, copies, monkeypatch, **options, **(of_vectors if cls is VectorTreeBoostClassifier else {}))
+
+    found = fitted(TIMES)
+    monkeypatch.setattr(exact, "WIDE_ROWS", 0)
+    assert (np.abs(found - fitted(1000)) <= tolerance).mean() >= 0.99
+    assert np.abs(found).max() > 0.5
+
+
+def test_bounds_on_leaves_of_class_wise_trees_are_refused(monkeypatch):
+    with pytest.raises(ValueError, match="10000000000 rows are too many .* min_samples_leaf=1"):
+        scores(LogitBoostClassifier, TIMES, monkeypatch, min_samples_leaf=5 * TIMES)
+
+
+def test_more_rows_are_refused(monkeypatch):
+    monkeypatch.setattr("pymcboost.training.divided.MOST_ROWS", 2 * M - 1)
+    with pytest.raises(ValueError, match="the workers have 2000 rows, more than 1999"):
+        X, y = rows()
+        for its in run(2, lambda comm: MCBoostClassifier(n_estimators=1).fit(X, y, comm=comm)):
+            raise its
+    monkeypatch.setattr("pymcboost.training.divided.OWN_ROWS", M - 1)
+    with pytest.raises(ValueError, match="worker 0 has 1000 rows, more than 999; divide them among more workers"):
+        for its in run(2, lambda comm: MCBoostClassifier(n_estimators=1).fit(X, y, comm=comm)):
+            raise its
+
+
+@pytest.mark.parametrize(("cls", "options"), [
+    (VectorTreeBoostClassifier, {"calibrate": None}),
+    (VectorTreeBoostClassifier, {"calibrate": None, "categorical_features": [2, 3], "subsample": 0.6}),
+    (LogitBoostClassifier, {}), (MCBoostClassifier, {"weak_learner": "tree"}),
+])  # fmt: skip
+def test_workers_threads_and_blocks_agree(cls, options, monkeypatch):
+    monkeypatch.setattr(exact, "WIDE_ROWS", 0)
+    X, y = rows()
+    weight = np.random.default_rng(1).random(M) + 0.1
+    words = {"n_estimators": 4, "random_state": 0, **options}
+    if "categorical_features" in options:
+        X = np.nan_to_num(X)
+    expected = cls(**words, n_jobs=1).fit(X, y, weight, comm=Alone()).model_.to_bytes()
+    assert cls(**words, n_jobs=3).fit(X, y, weight, comm=Alone()).model_.to_bytes() == expected
+    blocks = Chunks([(X[:300], y[:300], weight[:300]), (X[300:], y[300:], weight[300:])])
+    if cls is VectorTreeBoostClassifier:
+        assert cls(**words).fit(blocks).model_.to_bytes() == expected
+
+    def task(workers):
+        part = np.arange(workers.rank, M, workers.size)
+        fit = cls(**words, n_jobs=1).fit
+        return fit(X[part], y[part], weight[part], comm=workers, row_number=part).model_.to_bytes()
+
+    assert set(run(3, task)) == {expected}
