@@ -67,9 +67,9 @@ def stream(rows, trees, threads):
 
 FITS = {
     "vector trees": ours,
+    "a stream of the same bytes": stream,
     "vector trees from chunks": lambda *its: ours(*its, chunks=True),
     "LightGBM, a tree for each class": lightgbm,
-    "a stream of the same bytes": stream,
 }
 
 
