@@ -273,7 +273,6 @@ def test_moved_rows(kind, m, K, options, moved):
     (600, 3, {}), (500, 7, {"subsample": 0.6, "max_features": 1.0}), (400, 20, {}), (5000, 4, {"max_leaves": 30}),
 ])  # fmt: skip
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.part(2)
 def test_sums_of_64_bits(kind, m, K, options, sparse, monkeypatch):
     """The kernels for more rows than 32 bits have room for, and integers beyond them."""
     monkeypatch.setattr(exact, "WIDE_ROWS", 0)
