@@ -113,3 +113,24 @@ def data_folder():
 def project_root():
     """Top folder of the source tree."""
     return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def moved(monkeypatch):
+    """Turns on moving the rows of small nodes, in small data too; the list that it gives has where they went."""
+    found = []
+
+    from pymcboost.data import tree_layouts
+
+    def turn_on():
+        places = tree_layouts.Columns.places
+
+        def kept(self, *its):
+            found.append(places(self, *its))
+            return found[-1]
+
+        monkeypatch.setattr(tree_layouts, "MOVED_BYTES", 0)
+        monkeypatch.setattr(tree_layouts.Columns, "places", kept)
+        return found
+
+    return turn_on

@@ -234,21 +234,6 @@ def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
         check(X, y, 3, n_threads=(1, 3), subsample=0.6, max_features=take, max_leaves=20)
 
 
-@pytest.fixture
-def moved(monkeypatch):
-    """Rows of small nodes are moved side by side in small data, too; the list has where those of each grower went."""
-    found = []
-    places = tree_layouts.Columns.places
-
-    def kept(self, *its):
-        found.append(places(self, *its))
-        return found[-1]
-
-    monkeypatch.setattr(tree_layouts, "MOVED_BYTES", 0)
-    monkeypatch.setattr(tree_layouts.Columns, "places", kept)
-    return found
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("m", "K", "options"), [
     (600, 3, {}), (700, 2, {"subsample": 0.6, "max_features": 1.0}), (500, 20, {"max_features": 1.0}),
@@ -262,10 +247,11 @@ def test_moved_rows(kind, m, K, options, moved):
     weight = rng.integers(0, 4, m).astype(float)
     weight[:K] = 1
     settings = {"max_leaves": 150, "min_samples_leaf": 1, **options}
+    found = moved()
     check(X, y, K, weight=weight, seed=2, n_threads=(1, 3), **settings)
     # In large data usual codes are not counted, and rows stay where they are.
     stay = m >= 4096 and kind in ("repeated", "missing", "exclusive", "skewed")
-    assert [places is None or not places[2].any() for places in moved] == [stay] * len(moved)
+    assert [places is None or not places[2].any() for places in found] == [stay] * len(found)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,7 +5,7 @@ import pytest
 from divided.threads import run
 
 from pymcboost import SAMMEClassifier, VectorTreeBoostClassifier
-from pymcboost.data import Chunks, tree_layouts
+from pymcboost.data import Chunks
 
 M = 3000
 
@@ -22,25 +22,6 @@ def rows(K):
 def new(**options):
     words = {"n_estimators": 3, "max_leaf_nodes": 200, "min_samples_leaf": 2, "calibrate": None, "random_state": 0}
     return VectorTreeBoostClassifier(**{**words, **options})
-
-
-@pytest.fixture
-def moved(monkeypatch):
-    """Turns moving on; the list has where rows went."""
-    found = []
-
-    def turn_on():
-        places = tree_layouts.Columns.places
-
-        def kept(self, *its):
-            found.append(places(self, *its))
-            return found[-1]
-
-        monkeypatch.setattr(tree_layouts, "MOVED_BYTES", 0)
-        monkeypatch.setattr(tree_layouts.Columns, "places", kept)
-        return found
-
-    return turn_on
 
 
 @pytest.mark.parametrize("options", [
