@@ -139,11 +139,11 @@ PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
         int64_t from = job->class_start[c], to = job->class_start[c + 1];
         int r = (c == k) - (c == b);
         if (job->is_double)
-            pmb_quantise_2_d_0(PMB_ROW_OF(double, job, k), PMB_ROW_OF(double, job, of_b), from, to, r, job->weight, counts,
-                               scale, o->count_bits, w->gh);
-        else if (o->cell_words == 2)
-            pmb_quantise_2_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight, counts,
-                               scale, o->count_bits, w->gh);
+            pmb_quantise_words_d_0(PMB_ROW_OF(double, job, k), PMB_ROW_OF(double, job, of_b), from, to, r, job->weight,
+                                   counts, scale, o->cell_words, o->count_bits, w->gh);
+        else if (o->cell_words > 1)
+            pmb_quantise_words_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight,
+                                   counts, scale, o->cell_words, o->count_bits, w->gh);
         else
             pmb_quantise_1_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight, counts,
                                scale, w->gh);
@@ -196,10 +196,11 @@ PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const pmb_softmax_job *job, pmb_t
     }
 }
 
-/* Round the pair of one row; n is taken by cells of two words. */
+/* Round the pair of one row; n is taken by cells with a count. */
 PMB_INLINE void pmb_pack(pmb_pairs *w, int64_t row, double g, double h, double n) {
-    if (w->o->cell_words == 2) {
-        pmb_pack_2(g, h, n, w->o->count_bits, w->gh + 2 * row);
+    int words = w->o->cell_words;
+    if (words > 1) {
+        pmb_pack_words(g, h, n, words, w->o->count_bits, w->gh + words * row);
     } else {
         int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = (int32_t)(h + 0.5);
         w->gh[row] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
@@ -254,7 +255,7 @@ PMB_STATIC void pmb_edge_begin(pmb_pairs *w, pmb_edge_job *job) {
     job->n = n;
     int exponent;
     frexp(limit * (unit / (sum > 1e-250 * unit ? sum : 1e-250 * unit)), &exponent);
-    double scale = job->scale = ldexp(0.5, exponent) / unit, of_h = w->o->cell_words == 2 ? ldexp(1, 16 - w->o->count_bits) : 1;
+    double scale = job->scale = ldexp(0.5, exponent) / unit, of_h = w->o->count_bits ? ldexp(1, 16 - w->o->count_bits) : 1;
     for (int64_t i = 0; i < m; i++) {
         double g = pmb_edge_a(job, i) * scale;
         pmb_pack(w, i, g, fabs(g) * of_h, job->weight ? job->weight[i] * job->per_count : job->per_count);

@@ -80,6 +80,14 @@ typedef struct {
 #define CTAG 16
 #define WORDS 2
 #include "pairs_body.h"
+#define CODE uint8_t
+#define CTAG 8
+#define WORDS 3
+#include "pairs_body.h"
+#define CODE uint16_t
+#define CTAG 16
+#define WORDS 3
+#include "pairs_body.h"
 
 /* Positions, from `start` on, of those of n rows that count in a tile. */
 PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT counted, int bit, int64_t start, int64_t n,
@@ -91,6 +99,20 @@ PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT counted, i
     }
     for (int j = 0; j < PMB_AHEAD; j++) at[count + j] = 0;
     return count;
+}
+
+/* Histograms of the lanes of tile t over n rows; see pairs_body.h. */
+PMB_INLINE void pmb_fill_tile(const pmb_pair_data *d, int words, int t, const int32_t *rows, const int32_t *at,
+                              int64_t n, const int64_t *gh, int64_t *hist, int64_t *done) {
+    int lanes = d->tile_lanes[t];
+    int64_t first = (int64_t)t * d->c.m * 16;
+    const uint16_t *tile16 = (const uint16_t *)d->tiles + first;
+    const uint8_t *tile8 = (const uint8_t *)d->tiles + first;
+    if (d->c.code_bytes == 2 && words == 2) pmb_fill_16_2(tile16, rows, at, n, lanes, gh, hist, done);
+    else if (d->c.code_bytes == 2) pmb_fill_16_3(tile16, rows, at, n, lanes, gh, hist, done);
+    else if (words == 3) pmb_fill_8_3(tile8, rows, at, n, lanes, gh, hist, done);
+    else if (words == 2) pmb_fill_8_2(tile8, rows, at, n, lanes, gh, hist, done);
+    else pmb_fill_8_1(tile8, rows, at, n, lanes, gh, hist, done);
 }
 
 /* Histogram of one tile (or of the sparse cells, tile == n_tiles) over the n rows of a node with these sums; rows NULL:
@@ -105,39 +127,31 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, const pmb_pair_options *o,
             int64_t row = rows ? rows[i] : i;
             for (int64_t e = d->row_ptr[row]; e < d->row_ptr[row + 1]; e++) {
                 int64_t *cell = hist + (int64_t)words * d->row_cell[e];
-                cell[0] += gh[words * i];
-                if (words == 2) cell[1] += gh[2 * i + 1];
+                for (int j = 0; j < words; j++) cell[j] += gh[words * i + j];
             }
         }
         return;
     }
-    int lanes = d->tile_lanes[tile];
-    int64_t first = (int64_t)tile * d->c.m * 16, done[2] = {0, 0}, part[2];
-    const uint16_t *tile16 = (const uint16_t *)d->tiles + first;
-    const uint8_t *tile8 = (const uint8_t *)d->tiles + first;
+    int64_t done[3] = {0, 0, 0}, part[3];
     if (!d->tile_skip[tile]) {
-        if (d->c.code_bytes == 2) pmb_fill_16_2(tile16, rows, NULL, n, lanes, gh, hist, part);
-        else if (words == 2) pmb_fill_8_2(tile8, rows, NULL, n, lanes, gh, hist, part);
-        else pmb_fill_8_1(tile8, rows, NULL, n, lanes, gh, hist, part);
+        pmb_fill_tile(d, words, tile, rows, NULL, n, gh, hist, part);
         return;
     }
     for (int64_t start = 0; start < n; start += PMB_COMPACTED) {
         int32_t at[PMB_COMPACTED + PMB_AHEAD];
         int64_t count = pmb_compact(counted + tile / 8 * stride, tile % 8, start,
                                     n - start < PMB_COMPACTED ? n - start : PMB_COMPACTED, at);
-        if (d->c.code_bytes == 2) pmb_fill_16_2(tile16, rows, at, count, lanes, gh, hist, part);
-        else if (words == 2) pmb_fill_8_2(tile8, rows, at, count, lanes, gh, hist, part);
-        else pmb_fill_8_1(tile8, rows, at, count, lanes, gh, hist, part);
-        done[0] += part[0];
-        done[1] += part[1];
+        pmb_fill_tile(d, words, tile, rows, at, count, gh, hist, part);
+        for (int j = 0; j < words; j++) done[j] += part[j];
     }
-    for (int k = 0; k < lanes; k++) {
+    for (int k = 0; k < d->tile_lanes[tile]; k++) {
         int64_t *cell = hist + (int64_t)d->tile_mode[16 * tile + k] * 16 * words + k;
         if (words == 1) {
             cell[0] += (int64_t)((uint64_t)sums.g << 32) + sums.h - done[0];
         } else {
             cell[0] += sums.g - done[0];
             cell[16] += (sums.h << o->count_bits) + (o->count_bits ? sums.n : 0) - done[1];
+            if (words == 3) cell[32] += sums.n - done[2];
         }
     }
 }
@@ -217,18 +231,19 @@ PMB_STATIC int64_t pmb_pairs_part(pmb_pairs *w, const pmb_node *node) {
     return left;
 }
 
+/* The words of n rows side by side. */
+PMB_INLINE void pmb_gather_words(const int64_t *gh, const int32_t *rows, int64_t n, int words, int64_t *to) {
+    for (int64_t i = 0; i < n; i++)
+        for (int j = 0; j < words; j++) to[words * i + j] = gh[words * (int64_t)rows[i] + j];
+}
+
 /* g, h and the tiles' bits of n rows side by side. */
 PMB_STATIC void pmb_pairs_gather(pmb_pairs *w, const int32_t *rows, int64_t n) {
     const pmb_pair_data *d = w->d;
-    const int64_t *gh = w->gh;
-    int64_t *to = w->gathered, m = d->c.m;
-    if (w->o->cell_words == 1)
-        for (int64_t i = 0; i < n; i++) to[i] = gh[rows[i]];
-    else
-        for (int64_t i = 0; i < n; i++) {
-            to[2 * i] = gh[2 * (int64_t)rows[i]];
-            to[2 * i + 1] = gh[2 * (int64_t)rows[i] + 1];
-        }
+    int64_t m = d->c.m;
+    if (w->o->cell_words == 1) pmb_gather_words(w->gh, rows, n, 1, w->gathered);
+    else if (w->o->cell_words == 2) pmb_gather_words(w->gh, rows, n, 2, w->gathered);
+    else pmb_gather_words(w->gh, rows, n, 3, w->gathered);
     for (int byte = 0; d->counted && byte <= (d->n_tiles - 1) / 8; byte++)
         for (int64_t i = 0; i < n; i++) w->counted[byte * m + i] = d->counted[byte * m + rows[i]];
 }

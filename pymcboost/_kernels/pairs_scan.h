@@ -1,7 +1,7 @@
 /* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
  *
  * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
- * g, and h << count_bits | n. Without bits for a count, n is h, as with one word.
+ * g, and h << count_bits | n, or three: g, h and n. Two without bits for a count have none: n is h, as with one word.
  */
 #ifndef PYMCBOOST_PAIRS_SCAN_H
 #define PYMCBOOST_PAIRS_SCAN_H
@@ -12,7 +12,7 @@ typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
     int32_t cell_words, pool, threads, divided; /* divided: among workers */
     int32_t count_bits;    /* of cells of two words: bits of n below h, or 0 */
-    int64_t min_h;         /* least h (one word) or n (two) on either side, at least 1 */
+    int64_t min_h;         /* least n, which is h where there is no count, on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
     const uint8_t *active; /* by feature; NULL: all */
@@ -20,9 +20,12 @@ typedef struct {
     uint64_t key;          /* of the draws of this round */
 } pmb_pair_options;
 
+/* Whether cells have a count besides h. */
+PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) { return o->cell_words == 3 || o->count_bits > 0; }
+
 /* What bounds the splits of a tree, in units of its integers. */
 typedef struct {
-    int64_t least_n, least_h; /* on either side; with one word h is n, and least_n the larger of the two */
+    int64_t least_n, least_h; /* on either side; without a count h is n, and least_n the larger of the two */
     double l2;                /* added to the h of either side */
     double level_cost;        /* gain that a set loses for every level in parts but two */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
@@ -37,7 +40,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     frexp(l2, &exponent);
     q->least_n = o->min_h;
     q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
-    if ((one || o->count_bits == 0) && q->least_n < q->least_h) q->least_n = q->least_h;
+    if (!pmb_is_counted(o) && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
     q->level_cost = 0;
     q->count_bits = o->count_bits;
@@ -61,16 +64,20 @@ typedef struct {
 /* Bits of the count in the second word of a cell; all of them where h is the count. */
 PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) { return count_bits ? ((int64_t)1 << count_bits) - 1 : -1; }
 
-/* gap: words between the two words of a cell, 16 in tiles, 1 in the sparse cells. */
+/* gap: from one word of a cell to the next, 16 in tiles, 1 in the sparse cells. */
 PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int gap) {
     pmb_sums s;
     if (o->cell_words == 1) {
         s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
         s.g = (cell[0] - s.h) / ((int64_t)1 << 32);
-    } else {
+    } else if (o->cell_words == 2) {
         s.g = cell[0];
         s.h = cell[gap] >> o->count_bits;
         s.n = cell[gap] & pmb_count_mask(o->count_bits);
+    } else {
+        s.g = cell[0];
+        s.h = cell[gap];
+        s.n = cell[2 * gap];
     }
     return s;
 }
@@ -143,11 +150,13 @@ typedef struct {
     }
 PMB_SCAN(1)
 PMB_SCAN(2)
+PMB_SCAN(3)
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
     if (o->cell_words == 1) pmb_scan_1(hist, rows, has_missing, total, q, o->edge, out);
-    else pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
+    else if (o->cell_words == 2) pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
+    else pmb_scan_3(hist, rows, has_missing, total, q, o->edge, out);
 }
 #else
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,

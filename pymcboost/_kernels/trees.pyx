@@ -55,9 +55,10 @@ cdef class Grower:
     max_leaves, max_depth : int
         At most 65,536 leaves; depth 0 means no bound.
     min_h : int
-        Least h (one word) or n (two words), in units, on either side of a split; at least 1.
-    cell_words : 1 or 2
-        Words of a histogram cell: 31 bits for each of g and h, or 63 for g, and h beside a count.
+        Least n, or h where there is no count, in units, on either side of a split; at least 1.
+    cell_words : 1, 2 or 3
+        Words of a histogram cell: 31 bits for each of g and h, or 63 for g, and h beside a count, or 63 for each of g,
+        h and a count.
     edge : bool
         Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
     pool : bool
@@ -72,7 +73,7 @@ cdef class Grower:
     least_levels : dict, optional
         By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     count_bits : int
-        Of two words: bits of the count, or 0: there is none, and h bounds a leaf as with one word.
+        Of two words: bits of the count, or 0: there is none, and h bounds a leaf as with one word. 0 for others.
     """
 
     cdef pmb_pair_data data
@@ -83,13 +84,15 @@ cdef class Grower:
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False, least_levels=None, int count_bits=24):
-        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
+                  bint divided=False, least_levels=None, int count_bits=0):
+        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2, 3) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
+        if count_bits and cell_words != 2:
+            raise ValueError("a count beside h needs cell_words=2")
         if data.code_bytes == 2 and cell_words == 1:
-            raise ValueError("codes of two bytes need cell_words=2")
+            raise ValueError("codes of two bytes need cell_words of 2 or 3")
         if data.levels and cell_words == 1:
-            raise ValueError("categories need cell_words=2")
+            raise ValueError("categories need cell_words of 2 or 3")
         cdef pmb_level_data *levels = &self.data.levels
         set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
         levels.set_at = <const int32_t *> address(set_at)
@@ -159,8 +162,8 @@ cdef class Grower:
         cdef int64_t j, n = jobs.shape[0]
         room = np.zeros(max(1, n) * sizeof(pmb_softmax_job), dtype=np.uint8)
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
-        if is_double and self.options.cell_words != 2:
-            raise ValueError("double precision needs cell_words=2")
+        if is_double and self.options.cell_words == 1:
+            raise ValueError("double precision needs cell_words of 2 or 3")
         if y.shape[0] != self.data.c.m or units.shape[1] != PMB_PARTS:
             raise ValueError("the arrays do not fit the data")
         for j in range(n):

@@ -166,7 +166,7 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
     for (int32_t b = 0; b < n_batch; b++) {
         pmb_node *node = g->nodes + batch[b];
         rows += node->n;
-        if (pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
+        if (!last && pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
         pmb_add_children(g, node);
         for (int c = 0; c < 2; c++) {
             pmb_vt_node *child = w->its + (c ? node->right : node->left);

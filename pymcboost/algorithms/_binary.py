@@ -14,6 +14,7 @@ from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 from pymcboost.learners.class_trees import together
+from pymcboost.learners.edge_trees import counts_for
 from pymcboost.losses import LOSSES, CodedExp
 from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.summed import SUMMED, SummedCoded
@@ -137,9 +138,9 @@ class BinaryBooster(Booster):
         if self.stumps:
             held = [memory.outputs(data, 1)] if one else memory.stumps(data, P)
             return [*drawn, *held, *([memory.summed(data, P)] if data.exact else [])]
-        words = 2 if data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels else 1
-        n_grown = self.n_threads if data.comm.size == 1 else min(P, together(data, words, self.max_leaves))
-        grown = memory.trees(data, P, self.max_leaves, n_grown, words)
+        counted = counts_for(data)
+        n_grown = self.n_threads if data.comm.size == 1 else min(P, together(data, counted, self.max_leaves))
+        grown = memory.trees(data, P, self.max_leaves, n_grown, counted)
         return [*drawn, *grown, memory.outputs(data, 1 if one else P)]
 
     def add_round(self, found, plus, minus=None):

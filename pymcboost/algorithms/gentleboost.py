@@ -24,7 +24,7 @@ from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelSc
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.label_regression import LabelStumps, LabelTrees
-from pymcboost.learners.margin import MarginStumps, MarginTrees, words_of
+from pymcboost.learners.margin import MarginStumps, MarginTrees, counts_for
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
@@ -66,12 +66,12 @@ class GentleBoost(LabelsByForm, ClassicBooster):
             held = memory.outputs(data, K, 40)
             if self.scans:
                 return [held, memory.weights(data, 2 * K), memory.edges(data, 2 * K, 4 * K), memory.outputs(data, K)]
-            return [held, *memory.trees(data, K, self.max_leaves, self.n_threads, words_of(data))]
+            return [held, *memory.trees(data, K, self.max_leaves, self.n_threads, counts_for(data))]
         if self.scans:
             signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
             margins = memory.outputs(data, 1, 40)
             return [memory.weights(data, K), memory.edges(data, K), signed, memory.outputs(data, K), margins]
-        grown = memory.trees(data, K, self.max_leaves, self.n_threads, words_of(data))
+        grown = memory.trees(data, K, self.max_leaves, self.n_threads, counts_for(data))
         values = memory.outputs(data, K + 5, 16 if p.subsample < 1 else 8)
         return [*grown, values, memory.tables(data, K, 1, 3 if p.subsample == 1 else 5)]
 

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pymcboost._kernels.exact import is_wide
 from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
@@ -16,10 +17,10 @@ from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
 POOL_BYTES = 1 << 30
-# In cells of two words, counts of weights have 24 bits and h has 38 with fewer rows, else both have 31.
+# In cells of two words with a count of weights, that has 24 bits and h has 38 with fewer rows, else both have 31.
 MANY_ROWS = 1 << 23
-# What sums without a count stay below, where 64 bits hold them.
-WIDE_ROOM = 2.0**46
+# What a sum in a word of its own stays below, so that it is exact in double precision; that of g beside a shared one.
+WORD_ROOM, ROOM_BESIDE = 2.0**52, 2.0**46
 
 
 class TreeData(TrainingRows):
@@ -198,23 +199,28 @@ class Grown:
         return found
 
 
+def cell_words_of(data, counted):
+    """Words of a histogram's cell, with a count of weights or without one."""
+    return 1 + bool(counted) + is_wide(data.total_rows)
+
+
 class Quantiser:
     """How gradients and weights become integers.
 
     Parameters
     ----------
     data : TreeData
-    cell_words : 1 or 2
-        See `_kernels.trees.Grower`.
-    min_samples_leaf : float
+    counted : bool
+        Whether cells have a count of weights, as double precision, categories and bounds on the weight of a leaf need.
+    min_samples_leaf : float, default=0
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
     least_weight : float, default=0
         The same in the data's own weights.
-    counted : bool, default=True
-        Whether cells of two words have a count.
 
     Attributes
     ----------
+    cell_words, count_bits : int
+        See `_kernels.trees.Grower`.
     uniform : bool
         Whether the weights of the rows of all workers are equal, and then taken as 1.
     weight : ndarray (m,), empty where they are, and on a worker without rows
@@ -222,34 +228,27 @@ class Quantiser:
         Units of a weight of 1.
     least : int
         The larger of the two bounds in units.
-    count_bits : int
-        Of cells of two words: bits of the weight count.
     limit_g, limit_h : float
         What the absolute gradients and the second derivatives of all rows may sum to, in units.
     """
 
-    def __init__(self, data, cell_words, min_samples_leaf, least_weight=0.0, counted=True):
-        self.cell_words = cell_words
+    def __init__(self, data, counted, min_samples_leaf=0.0, least_weight=0.0):
         m, (lightest, one) = data.total_rows, data.weight_ends
+        self.cell_words = cell_words_of(data, counted)
         self.uniform = uniform = lightest == one
         self.weight = np.ones(0) if uniform else data.weight
-        # Rounding adds at most one unit a row.
-        room = 2.0**31 - 2 * m - 4096
-        self.count_bits = 24 if m < MANY_ROWS else 31
-        self.limit_g, self.limit_h = (room, room) if cell_words == 1 else (2.0**46, 2.0 ** (62 - self.count_bits))
-        counts = room if cell_words == 1 else 2.0**self.count_bits - 2 * m
-        counted = counted or cell_words == 1
-        if not counted:
-            self.count_bits, counts = 0, WIDE_ROOM
-            self.limit_g = self.limit_h = WIDE_ROOM
-        elif room < 2.0**30:
-            raise ValueError(
-                f"{m} rows are too many for trees of single classes that have categories or bound a leaf's weight; at "
-                "most 536 million. Use min_samples_leaf=1, no categorical_features, or VectorTreeBoostClassifier"
-            )
+        self.count_bits = 0
+        if self.cell_words == 1:  # rounding adds at most one unit a row
+            self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
+        elif is_wide(m):
+            self.limit_g = self.limit_h = counts = WORD_ROOM
+        else:
+            self.count_bits = 24 if m < MANY_ROWS else 31
+            self.limit_g, self.limit_h = ROOM_BESIDE, 2.0 ** (62 - self.count_bits)
+            counts = 2.0**self.count_bits - 2 * m
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         mean = one if uniform else data.total_weight / m
         least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
-        most = np.iinfo(np.int32).max if counted else WIDE_ROOM
+        most = WORD_ROOM if is_wide(m) else np.iinfo(np.int32).max
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

@@ -5,8 +5,8 @@ import numpy as np
 from pymcboost._kernels import class_loss as _loss
 from pymcboost._kernels import elementary
 from pymcboost._kernels import trees as _trees
-from pymcboost._kernels.exact import PARTS, is_wide, of_parts, units_in_parts
-from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser
+from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
+from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser, cell_words_of
 from pymcboost.learners.levels import PER_LEVEL, least_levels
 
 # A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
@@ -20,19 +20,20 @@ LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
 TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
-def cells_for(data, min_samples_leaf, counts):
-    """Words of a histogram cell, whether it has a count, and whether the bound on a leaf's weight bounds anything."""
+def counts_for(data, min_samples_leaf, counts):
+    """Whether a histogram's cell has a count of weights, and whether the bound on a leaf's weight bounds anything."""
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
-    # Cells of one word have no counts: h is what bounds a leaf, which is the weight in mart alone.
+    # Without a count h is what bounds a leaf, which is the weight in mart alone.
     counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
-    return 2 if counted or is_wide(data.total_rows) else 1, bool(counted), bounded
+    return bool(counted), bounded
 
 
-def together(data, cell_words, max_leaves):
+def together(data, counted, max_leaves):
     """Trees that workers grow in step: of numbers that all know."""
-    pooled = max_leaves if data.histogram_bytes(cell_words) * max_leaves <= POOL_BYTES else 1
-    each = data.histogram_bytes(cell_words) * (pooled + 2) + (4 + 16 * cell_words) * data.total_rows / data.comm.size
+    words = cell_words_of(data, counted)
+    pooled = max_leaves if data.histogram_bytes(words) * max_leaves <= POOL_BYTES else 1
+    each = data.histogram_bytes(words) * (pooled + 2) + (4 + 16 * words) * data.total_rows / data.comm.size
     return max(1, min(TOGETHER, int(STEP_BYTES / each)))
 
 
@@ -62,13 +63,13 @@ class ClassTrees:
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
-        cell_words, counted, bounded = cells_for(data, min_samples_leaf, counts)
-        self.units = units = Quantiser(data, cell_words, min_samples_leaf if bounded else 0.0, 0.0, counted)
+        counted, bounded = counts_for(data, min_samples_leaf, counts)
+        self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
         levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(
-            data.tiles, max_leaves, max_depth or 0, units.least, cell_words, False, data.pools(cell_words, max_leaves),
-            n_threads, l2=l2, min_hessian=min_hessian_leaf, min_gain=min_gain, divided=data.comm.size > 1,
-            least_levels=levels, count_bits=units.count_bits,
+            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
+            data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,
+            min_gain=min_gain, divided=data.comm.size > 1, least_levels=levels, count_bits=units.count_bits,
         )  # fmt: skip
         self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]
         self.total = float(data.total_rows) if units.uniform else data.total_weight
@@ -76,7 +77,7 @@ class ClassTrees:
         self._loss_units = units_in_parts(LARGEST_LOSS * one, data.total_rows)
         self._step = {}
         if data.comm.size > 1:
-            self._step = {"comm": data.comm, "together": together(data, cell_words, max_leaves)}
+            self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
         K, m = data.n_classes, data.n_rows
         self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
         self._starts, self._own = _loss.chunks(data.class_start)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymcboost._kernels import trees as _trees
-from pymcboost._kernels.exact import is_wide, units_of
+from pymcboost._kernels.exact import units_of
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.learners.class_trees import together
@@ -60,6 +60,11 @@ class TreeFit(NamedTuple):
         builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf, sets=sets)
 
 
+def counts_for(data):
+    """Whether a histogram's cell has a count of weights, which bounds on leaves and categories are about."""
+    return bool(data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels)
+
+
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``.
 
@@ -76,11 +81,8 @@ class _EdgeTrees:
     ):  # fmt: skip
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        # Cells of one word have no sums of the sample weights, which bounds are about.
-        bounded = data.least_weight > 0 or data.columns.levels
-        counted = bool(data.dtype == np.float64 or bounded)
-        cell_words = 2 if counted or is_wide(data.total_rows) else 1
-        self._units = Quantiser(data, cell_words, 0.0, data.least_weight * drawn, counted)
+        counted = counts_for(data)
+        self._units = Quantiser(data, counted, 0.0, data.least_weight * drawn)
         self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
         self._levels = least_levels(data, self._units.weight, drawn, self._units.per_count, min_samples_category)
         self._grower, self._by_gini = self._new_grower(gini), None
@@ -92,7 +94,7 @@ class _EdgeTrees:
             least, mean = data.weight.min(), data.weight.mean()
         self._unit, self._step = float(max(least, 1e-9 * mean)), {}
         if data.comm.size > 1:
-            self._step = {"comm": data.comm, "together": together(data, cell_words, max_leaves)}
+            self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
 
     def _new_grower(self, gini):
         max_leaves, max_depth, n_threads, min_share = self._limits

@@ -13,7 +13,7 @@ from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.exact import total as sum_of
 from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.learners.levels import least_levels
-from pymcboost.learners.margin import words_of
+from pymcboost.learners.margin import counts_for
 from pymcboost.learners.stumps import EveryStump, add_stumps
 
 # What a split explains beyond a constant, by the weights: below this share there is nothing to learn.
@@ -122,13 +122,13 @@ class LabelTrees(LabelWeights):
 
     def __init__(self, data, code, max_leaves, max_depth, n_threads, min_share=0.0, min_samples_category=15.0):
         super().__init__(data, code)
-        cell_words = words_of(data)
         levels = least_levels(data, np.zeros(0), 1.0, 1.0, min_samples_category)
-        self._units, self._n_threads = Quantiser(data, cell_words, 0.0), n_threads
+        self._units = units = Quantiser(data, counts_for(data))
+        self._n_threads = n_threads
         self._grower = _trees.Grower(
-            data.tiles, max_leaves, max_depth or 0, self._units.least, cell_words, False,
-            data.pools(cell_words, max_leaves), n_threads, min_share, least_levels=levels,
-            count_bits=self._units.count_bits,
+            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
+            data.pools(units.cell_words, max_leaves), n_threads, min_share, least_levels=levels,
+            count_bits=units.count_bits,
         )  # fmt: skip
         self._signs = np.ascontiguousarray(code.T, dtype=np.float64)
         self._grown = Grown.empty(len(self.z), max_leaves, data.n_rows, data.set_words)

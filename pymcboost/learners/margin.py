@@ -71,9 +71,9 @@ class MarginStumps:
         add_stumps(builder, found, self._leaf, np.arange(len(found)))
 
 
-def words_of(data):
-    """Words of a histogram's cell: those of one have no rows, by which levels are rare."""
-    return 2 if data.dtype == np.float64 or data.columns.levels else 1
+def counts_for(data):
+    """Whether a histogram's cell has a count, of rows here, by which levels are rare."""
+    return bool(data.dtype == np.float64 or data.columns.levels)
 
 
 class MarginTrees:
@@ -98,13 +98,13 @@ class MarginTrees:
         self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0, min_samples_category=15.0
     ):
         self.data, self._n_threads, self._subsample = data, n_threads, subsample
-        K, cell_words = data.n_classes, words_of(data)
+        K = data.n_classes
         levels = least_levels(data, np.zeros(0), subsample, 1.0, min_samples_category)
-        self._units = Quantiser(data, cell_words, 0.0)
+        self._units = units = Quantiser(data, counts_for(data))
         self._grower = _trees.Grower(
-            data.tiles, max_leaves, max_depth or 0, self._units.least, cell_words, False,
-            data.pools(cell_words, max_leaves), n_threads, min_share, least_levels=levels,
-            count_bits=self._units.count_bits,
+            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
+            data.pools(units.cell_words, max_leaves), n_threads, min_share, least_levels=levels,
+            count_bits=units.count_bits,
         )  # fmt: skip
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)

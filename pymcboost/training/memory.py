@@ -14,7 +14,7 @@ from pymcboost._kernels.exact import is_wide
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
-from pymcboost.data.tree_data import POOL_BYTES, Grown
+from pymcboost.data.tree_data import POOL_BYTES, Grown, cell_words_of
 from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words
@@ -210,9 +210,9 @@ def levels(data, n_columns, n_threads):
     return Part(f"the sums of {n} categories in {n_columns} columns", size, remedy, passing)
 
 
-def trees(data, n_trees, max_leaves, n_grown, cell_words):
+def trees(data, n_trees, max_leaves, n_grown, counted):
     """Trees of one column each, and the histograms of those that grow at once: `_kernels.trees.Grower`."""
-    columns, m = data.columns, data.n_rows
+    columns, m, cell_words = data.columns, data.n_rows, cell_words_of(data, counted)
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
     tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes * in_memory(data)

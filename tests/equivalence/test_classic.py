@@ -353,6 +353,7 @@ def brute_tree(data, X, g, h, n, max_leaves, cell_words, least, share=0.0):
 @pytest.mark.parametrize(("m", "K", "cell_words", "sparse"), [
     (1, 2, 2, False), (30, 2, 2, False), (300, 5, 2, False), (400, 17, 2, True), (140, 100, 2, False),
     (9000, 8, 1, False), (6000, 17, 1, False),
+    (300, 5, 3, False), (400, 17, 3, True), (6000, 17, 3, False),
 ])  # fmt: skip
 def test_regression_trees_of_classes(m, K, cell_words, sparse):
     """Targets g / h that depend on the class: every split of every node, and leaves sum g / sum h."""
@@ -362,13 +363,16 @@ def test_regression_trees_of_classes(m, K, cell_words, sparse):
         X[rng.random(X.shape) < 0.6] = 0
         X = scipy.sparse.csr_matrix(X)
     data = TreeData(X, y, K, np.ones(m))
-    assert (data.dtype == np.float64) == (cell_words == 2)
+    assert cell_words > 1 or data.dtype == np.float32
     n_trees, J = 3, 7
     g_of = rng.integers(-7, 8, (n_trees, K)).astype(float)
     h_of = rng.integers(1, 4, (n_trees, K)).astype(float)
     for least, pool, n_threads, share in ((1, True, 1, 0.0), (1, False, 2, 0.3), (20, True, 3, 0.1)):
         weights = rng.integers(1, 6, (1 if n_threads == 1 else n_trees, m)).astype(float)
-        grower = tree_kernel.Grower(data.tiles, J, 0, least, cell_words, False, pool, n_threads, share)
+        bits = 24 if cell_words == 2 else 0
+        grower = tree_kernel.Grower(
+            data.tiles, J, 0, least, cell_words, False, pool, n_threads, share, count_bits=bits
+        )
         grown = Grown.empty(n_trees, J, m)
         grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), grown)
         for j in range(n_trees):
@@ -395,7 +399,7 @@ def test_regression_tree_explains_most_by_its_first_split():
     weight, target, cost = rng.exponential(size=80), rng.normal(size=4), rng.exponential(size=4)
     w, z = weight * cost[data.y], target[data.y]
     grown = Grown.empty(1, 2, 80)
-    grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1)
+    grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1, count_bits=24)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
     grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, grown)
     best = (np.inf, None)

@@ -20,7 +20,7 @@ from pymcboost import (
     MartClassifier,
     VectorTreeBoostClassifier,
 )
-from pymcboost._kernels import class_loss
+from pymcboost._kernels import class_loss, exact
 from pymcboost._kernels import trees as kernel
 from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser, TreeData
@@ -32,7 +32,7 @@ from pymcboost.training import memory
 PLAIN = LogitBoostClassifier, MartClassifier = as_published(LogitBoostClassifier, MartClassifier)
 BASED = ABCLogitBoostClassifier, ABCMartClassifier = as_published(ABCLogitBoostClassifier, ABCMartClassifier)
 # Arithmetic of small data, of large data, and of large data with a bound on the weight of leaves.
-ARITHMETIC = [(np.float64, 2), (np.float32, 1), (np.float32, 2)]
+ARITHMETIC = [(np.float64, 2), (np.float32, 1), (np.float32, 2), (np.float64, 3), (np.float32, 3)]
 KINDS = {
     "few": lambda rng, m: rng.integers(0, 3, m),
     "ties": lambda rng, m: rng.integers(0, 40, m),
@@ -85,6 +85,8 @@ def scales(data, S, jobs, counts, cell_words):
         (2.0**31 - 2 * m - 4096,) * 3
         if cell_words == 1
         else (2.0**46, 2.0 ** (62 - COUNT_BITS), 2.0**COUNT_BITS - 2 * m - 4096)
+        if cell_words == 2
+        else (2.0**46,) * 3
     )
     result = []
     for k, b in jobs:
@@ -117,7 +119,7 @@ def grow(
     **bounds,
 ):
     """Trees of the kernel, as a list of dictionaries."""
-    bounds["count_bits"] = COUNT_BITS
+    bounds["count_bits"] = COUNT_BITS if cell_words == 2 else 0
     grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows, data.set_words)
@@ -250,7 +252,7 @@ def check(
             np.testing.assert_array_equal(found["leaf"], leaf)
             # Sums that cancel are as good as the terms. With one plane, g and h have 31 bits between all rows, and h
             # beside counts of 31 bits.
-            rtol, atol = (1e-6, 1e-9) if cell_words == 2 and COUNT_BITS < 31 else (2e-4, 1e-6)
+            rtol, atol = (1e-6, 1e-9) if cell_words == 3 or cell_words == 2 and COUNT_BITS < 31 else (2e-4, 1e-6)
             np.testing.assert_allclose(found["value"], value, rtol=rtol, atol=atol * max(1, abs(value).max()))
             np.testing.assert_allclose(found["gain"], np.array(tree.gain) * unit, rtol=1e-12)
         splits += len(tree.column)
@@ -584,8 +586,9 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     assert data.columns.code_bytes == 2
     assert data.columns.n_bins.max() > 1000
     S = remainders(data, rng)
-    check(data, X, S, all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)])
-    check(data, X, S, [(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
+    for words in (2, 3):
+        check(data, X, S, all_pairs(3), cell_words=words, counts=counts, modes=[(True, 1), (False, 1)])
+        check(data, X, S, [(1, 0)], cell_words=words, sample=np.arange(0, m, 3))
 
 
 def test_a_thousand_classes():
@@ -1070,16 +1073,20 @@ def test_a_bound_below_all_weights_is_none(cls, repeats):
         np.testing.assert_array_equal(models[0].ensemble.threshold, models[1].ensemble.threshold)
 
 
-@pytest.mark.parametrize("cell_words", [1, 2])
-def test_integer_weights_are_counted_exactly(cell_words):
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+def test_integer_weights_are_counted_exactly(counted, wide, monkeypatch):
     """A leaf of exactly min_samples_leaf is allowed, whatever the total."""
+    if wide:
+        monkeypatch.setattr(exact, "WIDE_ROWS", 0)
     rng = np.random.default_rng(45)
     for m in (50, 333, 901):
         weight = rng.integers(1, 9, m).astype(float)
         data = TreeData(rng.normal(size=(m, 1)), labels(m, 2, rng), 2, weight)
         for least in (1, 3, 10):
-            units = Quantiser(data, cell_words, least)
-            assert units.least == least * units.per_count
+            units = Quantiser(data, counted, least)
+            assert least * units.per_count * (1 - 2e-9) <= units.least <= least * units.per_count
+            assert wide or units.least == least * units.per_count
             assert (units.per_count * data.weight == np.rint(units.per_count * data.weight)).all()
 
 
@@ -1352,16 +1359,16 @@ def levels_of(data, unit, most, share=1.0):
     return least_levels(data, np.ones(0) if uniform else data.weight, share, unit, most)
 
 
-@pytest.mark.parametrize("real", [np.float64, np.float32])
+@pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2), (np.float64, 3)])
 @pytest.mark.parametrize("most", [0, 15, 1e9])
 @pytest.mark.parametrize("levels", [2, 9, 40, 300])
-def test_sets_of_categories(real, most, levels):
+def test_sets_of_categories(real, words, most, levels):
     rng = np.random.default_rng(levels)
     weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None
     X, data = with_categories(600, levels, rng, weight)
     S = remainders(data, rng).astype(real)
-    jobs, shared = [(0, -1), (2, 1), (1, 2)], {"cell_words": 2, "modes": [(True, 1), (False, 3)]}
-    unit = scales(data, S, jobs, False, 2)[0, 2]
+    jobs, shared = [(0, -1), (2, 1), (1, 2)], {"cell_words": words, "modes": [(True, 1), (False, 3)]}
+    unit = scales(data, S, jobs, False, words)[0, 2]
     least = levels_of(data, unit, most)
     for counts in (False, True):
         assert check(data, X, S, jobs, counts=counts, least_levels=least, **shared)
@@ -1372,7 +1379,7 @@ def test_sets_of_categories(real, most, levels):
     assert check(data, X, S, jobs, least_levels=least, level_cost=0.5, **shared)
     active = (data.column < 2).astype(np.uint8)
     check(data, X, S, jobs, least_levels=least, active=active, **shared)
-    found = grow(data, S, jobs, cell_words=2, scale=scales(data, S, jobs, False, 2), least_levels=least)
+    found = grow(data, S, jobs, cell_words=words, scale=scales(data, S, jobs, False, words), least_levels=least)
     assert all(any(tree["subsets"]) or levels == 2 for tree in found)
 
 
@@ -1388,29 +1395,32 @@ def test_nasty_categories():
     for S in (np.full((3, m), 0.0), twin.remaining(np.full((3, m), 1 / 3), data.y), remainders(data, rng)):
         for most in (0, 15, 1e9):
             jobs = all_pairs(3)
-            unit = scales(data, S + 1e-9, jobs, False, 2)[0, 2]
-            check(data, X, S + 1e-9, jobs, cell_words=2, least_levels=levels_of(data, unit, most))
+            for words in (2, 3):
+                unit = scales(data, S + 1e-9, jobs, False, words)[0, 2]
+                check(data, X, S + 1e-9, jobs, cell_words=words, least_levels=levels_of(data, unit, most))
 
 
+@pytest.mark.parametrize("words", [2, 3])
 @pytest.mark.parametrize(("counts", "edge"), [(False, False), (True, False), (False, True)])
-def test_the_best_of_all_sets(counts, edge):
+def test_the_best_of_all_sets(counts, edge, words):
     rng = np.random.default_rng(5)
     for n_levels in range(2, 11):
         X = rng.integers(0, n_levels, (400, 1)).astype(np.float64)
         X[rng.random(400) < 0.1] = np.nan if n_levels > 5 else 0.0
         data = TreeData(X, labels(400, 2, rng), 2, np.ones(400), categorical=(0,))
         S = remainders(data, rng)
-        scale = scales(data, S, [(1, 0)], counts, 2)[0]
-        g, h, n = twin.rounded(*twin.gradients(S, data.y, 1, 0), data.weight, counts, scale, 2)
+        scale = scales(data, S, [(1, 0)], counts, words)[0]
+        g, h, n = twin.rounded(*twin.gradients(S, data.y, 1, 0), data.weight, counts, scale, words)
         if edge:
             limit, unit = 2.0**40, 2.0**-20
             A = np.round(rng.normal(size=(1, 400, 1)) * 1000) * unit
-            grower = kernel.Grower(data.tiles, 2, 0, 1, 2, True, True, 1, least_levels=levels_of(data, 1.0, 0))
+            bounds = {"count_bits": 24 if words == 2 else 0, "least_levels": levels_of(data, 1.0, 0)}
+            grower = kernel.Grower(data.tiles, 2, 0, 1, words, True, True, 1, **bounds)
             out = Grown.empty(1, 2, 400, 1)
             grower.grow_edges(A, 1, np.ones(0), limit, unit, 1.0, np.zeros(1), out)
             g, h, n, found = A[0, :, 0], np.abs(A[0, :, 0]), n, float(out.gain[0, 0])
         else:
-            options = {"cell_words": 2, "scale": [scale], "counts": counts, "max_leaves": 2, "least": 1}
+            options = {"cell_words": words, "scale": [scale], "counts": counts, "max_leaves": 2, "least": 1}
             found = grow(data, S, [(1, 0)], least_levels=levels_of(data, 1.0, 0), **options)[0]["gain"][0]
             found /= scale[1] / scale[0] ** 2
         bins, best = data.columns.codes[0], 0.0

@@ -7,6 +7,7 @@ from reference.stumps import candidates
 
 from pymcboost import ABCMartClassifier
 from pymcboost._kernels import bins as _bins
+from pymcboost._kernels import exact
 from pymcboost.data import tree_data, tree_layouts
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.tree_data import Quantiser, TreeData
@@ -357,25 +358,29 @@ def test_histograms_are_pooled_while_they_fit(monkeypatch):
     assert not data.pools(2, 20)
 
 
-@pytest.mark.parametrize("cell_words", [1, 2])
-def test_units(cell_words):
+@pytest.mark.parametrize(("counted", "wide", "cell_words", "g", "h", "n"), [
+    (False, False, 1, 31, 31, 31), (True, False, 2, 46, 38, 24), (False, True, 2, 52, 52, 52),
+    (True, True, 3, 52, 52, 52),
+])  # fmt: skip
+def test_units(counted, wide, cell_words, g, h, n, monkeypatch):
+    monkeypatch.setattr(exact, "WIDE_ROWS", 0 if wide else 1 << 27)
     rng = np.random.default_rng(10)
     X = rng.normal(size=(500, 1))
-    same = Quantiser(make(X, weight=np.full(500, 0.5)), cell_words, 2.0)
+    same = Quantiser(make(X, weight=np.full(500, 0.5)), counted, 2.0)
     assert (len(same.weight), same.per_count, same.least) == (0, 1.0, 2)
     weight = rng.uniform(0.1, 3, 500)
     data = make(X, weight=weight)
-    units = Quantiser(data, cell_words, 2.0)
-    limit = 2.0**31 if cell_words == 1 else 2.0**24
-    assert limit / 4 < units.per_count * weight.sum() < limit - 500
+    units = Quantiser(data, counted, 2.0)
+    assert (units.cell_words, units.count_bits) == (cell_words, 24 if counted and not wide else 0)
+    assert 2.0**n / 4 < units.per_count * weight.sum() < 2.0**n - 500
     assert units.least == pytest.approx(2 * units.per_count, rel=1e-3)
-    assert Quantiser(data, cell_words, 0).least == 1
-    assert units.limit_g + 500 < (2.0**31 if cell_words == 1 else 2.0**62)
-    assert units.limit_h + 500 < (2.0**31 if cell_words == 1 else 2.0**39)
+    assert Quantiser(data, counted).least == 1
+    assert 2.0**g * 0.99 < units.limit_g <= 2.0**g
+    assert 2.0**h * 0.99 < units.limit_h <= 2.0**h
 
 
 @pytest.mark.parametrize("same", [False, True])
-@pytest.mark.parametrize("m", [1 << 20, (1 << 23) - 1, 1 << 23, 12_345_678, 1 << 26, (1 << 29) - 4096])
+@pytest.mark.parametrize("m", [1 << 20, (1 << 23) - 1, 1 << 23, 12_345_678, 1 << 26, 1 << 27])
 def test_counts_of_many_rows(m, same):
     """A cell holds the sums of h and of the counts of all rows, rounded by a unit each."""
 
@@ -383,8 +388,10 @@ def test_counts_of_many_rows(m, same):
         total_rows, total_weight, weight_ends, weight_unit = m, 1.5 * m, (1.5 if same else 1.0, 1.5), 1.0
         weight = np.ones(1)
 
-    assert Quantiser(Rows, 1, 5.0).count_bits == Quantiser(Rows, 2, 5.0).count_bits
-    units = Quantiser(Rows, 2, 5.0)
+    alone = Quantiser(Rows, False, 5.0)
+    assert alone.cell_words == 1
+    assert alone.limit_g + 2 * m <= 2**31
+    units = Quantiser(Rows, True, 5.0)
     assert units.count_bits == (24 if m < 1 << 23 else 31)
     n = m if same else units.per_count * 1.5 * m + m
     assert 2 * m <= n + m <= 2**units.count_bits
@@ -392,13 +399,20 @@ def test_counts_of_many_rows(m, same):
     assert units.limit_h >= m
 
 
-def test_too_many_rows():
-    class Rows:
-        total_rows, total_weight, weight_ends, weight, weight_unit = 1 << 29, 2.0**29, (1.0, 1.0), np.ones(1), 1.0
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("m", [(1 << 27) + 1, 1 << 29, 10**10])
+def test_words_of_their_own(m, counted):
+    """Sums of more rows have 64 bits each: they hold all rows, rounded by a unit each."""
 
-    for words in (1, 2):
-        with pytest.raises(ValueError, match="536870912 rows are too many for trees of single classes"):
-            Quantiser(Rows, words, 5.0)
+    class Rows:
+        total_rows, total_weight, weight_ends, weight_unit = m, 1.5 * m, (1.0, 1.5), 1.0
+        weight = np.ones(1)
+
+    units = Quantiser(Rows, counted, 5.0)
+    assert (units.cell_words, units.count_bits) == (2 + counted, 0)
+    assert units.limit_g == units.limit_h == 2.0**52
+    assert 2.0**51 <= units.per_count * 1.5 * m * 2 <= 2.0**53
+    assert units.least == pytest.approx(5 * units.per_count, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
