@@ -574,6 +574,8 @@ def test_tiles_that_skip_rows(real, cell_words):
     check(data, X, S, [(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
     sample = np.sort(rng.choice(len(y), 2500, replace=False))
     check(data, X, S, [(2, 0)], cell_words=cell_words, sample=sample, max_leaves=8, modes=modes)
+    least = int(500 * scales(data, S, [(0, -1)], True, cell_words)[0, 2])
+    check(data, X, S, [(0, -1)], cell_words=cell_words, counts=True, least=least, max_leaves=5, modes=modes)
 
 
 @pytest.mark.parametrize("counts", [False, True])

@@ -40,6 +40,22 @@ def test_our_configurations_can_be_fitted():
         assert classifiers.size_of(model) > 100
 
 
+def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
+    unit = {"data": "iris", "method": "vector-raw", "seed": 0}
+    assert quality.fit_defaults(unit)["log_loss"] == quality.in_time(unit)["log_loss"]
+    monkeypatch.setattr(quality, "SLOW", 0)
+    monkeypatch.setattr(quality, "MINUTES", 0.001)
+    late = quality.fit_defaults(unit)
+    assert np.isnan(late["log_loss"])
+    assert late["seconds"] == 0.06
+    columns = ["data", "method", "log_loss", "error", "cpu", "bytes"]
+    rows = [("wine", "vector", 0.1, 2.0, 1.0, 3000.0), ("iris", "vector", *[np.nan] * 4), ("iris", "svm", *[0.5] * 4)]
+    text = quality.late_sets(pd.DataFrame(rows, columns=columns), pd.DataFrame(index=["wine"]))
+    assert "| iris | vector | over 0.001 minutes | - | - | - |" in text
+    assert "| iris | svm | 0.5000 | 0.50 | 0.5 | 0 |" in text
+    assert "wine" not in text
+
+
 def test_shares_that_early_stopping_may_set_aside():
     rows = [("letter", 0, share, 0.1 * (1 + j), 90, 1.0) for j, share in enumerate(stopping.RULES)]
     rows.append(("letter", 1, stopping.FIRST, 0.5, 90, 1.0))  # no ratio has a part in it
