@@ -27,14 +27,21 @@ M, TIMES = 1000, 10**7
 class Crowd(ThreadWorkers):
     """Workers with some copies of their rows, in all sums but those that columns are cut by."""
 
-    copies = 1
+    copies, in_shares = 1, False
 
     def sum(self, array, sure=False):
         asked = sys._getframe(1).f_code.co_filename.replace("\\", "/")
         array = super().sum(array, sure)
-        if not asked.endswith(("data/divided.py", "comm/several.py")):
+        if not asked.endswith(("data/divided.py", "comm/several.py")) and not self.in_shares:
             array *= self.copies
+        self.in_shares = False
         return array
+
+    def sum_scatter(self, array, lengths, sure=False):
+        """What a worker finds in its share of the sums is told by the next sum, which has no copies."""
+        own = super().sum_scatter(array, lengths, sure)
+        self.in_shares = True
+        return own
 
 
 def rows():
@@ -66,6 +73,9 @@ def scores(cls, copies, monkeypatch, **options):
 @pytest.mark.parametrize(("cls", "options", "tolerance"), [
     (VectorTreeBoostClassifier, {"max_leaf_nodes": 16, "min_samples_leaf": 5}, 1e-5),
     (VectorTreeBoostClassifier, {"max_leaf_nodes": 9, "min_samples_leaf": 5, "split_columns": None}, 1e-5),
+    (VectorTreeBoostClassifier, {
+        "max_leaf_nodes": 9, "min_samples_leaf": 5, "categorical_features": [2, 3], "min_samples_category": 15,
+    }, 1e-5),
     (LogitBoostClassifier, {}, 1e-3),
     (ABCLogitBoostClassifier, {}, 1e-3),
     (MartClassifier, {}, 1e-3),
@@ -80,8 +90,10 @@ def scores(cls, copies, monkeypatch, **options):
     (MCBoostClassifier, {"weak_learner": "tree", "categorical_features": [2, 3], "min_samples_category": 15}, 1e-6),
     (AdaBoostMHClassifier, {"weak_learner": "tree", "min_weight_fraction_leaf": 0.05}, 1e-6),
 ])  # fmt: skip
-def test_ten_thousand_million_rows(cls, options, tolerance, monkeypatch):
+@pytest.mark.parametrize("shares", [False, True])
+def test_ten_thousand_million_rows(cls, options, tolerance, shares, monkeypatch):
     """As many copies of each row have the model of sums of 64 bits of fewer copies, but where splits nearly tie."""
+    monkeypatch.setattr(Crowd, "scattered", 0 if shares else Crowd.scattered)
 
     def fitted(copies):
         its = {"calibrate": None, "subsample": 1.0} if cls is VectorTreeBoostClassifier else {}
