@@ -23,7 +23,7 @@ from pymcboost.cli.console import (
     whole_file,
 )
 from pymcboost.cli.stream import answer_stream
-from pymcboost.cli.words import in_options
+from pymcboost.cli.words import READING, in_options
 
 PROGRAM = "mcboost-predict"
 NO_MODEL_FILE = 2  # MCB_E_MAGIC of mcb.h
@@ -158,6 +158,9 @@ def predict(argv):
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
     if arguments.early and arguments.early not in model.early_exits:
+        obstacle = model.early_obstacle(arguments.early)
+        if obstacle:
+            raise UsageError(f"{arguments.model_file}: {in_options(obstacle, READING | {'layout': '--layout'})}")
         cause = "only as many rounds as --rounds says" if arguments.rounds is not None else arguments.model_file
         adds = "--early file --background label" if arguments.early == "rejection" else "--early file"
         raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model")

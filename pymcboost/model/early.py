@@ -140,27 +140,38 @@ class EarlyExit:
         if way not in WAYS:
             raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
         if way not in self.early_exits:
-            raise ValueError(f"this model has no early exit {way!r}; with_early_exit({way!r}, ...) adds it")
+            remedy = f"this model has no early exit {way!r}; with_early_exit({way!r}, ...) adds it"
+            raise ValueError(self.early_obstacle(way) or remedy)
         return self._rows.early(X, WAYS.index(way), n_jobs)
 
     def _check_early(self, way, rate, background):
         if way not in WAYS:
             raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
-        if self._kind.no_stages is not None and way not in self._own_exits():
-            raise ValueError(f"an early exit leaves learners out; this model has none ({self._kind.NAME})")
-        if self._kind.layout_of(self._sections()) in ("packed", "tight"):
-            raise ValueError("a packed model has no early exits; save it with layout='list' first")
-        if self.link == "sigmoid":
-            raise ValueError("an early exit gives one label; rows of this model have any number of them")
-        if self.ensemble.decoder != "linear":
-            raise ValueError(
-                "an early exit needs sums of learners for scores; this model decodes them from the columns of a code "
-                f"(decoder={self.ensemble.decoder!r})"
-            )
+        obstacle = self.early_obstacle(way)
+        if obstacle:
+            raise ValueError(obstacle)
         if not (isinstance(rate, Real) and 0 < rate < 1):
             raise ValueError(f"rate must be above 0 and below 1, not {rate!r}")
         if (background is not None) != (way == "rejection"):
             raise ValueError("background, a class of the model, goes with way='rejection'")
+
+    def early_obstacle(self, way: Early) -> str | None:
+        """Why the model cannot have this early exit, None where it can."""
+        own = self._own_exits()
+        if self._kind.no_stages is not None and own and way not in own:
+            return f"no early exit {way!r}; a model of this kind has {', '.join(map(repr, own))}"
+        if self._kind.no_stages is not None and way not in own:
+            return f"an early exit leaves learners out; this model has none ({self._kind.NAME})"
+        if self._kind.layout_of(self._sections()) in ("packed", "tight"):
+            return "a packed model has no early exits; save it with layout='list' first"
+        if self.link == "sigmoid":
+            return "an early exit gives one label; rows of this model have any number of them"
+        if self.ensemble.decoder != "linear":
+            return (
+                "an early exit needs sums of learners for scores; this model decodes them from the columns of a code "
+                f"(decoder={self.ensemble.decoder!r})"
+            )
+        return None
 
     def _code_of(self, label):
         found = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else ()

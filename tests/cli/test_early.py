@@ -76,7 +76,8 @@ def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
     assert float(EVALUATED.fullmatch(done.stderr)[1]) == pytest.approx(100 * planes.mean() / model.n_classes_, rel=1e-3)
     assert planes.mean() < model.n_classes_
     done = call("predict", "--early", "calibrated", files / "test.svm", saved, out)
-    assert (done.returncode, "linear.mcb: no early exit calibrated" in done.stderr) == (1, True)
+    message = "linear.mcb: no early exit 'calibrated'; a model of this kind has 'certified'"
+    assert (done.returncode, message in done.stderr) == (1, True)
 
 
 def test_what_cannot_be_had_is_refused(early, files, tmp_path):
@@ -101,6 +102,20 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
         done = call(program, *arguments)
         assert (done.returncode, done.stdout) == (status, ""), done.stderr
         assert message in done.stderr, done.stderr
+        assert not out.exists()
+
+
+def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
+    packed, kernel, out = tmp_path / "packed.mcb", tmp_path / "kernel.mcb", tmp_path / "out"
+    assert call("convert", "--layout", "packed", "--leaves", "int8", early / "trees.mcb", packed).returncode == 0
+    train = ("-q", "-a", "hingeboost", "--kernel", "rbf", "-n", 1)
+    assert call("train", *train, files / "train.svm", kernel).returncode == 0
+    for model, message in (
+        (packed, "packed.mcb: a packed model has no early exits; save it with --layout list first"),
+        (kernel, "kernel.mcb: an early exit leaves learners out; this model has none"),
+    ):
+        done = call("predict", "--early", "certified", files / "test.svm", model, out)
+        assert (done.returncode, message in done.stderr) == (1, True), done.stderr
         assert not out.exists()
 
 

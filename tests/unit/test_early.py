@@ -271,7 +271,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
     stumps = random_stumps(20, 5, 3)
     for model, why in (
         (model_of(stumps, layout="interval"), "this model has none .interval table"),
-        (model_of(random_linear(5, 3)), "this model has none .linear machine"),
+        (model_of(random_linear(5, 3)), "a model of this kind has .certified"),
         (model_of(random_kernel(5, 5, 3)), "this model has none .kernel machine"),
         (model_of(random_trees(5, 5, 3, "hamming")), "decoder='hamming'"),
     ):

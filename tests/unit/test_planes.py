@@ -132,7 +132,7 @@ def test_what_a_linear_machine_has_without_asking(tmp_path):
     assert model.to_bytes() == before
     model.save(tmp_path / "m.mcb")
     assert load_model(tmp_path / "m.mcb").early_exits == ("certified",)
-    with pytest.raises(ValueError, match="this model has none .linear machine"):
+    with pytest.raises(ValueError, match="a model of this kind has .certified"):
         model.with_early_exit("calibrated", np.ones((5, 5)))
     with pytest.raises(ValueError, match="no early exit 'calibrated'"):
         model.predict(np.ones((1, 5)), early="calibrated")
