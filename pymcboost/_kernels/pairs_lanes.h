@@ -62,9 +62,9 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
 }
 
 /* Cells of two words, g, and h with the count, or of three. */
-PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) ah, FN(longs_) an, FN(longs_) gt, FN(longs_) ht,
-                                    FN(longs_) nt, FN(longs_) least, const pmb_limits *q, int words, int edge,
-                                    int plain, int64_t code, FN(longs_) *best, FN(longs_) *at) {
+PMB_INLINE void FN(pmb_consider_words_)(FN(longs_) gl, FN(longs_) ah, FN(longs_) an, FN(longs_) gt, FN(longs_) ht,
+                                        FN(longs_) nt, FN(longs_) least, const pmb_limits *q, int words, int edge,
+                                        int plain, int64_t code, FN(longs_) *best, FN(longs_) *at) {
     FN(longs_) hl = ah, nl = an;
     if (words == 2) {
         hl = ah >> (int64_t)q->count_bits;
@@ -93,7 +93,7 @@ PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) ah, FN(longs_) an,
 PMB_INLINE void FN(pmb_scan_words_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                     const pmb_limits *q, int words, int edge, pmb_lane_best *out) {
     const FN(longs_) zero = {0};
-    const int plain = q->plain, last = (words - 1) * 32 / LANES; /* of the words of a cell */
+    const int plain = q->plain, last = (words - 1) * 32 / LANES; /* word of a cell, whose sum `an` is not read of two */
     for (int part = 0; part < 16; part += LANES / 2, hist += LANES / 2) {
         FN(longs_) ag = zero, ah = zero, an = zero;
         const FN(longs_) gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + q->least_n;
@@ -103,10 +103,10 @@ PMB_INLINE void FN(pmb_scan_words_)(const int64_t *hist, int rows, int has_missi
             ag += row[0];
             ah += row[32 / LANES];
             if (words == 3) an += row[last];
-            FN(pmb_consider_2_)(ag, ah, an, gt, ht, nt, least, q, words, edge, plain, 2 * b, &best, &at);
+            FN(pmb_consider_words_)(ag, ah, an, gt, ht, nt, least, q, words, edge, plain, 2 * b, &best, &at);
             if (has_missing)
-                FN(pmb_consider_2_)(ag + missing[0], ah + missing[32 / LANES], an + missing[last], gt, ht, nt, least, q,
-                                    words, edge, plain, 2 * b + 1, &best, &at);
+                FN(pmb_consider_words_)(ag + missing[0], ah + missing[32 / LANES], an + missing[last], gt, ht, nt, least,
+                                        q, words, edge, plain, 2 * b + 1, &best, &at);
         }
         for (int k = 0; k < LANES / 2; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : ((FN(doubles_))best)[k];

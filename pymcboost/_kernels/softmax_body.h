@@ -50,8 +50,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const
 }
 
 PMB_STATIC void FN(pmb_quantise_words_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r,
-                                    const double *weight, int counts, pmb_scale s, int words, int count_bits,
-                                    int64_t *gh) {
+                                        const double *weight, int counts, pmb_scale s, int words, int count_bits,
+                                        int64_t *gh) {
     for (int64_t i = from; i < to; i++) {
         REAL g, h;
         double w = weight ? weight[i] : 1;

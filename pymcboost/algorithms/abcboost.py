@@ -24,7 +24,7 @@ import numpy as np
 
 from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
-from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, counts_for, together
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, bounds_for, together
 from pymcboost.learners.draws import drawn_of, leaves_of, share_of
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
@@ -75,7 +75,7 @@ class ClassTreesBooster(Booster):
 
     def _memory_of(self, n_trees, sums=4):
         p, data, K = self.params, self.data, self.data.n_classes
-        counted, _ = counts_for(data, p.min_samples_leaf, self.counts)
+        counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, sums * memory.chunks(data) / K)

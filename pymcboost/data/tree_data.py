@@ -19,8 +19,10 @@ from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 POOL_BYTES = 1 << 30
 # In cells of two words with a count of weights, that has 24 bits and h has 38 with fewer rows, else both have 31.
 MANY_ROWS = 1 << 23
-# What a sum in a word of its own stays below, so that it is exact in double precision; that of g beside a shared one.
-WORD_ROOM, ROOM_BESIDE = 2.0**52, 2.0**46
+# Sums of many rows, each in a word of its own, stay below this: with the rounding of the rows doubles hold them.
+WORD_ROOM = 2.0**52
+# Where h and the count share a word, g stays below this. More would change models.
+ROOM_BESIDE = 2.0**46
 
 
 class TreeData(TrainingRows):

@@ -20,7 +20,7 @@ LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
 TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
-def counts_for(data, min_samples_leaf, counts):
+def bounds_for(data, min_samples_leaf, counts):
     """Whether a histogram's cell has a count of weights, and whether the bound on a leaf's weight bounds anything."""
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
@@ -63,7 +63,7 @@ class ClassTrees:
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
         self._max_features = max_features
-        counted, bounded = counts_for(data, min_samples_leaf, counts)
+        counted, bounded = bounds_for(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
         levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(

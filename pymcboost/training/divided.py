@@ -88,10 +88,10 @@ def threads_of(n_jobs, workers):
 
 
 def check_columns(workers, booster, X, names, labels):
-    """Refuse rows of other columns, form or labels, (K,) or (), than those of the other workers."""
-    if X.shape[0] > OWN_ROWS and workers.size == 1:
-        raise ValueError(f"X has {X.shape[0]} rows, more than {OWN_ROWS}; divide them among workers")
+    """Refuse too many rows, and those of other columns, form or labels, (K,) or (), than those of the other workers."""
     if workers.size == 1:
+        if X.shape[0] > OWN_ROWS:
+            raise ValueError(f"X has {X.shape[0]} rows, more than {OWN_ROWS}; divide them among workers")
         return
     name, is_sparse = booster.name, hasattr(X, "tocsr")
     every = workers.exchange((X.shape, None if names is None else list(names), labels, is_sparse))

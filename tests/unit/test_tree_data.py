@@ -375,7 +375,7 @@ def test_units(counted, wide, cell_words, g, h, n, monkeypatch):
     assert 2.0**n / 4 < units.per_count * weight.sum() < 2.0**n - 500
     assert units.least == pytest.approx(2 * units.per_count, rel=1e-3)
     assert Quantiser(data, counted).least == 1
-    assert 2.0**g * 0.99 < units.limit_g <= 2.0**g
+    assert 2.0**g * 0.99 < units.limit_g <= 2.0**g - (1500 if g == 31 else 0)
     assert 2.0**h * 0.99 < units.limit_h <= 2.0**h
 
 
@@ -411,6 +411,7 @@ def test_words_of_their_own(m, counted):
     units = Quantiser(Rows, counted, 5.0)
     assert (units.cell_words, units.count_bits) == (2 + counted, 0)
     assert units.limit_g == units.limit_h == 2.0**52
+    assert units.limit_g + 2 * m < 2.0**53
     assert 2.0**51 <= units.per_count * 1.5 * m * 2 <= 2.0**53
     assert units.least == pytest.approx(5 * units.per_count, rel=1e-6)
 

@@ -90,7 +90,7 @@ def in_time(unit):
     except subprocess.TimeoutExpired:
         return {**unit, **dict.fromkeys(FOUND.split(), np.nan), "seconds": 60.0 * MINUTES}
     if done.returncode:
-        raise RuntimeError(f"{unit}: {done.stderr.strip()}")
+        raise RuntimeError(f"{unit}: status {done.returncode}. {done.stderr.strip()}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -177,18 +177,19 @@ def tuned_plan(options, journal, choices):
 
 def whole_sets(frame):
     """Means over the seeds, for the methods that most sets have and the sets that have all of these."""
-    means = frame.groupby(["data", "method"])[[*MEASURES, "cpu", "bytes", "micros_a_row"]].mean().unstack("method")
+    groups = frame.groupby(["data", "method"])[[*MEASURES, "cpu", "bytes", "micros_a_row"]]
+    means = groups.agg(lambda seeds: seeds.mean(skipna=False)).unstack("method")
     methods = [m for m in METHODS if m in means["log_loss"] and means["log_loss"][m].notna().mean() > 0.5]
     kept = means["log_loss"][methods].notna().all(axis=1)
     return means[kept], methods
 
 
 def late_sets(frame, means):
-    """Log loss, error and CPU seconds on the other sets, where there is a second one: too few methods ended in time."""
+    """What there is for the sets that are not in the tables, as some method has no result."""
     rest, lines = frame[~frame["data"].isin(means.index)], []
     for data in sets_by_cost(sorted(set(rest["data"]))):
         for method in [method for method in METHODS if method in set(select(rest, data=data)["method"])]:
-            mine = select(rest, data=data, method=method)[["log_loss", "error", "cpu", "bytes"]].mean()
+            mine = select(rest, data=data, method=method)[["log_loss", "error", "cpu", "bytes"]].mean(skipna=False)
             loss, error, cpu, size = mine
             found = [f"{loss:.4f}", f"{error:.2f}", f"{cpu:.1f}", f"{size / 1000:.0f}"]
             lines.append([data, method, *(found if np.isfinite(loss) else [f"over {MINUTES} minutes", "-", "-", "-"])])

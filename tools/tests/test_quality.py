@@ -50,9 +50,11 @@ def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
     assert late["seconds"] == 0.06
     columns = ["data", "method", "log_loss", "error", "cpu", "bytes"]
     rows = [("wine", "vector", 0.1, 2.0, 1.0, 3000.0), ("iris", "vector", *[np.nan] * 4), ("iris", "svm", *[0.5] * 4)]
+    rows += [("iris", "logistic", *[0.5] * 4), ("iris", "logistic", *[np.nan] * 4)]
     text = quality.late_sets(pd.DataFrame(rows, columns=columns), pd.DataFrame(index=["wine"]))
     assert "| iris | vector | over 0.001 minutes | - | - | - |" in text
     assert "| iris | svm | 0.5000 | 0.50 | 0.5 | 0 |" in text
+    assert "| iris | logistic | over 0.001 minutes | - | - | - |" in text
     assert "wine" not in text
 
 
