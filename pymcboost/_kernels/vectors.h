@@ -7,12 +7,15 @@
 #include "vectors_move.h"
 
 /* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
-PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, const pmb_node *node, const pmb_vt_node *its, uint8_t *side) {
+PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, int32_t at, uint8_t *side) {
     static const uint8_t same[2] = {0, 1};
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
     int32_t *rows = w->g.rows + node->start;
     pmb_sides(&w->d.c, node, side);
-    pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
-                        its->entries, w->row_side);
+    if (!its->entries) pmb_vt_look_up_sides(w, node->feature, side, rows, node->n, w->node_of_row, at, w->row_side);
+    else pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
+                             its->entries, NULL, at, w->row_side);
     return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
 }
 
@@ -103,7 +106,8 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
 PMB_STATIC void pmb_vt_do(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
     const pmb_vt_place *p = w->places + task->place;
     int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
-    if (task->sparse) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
+    if (task->what == PMB_VT_OF_CELLS) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
+    else if (task->what == PMB_VT_OF_FEATURES) pmb_vt_search_all(w, p, task->first, (int32_t)task->entry, s);
     else pmb_vt_search(w, p, task->first, s);
 }
 
@@ -115,12 +119,15 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
         const pmb_vt_place *p = w->places + c;
         if (p->node < 0) continue;
         const pmb_vt_node *its = w->its + p->node;
-        int64_t entry = 0, cell = 0;
+        int64_t entry = 0, cell = 0, d = w->d.c.n_features, shares = threads > 1 ? PMB_VT_SHARES : 1;
+        for (int64_t j = 0; j < shares && its->n_entries && !its->entries; j++)
+            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(d * j / shares), PMB_VT_OF_FEATURES, d * (j + 1) / shares};
         for (int64_t from = 0; from < its->n_cells; from += PMB_VT_CHUNK) {
             while (cell < from) entry += its->cells[cell++].count;
-            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), 1, entry};
+            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), PMB_VT_OF_CELLS, entry};
         }
-        for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) w->tasks[n_tasks++] = (pmb_vt_task){c, j, 0, 0};
+        for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP)
+            w->tasks[n_tasks++] = (pmb_vt_task){c, j, PMB_VT_OF_LANES, 0};
     }
     PMB_SHARED(threads, n_tasks, pmb_vt_do(w, w->tasks + t, w->scratch + PMB_THREAD()));
     for (int c = 0; c < n_places && !w->failed; c++)
@@ -129,13 +136,32 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
                           w->sets + (size_t)w->places[c].node * (size_t)w->d.most_words);
 }
 
+/* Lists of the entries of the children of a node without one, or marks of their rows. */
+PMB_STATIC void pmb_vt_list_children(pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    int64_t first = w->its[at].first_entry;
+    for (int c = 0; c < 2; c++) {
+        int32_t child = c ? node->right : node->left;
+        const pmb_node *n = w->g.nodes + child;
+        const int32_t *rows = w->g.rows + n->start;
+        pmb_vt_node *its = w->its + child;
+        its->first_entry = first;
+        its->n_entries = pmb_vt_count_entries(&w->d, rows, n->n);
+        first += its->n_entries;
+        if (!pmb_vt_splittable(w, child)) continue;
+        if (pmb_vt_has_list(w, its->n_entries)) pmb_vt_list_entries(w, its, rows, n->n, n->depth % 2 == 0);
+        else
+            for (int64_t i = 0; i < n->n; i++) w->node_of_row[rows[i]] = child;
+    }
+}
+
 /* Rows and sparse entries of a node to its two children, whose places were taken before. */
 PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last) {
     const pmb_node *node = w->g.nodes + at;
     const pmb_vt_node *its = w->its + at;
     pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
     int to = node->depth % 2, sparse = w->d.c.lane[node->feature] < 0;
-    int64_t n_left = sparse ? pmb_vt_part_sparse(w, node, its, side)
+    int64_t n_left = sparse ? pmb_vt_part_sparse(w, at, side)
                             : pmb_part_rows(pmb_vt_columns(w, at), node, side, w->g.rows + node->start, node->n,
                                             w->g.spare + node->start);
     pmb_set_rows(&w->g, node, n_left);
@@ -145,7 +171,9 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
         int32_t child = c ? node->right : node->left;
         w->its[child].late = pmb_vt_splittable(w, child) && pmb_comes_too_late(&w->g, pmb_vt_most(w, child));
     }
-    if (its->n_entries && !last && (pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right)))
+    if (!its->n_entries || last || !(pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right))) return;
+    if (!its->entries) pmb_vt_list_children(w, at);
+    else
         pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
                             w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
 }
@@ -207,10 +235,13 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     memset(root, 0, sizeof *root);
     root->key = key;
     root->groups = UINT64_MAX;
-    root->entries = w->all_entries;
-    root->cells = w->all_cells;
     root->n_entries = w->n_entries;
-    root->n_cells = w->n_used_cells;
+    if (w->node_of_row) memset(w->node_of_row, 0, sizeof(int32_t) * (size_t)m);
+    else {
+        root->entries = w->all_entries;
+        root->cells = w->all_cells;
+        root->n_cells = w->n_used_cells;
+    }
     if (w->whole)
         for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
     else pmb_vt_root_of_part(w, n);
@@ -245,6 +276,7 @@ PMB_STATIC void pmb_vt_scratch_free(pmb_vt_scratch *s) {
     free(s->numbers);
     free(s->its_count);
     free(s->its_first);
+    free(s->members);
     free(s->slot);
     free(s->bin);
     free(s->left);
@@ -310,6 +342,7 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
         free(w->memory[j]);
     }
     free(w->row_side);
+    free(w->node_of_row);
     free(w->pool);
     free(w->waiting);
     free(w->first_cell);
@@ -344,15 +377,17 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
 PMB_STATIC int pmb_vt_index(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features;
     int64_t cell = 0, entry = 0;
-    if (!w->n_entries || w->o.share >= 1) return 1;
-    w->first_cell = malloc(2 * d * sizeof(int64_t));
+    if (!w->n_entries) return 1;
+    w->first_cell = malloc(2 * (d + 1) * sizeof(int64_t));
     if (!w->first_cell) return 0;
-    w->first_entry = w->first_cell + d;
+    w->first_entry = w->first_cell + d + 1;
     for (size_t f = 0; f < d; f++) {
         while (cell < w->n_used_cells && w->all_cells[cell].cell < w->d.c.cell0[f]) entry += w->all_cells[cell++].count;
         w->first_cell[f] = cell;
         w->first_entry[f] = entry;
     }
+    w->first_cell[d] = w->n_used_cells;
+    w->first_entry[d] = w->n_entries;
     return 1;
 }
 
@@ -372,8 +407,11 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->its = malloc(nodes * sizeof(pmb_vt_node));
     w->sets = malloc((nodes * (size_t)w->d.most_words + 1) * sizeof(uint64_t));
     w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(pmb_sum));
-    w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2) + n / PMB_VT_CHUNK + 1));
+    w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2 + PMB_VT_SHARES) + n / PMB_VT_CHUNK + 1));
     w->row_side = malloc(w->n_entries ? m : 1);
+    int looked_up = w->n_entries && (int64_t)w->o.take * PMB_VT_FEW <= c->n_features;
+    if (looked_up) w->node_of_row = malloc(m * sizeof(int32_t));
+    there = there && (!looked_up || w->node_of_row);
     w->pool = malloc((size_t)c->n_features + 1);
     w->waiting = malloc(((size_t)max_leaves + 1) * sizeof(pmb_vt_waiting));
     there = there && w->pool && w->waiting && pmb_vt_index(w);
@@ -385,6 +423,8 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->scratch = calloc((size_t)w->o.threads, sizeof(pmb_vt_scratch));
     for (int t = 0; w->scratch && t < w->o.threads; t++)
         there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, &w->d) && there;
+    for (int t = 0; w->scratch && t < w->o.threads && looked_up; t++)
+        there = (w->scratch[t].members = malloc((2 * m + 1) * sizeof(int32_t))) != NULL && there;
     if (!w->n_entries && w->o.take > PMB_GROUP) { /* several groups read the rows of a node */
         w->memory[0] = malloc((size_t)w->d.blocks * m * lanes * sizeof(int32_t) + 64);
         w->gathered = PMB_ALIGNED(w->memory[0]);

@@ -5,15 +5,31 @@
 
 #include "vectors_search.h"
 
-/* Rows of a node whose feature is sparse, by side: 1 for the left. cells, entries: those of the feature among others. */
+/* Rows of a node whose feature is sparse, by side: 1 for the left. cells, entries: those of the feature among others.
+ * node_of_row: NULL, or entries are looked at where it is `at`. */
 PMB_STATIC void pmb_vt_side_of_rows(const pmb_columns *c, int f, const uint8_t *side, const int32_t *rows, int64_t n,
                                     const pmb_vt_cell *cell, const pmb_vt_cell *end, const int32_t *entry,
-                                    uint8_t *row_side) {
+                                    const int32_t *node_of_row, int32_t at, uint8_t *row_side) {
     int32_t first = c->cell0[f], last = first + c->n_bins[f] + c->has_missing[f];
     for (int64_t i = 0; i < n; i++) row_side[rows[i]] = side[c->mode[f]];
     for (; cell < end && cell->cell < first; cell++) entry += cell->count;
     for (; cell < end && cell->cell < last; cell++)
-        for (int32_t k = 0; k < cell->count; k++) row_side[*entry++] = side[cell->cell - first];
+        for (int32_t k = 0; k < cell->count; k++, entry++)
+            if (!node_of_row || node_of_row[*entry] == at) row_side[*entry] = side[cell->cell - first];
+}
+
+/* The same of a feature whose entries are looked up among those of all rows. */
+PMB_INLINE void pmb_vt_look_up_sides(const pmb_vectors *w, int f, const uint8_t *side, const int32_t *rows, int64_t n,
+                                     const int32_t *node_of_row, int32_t at, uint8_t *row_side) {
+    pmb_vt_side_of_rows(&w->d.c, f, side, rows, n, w->all_cells + w->first_cell[f], w->all_cells + w->n_used_cells,
+                        w->all_entries + w->first_entry[f], node_of_row, at, row_side);
+}
+
+/* Sparse entries of rows. */
+PMB_STATIC int64_t pmb_vt_count_entries(const pmb_vt_data *d, const int32_t *rows, int64_t n) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) count += d->row_ptr[rows[i] + 1] - d->row_ptr[rows[i]];
+    return count;
 }
 
 /* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own.
@@ -22,12 +38,10 @@ PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its
                                     int64_t n_left_rows, const uint8_t *PMB_RESTRICT row_side,
                                     int32_t *PMB_RESTRICT entries, pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left,
                                     pmb_vt_node *right) {
-    int64_t n = 0, l = 0, r, n_left = 0, n_right = 0;
+    int64_t n = pmb_vt_count_entries(d, left_rows, n_left_rows), l = 0, r = n, n_left = 0, n_right = 0;
     const int32_t *PMB_RESTRICT row = its->entries;
     const pmb_vt_cell *PMB_RESTRICT cell = its->cells;
-    for (int64_t i = 0; i < n_left_rows; i++) n += d->row_ptr[left_rows[i] + 1] - d->row_ptr[left_rows[i]];
     pmb_vt_cell *right_cells = cells + n;
-    r = n;
     for (int64_t c = 0; c < its->n_cells; c++) {
         int32_t count = cell[c].count, on_left;
         int64_t before = l;
@@ -52,6 +66,46 @@ PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its
     right->first_entry = its->first_entry + n;
     right->n_entries = its->n_entries - n;
     right->n_cells = n_right;
+}
+
+/* Sort n cells by number, up to `most`; those of one number keep their order. Returns where they are then. */
+PMB_STATIC pmb_vt_cell *pmb_vt_sort_cells(pmb_vt_cell *cell, pmb_vt_cell *spare, int64_t n, int32_t most) {
+    for (int shift = 0; shift < 31 && most >> shift > 0; shift += 8) {
+        int64_t count[257] = {0};
+        pmb_vt_cell *sorted = spare;
+        for (int64_t i = 0; i < n; i++) count[(cell[i].cell >> shift & 255) + 1]++;
+        for (int j = 0; j < 256; j++) count[j + 1] += count[j];
+        for (int64_t i = 0; i < n; i++) sorted[count[cell[i].cell >> shift & 255]++] = cell[i];
+        spare = cell;
+        cell = sorted;
+    }
+    return cell;
+}
+
+/* Make the list of a node whose parent has none, from its rows. to: 0 for nodes of odd depth. */
+PMB_STATIC void pmb_vt_list_entries(pmb_vectors *w, pmb_vt_node *its, const int32_t *rows, int64_t n, int to) {
+    const pmb_vt_data *d = &w->d;
+    pmb_vt_cell *cells = w->cells[to] + its->first_entry, *found = w->cells[1 - to] + its->first_entry;
+    int32_t *entries = w->entries[to] + its->first_entry, last = -1;
+    int64_t count = 0, n_cells = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t e = d->row_ptr[rows[i]]; e < d->row_ptr[rows[i] + 1]; e++)
+            found[count++] = (pmb_vt_cell){d->row_cell[e], rows[i]};
+    found = pmb_vt_sort_cells(found, cells, count, d->most_cell);
+    for (int64_t i = 0; i < count; i++) { /* `found` may be `cells` itself, which are no more */
+        pmb_vt_cell one = found[i];
+        entries[i] = one.count;
+        if (one.cell != last) cells[n_cells++] = (pmb_vt_cell){last = one.cell, 0};
+        cells[n_cells - 1].count++;
+    }
+    its->entries = entries;
+    its->cells = cells;
+    its->n_cells = n_cells;
+}
+
+/* Whether so many entries are fewer than those of the features that a node searches, in all rows: then it has a list. */
+PMB_INLINE int pmb_vt_has_list(const pmb_vectors *w, int64_t n_entries) {
+    return n_entries * w->d.c.n_features < w->n_entries * w->o.take;
 }
 
 /* All rows; returns how many. */
@@ -80,7 +134,11 @@ PMB_STATIC void pmb_vt_root_of_part(pmb_vectors *w, int64_t n) {
     pmb_vt_node *root = w->its, none;
     const pmb_vt_data *d = &w->d;
     int b = d->n_classes / d->lanes;
-    if (w->n_entries) {
+    if (w->node_of_row) {
+        for (int64_t i = 0; i < d->c.m; i++) w->node_of_row[i] = -1;
+        for (int64_t i = 0; i < n; i++) w->node_of_row[w->g.rows[i]] = 0;
+        root->n_entries = pmb_vt_count_entries(d, w->g.rows, n);
+    } else if (w->n_entries) {
         memset(w->row_side, 0, (size_t)d->c.m);
         for (int64_t i = 0; i < n; i++) w->row_side[w->g.rows[i]] = 1;
         pmb_vt_part_entries(d, root, w->g.rows, n, w->row_side, w->entries[1], w->cells[1], root, &none);
@@ -107,9 +165,7 @@ PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t n, int32_t *leaf_of_row) {
         }
         if (c->lane[node->feature] < 0) {
             pmb_sides(c, node, w->g.side);
-            pmb_vt_side_of_rows(c, node->feature, w->g.side, rows, at.n, w->all_cells + w->first_cell[node->feature],
-                                w->all_cells + w->n_used_cells, w->all_entries + w->first_entry[node->feature],
-                                w->row_side);
+            pmb_vt_look_up_sides(w, node->feature, w->g.side, rows, at.n, NULL, 0, w->row_side);
             n_left = pmb_part_by_8(w->row_side, same, rows, at.n, spare);
         } else n_left = pmb_part_rows(c, node, w->g.side, rows, at.n, spare);
         w->waiting[top++] = (pmb_vt_waiting){node->right, at.start + n_left, at.n - n_left};

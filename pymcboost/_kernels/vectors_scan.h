@@ -50,6 +50,8 @@ typedef struct {
     pmb_columns c;
     int32_t n_classes, lanes, blocks, max_cells;
     const int64_t *row_ptr;      /* ends of the rows' sparse entries, NULL if there are none */
+    const int32_t *row_cell;     /* their cells, ascending in a row */
+    int32_t most_cell;           /* largest number of a cell */
     const int32_t *cell_feature; /* of the sparse cells */
     const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
     const uint64_t *others;      /* (n_lanes, words of m bits) rows with other codes; NULL: no lane skips */
@@ -71,7 +73,7 @@ typedef struct {
 /* What the payload keeps of a node. */
 typedef struct {
     int64_t weight, left_weight; /* of its rows, and of those left of its best split */
-    const int32_t *entries;      /* rows of the sparse entries, by cell, then by row */
+    const int32_t *entries;      /* rows of the sparse entries, by cell, then by row; NULL: among those of all rows */
     const pmb_vt_cell *cells;    /* those with entries */
     int64_t first_entry, n_entries, n_cells; /* `first_entry` among those of all rows */
     uint64_t key;                /* of its random numbers */
@@ -110,6 +112,7 @@ typedef struct {
     int32_t *numbers;  /* 0, 1, 2, ... */
     int32_t *its_count;          /* of sparse cells: entries, and where in the node these begin */
     int64_t *its_first;
+    int32_t *members;            /* (2 m,) rows of a node among those with the searched features */
     int32_t *slot, *bin;
     double *left, *d2, *d2_missing; /* of each step: weight on the left, squares, the same with missing rows on the left */
     pmb_vt_run *runs;

@@ -6,6 +6,8 @@
 
 #define PMB_VT_SHARED_WORK 60000 /* updates of histogram rows below which starting threads costs more than it saves */
 #define PMB_VT_CHUNK 8192        /* sparse cells of a node that one thread searches */
+#define PMB_VT_FEW 4             /* nodes look up their sparse features where at most this part of all is searched */
+#define PMB_VT_SHARES 8          /* parts of the features that are looked up by several threads */
 #define PMB_VT_PLACES (2 * PMB_BATCH)
 
 typedef struct {
@@ -16,10 +18,13 @@ typedef struct {
     int32_t pool;                  /* features that the nodes of a tree draw from */
 } pmb_vt_options;
 
-/* What one thread does at a time: PMB_GROUP lanes from `first` on, or a chunk of the sparse cells. */
+/* What one thread does at a time: PMB_GROUP lanes from `first` on, or a chunk of the node's sparse cells, or sparse
+ * features from `first` on that are looked up. */
+typedef enum { PMB_VT_OF_LANES, PMB_VT_OF_CELLS, PMB_VT_OF_FEATURES } pmb_vt_what;
 typedef struct {
-    int32_t place, first, sparse;
-    int64_t entry; /* first of the chunk */
+    int32_t place, first;
+    pmb_vt_what what;
+    int64_t entry; /* first of the chunk, or the end of the features */
 } pmb_vt_task;
 
 /* Rows that have come down to a node. */
@@ -49,12 +54,13 @@ typedef struct {
     int32_t *entries[2];    /* those of the nodes of even and odd depth */
     pmb_vt_cell *cells[2];
     uint8_t *row_side;
+    int32_t *node_of_row;   /* (m,) last node of each row that has no list of entries; NULL: all nodes have one */
     int32_t whole;          /* whether the tree is grown on all rows */
     uint8_t *pool;          /* marks, by feature, of those that its nodes draw from */
     const int64_t *row_number; /* what draws of rows go by; NULL: their places */
     const uint64_t *groups; /* bits, by feature, of its groups: those of a path have one in common; or NULL */
     pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
-    int64_t *first_cell, *first_entry; /* of every sparse feature, where rows are left out */
+    int64_t *first_cell, *first_entry; /* of every sparse feature, and the end */
     uint64_t *sets;         /* (nodes, most_words) levels on the left */
     void *memory[2];        /* of gathered, and of the places */
     /* Where rows are divided among workers: sums n numbers over all of them, or only this worker's part where there are
@@ -223,6 +229,57 @@ PMB_STATIC void pmb_vt_search(const pmb_vectors *w, const pmb_vt_place *p, int32
     }
 }
 
+/* Fill the histograms of n cells, in scratch, and scan their features, one block of classes after the other. */
+PMB_STATIC void pmb_vt_judge_cells(const pmb_vectors *w, const pmb_vt_place *p, const int32_t *entries, int32_t n,
+                                   pmb_vt_scratch *s) {
+    const pmb_vt_data *d = &w->d;
+    const pmb_vt_node *its = w->its + p->node;
+    const int32_t *cells = s->occupied;
+    int32_t next = 0, n_runs = 0;
+    int L = d->lanes;
+    for (int turn = 0; turn < d->blocks; turn++) {
+        int b = pmb_vt_block(d, turn);
+        PMB_VT(L, pmb_vt_fill_sparse_, entries, s->its_first, s->its_count, n, w->A + (int64_t)b * d->c.m * L, s->hist);
+        for (int32_t j = 0, next_j; j < n && turn == 0; j = next_j) {
+            int f = d->cell_feature[cells[j]];
+            for (next_j = j; next_j < n && d->cell_feature[cells[next_j]] == f; next_j++) {}
+            n_runs += pmb_vt_steps(d, f, s->hist, d->n_classes % L, d->c.cell0[f], cells + j, s->numbers + j, next_j - j,
+                                   d->c.mode[f], its->weight, s, &next, s->runs + n_runs);
+        }
+        pmb_vt_judge(d, its, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
+    }
+}
+
+/* Search the chosen ones of the sparse features [from, to) of a node without a list: its rows are looked up among those
+ * with each feature. */
+PMB_STATIC void pmb_vt_search_all(const pmb_vectors *w, const pmb_vt_place *p, int32_t from, int32_t to,
+                                  pmb_vt_scratch *s) {
+    const pmb_vt_cell *all = w->all_cells;
+    const int32_t at = p->node, *PMB_RESTRICT node_of_row = w->node_of_row;
+    const int64_t m = w->d.c.m;
+    int32_t *PMB_RESTRICT members = s->members;
+    for (int32_t f = from; f < to;) {
+        int32_t n = 0;
+        int64_t found = 0;
+        for (; f < to && n < PMB_VT_CELLS && found < m; f++) {
+            const int32_t *entry = w->all_entries + w->first_entry[f];
+            for (int64_t c = w->first_cell[f]; p->chosen[f] && c < w->first_cell[f + 1]; c++) {
+                int64_t before = found;
+                for (int32_t j = 0; j < all[c].count; j++) {
+                    int32_t row = *entry++;
+                    members[found] = row;
+                    found += node_of_row[row] == at;
+                }
+                s->occupied[n] = all[c].cell;
+                s->its_count[n] = (int32_t)(found - before);
+                s->its_first[n] = before;
+                n += found > before;
+            }
+        }
+        if (n) pmb_vt_judge_cells(w, p, members, n, s);
+    }
+}
+
 /* Search the chosen sparse features whose first cell in the node is one of [from, to) of its cells; entry: the first of
  * cell `from`. A few features at a time: their histogram stays in the fastest cache. */
 PMB_STATIC void pmb_vt_search_sparse(const pmb_vectors *w, const pmb_vt_place *p, int64_t from, int64_t to,
@@ -231,14 +288,13 @@ PMB_STATIC void pmb_vt_search_sparse(const pmb_vectors *w, const pmb_vt_place *p
     const pmb_vt_node *its = w->its + p->node;
     const pmb_vt_cell *cell = its->cells;
     int64_t c = from, e = entry, end = its->n_cells;
-    int L = d->lanes, n_lane = d->n_classes % L;
     int32_t *PMB_RESTRICT cells = s->occupied, *PMB_RESTRICT its_count = s->its_count;
     int64_t *PMB_RESTRICT its_first = s->its_first;
     if (to > end) to = end;
     for (int f = from ? d->cell_feature[cell[from - 1].cell] : -1; c < end && d->cell_feature[cell[c].cell] == f; c++)
         e += cell[c].count;
     while (c < to) {
-        int32_t n = 0, next = 0, n_runs = 0;
+        int32_t n = 0;
         while (c < to && n < PMB_VT_CELLS) {
             int f = d->cell_feature[cell[c].cell];
             int32_t stop = d->c.cell0[f] + d->c.n_bins[f] + d->c.has_missing[f];
@@ -253,18 +309,7 @@ PMB_STATIC void pmb_vt_search_sparse(const pmb_vectors *w, const pmb_vt_place *p
                 e += cell[c].count;
             }
         }
-        for (int turn = 0; turn < d->blocks; turn++) {
-            int b = pmb_vt_block(d, turn);
-            PMB_VT(L, pmb_vt_fill_sparse_, its->entries, its_first, its_count, n,
-                   w->A + (int64_t)b * d->c.m * L, s->hist);
-            for (int32_t j = 0, next_j; j < n && turn == 0; j = next_j) {
-                int f = d->cell_feature[cells[j]];
-                for (next_j = j; next_j < n && d->cell_feature[cells[next_j]] == f; next_j++) {}
-                n_runs += pmb_vt_steps(d, f, s->hist, n_lane, d->c.cell0[f], cells + j, s->numbers + j, next_j - j,
-                                       d->c.mode[f], its->weight, s, &next, s->runs + n_runs);
-            }
-            pmb_vt_judge(d, its, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
-        }
+        pmb_vt_judge_cells(w, p, its->entries, n, s);
     }
 }
 

@@ -33,6 +33,8 @@ cdef extern from "vectors.h" nogil:
         pmb_columns c
         int32_t n_classes, lanes, blocks, max_cells
         const int64_t *row_ptr
+        const int32_t *row_cell
+        int32_t most_cell
         const int32_t *cell_feature
         const int32_t *skip
         const uint64_t *others
@@ -162,7 +164,8 @@ cdef class Grower:
         self.kept = data, entries, cells, cell_feature, skip, others, groups, row_number
         w.row_number = <const int64_t *> address(row_number)
         w.groups = <const uint64_t *> address(groups)
-        w.d.row_ptr = <const int64_t *> address(data.row_ptr)
+        w.d.row_ptr, w.d.row_cell = <const int64_t *> address(data.row_ptr), <const int32_t *> address(data.row_cell)
+        w.d.most_cell = len(cell_feature) - 1
         w.d.cell_feature = <const int32_t *> address(cell_feature)
         w.d.skip, w.d.others = <const int32_t *> address(skip), <const uint64_t *> address(others)
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)

@@ -21,7 +21,7 @@ from pymcboost.threads import available_memory, in_words
 
 # Rows whose weights are computed at once, and of very many classes with the logistic loss; lanes of a tile of columns;
 # columns whose histograms are filled together.
-BLOCK_ROWS, PASS_ROWS, LANES, GROUP = 4096, 1024, 16, 8
+BLOCK_ROWS, PASS_ROWS, LANES, GROUP, FEW = 4096, 1024, 16, 8, 4
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
 LEAF_COPIES, MODEL_COPIES = 1.5, 3
 NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"
@@ -235,7 +235,10 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     columns, m = data.columns, data.n_rows
     lanes, blocks, padded = row_layout(n_columns)
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
-    entries = 0 if columns.row_cell is None else 24 * len(columns.row_cell)
+    entries = 0
+    if columns.row_cell is not None:
+        entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
+        entries += m * (4 + 8 * n_threads) if FEW * n_drawn <= len(columns.column) else 0
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
     gathered += columns.n_lanes * m // 8 if columns.row_cell is None and in_memory(data) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
