@@ -73,6 +73,15 @@ PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_
     pmb_sample_of(its->key, pool, d, n, take, p->chosen);
 }
 
+/* A list for a node of few entries whose parent has none, or marks of its rows. */
+PMB_STATIC void pmb_vt_find_entries(pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    const int32_t *rows = w->g.rows + node->start;
+    if (pmb_vt_has_list(w, w->its[at].n_entries)) pmb_vt_list_entries(w, at);
+    else
+        for (int64_t i = 0; i < node->n; i++) w->node_of_row[rows[i]] = at;
+}
+
 /* Get node `at` ready to be searched at a place: choose its features, list their lanes, and sum up or gather its rows
  * where the search will not. */
 PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
@@ -82,6 +91,7 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
     if (!pmb_vt_splittable(w, at)) return;
     p->node = at;
     p->n_lanes = 0;
+    if (w->node_of_row && at > 0 && !w->its[at].entries) pmb_vt_find_entries(w, at);
     pmb_vt_draw(w, p, w->its + at);
     for (int32_t lane = 0; lane < c->n_lanes; lane++) { /* without a branch, which would be guessed wrongly */
         uint8_t any = 0;
@@ -136,25 +146,6 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
                           w->sets + (size_t)w->places[c].node * (size_t)w->d.most_words);
 }
 
-/* Lists of the entries of the children of a node without one, or marks of their rows. */
-PMB_STATIC void pmb_vt_list_children(pmb_vectors *w, int32_t at) {
-    const pmb_node *node = w->g.nodes + at;
-    int64_t first = w->its[at].first_entry;
-    for (int c = 0; c < 2; c++) {
-        int32_t child = c ? node->right : node->left;
-        const pmb_node *n = w->g.nodes + child;
-        const int32_t *rows = w->g.rows + n->start;
-        pmb_vt_node *its = w->its + child;
-        its->first_entry = first;
-        its->n_entries = pmb_vt_count_entries(&w->d, rows, n->n);
-        first += its->n_entries;
-        if (!pmb_vt_splittable(w, child)) continue;
-        if (pmb_vt_has_list(w, its->n_entries)) pmb_vt_list_entries(w, its, rows, n->n, n->depth % 2 == 0);
-        else
-            for (int64_t i = 0; i < n->n; i++) w->node_of_row[rows[i]] = child;
-    }
-}
-
 /* Rows and sparse entries of a node to its two children, whose places were taken before. */
 PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last) {
     const pmb_node *node = w->g.nodes + at;
@@ -171,9 +162,13 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
         int32_t child = c ? node->right : node->left;
         w->its[child].late = pmb_vt_splittable(w, child) && pmb_comes_too_late(&w->g, pmb_vt_most(w, child));
     }
-    if (!its->n_entries || last || !(pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right))) return;
-    if (!its->entries) pmb_vt_list_children(w, at);
-    else
+    if (!its->n_entries || last) return;
+    if (!its->entries) { /* marks of the rows are made later, as other threads look at them here */
+        left->first_entry = its->first_entry;
+        left->n_entries = pmb_vt_count_entries(&w->d, w->g.rows + node->start, n_left);
+        right->first_entry = its->first_entry + left->n_entries;
+        right->n_entries = its->n_entries - left->n_entries;
+    } else if (pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right))
         pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
                             w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
 }
@@ -236,7 +231,7 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     root->key = key;
     root->groups = UINT64_MAX;
     root->n_entries = w->n_entries;
-    if (w->node_of_row) memset(w->node_of_row, 0, sizeof(int32_t) * (size_t)m);
+    if (w->node_of_row) memset(w->node_of_row, w->whole ? 0 : -1, sizeof(int32_t) * (size_t)m);
     else {
         root->entries = w->all_entries;
         root->cells = w->all_cells;
@@ -303,7 +298,8 @@ PMB_STATIC int pmb_vt_levels_new(pmb_vt_scratch *s, const pmb_vt_data *d) {
 }
 
 /* 0 where there is not enough memory. */
-PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, const pmb_vt_data *d) {
+PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_features, size_t members,
+                                  const pmb_vt_data *d) {
     size_t steps = (size_t)(cells + n_features + 1);
     int lanes = d->lanes;
     s->memory = calloc((size_t)((cells + 1) * lanes) * sizeof(pmb_sum) + (size_t)(PMB_VT_ROWS * lanes) * sizeof(int32_t) + 64, 1);
@@ -314,14 +310,15 @@ PMB_STATIC int pmb_vt_scratch_new(pmb_vt_scratch *s, int64_t cells, int64_t n_fe
     s->numbers = malloc(steps * sizeof(int32_t));
     s->its_count = malloc(steps * sizeof(int32_t));
     s->its_first = malloc(steps * sizeof(int64_t));
+    s->members = malloc(members * sizeof(int32_t));
     s->slot = malloc(steps * sizeof(int32_t));
     s->bin = malloc(steps * sizeof(int32_t));
     s->left = calloc(steps + 8, sizeof(double)); /* some are read behind the last */
     s->d2 = calloc(steps + 8, sizeof(double));
     s->d2_missing = calloc(steps + 8, sizeof(double));
     s->runs = malloc((size_t)(n_features + 1) * sizeof(pmb_vt_run));
-    if (!(s->memory && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->slot && s->bin &&
-          s->left && s->d2 && s->d2_missing && s->runs && pmb_vt_levels_new(s, d)))
+    if (!(s->memory && s->bits && s->occupied && s->numbers && s->its_count && s->its_first && s->members && s->slot &&
+          s->bin && s->left && s->d2 && s->d2_missing && s->runs && pmb_vt_levels_new(s, d)))
         return 0;
     for (size_t j = 0; j < steps; j++) s->numbers[j] = (int32_t)j;
     return 1;
@@ -422,9 +419,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     }
     w->scratch = calloc((size_t)w->o.threads, sizeof(pmb_vt_scratch));
     for (int t = 0; w->scratch && t < w->o.threads; t++)
-        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, &w->d) && there;
-    for (int t = 0; w->scratch && t < w->o.threads && looked_up; t++)
-        there = (w->scratch[t].members = malloc((2 * m + 1) * sizeof(int32_t))) != NULL && there;
+        there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features, looked_up ? m + 1 : 1, &w->d) && there;
     if (!w->n_entries && w->o.take > PMB_GROUP) { /* several groups read the rows of a node */
         w->memory[0] = malloc((size_t)w->d.blocks * m * lanes * sizeof(int32_t) + 64);
         w->gathered = PMB_ALIGNED(w->memory[0]);

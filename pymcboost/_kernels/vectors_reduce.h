@@ -89,7 +89,7 @@ PMB_STATIC int pmb_vt_divide(pmb_vectors *w, int n_places, int64_t *size) {
         if (p->node < 0) continue;
         for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) {
             int32_t last = p->n_lanes < j + PMB_GROUP ? p->n_lanes : j + PMB_GROUP;
-            w->tasks[n_tasks++] = (pmb_vt_task){c, j, 0, *size};
+            w->tasks[n_tasks++] = (pmb_vt_task){c, j, PMB_VT_OF_LANES, *size};
             *size += w->d.blocks * pmb_vt_sent(w, p, j, last);
         }
     }

@@ -6,7 +6,7 @@
 #include "vectors_search.h"
 
 /* Rows of a node whose feature is sparse, by side: 1 for the left. cells, entries: those of the feature among others.
- * node_of_row: NULL, or entries are looked at where it is `at`. */
+ * node_of_row: NULL, or only entries of rows where it is `at` count. */
 PMB_STATIC void pmb_vt_side_of_rows(const pmb_columns *c, int f, const uint8_t *side, const int32_t *rows, int64_t n,
                                     const pmb_vt_cell *cell, const pmb_vt_cell *end, const int32_t *entry,
                                     const int32_t *node_of_row, int32_t at, uint8_t *row_side) {
@@ -68,35 +68,41 @@ PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its
     right->n_cells = n_right;
 }
 
-/* Sort n cells by number, up to `most`; those of one number keep their order. Returns where they are then. */
-PMB_STATIC pmb_vt_cell *pmb_vt_sort_cells(pmb_vt_cell *cell, pmb_vt_cell *spare, int64_t n, int32_t most) {
+/* Sort n entries, with rows in place of counts, by their cells up to `most`; those of a cell keep their order. Returns where
+ * they are then. */
+PMB_STATIC pmb_vt_cell *pmb_vt_sort_entries(pmb_vt_cell *entry, pmb_vt_cell *spare, int64_t n, int32_t most) {
     for (int shift = 0; shift < 31 && most >> shift > 0; shift += 8) {
         int64_t count[257] = {0};
         pmb_vt_cell *sorted = spare;
-        for (int64_t i = 0; i < n; i++) count[(cell[i].cell >> shift & 255) + 1]++;
+        for (int64_t i = 0; i < n; i++) count[(entry[i].cell >> shift & 255) + 1]++;
         for (int j = 0; j < 256; j++) count[j + 1] += count[j];
-        for (int64_t i = 0; i < n; i++) sorted[count[cell[i].cell >> shift & 255]++] = cell[i];
-        spare = cell;
-        cell = sorted;
+        for (int64_t i = 0; i < n; i++) sorted[count[entry[i].cell >> shift & 255]++] = entry[i];
+        spare = entry;
+        entry = sorted;
     }
-    return cell;
+    return entry;
 }
 
-/* Make the list of a node whose parent has none, from its rows. to: 0 for nodes of odd depth. */
-PMB_STATIC void pmb_vt_list_entries(pmb_vectors *w, pmb_vt_node *its, const int32_t *rows, int64_t n, int to) {
+/* Make the list of a node whose parent has none, from its rows. Its part of the cells of even and of odd depth is free. */
+PMB_STATIC void pmb_vt_list_entries(pmb_vectors *w, int32_t at) {
     const pmb_vt_data *d = &w->d;
+    const pmb_node *node = w->g.nodes + at;
+    pmb_vt_node *its = w->its + at;
+    const int32_t *rows = w->g.rows + node->start;
+    int to = node->depth % 2 == 0;
     pmb_vt_cell *cells = w->cells[to] + its->first_entry, *found = w->cells[1 - to] + its->first_entry;
     int32_t *entries = w->entries[to] + its->first_entry, last = -1;
     int64_t count = 0, n_cells = 0;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < node->n; i++)
         for (int64_t e = d->row_ptr[rows[i]]; e < d->row_ptr[rows[i] + 1]; e++)
             found[count++] = (pmb_vt_cell){d->row_cell[e], rows[i]};
-    found = pmb_vt_sort_cells(found, cells, count, d->most_cell);
-    for (int64_t i = 0; i < count; i++) { /* `found` may be `cells` itself, which are no more */
+    found = pmb_vt_sort_entries(found, cells, count, d->most_cell);
+    for (int64_t i = 0; i < count; i++) { /* found may be `cells`: at most i of these are written before entry i is read */
         pmb_vt_cell one = found[i];
         entries[i] = one.count;
-        if (one.cell != last) cells[n_cells++] = (pmb_vt_cell){last = one.cell, 0};
+        if (one.cell != last) cells[n_cells++] = (pmb_vt_cell){one.cell, 0};
         cells[n_cells - 1].count++;
+        last = one.cell;
     }
     its->entries = entries;
     its->cells = cells;
@@ -135,7 +141,6 @@ PMB_STATIC void pmb_vt_root_of_part(pmb_vectors *w, int64_t n) {
     const pmb_vt_data *d = &w->d;
     int b = d->n_classes / d->lanes;
     if (w->node_of_row) {
-        for (int64_t i = 0; i < d->c.m; i++) w->node_of_row[i] = -1;
         for (int64_t i = 0; i < n; i++) w->node_of_row[w->g.rows[i]] = 0;
         root->n_entries = pmb_vt_count_entries(d, w->g.rows, n);
     } else if (w->n_entries) {

@@ -50,7 +50,7 @@ typedef struct {
     pmb_columns c;
     int32_t n_classes, lanes, blocks, max_cells;
     const int64_t *row_ptr;      /* ends of the rows' sparse entries, NULL if there are none */
-    const int32_t *row_cell;     /* their cells, ascending in a row */
+    const int32_t *row_cell;     /* their cells */
     int32_t most_cell;           /* largest number of a cell */
     const int32_t *cell_feature; /* of the sparse cells */
     const int32_t *skip;         /* by lane: code of most rows, which need not be counted; -1: none */
@@ -110,9 +110,9 @@ typedef struct {
     uint64_t *bits;
     int32_t *occupied; /* cells in use, ascending; PMB_GROUP lists, or one of sparse cells */
     int32_t *numbers;  /* 0, 1, 2, ... */
-    int32_t *its_count;          /* of sparse cells: entries, and where in the node these begin */
+    int32_t *its_count;          /* of sparse cells: entries, and where these begin in the node's, or in `members` */
     int64_t *its_first;
-    int32_t *members;            /* (2 m,) rows of a node among those with the searched features */
+    int32_t *members;            /* (m + 1,) rows of a node among those with the searched features */
     int32_t *slot, *bin;
     double *left, *d2, *d2_missing; /* of each step: weight on the left, squares, the same with missing rows on the left */
     pmb_vt_run *runs;

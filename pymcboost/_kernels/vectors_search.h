@@ -6,8 +6,8 @@
 
 #define PMB_VT_SHARED_WORK 60000 /* updates of histogram rows below which starting threads costs more than it saves */
 #define PMB_VT_CHUNK 8192        /* sparse cells of a node that one thread searches */
-#define PMB_VT_FEW 4             /* nodes look up their sparse features where at most this part of all is searched */
-#define PMB_VT_SHARES 8          /* parts of the features that are looked up by several threads */
+#define PMB_VT_FEW 4             /* nodes look up their sparse features where at most one in so many is searched */
+#define PMB_VT_SHARES 8          /* parts of a node's features that threads look up, each one at a time */
 #define PMB_VT_PLACES (2 * PMB_BATCH)
 
 typedef struct {
@@ -24,7 +24,7 @@ typedef enum { PMB_VT_OF_LANES, PMB_VT_OF_CELLS, PMB_VT_OF_FEATURES } pmb_vt_wha
 typedef struct {
     int32_t place, first;
     pmb_vt_what what;
-    int64_t entry; /* first of the chunk, or the end of the features */
+    int64_t entry; /* first of the chunk, or the end of the features; among workers, where it begins in the message */
 } pmb_vt_task;
 
 /* Rows that have come down to a node. */
@@ -54,7 +54,9 @@ typedef struct {
     int32_t *entries[2];    /* those of the nodes of even and odd depth */
     pmb_vt_cell *cells[2];
     uint8_t *row_side;
-    int32_t *node_of_row;   /* (m,) last node of each row that has no list of entries; NULL: all nodes have one */
+    /* (m,) the lowest node without a list of entries that each row has come to, as far as such nodes may be split; -1: a
+     * row that is not drawn. NULL: all nodes have lists. */
+    int32_t *node_of_row;
     int32_t whole;          /* whether the tree is grown on all rows */
     uint8_t *pool;          /* marks, by feature, of those that its nodes draw from */
     const int64_t *row_number; /* what draws of rows go by; NULL: their places */
@@ -261,9 +263,11 @@ PMB_STATIC void pmb_vt_search_all(const pmb_vectors *w, const pmb_vt_place *p, i
     for (int32_t f = from; f < to;) {
         int32_t n = 0;
         int64_t found = 0;
-        for (; f < to && n < PMB_VT_CELLS && found < m; f++) {
+        for (; f < to && n < PMB_VT_CELLS; f++) {
             const int32_t *entry = w->all_entries + w->first_entry[f];
-            for (int64_t c = w->first_cell[f]; p->chosen[f] && c < w->first_cell[f + 1]; c++) {
+            if (!p->chosen[f]) continue;
+            if (found + w->first_entry[f + 1] - w->first_entry[f] > m) break; /* of one feature there are m at most */
+            for (int64_t c = w->first_cell[f]; c < w->first_cell[f + 1]; c++) {
                 int64_t before = found;
                 for (int32_t j = 0; j < all[c].count; j++) {
                     int32_t row = *entry++;

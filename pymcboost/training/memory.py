@@ -20,7 +20,7 @@ from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words
 
 # Rows whose weights are computed at once, and of very many classes with the logistic loss; lanes of a tile of columns;
-# columns whose histograms are filled together.
+# columns whose histograms are filled together; of how many sparse features one is searched where they are looked up.
 BLOCK_ROWS, PASS_ROWS, LANES, GROUP, FEW = 4096, 1024, 16, 8, 4
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
 LEAF_COPIES, MODEL_COPIES = 1.5, 3
@@ -238,7 +238,7 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     entries = 0
     if columns.row_cell is not None:
         entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
-        entries += m * (4 + 8 * n_threads) if FEW * n_drawn <= len(columns.column) else 0
+        entries += m * (4 + 4 * n_threads) if FEW * n_drawn <= len(columns.column) else 0
     cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
     gathered += columns.n_lanes * m // 8 if columns.row_cell is None and in_memory(data) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
