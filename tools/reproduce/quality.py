@@ -178,7 +178,7 @@ def tuned_plan(options, journal, choices):
 def whole_sets(frame):
     """Means over the seeds, for the methods that most sets have and the sets that have all of these."""
     groups = frame.groupby(["data", "method"])[[*MEASURES, "cpu", "bytes", "micros_a_row"]]
-    means = groups.agg(lambda seeds: seeds.mean(skipna=False)).unstack("method")
+    means = groups.mean().where(groups.count().eq(groups.size(), axis=0)).unstack("method")
     methods = [m for m in METHODS if m in means["log_loss"] and means["log_loss"][m].notna().mean() > 0.5]
     kept = means["log_loss"][methods].notna().all(axis=1)
     return means[kept], methods
