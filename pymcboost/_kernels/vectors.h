@@ -60,7 +60,7 @@ PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
            (double)its->weight > w->o.min_share * (double)w->its[0].weight;
 }
 
-/* Draw the features of a node: of those of the tree that may follow the ones on its path. */
+/* Draw the features of a node, of those of the tree that may follow the ones on its path; no split of them is known. */
 PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_node *its) {
     const uint8_t *pool = w->o.pool < w->d.c.n_features ? w->pool : NULL;
     int32_t d = w->d.c.n_features, n = w->o.pool, take = w->o.take;
@@ -71,6 +71,8 @@ PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_
         take = take < n ? take : n;
     }
     pmb_sample_of(its->key, pool, d, n, take, p->chosen);
+    p->n_features = pmb_marked(p->chosen, d, p->features);
+    for (int32_t j = 0; j < p->n_features; j++) p->score[p->features[j]] = -1;
 }
 
 /* A list for a node of few entries whose parent has none, or marks of its rows. */
@@ -99,7 +101,6 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
         p->lanes[p->n_lanes] = lane;
         p->n_lanes += any;
     }
-    for (int32_t f = 0; f < c->n_features; f++) p->score[f] = -1;
     p->has_bits = p->in_node && node->n * 64 >= c->m;
     if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, c->m, p->in_node);
     for (int b = 0; (at > 0 || !w->whole) && b < w->d.blocks; b++) {
@@ -129,9 +130,9 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
         const pmb_vt_place *p = w->places + c;
         if (p->node < 0) continue;
         const pmb_vt_node *its = w->its + p->node;
-        int64_t entry = 0, cell = 0, d = w->d.c.n_features, shares = threads > 1 ? PMB_VT_SHARES : 1;
+        int64_t entry = 0, cell = 0, n = p->n_features, shares = threads > 1 ? PMB_VT_SHARES : 1;
         for (int64_t j = 0; j < shares && its->n_entries && !its->entries; j++)
-            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(d * j / shares), PMB_VT_OF_FEATURES, d * (j + 1) / shares};
+            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(n * j / shares), PMB_VT_OF_FEATURES, n * (j + 1) / shares};
         for (int64_t from = 0; from < its->n_cells; from += PMB_VT_CHUNK) {
             while (cell < from) entry += its->cells[cell++].count;
             w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), PMB_VT_OF_CELLS, entry};
@@ -351,7 +352,7 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
 /* The searched features of a node take room for at most so many places at a time. */
 PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, lanes = (size_t)w->d.c.n_lanes, words = w->d.others ? ((size_t)w->d.c.m + 63) / 64 : 0;
-    size_t one = d * (2 * sizeof(double) + sizeof(int32_t) + 2) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
+    size_t one = d * (2 * sizeof(double) + 2 * sizeof(int32_t) + 2) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
     size_t sets = (size_t)w->d.set_words;
     one += sets * sizeof(uint64_t);
     one = (one + 63) / 64 * 64;
@@ -363,7 +364,8 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
         p->in_node = words ? (uint64_t *)(p->left + d) : NULL;
         p->sets = (uint64_t *)(p->left + d) + words;
         p->code = (int32_t *)(p->sets + sets);
-        p->lanes = p->code + d;
+        p->features = p->code + d;
+        p->lanes = p->features + d;
         p->chosen = (uint8_t *)(p->lanes + lanes);
         p->allowed = p->chosen + d;
     }

@@ -133,8 +133,8 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vectors *w, int n_places, int back) {
     pmb_sum *to = w->records;
     for (int c = 0; c < n_places; c++) {
         const pmb_vt_place *p = w->places + c;
-        for (int f = 0; p->node >= 0 && f < d->c.n_features; f++) {
-            if (!p->chosen[f]) continue;
+        for (int32_t j = 0; p->node >= 0 && j < p->n_features; j++) {
+            int32_t f = p->features[j];
             int32_t at = d->set_at ? d->set_at[f] : -1;
             size_t size = at < 0 ? 0 : sizeof(uint64_t) * pmb_set_words(&d->c, f);
             if (back) {

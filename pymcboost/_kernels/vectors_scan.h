@@ -84,13 +84,14 @@ typedef struct {
 
 /* Searched features of a node, and what is found. */
 typedef struct {
-    int32_t node, n_lanes;
+    int32_t node, n_features, n_lanes;
+    int32_t *features; /* the chosen ones */
     int32_t *lanes;    /* with chosen features */
     uint64_t *in_node; /* room for the bits of its rows, or NULL */
     int32_t has_bits;  /* whether they are set */
     uint8_t *chosen;   /* by feature, as all that follow */
     uint8_t *allowed;
-    double *score;     /* -1: no split */
+    double *score;     /* of a chosen one; -1: no split */
     int32_t *code;     /* 2 pos + nan_left */
     double *left;      /* weight on the left */
     uint64_t *sets;    /* levels on the left of categorical features */
@@ -333,25 +334,19 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
 }
 
-/* Largest of n scores, at least -1; several side by side, as each comparison waits for the last. */
-PMB_INLINE double pmb_vt_largest(const double *score, int32_t n) {
-    double top[4] = {-1, -1, -1, -1};
-    int32_t f = 0;
-    for (; f + 4 <= n; f += 4) PMB_LANES(l, 4) top[l] = score[f + l] > top[l] ? score[f + l] : top[l];
-    for (; f < n; f++) top[0] = score[f] > top[0] ? score[f] : top[0];
-    for (int l = 1; l < 4; l++) top[0] = top[l] > top[0] ? top[l] : top[0];
-    return top[0];
-}
-
 /* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. set: room for
  * the levels on the left. */
 PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its,
                               uint64_t *set) {
-    double top;
-    for (int f = 0; d->worth && f < d->c.n_features; f++) p->score[f] *= p->score[f] > 0 ? d->worth[f] : 1;
-    top = pmb_vt_largest(p->score, d->c.n_features);
+    double top = -1;
+    for (int32_t j = 0; j < p->n_features; j++) {
+        int32_t f = p->features[j];
+        if (d->worth && p->score[f] > 0) p->score[f] *= d->worth[f];
+        top = p->score[f] > top ? p->score[f] : top;
+    }
     if (top < 0) return;
-    for (int f = 0; f < d->c.n_features; f++)
+    for (int32_t j = 0; j < p->n_features; j++) {
+        int32_t f = p->features[j];
         if (p->score[f] * PMB_VT_TIE >= top) {
             node->feature = f;
             node->pos = p->code[f] >> 1;
@@ -364,6 +359,7 @@ PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_n
             }
             return;
         }
+    }
 }
 
 #endif

@@ -252,20 +252,20 @@ PMB_STATIC void pmb_vt_judge_cells(const pmb_vectors *w, const pmb_vt_place *p, 
     }
 }
 
-/* Search the chosen ones of the sparse features [from, to) of a node without a list: its rows are looked up among those
- * with each feature. */
+/* Search the sparse ones of the features [from, to) of a node without a list: its rows are looked up among those with each
+ * feature. */
 PMB_STATIC void pmb_vt_search_all(const pmb_vectors *w, const pmb_vt_place *p, int32_t from, int32_t to,
                                   pmb_vt_scratch *s) {
     const pmb_vt_cell *all = w->all_cells;
     const int32_t at = p->node, *PMB_RESTRICT node_of_row = w->node_of_row;
     const int64_t m = w->d.c.m;
     int32_t *PMB_RESTRICT members = s->members;
-    for (int32_t f = from; f < to;) {
+    for (int32_t next = from; next < to;) {
         int32_t n = 0;
         int64_t found = 0;
-        for (; f < to && n < PMB_VT_CELLS; f++) {
+        for (; next < to && n < PMB_VT_CELLS; next++) {
+            int32_t f = p->features[next];
             const int32_t *entry = w->all_entries + w->first_entry[f];
-            if (!p->chosen[f]) continue;
             if (found + w->first_entry[f + 1] - w->first_entry[f] > m) break; /* of one feature there are m at most */
             for (int64_t c = w->first_cell[f]; c < w->first_cell[f + 1]; c++) {
                 int64_t before = found;
