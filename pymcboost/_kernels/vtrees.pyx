@@ -18,6 +18,7 @@ cdef extern from "vectors.h" nogil:
     enum:
         PMB_VT_FAR
         PMB_GROUP
+        PMB_VT_FEW
     ctypedef int32_t pmb_sum  # or int64_t
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
@@ -96,6 +97,9 @@ cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64
             return 1
         return 0
 
+
+# Columns whose histograms are filled together; sparse features are looked up where at most one in so many is searched.
+GROUP, FEW = PMB_GROUP, PMB_VT_FEW
 
 cdef enum:
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code

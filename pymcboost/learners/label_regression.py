@@ -9,11 +9,9 @@ import numpy as np
 from pymcboost._kernels import class_loss as _class_loss
 from pymcboost._kernels import elementary
 from pymcboost._kernels import splits as _splits
-from pymcboost._kernels import trees as _trees
 from pymcboost._kernels.exact import total as sum_of
-from pymcboost.data.tree_data import Grown, Quantiser
-from pymcboost.learners.levels import least_levels
-from pymcboost.learners.margin import counts_for
+from pymcboost.data.tree_data import Grown
+from pymcboost.learners.margin import grower_of
 from pymcboost.learners.stumps import EveryStump, add_stumps
 
 # What a split explains beyond a constant, by the weights: below this share there is nothing to learn.
@@ -122,14 +120,9 @@ class LabelTrees(LabelWeights):
 
     def __init__(self, data, code, max_leaves, max_depth, n_threads, min_share=0.0, min_samples_category=15.0):
         super().__init__(data, code)
-        levels = least_levels(data, np.zeros(0), 1.0, 1.0, min_samples_category)
-        self._units = units = Quantiser(data, counts_for(data))
         self._n_threads = n_threads
-        self._grower = _trees.Grower(
-            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
-            data.pools(units.cell_words, max_leaves), n_threads, min_share, least_levels=levels,
-            count_bits=units.count_bits,
-        )  # fmt: skip
+        sizes = max_leaves, max_depth, n_threads, min_share, 1.0, min_samples_category
+        self._units, self._grower = grower_of(data, *sizes)
         self._signs = np.ascontiguousarray(code.T, dtype=np.float64)
         self._grown = Grown.empty(len(self.z), max_leaves, data.n_rows, data.set_words)
 

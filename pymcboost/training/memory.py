@@ -11,17 +11,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymcboost._kernels.exact import is_wide
+from pymcboost._kernels.vtrees import FEW, GROUP
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown, cell_words_of
+from pymcboost.data.tree_layouts import LANES
+from pymcboost.losses.blocks import BLOCK_ROWS
 from pymcboost.losses.pairwise import is_large
+from pymcboost.losses.pairwise_log import PASS_ROWS
 from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words
 
-# Rows whose weights are computed at once, and of very many classes with the logistic loss; lanes of a tile of columns;
-# columns whose histograms are filled together; of how many sparse features one is searched where they are looked up.
-BLOCK_ROWS, PASS_ROWS, LANES, GROUP, FEW = 4096, 1024, 16, 8, 4
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
 LEAF_COPIES, MODEL_COPIES = 1.5, 3
 NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"

@@ -83,7 +83,7 @@ def fit_defaults(unit):
 
 def in_time(unit):
     """`fit_whole` in a process of its own, predictions and reading included."""
-    code = "import json, sys; sys.path[:0] = sys.argv[2:]; from reproduce import quality; quality.tell(sys.argv[1])"
+    code = "import sys; sys.path[:0] = sys.argv[2:]; from reproduce import quality; quality.tell(sys.argv[1])"
     command = [sys.executable, "-c", code, json.dumps(unit), *sys.path]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
