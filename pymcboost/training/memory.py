@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pymcboost._kernels import vtrees
 from pymcboost._kernels.exact import is_wide
-from pymcboost._kernels.vtrees import FEW, GROUP
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
@@ -235,17 +235,17 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vtrees.Grower`."""
     columns, m = data.columns, data.n_rows
     lanes, blocks, padded = row_layout(n_columns)
-    gathered = 4 * m * padded if columns.row_cell is None and n_drawn > GROUP else 0
+    gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vtrees.GROUP else 0
     entries = 0
     if columns.row_cell is not None:
         entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
-        entries += m * (4 + 4 * n_threads) if FEW * n_drawn <= len(columns.column) else 0
-    cells = GROUP * int(max(columns.lane_cells, default=0)) + 256
+        entries += m * (4 + 4 * n_threads) if vtrees.FEW * n_drawn <= len(columns.column) else 0
+    cells = vtrees.GROUP * int(max(columns.lane_cells, default=0)) + 256
     gathered += columns.n_lanes * m // 8 if columns.row_cell is None and in_memory(data) else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     if words and blocks > 1:
-        gathered += 4 * n_threads * columns.most_level_cells(GROUP) * padded
+        gathered += 4 * n_threads * columns.most_level_cells(vtrees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
     size = 16 * m + gathered + entries + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")
