@@ -64,6 +64,34 @@ PMB_STATIC int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_
     return n;
 }
 
+/* Leaves of the rows that took no part in growing, which are parted node by node: looking up sparse features row by row is
+ * slow. number: of each leaf, by node. */
+PMB_STATIC void pmb_part_others(pmb_pairs *w, const int32_t *number, const pmb_tree_out *out) {
+    int64_t m = w->d->c.m, n = w->g.nodes[0].n, at = n;
+    int32_t J = w->g.max_leaves, *first = w->order + 8 * J, *size = first + 2 * J, *rows = w->g.rows;
+    for (int64_t i = 0; i < n; i++) w->marks[rows[i]] = 1;
+    for (int64_t i = 0; i < m; i++) {
+        rows[at] = (int32_t)i;
+        at += !w->marks[i];
+    }
+    for (int64_t i = 0; i < n; i++) w->marks[rows[i]] = 0;
+    memset(size, 0, sizeof(int32_t) * (size_t)w->g.n_nodes);
+    first[0] = (int32_t)n;
+    size[0] = (int32_t)(m - n);
+    for (int32_t j = 0; j < w->g.n_nodes; j++) { /* children come after their parents */
+        const pmb_node *node = w->g.nodes + j;
+        if (!size[j]) continue;
+        if (!node->is_split) {
+            pmb_set_leaves(out->leaf, out->leaf_bytes, rows + first[j], size[j], number[j]);
+            continue;
+        }
+        first[node->left] = first[j];
+        size[node->left] = (int32_t)pmb_pairs_part(w, node, rows + first[j], size[j]);
+        first[node->right] = first[j] + size[node->left];
+        size[node->right] = size[j] - size[node->left];
+    }
+}
+
 /* Write the tree that has been grown, without its leaf values. Returns the number of leaves; see `pmb_leaf_node`. */
 PMB_STATIC int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, const pmb_tree_out *out) {
     int64_t m = w->d->c.m;
@@ -86,10 +114,11 @@ PMB_STATIC int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sam
         const pmb_node *node = nodes + leaves[j];
         pmb_set_leaves(out->leaf, out->leaf_bytes, w->g.rows + node->start, node->n, j);
     }
-    if (sample) { /* the others go down the tree; where the sample was w->g.rows itself, some of it goes once more */
-        int32_t *number = stack;
+    int32_t *number = stack;
+    for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
+    if (sample && w->marks) pmb_part_others(w, number, out);
+    else if (sample) { /* the others go down the tree; where the sample was w->g.rows itself, some of it goes once more */
         int64_t next = 0;
-        for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
         for (int64_t i = 0; i < m; i++) {
             if (next < n_sample && sample[next] == i) next++;
             else pmb_set_leaf(out, i, number[pmb_leaf_of(w, i)]);

@@ -8,6 +8,7 @@ cdef extern from "class_trees.h" nogil:
     enum:
         PMB_PARTS
         PMB_TRY_ROWS
+        PMB_FEW
     ctypedef struct pmb_level_data:
         const int32_t *set_at
         int32_t set_words, most_words, most_levels
@@ -26,9 +27,11 @@ cdef extern from "class_trees.h" nogil:
         const int64_t *tile_cell
         const int64_t *row_ptr
         const int32_t *row_cell
+        const int64_t *cell_ptr
+        const int32_t *cell_row
         pmb_level_data levels
     ctypedef struct pmb_pair_options:
-        int32_t edge, cell_words, pool, threads, divided, count_bits
+        int32_t edge, cell_words, pool, few, threads, divided, count_bits
         int64_t min_h
         double min_share, l2, min_hessian, min_gain
         const uint8_t *active

@@ -151,11 +151,6 @@ PMB_STATIC int64_t pmb_part_rows(const pmb_columns *c, const pmb_node *node, uin
     return pmb_part_by_8((const uint8_t *)c->codes + first, side, rows, n, right);
 }
 
-/* Part the rows of a node. */
-PMB_STATIC int64_t pmb_part(const pmb_grower *g, const pmb_node *node, uint8_t *side) {
-    return pmb_part_rows(g->columns, node, side, g->rows + node->start, node->n, g->spare + node->start);
-}
-
 PMB_INLINE void pmb_node_start(pmb_node *node, int64_t start, int64_t n, int32_t depth) {
     memset(node, 0, sizeof *node);
     node->start = start;

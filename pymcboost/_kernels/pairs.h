@@ -16,6 +16,7 @@
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
 #define PMB_COMPACTED 4096 /* rows of a node that are listed together where a tile skips rows */
+#define PMB_LOOKED_UP 8    /* entries of a sparse feature that take as long as one row that is looked up */
 #define PMB_SHARED_WORK 200000 /* row-tile pairs below which one node is not worth several threads */
 
 typedef struct {
@@ -31,6 +32,8 @@ typedef struct {
     const int64_t *tile_cell;    /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and the number of all */
     const int64_t *row_ptr;      /* sparse entries of each row, NULL if there are none */
     const int32_t *row_cell;
+    const int64_t *cell_ptr;     /* the same by cell: (n_sparse + 1,) */
+    const int32_t *cell_row;
     pmb_level_data levels; /* of categorical features */
 } pmb_pair_data;
 
@@ -59,9 +62,11 @@ typedef struct {
     pmb_pair_node *its; /* by node */
     int64_t *gh, *gathered, *hist;
     pmb_split *found;
-    int32_t *free_slots, *order; /* order: 8 * max_leaves */
+    int32_t *free_slots, *order; /* order: 12 * max_leaves */
     uint8_t *counted;            /* of the gathered rows, (bytes, m) */
     uint8_t *chosen;             /* features of two nodes that are searched together, (2, n_features) */
+    int32_t *listed;             /* how many of them there are, and which, (2, 1 + n_features) */
+    uint8_t *marks;              /* by row, where there are sparse features; all 0 between two uses */
     uint64_t *sets;              /* levels on the left: of all features for two nodes, then of the nodes' best splits */
     pmb_level_scratch scratch;
     void *memory;                /* of hist, which is 64-byte aligned */
@@ -165,9 +170,11 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
     const pmb_limits *q = &w->limits;
     best->score = -1;
     if (tile == d->n_tiles) {
-        for (int j = d->c.lane_ptr[d->c.n_lanes]; j < d->c.n_features; j++) {
-            int f = d->c.lane_feature[j];
-            if (active && !active[f]) continue;
+        const int32_t *listed = w->listed + side * (int64_t)(1 + d->c.n_features), *all = d->c.lane_feature;
+        int from = w->take ? 1 : d->c.lane_ptr[d->c.n_lanes], to = w->take ? 1 + listed[0] : d->c.n_features;
+        for (int j = from; j < to; j++) {
+            int f = w->take ? listed[j] : all[j];
+            if (w->take ? d->c.lane[f] >= 0 : active && !active[f]) continue;
             pmb_scan_feature(&d->c, f, hist + (int64_t)d->c.cell0[f] * o->cell_words, o->cell_words, 1, total, o, q, best);
         }
         return;
@@ -205,6 +212,7 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
         if (next < rows) best->pos = (best->pos + next - 1) / 2;
     }
 }
+
 PMB_INLINE int pmb_sparse_left(const pmb_pair_data *d, const pmb_node *s, int64_t row) {
     int f = s->feature, bins = d->c.n_bins[f], bin = d->c.mode[f];
     int64_t low = d->row_ptr[row], high = d->row_ptr[row + 1], stop = high;
@@ -218,16 +226,31 @@ PMB_INLINE int pmb_sparse_left(const pmb_pair_data *d, const pmb_node *s, int64_
     return bin == bins ? s->nan_left : bin <= s->pos;
 }
 
-PMB_STATIC int64_t pmb_pairs_part(pmb_pairs *w, const pmb_node *node) {
-    int64_t left = 0, right = 0;
-    int32_t *rows = w->g.rows + node->start, *spare = w->g.spare;
-    if (w->d->c.lane[node->feature] >= 0) return pmb_part(&w->g, node, w->g.side);
-    for (int64_t i = 0; i < node->n; i++) {
+/* Part n rows by the split of a node; returns how many are on the left. Of a sparse feature either the rows are marked
+ * whose entry sends them to the other side than rows without one, or each row is looked up. */
+PMB_STATIC int64_t pmb_pairs_part(pmb_pairs *w, const pmb_node *s, int32_t *PMB_RESTRICT rows, int64_t n) {
+    const pmb_pair_data *d = w->d;
+    int f = s->feature, bins = d->c.n_bins[f], mode = d->c.mode[f];
+    int32_t *PMB_RESTRICT spare = w->g.spare;
+    uint8_t *PMB_RESTRICT marks = w->marks;
+    if (d->c.lane[f] >= 0) return pmb_part_rows(&d->c, s, w->g.side, rows, n, spare);
+    uint8_t usual = (uint8_t)(mode == bins ? s->nan_left : mode <= s->pos);
+    const int64_t *cell = d->cell_ptr + d->c.cell0[f];
+    int64_t left = 0, right = 0, from = cell[usual ? s->pos + 1 : 0], to = cell[usual ? bins : s->pos + 1];
+    int64_t missing = cell[bins], end = d->c.has_missing[f] && s->nan_left != usual ? cell[bins + 1] : missing;
+    int looked_up = to - from + end - missing > PMB_LOOKED_UP * n;
+    for (int64_t e = from; e < to && !looked_up; e++) marks[d->cell_row[e]] = 1;
+    for (int64_t e = missing; e < end && !looked_up; e++) marks[d->cell_row[e]] = 1;
+    for (int64_t i = 0; i < n; i++) {
         int32_t row = rows[i];
-        if (pmb_sparse_left(w->d, node, row)) rows[left++] = row;
-        else spare[right++] = row;
+        uint8_t on_left = looked_up ? (uint8_t)pmb_sparse_left(d, s, row) : marks[row] ^ usual;
+        rows[left] = spare[right] = row;
+        left += on_left;
+        right += !on_left;
     }
     memcpy(rows + left, spare, sizeof(int32_t) * (size_t)right);
+    for (int64_t e = from; e < to && !looked_up; e++) marks[d->cell_row[e]] = 0;
+    for (int64_t e = missing; e < end && !looked_up; e++) marks[d->cell_row[e]] = 0;
     return left;
 }
 
@@ -261,6 +284,32 @@ PMB_INLINE void pmb_pairs_fill(const pmb_pairs *w, int part, int32_t at, int64_t
                       w->gathered + w->o->cell_words * first, sums, d->counted ? w->counted + first : NULL, d->c.m, hist);
 }
 
+/* Cells of the chosen sparse features: their entries are looked up among the rows of a node. */
+PMB_INLINE void pmb_fill_words(const pmb_pairs *w, const int32_t *listed, int words, int64_t *hist) {
+    const pmb_pair_data *d = w->d;
+    for (int32_t j = 1; j <= listed[0]; j++) {
+        int32_t f = listed[j], cell = d->c.cell0[f], end = cell + d->c.n_bins[f] + d->c.has_missing[f];
+        for (; cell < end; cell++) {
+            int64_t sum[3] = {0, 0, 0};
+            for (int64_t e = d->cell_ptr[cell]; e < d->cell_ptr[cell + 1]; e++) {
+                int64_t row = d->cell_row[e];
+                for (int k = 0; k < words && w->marks[row]; k++) sum[k] += w->gh[words * row + k];
+            }
+            for (int k = 0; k < words; k++) hist[words * (int64_t)cell + k] = sum[k];
+        }
+    }
+}
+
+PMB_STATIC void pmb_fill_chosen(const pmb_pairs *w, int32_t at, int side, int64_t *hist) {
+    const int32_t *rows = w->g.rows + w->g.nodes[at].start;
+    const int32_t *listed = w->listed + side * (int64_t)(1 + w->d->c.n_features);
+    for (int64_t i = 0; i < w->g.nodes[at].n; i++) w->marks[rows[i]] = 1;
+    if (w->o->cell_words == 1) pmb_fill_words(w, listed, 1, hist);
+    else if (w->o->cell_words == 2) pmb_fill_words(w, listed, 2, hist);
+    else pmb_fill_words(w, listed, 3, hist);
+    for (int64_t i = 0; i < w->g.nodes[at].n; i++) w->marks[rows[i]] = 0;
+}
+
 /* The best of what the parts found for a node; side: 0 for the node that was filled, 1 for the other. */
 PMB_STATIC void pmb_pairs_choose(pmb_pairs *w, int32_t at, int side, int parts) {
     pmb_node *node = w->g.nodes + at;
@@ -286,6 +335,8 @@ PMB_INLINE const uint8_t *pmb_pairs_features(const pmb_pairs *w, int32_t at, int
     uint8_t *chosen = w->chosen + (int64_t)side * d;
     if (!w->take) return w->o->active;
     pmb_sample_of(w->its[at].key, w->o->active, d, w->o->n_active, w->take, chosen);
+    int32_t *listed = w->listed + side * (int64_t)(1 + d);
+    if (w->marks) listed[0] = pmb_marked(chosen, d, listed + 1);
     return chosen;
 }
 
@@ -294,23 +345,18 @@ PMB_CLONES PMB_STATIC void pmb_take_off(int64_t *PMB_RESTRICT from, const int64_
     for (int64_t j = 0; j < n; j++) from[j] -= what[j];
 }
 
-/* Leaf of a row that took no part in growing. */
+/* Leaf of a row that took no part in growing; no feature is sparse. */
 PMB_STATIC int pmb_leaf_of(const pmb_pairs *w, int64_t row) {
     const pmb_columns *c = &w->d->c;
     int at = 0;
     while (w->g.nodes[at].is_split) {
         const pmb_node *s = w->g.nodes + at;
-        int f = s->feature, lane = c->lane[f], left;
-        if (lane < 0) {
-            left = pmb_sparse_left(w->d, s, row);
-        } else {
-            int64_t i = lane * c->m + row;
-            int code = c->code_bytes == 2 ? ((const uint16_t *)c->codes)[i] : ((const uint8_t *)c->codes)[i];
-            int bins = c->n_bins[f], bin = code - c->cell0[f];
-            if (bin < 0 || bin >= bins + c->has_missing[f]) bin = c->mode[f];
-            left = bin == bins ? s->nan_left : s->set ? pmb_in_set(s->set, bin) : bin <= s->pos;
-        }
-        at = left ? s->left : s->right;
+        int f = s->feature, bins = c->n_bins[f];
+        int64_t i = c->lane[f] * c->m + row;
+        int code = c->code_bytes == 2 ? ((const uint16_t *)c->codes)[i] : ((const uint8_t *)c->codes)[i];
+        int bin = code - c->cell0[f];
+        if (bin < 0 || bin >= bins + c->has_missing[f]) bin = c->mode[f];
+        at = (bin == bins ? s->nan_left : s->set ? pmb_in_set(s->set, bin) : bin <= s->pos) ? s->left : s->right;
     }
     return at;
 }
@@ -327,6 +373,8 @@ PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     free(w->order);
     free(w->counted);
     free(w->chosen);
+    free(w->listed);
+    free(w->marks);
     free(w->sets);
     pmb_level_scratch_free(&w->scratch);
     memset(w, 0, sizeof *w);

@@ -17,6 +17,18 @@ PMB_STATIC int64_t pmb_pairs_lay_out(pmb_pairs *w, const pmb_pair_turn *turn) {
     return begin;
 }
 
+/* `pmb_pairs_evaluate` where all features are sparse and few are chosen: no cells but theirs are made. */
+PMB_STATIC void pmb_pairs_evaluate_few(pmb_pairs *w, const pmb_pair_turn *turn) {
+    for (int side = 0; side < 2; side++) {
+        int32_t at = side ? turn->other : turn->filled;
+        if (!(side ? turn->want_other : turn->want_filled)) continue;
+        const uint8_t *chosen = pmb_pairs_features(w, at, side);
+        pmb_fill_chosen(w, at, side, w->hist);
+        pmb_scan_part(w, 0, w->hist, w->its[at].sums, chosen, side, w->found + side);
+        pmb_pairs_choose(w, at, side, 1);
+    }
+}
+
 /* Find the best splits of node `filled` and, if it is >= 0, of `other`, whose rows lie beside each other. The cells of
  * `filled` are made from its rows; with a pool, the other's are its parent's, in the slot of the other, minus those.
  * Fill and scan of a part follow each other, while it is in the cache. */
@@ -24,6 +36,10 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn) {
     const pmb_pair_data *d = w->d;
     const pmb_pair_options *o = w->o;
     int32_t filled = turn->filled, other = turn->other;
+    if (o->few && w->take) {
+        pmb_pairs_evaluate_few(w, turn);
+        return;
+    }
     int parts = d->n_tiles + (d->row_ptr != NULL), words = o->cell_words, pooled = o->pool && other >= 0;
     int64_t all = (int64_t)words * d->tile_cell[d->n_tiles + 1], begin = pmb_pairs_lay_out(w, turn);
     const uint8_t *of_filled = turn->want_filled ? pmb_pairs_features(w, filled, 0) : NULL;
@@ -63,7 +79,7 @@ PMB_INLINE int pmb_pairs_splittable(const pmb_pairs *w, int32_t at) {
 PMB_STATIC void pmb_pairs_open(pmb_pairs *w, pmb_node *node) {
     pmb_pair_node *its = w->its + (node - w->g.nodes);
     pmb_add_children(&w->g, node);
-    pmb_set_rows(&w->g, node, pmb_pairs_part(w, node));
+    pmb_set_rows(&w->g, node, pmb_pairs_part(w, node, w->g.rows + node->start, node->n));
     int32_t l = node->left, r = node->right;
     w->its[l].sums = its->left;
     w->its[r].sums = its->sums;
@@ -168,9 +184,12 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->memory = malloc(sizeof(int64_t) * words + 64);
     w->found = malloc(sizeof(pmb_split) * 2 * parts);
     w->free_slots = malloc(sizeof(int32_t) * (J + 1));
-    w->order = malloc(sizeof(int32_t) * 8 * J);
+    w->order = malloc(sizeof(int32_t) * 12 * J);
     w->counted = malloc(d->counted ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
     w->chosen = malloc(2 * (size_t)d->c.n_features + 1);
+    w->listed = d->row_ptr ? malloc(2 * (1 + (size_t)d->c.n_features) * sizeof(int32_t)) : NULL;
+    w->marks = d->row_ptr ? calloc(m, 1) : NULL;
+    there = there && (!d->row_ptr || (w->listed && w->marks));
     w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1, sizeof(uint64_t));
     if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
         !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {

@@ -8,9 +8,12 @@
 
 #include "grower.h"
 
+/* Trees make the cells of the drawn sparse features alone where max_leaves times as many are at most so many times all. */
+#define PMB_FEW 4
+
 typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
-    int32_t cell_words, pool, threads, divided; /* divided: among workers */
+    int32_t cell_words, pool, few, threads, divided; /* few: all are sparse and few drawn; divided: among workers */
     int32_t count_bits;    /* of cells of two words: bits of n below h, or 0 */
     int64_t min_h;         /* least n, which is h where there is no count, on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */

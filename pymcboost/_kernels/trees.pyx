@@ -14,7 +14,7 @@ import numpy as np
 from pymcboost._kernels.aligned import aligned_zeros
 
 from pymcboost._kernels.class_trees cimport (
-    PMB_PARTS, PMB_STEP_RECORD, pmb_class_tree, pmb_edge_begin, pmb_edge_job, pmb_edge_sample, pmb_edge_size,
+    PMB_FEW, PMB_PARTS, PMB_STEP_RECORD, pmb_class_tree, pmb_edge_begin, pmb_edge_job, pmb_edge_sample, pmb_edge_size,
     pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data, pmb_out_of, pmb_pair_data,
     pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_scale, pmb_softmax_begin, pmb_softmax_job,
     pmb_softmax_sums, pmb_softmax_tree, pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill,
@@ -79,7 +79,7 @@ cdef class Grower:
     cdef pmb_pair_data data
     cdef pmb_pair_options options
     cdef pmb_pairs *work
-    cdef int n_work, n_threads, prepared, max_leaves, max_depth
+    cdef int n_work, n_threads, prepared, pool, max_leaves, max_depth
     cdef object keep, message
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
@@ -99,7 +99,8 @@ cdef class Grower:
         if least is not None:
             levels.least_level = <const int64_t *> address(least[0])
             levels.whole_level = <const int64_t *> address(least[1])
-        self.keep = data, set_at, least
+        cell_ptr, cell_row = data.by_cell()
+        self.keep = data, set_at, least, cell_ptr, cell_row
         self.data.c = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
@@ -111,7 +112,9 @@ cdef class Grower:
         self.data.tile_cell = <const int64_t *> address(data.tile_cell)
         self.data.row_ptr = <const int64_t *> address(data.row_ptr)
         self.data.row_cell = <const int32_t *> address(data.row_cell)
-        self.max_leaves, self.max_depth = max_leaves, max_depth
+        self.data.cell_ptr = <const int64_t *> address(cell_ptr)
+        self.data.cell_row = <const int32_t *> address(cell_row)
+        self.max_leaves, self.max_depth, self.pool = max_leaves, max_depth, pool
         self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
         self.options.pool, self.options.divided, self.options.min_share = pool, divided, min_share
         self.options.count_bits = count_bits
@@ -153,6 +156,13 @@ cdef class Grower:
         self.options.active = &active[0] if active.shape[0] else NULL
         self.options.n_active, self.options.key = n_active, key
         self.options.take = max(1, round(share * n_active)) if share < 1 else 0
+        cdef int64_t searched = <int64_t> self.options.take * self.max_leaves
+        cdef bint few = 0 < searched <= PMB_FEW * <int64_t> self.data.c.n_features
+        if self.data.row_ptr == NULL or self.data.n_tiles or self.options.divided:
+            few = False
+        if few != self.options.few:
+            self.options.few, self.options.pool = few, self.pool and not few
+            self.release()
 
     cdef object listed(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                        const int64_t[::1] class_start, const double[::1] weight, bint counts,

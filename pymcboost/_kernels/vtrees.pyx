@@ -155,7 +155,9 @@ cdef class Grower:
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
         w.d.max_cells = (int(data.lane_cells.max(initial=0)) + 63) // 64 * 64
-        entries, cells = data.by_cell()
+        cell_ptr, entries = data.by_cell()
+        used = np.flatnonzero(np.diff(cell_ptr))
+        cells = np.column_stack((used, np.diff(cell_ptr)[used])).astype(np.int32)
         if data.n_lanes and len(entries):
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
         self.comm = comm

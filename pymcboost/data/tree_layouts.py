@@ -144,24 +144,21 @@ class Columns:
         return int(np.sort(cells)[-n_lanes:].sum())
 
     def by_cell(self):
-        """Sparse entries cell after cell, as trees with vector leaves take them.
+        """Sparse entries cell after cell.
 
         Returns
         -------
+        cell_ptr : ndarray of int64 (n_sparse + 1,)
         rows : ndarray of int32 (n_entries,)
             Ascending within a cell.
-        cells : ndarray of int32 (n, 2)
-            Number of each cell that has entries, and how many.
         """
         if self.row_ptr is None:
-            return np.zeros(0, dtype=np.int32), np.zeros((0, 2), dtype=np.int32)
+            return np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32)
         from scipy.sparse import csr_array
 
         marks = np.zeros(len(self.row_cell), dtype=np.int8)
         entries = csr_array((marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_sparse)).tocsc()
-        counts = np.diff(entries.indptr)
-        used = np.flatnonzero(counts)
-        return entries.indices.astype(np.int32), np.column_stack((used, counts[used])).astype(np.int32)
+        return entries.indptr.astype(np.int64, copy=False), entries.indices.astype(np.int32, copy=False)
 
 
 @dataclass(frozen=True, kw_only=True)

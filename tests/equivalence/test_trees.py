@@ -435,6 +435,27 @@ def test_sparse_input_equals_dense_input(real, cell_words):
     check(other, X, S, pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
 
 
+@pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+@pytest.mark.parametrize("leaves", [2, 12, 40])
+def test_few_of_many_sparse_features(real, cell_words, leaves):
+    """Where nodes draw few of them, no cells but theirs are made; with more leaves or draws the cells of all are."""
+    rng = np.random.default_rng(11)
+    m, d = 500, 160
+    X = np.where(rng.random((m, d)) < 0.9, 0.0, rng.integers(-3, 4, (m, d)))
+    X[rng.random((m, d)) < 0.02] = np.nan
+    X[:, ::20] = rng.integers(1, 9, (m, d // 20))  # no zero at all
+    X[rng.random(m) < 0.9, 1::20] = np.nan  # the mode is missing
+    data = TreeData(scipy.sparse.csr_matrix(X), labels(m, 3, rng), 3, rng.integers(1, 4, m) / 2.0)
+    S = remainders(data, rng).astype(real)
+    active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
+    sample = np.sort(rng.choice(m, 300, replace=False))
+    for share in (1e-9, 0.03, 0.15, 0.8):
+        options = {"cell_words": cell_words, "max_leaves": leaves, "share": share, "key": 7}
+        modes = [(True, 1), (False, 1), (True, 3)]
+        check(data, X, S, [(0, -1), (2, 1)], **options, modes=modes)
+        check(data, X, S, [(0, -1)], **options, modes=modes, active=active, sample=sample)
+
+
 REGULARISED = [
     {"l2": 1e-3}, {"l2": 3.0}, {"l2": 1e12}, {"min_hessian": 1.5}, {"min_hessian": 1e30}, {"min_gain": 10.0},
     {"share": 0.4, "key": 5}, {"share": 1e-9, "key": 2**64 - 1}, {"share": 0.9},
