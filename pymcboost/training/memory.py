@@ -221,9 +221,11 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
     sent = 2 * histogram * n_grown * (data.comm.size > 1)  # the message, and room for those of other workers
     here = m * in_memory(data)
+    entries = 0 if columns.row_cell is None else 4 * len(columns.row_cell) + 8 * columns.n_sparse
     return [
         Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, here, data.set_words), FEWER),
         Part("the columns in tiles", tiles, "fewer features or rows"),
+        Part("the sparse entries by column", entries, "fewer features or rows", 2 * entries),
         Part(
             "histograms and the rows of a tree", n_grown * (histogram * kept + m * (16 * cell_words + 4) + sets) + sent,
             "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
