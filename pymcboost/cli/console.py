@@ -76,7 +76,10 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError for arguments that are not known: options where there are any, and the nearest to each."""
         shown = []
         for argument in [text for text in unknown if text[:1] == "-" and text != "-"] or unknown:
-            near = nearest(argument.partition("=")[0], self._option_string_actions) if argument[:2] == "--" else None
+            own, option = self._option_string_actions, argument.partition("=")[0]
+            near = ELSEWHERE.get(option)
+            if near not in own:
+                near = nearest(option, own) if argument[:2] == "--" else None
             shown.append(f"{argument} (did you mean {near}?)" if near else argument)
         self.error(f"unrecognized arguments: {' '.join(shown)}")
 
@@ -90,11 +93,22 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
 
 
+# Options of LIBSVM, LightGBM and XGBoost, by what they are called here.
+ELSEWHERE = {
+    "-s": "--algorithm", "-b": "--calibrate", "-e": "--tol", "--eta": "--learning-rate", "--seed": "--random-state",
+    "--num-leaves": "--max-leaf-nodes", "--num-iterations": "--n-estimators", "--num-rounds": "--n-estimators",
+    "--n-rounds": "--n-estimators", "--num-round": "--n-estimators", "--num-boost-round": "--n-estimators",
+    "--lambda": "--l2-regularization", "--feature-fraction": "--max-features-tree",
+    "--bagging-fraction": "--subsample", "--min-data-in-leaf": "--min-samples-leaf", "--max-bin": "--max-bins",
+    "--num-threads": "--n-jobs", "--nthread": "--n-jobs",
+}  # fmt: skip
+
+
 def nearest(text, known):
     """The most similar of the texts that are known, None where none is similar."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(text, known, 1)), None)
+    return next(iter(difflib.get_close_matches(text, known, 1, 0.7)), None)
 
 
 def bounded(kind, words, check):

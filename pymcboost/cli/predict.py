@@ -165,7 +165,10 @@ def predict(argv):
         adds = "--early file --background label" if arguments.early == "rejection" else "--early file"
         raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model")
     if arguments.probability and not model.has_probabilities:
-        raise UsageError(f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores")
+        raise UsageError(
+            f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores. "
+            "mcboost-train gives it one with --calibrate temperature"
+        )
     if model.link == "sigmoid":
         refuse_of_lists(arguments)
     known = information(model, arguments.model_file, note).get("index_base")

@@ -213,7 +213,10 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
         y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    return checked(path, Rows(data.X, y, 1, data.names, data.label, categories), note, allows_missing)
+    rows = checked(path, Rows(data.X, y, 1, data.names, data.label, categories), note, allows_missing)
+    if not like:
+        note_columns(path, data, label, note)
+    return rows
 
 
 def choice(names, label):
@@ -228,6 +231,14 @@ def choice(names, label):
         return features, own
 
     return choose
+
+
+def note_columns(path, data, label, note):
+    """Say which column the labels are from where none was named, and where the names look like a row of numbers."""
+    if not any(name.strip("-+.0123456789eE") for name in (data.label, *data.names)):
+        note(f"{path}: all names of columns are numbers: where the line of names is missing, the first row is lost")
+    if label is None:
+        note(f"{path}: labels from the first column, {data.label!r} (--label names another)")
 
 
 def labels_as(labels, text=None):

@@ -154,6 +154,26 @@ def test_what_is_refused(tmp_path, text, said):
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        ("y,a\n1,2\n2,3\n", [], ["labels from the first column, 'y' (--label names another)"]),
+        ("y,a\n1,2\n2,3\n", ["--label", "a"], []),
+        (
+            "1,2\n2,3\n1,5\n", [],
+            ["all names of columns are numbers: where the line of names is missing, the first row is lost",
+             "labels from the first column, '1' (--label names another)"],
+        ),
+    ],
+)  # fmt: skip
+def test_which_columns_are_said(tmp_path, text, options, said):
+    (tmp_path / "t.csv").write_text(text)
+    done = call("train", "-n", 2, *options, "t.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [line for line in done.stderr.splitlines() if "column" in line]
+    assert found == [f"mcboost-train: t.csv: {words}" for words in said]
+
+
 def test_other_refusals(tmp_path, data):
     write_csv(tmp_path / "t.csv", data[0].X, data[0].y)
     done = call("train", "--label", "Kind", "t.csv", cwd=tmp_path)

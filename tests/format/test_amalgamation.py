@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import pymcboost
+from pymcboost.model.file import MINOR
 
 ROOT = Path(__file__).resolve().parents[2]
 PIECES = ROOT / "pymcboost" / "_kernels" / "score"
@@ -26,6 +27,13 @@ def call(folder, header, *options):
 
 def test_header_is_current():
     assert call(PIECES, HEADER, "--check") == 0
+
+
+def test_header_has_the_version_of_the_format():
+    text = (ROOT / "docs" / "format.md").read_text()
+    newest = max(MINOR.values())
+    assert f"#define MCB_FORMAT_MINOR {newest}\n" in HEADER.read_text()
+    assert f"this document is minor {newest}." in text
 
 
 def test_a_change_of_a_piece_is_noticed(tmp_path, capsys):
