@@ -1,5 +1,5 @@
-/* A model over the features that it uses, numbered 0, 1, ... in the order in which they occur. Sparse rows of very many
- * features are filled up in these numbers, so that memory does not depend on how many features there are. */
+/* A model over the features that it uses, numbered 0, 1, ... in the order in which they occur. Sparse rows of many features
+ * are filled up in these numbers: they stay in the cache, and memory does not depend on how many features there are. */
 #ifndef NARROW_H
 #define NARROW_H
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define NARROW_EMPTY 0xffffffffu
+#define NARROW_TABLE 1048576 /* features that have a table of their columns; more are looked up by their hash */
 
 typedef struct {
     mcb_model model;   /* the same learners over columns in place of features */
@@ -15,6 +16,7 @@ typedef struct {
     uint32_t *feature; /* hash table: a feature, or NARROW_EMPTY */
     uint32_t *column;  /* hash table: the column of the feature */
     uint32_t bits;     /* of the number of places in the hash table */
+    uint32_t *by_feature; /* column of each feature, the last one for all that are not used; or null */
     void *memory;      /* of mcb_prepare */
 } narrow_model;
 
@@ -26,10 +28,11 @@ static inline uint32_t narrow_place(const narrow_model *narrow, uint32_t feature
     return at;
 }
 
-/* Add an entry of a sparse row to the columns of the row. Features that the model does not use have none. */
-static inline void narrow_add(const narrow_model *narrow, uint32_t feature, float value, float *row) {
+/* Column of a feature; that of all features which the model does not use is the last one, which no learner asks about. */
+static inline uint32_t narrow_column(const narrow_model *narrow, uint32_t feature) {
+    if (narrow->by_feature) return narrow->by_feature[feature];
     uint32_t at = narrow_place(narrow, feature);
-    if (narrow->feature[at] != NARROW_EMPTY) row[narrow->column[at]] += value;
+    return narrow->feature[at] != NARROW_EMPTY ? narrow->column[at] : narrow->model.n_features - 1;
 }
 
 static inline void narrow_free(narrow_model *narrow) {
@@ -37,6 +40,7 @@ static inline void narrow_free(narrow_model *narrow) {
     free(narrow->index);
     free(narrow->feature);
     free(narrow->column);
+    free(narrow->by_feature);
     free(narrow->memory);
     free(narrow);
 }
@@ -80,7 +84,12 @@ static inline narrow_model *narrow_new(const mcb_model *wide) {
     }
     narrow->model = *wide;
     narrow->model.prepared = 0;
-    narrow->model.n_features = used ? used : 1;
+    narrow->model.n_features = used + 1;
+    if (wide->n_features <= NARROW_TABLE) { /* without it, too, all is right */
+        uint32_t *table = (uint32_t *)malloc((size_t)wide->n_features * sizeof *table), f;
+        for (f = 0; table && f < wide->n_features; f++) table[f] = narrow_column(narrow, f);
+        narrow->by_feature = table;
+    }
     if (section->data) {
         narrow->model.section[slot].data = (const unsigned char *)narrow->index;
         narrow->model.section[slot].dtype = MCB_U32;

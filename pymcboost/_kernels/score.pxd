@@ -81,7 +81,7 @@ cdef extern from "narrow.h" nogil:
     int narrow_can(const mcb_model *wide)
     narrow_model *narrow_new(const mcb_model *wide)
     void narrow_free(narrow_model *narrow)
-    void narrow_add(const narrow_model *narrow, uint32_t feature, float value, float *row)
+    uint32_t narrow_column(const narrow_model *narrow, uint32_t feature)
 
 cdef class Scorer:
     cdef mcb_model model

@@ -39,7 +39,8 @@ def sqrt(double x):
 
 
 cdef enum:
-    WIDE = 65536  # sparse rows of more features are filled with the features of the model alone
+    ZEROED = 32  # numbers that are set to 0 side by side in the time of one alone
+    WIDE = 8192  # sparse rows of more features are filled with the features of the model alone
     MOST = 67108864  # floats in a thread's block of filled rows: 256 MB, unless one row has more
 
 
@@ -429,11 +430,15 @@ cdef void sparse_block(const mcb_model *model, const narrow_model *narrow, const
     else:
         for r in range(begin, end):
             for i in range(indptr[r], indptr[r + 1]):
-                narrow_add(narrow, <uint32_t>indices[i], <float>data[i], features + (r - begin) * d)
+                features[(r - begin) * d + narrow_column(narrow, <uint32_t>indices[i])] += <float>data[i]
     finish_block(model, features, begin, end, d, spare, scores, classes, mode)
     if narrow == NULL:
         for r in range(begin, end):
             for i in range(indptr[r], indptr[r + 1]):
                 features[(r - begin) * d + indices[i]] = 0
+    elif ZEROED * (indptr[end] - indptr[begin]) < (end - begin) * d:
+        for r in range(begin, end):
+            for i in range(indptr[r], indptr[r + 1]):
+                features[(r - begin) * d + narrow_column(narrow, <uint32_t>indices[i])] = 0
     else:
         memset(features, 0, (end - begin) * d * sizeof(float))

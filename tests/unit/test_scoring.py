@@ -275,6 +275,30 @@ def test_sparse_rows(dtype, index):
         model.raw_scores(X)
 
 
+@pytest.mark.parametrize("n_features", [8192, 8193, 1_048_576, 1_048_577])
+@pytest.mark.parametrize("density", ["few", "many"])
+def test_sparse_rows_of_many_features(n_features, density):
+    """Rows are filled with all features, by a table or by a hash; many entries are of features that no learner uses."""
+    rng = np.random.default_rng(8)
+    m, entries = 100, 5000 if density == "many" else 12
+    used = np.sort(rng.choice(n_features, 40, replace=False))
+    used[[0, -1]] = 0, n_features - 1
+    for of in (
+        random_stumps(60, 40, 3, two_sided=True),
+        random_trees(9, 40, 4, "vector"),
+        random_trees(9, 40, 3, "code"),
+    ):
+        values = rng.normal(size=(m, entries)).astype(np.float32)
+        values[rng.random(values.shape) < 0.05] = np.nan
+        rows = [np.sort(rng.choice(np.append(rng.choice(n_features, 8000), used), entries)) for _ in range(m)]
+        X = sp.csr_matrix((values.ravel(), np.concatenate(rows), np.arange(m + 1) * entries), shape=(m, n_features))
+        X.sum_duplicates()
+        few = X[:, used].toarray()
+        wide = replace(of, feature=used[of.feature], n_features=n_features)
+        found = Model.from_ensemble(wide, range(len(of.bias)))
+        assert same_bits(found.raw_scores(X), Model.from_ensemble(of, range(len(of.bias))).raw_scores(few))
+
+
 def test_very_wide_sparse_rows():
     stumps = random_stumps(5, 10_000_000, 2)
     X = sp.csr_matrix((np.ones(5, dtype=np.float32), stumps.feature, [0, 2, 5]), shape=(2, 10_000_000))
