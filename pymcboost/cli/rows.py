@@ -235,10 +235,19 @@ def choice(names, label):
 
 def note_columns(path, data, label, note):
     """Say which column the labels are from where none was named, and where the names look like a row of numbers."""
-    if not any(name.strip("-+.0123456789eE") for name in (data.label, *data.names)):
+    if all(map(is_number, (data.label, *data.names))):
         note(f"{path}: all names of columns are numbers: where the line of names is missing, the first row is lost")
     if label is None:
         note(f"{path}: labels from the first column, {data.label!r} (--label names another)")
+
+
+def is_number(text):
+    """Whether a text is one number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def labels_as(labels, text=None):

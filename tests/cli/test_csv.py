@@ -159,6 +159,7 @@ def test_what_is_refused(tmp_path, text, said):
     [
         ("y,a\n1,2\n2,3\n", [], ["labels from the first column, 'y' (--label names another)"]),
         ("y,a\n1,2\n2,3\n", ["--label", "a"], []),
+        ("e,e1\n1,2\n2,3\n", ["--label", "e"], []),
         (
             "1,2\n2,3\n1,5\n", [],
             ["all names of columns are numbers: where the line of names is missing, the first row is lost",
