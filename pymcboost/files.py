@@ -121,26 +121,6 @@ def check_target(path, what="file", streams=False):
             os.unlink(new.name)
 
 
-def check_folder(path, what="file"):
-    """Refuse a file to be written into a folder that is not there.
-
-    Parameters
-    ----------
-    path : str, bytes or path-like
-    what : str
-        What the file is, for the message.
-
-    Raises
-    ------
-    FileNotFoundError
-    """
-    name = os.fsdecode(path)
-    folder = os.path.dirname(os.path.realpath(name))
-    if not os.path.isdir(folder):
-        missing = folder if os.path.islink(name) else os.path.dirname(name)
-        raise FileNotFoundError(errno.ENOENT, f"no such folder for the {what} {name}; make it first", missing)
-
-
 def same_file(path, other):
     """Whether two paths name one regular file, be it by a symbolic or hard link; for new files the names decide."""
     path, other = os.fsdecode(path), os.fsdecode(other)
@@ -229,7 +209,10 @@ def _target(path, what, streams=False):
     if mode is None:
         if not os.path.basename(name):
             raise FileNotFoundError(errno.ENOENT, f"the name of the {what} is empty or ends in a slash", name)
-        check_folder(path, what)
+        folder = os.path.dirname(os.path.realpath(name))
+        if not os.path.isdir(folder):
+            missing = folder if os.path.islink(name) else os.path.dirname(name)
+            raise FileNotFoundError(errno.ENOENT, f"no such folder for the {what} {name}; make it first", missing)
     return os.path.realpath(name), mode
 
 

@@ -4,11 +4,9 @@ The first 4096 bytes begin with ``HEAD``: a mark, the bytes of the rows and of t
 Then come the rows, float32 (n, d) column after column and int32 (n,), and the notes, JSON.
 """
 
-import errno
 import json
 import mmap
 import os
-import shutil
 import struct
 import weakref
 import zlib
@@ -18,7 +16,7 @@ import numpy as np
 from pymcboost import files
 from pymcboost._kernels import shield as _shield
 from pymcboost.data.chunks import Chunks
-from pymcboost.data.mapped import PIECE, Mapped, check_unchanged, reserve
+from pymcboost.data.mapped import PIECE, Mapped, check_unchanged, no_room, reserve
 from pymcboost.threads import in_words
 
 MARK = b"MCBROWS1"
@@ -72,7 +70,11 @@ def write(path, n_rows, n_features, fill, notes):
     """Replace a cache: ``fill`` puts features and codes of labels into two arrays, then ``notes`` says what to note."""
     size = 4 * n_rows * (n_features + 1)
     with files.replacing(path, "cache") as file:
-        _reserve(path, file, START + size)
+        try:
+            reserve(file, START + size)
+        except OSError as error:
+            what, folder = f"the cache takes {in_words(START + size)} and", os.path.dirname(os.path.abspath(path))
+            raise no_room(error, what, "name a file on another disk", folder, path) from error
         with mmap.mmap(file, START + size) as memory:
             X, codes = _arrays(memory, n_rows, n_features)
             fill(X, codes)
@@ -142,18 +144,3 @@ def _crc(memory, begin, end):
             with view[at : min(at + PIECE, end)] as piece:
                 crc = zlib.crc32(piece, crc)
     return crc
-
-
-def _reserve(path, file, size):
-    """Take the room for a cache, or say how much there is."""
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        reserve(file, size)
-    except OSError as error:
-        free = shutil.disk_usage(folder).free
-        raise OSError(
-            error.errno or errno.ENOSPC,
-            f"the cache takes {in_words(size)} and cannot be written ({error.strerror}); {in_words(free)} are free. "
-            "Make room, or name a file on another disk",
-            os.fspath(path),
-        ) from error

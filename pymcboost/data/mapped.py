@@ -1,5 +1,6 @@
 """Arrays in files of their own, which the system writes to the disk and reads again as memory gets short."""
 
+import errno
 import mmap
 import os
 import shutil
@@ -42,16 +43,18 @@ def mapped(shape, dtype, folder, order="C"):
             reserve(file.fileno(), size)
             memory = mmap.mmap(file.fileno(), max(size, 1))
     except OSError as error:
-        free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
-        raise OSError(
-            error.errno,
-            f"a file of {in_words(size)} for the columns cannot be written ({error.strerror}); {in_words(free)} are "
-            "free. Make room, or give Chunks another folder",
-            os.fspath(folder),
-        ) from error
+        what = f"a file of {in_words(size)} for the columns"
+        raise no_room(error, what, "give Chunks another folder", folder, folder) from error
     found = np.ndarray(shape, dtype, memory, order=order).view(Mapped)
     found.folder = folder
     return found
+
+
+def no_room(error, what, remedy, folder, name):
+    """The error of a file for which a folder has no room."""
+    free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
+    words = f"{what} cannot be written ({error.strerror}); {in_words(free)} are free. Make room, or {remedy}"
+    return OSError(error.errno or errno.ENOSPC, words, os.fspath(name))
 
 
 def reserve(file, size):

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import on_grid
 from pymcboost.comm import ALONE, before
-from pymcboost.data.mapped import Mapped, mapped
+from pymcboost.data.mapped import zeros_beside
 from pymcboost.threads import available_memory, in_words
 
 # Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
@@ -125,7 +124,7 @@ class TrainingRows:
 
     def zeros(self, shape, dtype):
         """Zeros that start on a cache line, in a file where X is in one."""
-        return mapped(shape, dtype, self.X.folder) if isinstance(self.X, Mapped) else aligned_zeros(shape, dtype)
+        return zeros_beside(self.X, shape, dtype)
 
     def refuse_infinite(self, bad, features=None):
         """Refuse columns, of all or of ``features``, whose row ``bad`` of the training rows is infinite (-1: none)."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.divided_sparse import list_bins
@@ -33,18 +32,10 @@ class TrainingData(TrainingRows):
     # Whether columns of small data with more values than bins are searched exactly.
     sorts = True
 
-    def __init__(
-        self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE,
-        row_number=None,
-    ):  # fmt: skip
-        super().__init__(
-            X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads,
-            comm=comm, exact=self.exact, row_number=row_number,
-        )  # fmt: skip
-        if self.is_sparse:
-            self.stores = self._sparse_stores(max_bins, n_threads)
-        else:
-            self.stores = self._dense_stores(max_bins, n_threads)
+    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, **how):
+        super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, exact=self.exact, **how)
+        made = self._sparse_stores if self.is_sparse else self._dense_stores
+        self.stores = made(max_bins, n_threads)
 
     def store_bytes(self, X, n_threads):
         """Bytes of the columns in the form that is scanned, while it is made."""

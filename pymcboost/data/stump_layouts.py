@@ -27,7 +27,7 @@ class StumpLayout:
     @property
     def n_entries(self):
         """Numbers touched by one scan for one block of classes."""
-        raise NotImplementedError
+        return self.codes.size
 
     @property
     def has_missing(self):
@@ -101,11 +101,6 @@ class Tiles(StumpLayout):
         )
         return replace(found, feature=bins.feature[at[found.feature]].astype(np.int32))
 
-    @property
-    def n_entries(self):
-        """Numbers touched by one scan for one block of classes."""
-        return self.codes.size
-
     @cached_property
     def byte(self):
         """Byte of every slot."""
@@ -176,11 +171,6 @@ class Lists(StumpLayout):
             bins.feature[at].astype(np.int32), [thresholds[f] for f in at], ptr, rows, listed, bins.usual[at],
             all_bins[at].astype(np.int32), missing_code[at],
         )  # fmt: skip
-
-    @property
-    def n_entries(self):
-        """Numbers touched by one scan for one block of classes."""
-        return self.codes.size
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
         """As `StumpLayout.search`: histograms of the bytes."""

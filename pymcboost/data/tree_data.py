@@ -7,7 +7,6 @@ from functools import cached_property
 import numpy as np
 
 from pymcboost._kernels.exact import is_wide
-from pymcboost.comm import ALONE
 from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.divided_sparse import bin_sparse_divided
@@ -39,14 +38,9 @@ class TreeData(TrainingRows):
         Columns of X that hold codes of categories, every one of which gets a bin.
     """
 
-    def __init__(
-        self, X, y, n_classes, sample_weight, *, max_bins=256, min_weight_fraction_leaf=0.0, n_threads=1,
-        categorical=(), comm=ALONE, row_number=None, exact=False,
-    ):  # fmt: skip
-        super().__init__(
-            X, y, n_classes, sample_weight, min_weight_fraction_leaf=min_weight_fraction_leaf, n_threads=n_threads,
-            comm=comm, row_number=row_number, exact=exact,
-        )  # fmt: skip
+    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, categorical=(), **how):
+        super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, **how)
+        comm = self.comm
         if comm.size > 1 and self.is_sparse:
             feature, bins = bin_sparse_divided(self, max_bins)
             self.columns = lanes_of(bins, {}, feature, self.total_rows, comm)
