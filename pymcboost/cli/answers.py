@@ -21,7 +21,7 @@ def answers(model, X, arguments):
 
 def label_text(label):
     """A label as text."""
-    return label if isinstance(label, str) else str(int(label)) if label == int(label) else f"{label:g}"
+    return label if isinstance(label, str) else str(int(label)) if label == int(label) else repr(label)
 
 
 def codes_of(model, labels):

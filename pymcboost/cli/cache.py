@@ -5,7 +5,7 @@ import io
 import os
 
 from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
-from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows
+from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows, table_blocks
 from pymcboost.cli.workers import CHUNKED, RANK, check_beside
 from pymcboost.threads import counted, in_words
 
@@ -321,11 +321,7 @@ class _Table(_Reader):
     """CSV and Parquet."""
 
     def _blocks(self):
-        if table_kind(self.parts[0], self.arguments.format) == "parquet":
-            from pymcboost.data.parquet import parquet_blocks as blocks
-        else:
-            from pymcboost.data.csvtext import csv_blocks as blocks
-
+        blocks = table_blocks(self.parts[0], self.arguments.format)
         for path in self.parts:
             begin, choose = 0, choice(self.names, self.label or self.arguments.label)
             for data in blocks(path, choose, size=TABLE_ROWS):

@@ -76,7 +76,8 @@ class Journal:
         if not whole:
             self._write(self.head)
         lines = csv.reader(io.StringIO(whole.decode()))
-        for row in list(lines)[1:]:
+        next(lines, None)
+        for row in lines:
             if len(row) != len(self.head) or row[0] != setting:
                 raise ValueError(
                     f"{self.path}:{lines.line_num}: this line is of another search, {row[0]!r} and not {setting!r}; "

@@ -188,9 +188,9 @@ def predict(argv):
 
 def read_table(model, arguments, meta):
     """Rows of a file whose columns have names, by the names of the model's features where it has any."""
-    from pymcboost.cli.rows import load_table, need
+    from pymcboost.cli.rows import need, table_blocks
 
-    names, label = meta.get("feature_names"), arguments.label
+    names, label, path = meta.get("feature_names"), arguments.label, arguments.test_file
 
     def choose(head):
         d, own = model.n_features_in_, label
@@ -209,7 +209,7 @@ def read_table(model, arguments, meta):
 
     categories = model.categories
     as_text = None if categories is None else lambda names: categories.named()
-    data = load_table(arguments.test_file, arguments.format, choose, as_text, wide=bool(model.offsets))
+    data = next(table_blocks(path, arguments.format)(path, choose, as_text, bool(model.offsets)))
     if categories is not None:
         categories.fill(data.X, data.texts)
     return data

@@ -46,8 +46,11 @@ def lists_wanted(arguments, booster, loss, weights):
     return True
 
 
-def read_lists(path, note, allows_missing, like=None, **how):
-    """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are."""
+def read_lists(path, note, allows_missing, like=None, workers=None, **how):
+    """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are.
+
+    Else those of all ``workers``.
+    """
     import numpy as np
 
     from pymcboost.data.svmlabels import indicator
@@ -57,7 +60,10 @@ def read_lists(path, note, allows_missing, like=None, **how):
     path = "<stdin>" if path == "-" else path
     for notice in data.notices:
         note(notice)
-    Y, labels = indicator(data.y, None if like is None else like.labels)
+    known = None if like is None else like.labels
+    if workers is not None:
+        known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
+    Y, labels = indicator(data.y, known)
     if len(labels) < 2:
         raise ValueError(f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ...")
     dropped = sum(map(len, data.y)) - np.count_nonzero(Y)
@@ -127,15 +133,15 @@ def _merges(path, data):
     return bool(merging(first))
 
 
-def read_training(arguments, note, allows_missing, several=False, wide=None):
-    """Rows and labels of the training file, in its format; ``several``: with lists of labels.
+def read_training(arguments, note, allows_missing, several=False, wide=None, workers=None):
+    """Rows and labels of the training file, in its format; ``several``: with lists of labels, those of all ``workers``.
 
     ``wide``: see `read`.
     """
     path, form = arguments.training_file, arguments.format
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     if several:
-        return read_lists(path, note, allows_missing, base=base, n_features=arguments.n_features)
+        return read_lists(path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
         return read_table(path, form, note, allows_missing, arguments.label, None, arguments.categorical_features, wide)
     return read(path, note, allows_missing, wide, base=base, n_features=arguments.n_features)
@@ -173,15 +179,13 @@ def set_weights(estimator, weights, y, note):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in present})
 
 
-def load_table(path, form, choose, as_text=None, wide=False):
-    """Rows of a file whose columns have names; see `load_csv`."""
+def table_blocks(path, form):
+    """The reader of a file whose columns have names; see `csv_blocks`."""
     if table_kind(path, form) == "parquet":
-        from pymcboost.data.parquet import load_parquet
-
-        return load_parquet(path, choose, as_text, wide)
-    from pymcboost.data.csvtext import load_csv
-
-    return load_csv(path, choose, as_text, wide)
+        from pymcboost.data.parquet import parquet_blocks as blocks
+    else:
+        from pymcboost.data.csvtext import csv_blocks as blocks
+    return blocks
 
 
 def read_table(path, form, note, allows_missing, label=None, like=None, categorical=(), wide=None):
@@ -201,7 +205,7 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
         return sorted(map(names.index, categorical))
 
     choose = choice(like.names, like.label) if like else choice(None, label)
-    data = load_table(path, form, choose, as_text, wide is not False)
+    data = next(table_blocks(path, form)(path, choose, as_text, wide is not False))
     if wide is None and not merging(data.X):
         data = data._replace(X=data.X.astype(np.float32))
     categories = like.categories if like else of_texts(data.texts, data.names)

@@ -248,7 +248,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     elif workers is not None and arguments.divided:
         data = read_part(workers, arguments, missing)
     else:
-        data = read_training(arguments, note, missing, several, None if workers is None else False)
+        data = read_training(arguments, note, missing, several, None if workers is None else False, workers)
     if workers is not None and not arguments.cache:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:

@@ -207,7 +207,8 @@ def tune(argv):
     folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
     kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
     words = ["-a", algorithm.name, *["--multilabel"] * arguments.multilabel, *words_of(kept, options)]
-    words += [part for label, weight in sorted(weights.items()) for part in (f"-w{label}", f"{weight:g}")]
+    exactly = {label: repr(weight).removesuffix(".0") for label, weight in sorted(weights.items())}
+    words += [part for label, weight in exactly.items() for part in (f"-w{label}", weight)]
     if data.categories is not None:
         params["categorical_features"] = data.categories
         words += ["--categorical-features", ",".join(arguments.categorical_features)]
@@ -243,6 +244,13 @@ def search(arguments, data, params, combinations, folds, journal, done, note):
             asked.setdefault("early_stopping", True)
         return delayed(train_fold)(arguments.algorithm, asked, libsvm_c, data.X, data.y, *folds[fold])
 
+    def check(found):
+        if arguments.best_by == "log_loss" and found.log_loss != found.log_loss:
+            raise ValueError("these models have no log loss; --calibrate temperature gives one, or leave out --best-by")
+
+    for (text, _), found in done.items():
+        if text in texts.values():
+            check(found)
     workers = min(resolve_n_jobs(arguments.parallel), max(1, len(tasks)))
     pool, said = Parallel(workers, return_as="generator"), set()
     for (i, fold), (found, messages) in zip(tasks, pool(job(*task) for task in tasks), strict=True):
@@ -250,8 +258,7 @@ def search(arguments, data, params, combinations, folds, journal, done, note):
             if message not in said:
                 said.add(message)
                 note(f"warning: {message}")
-        if arguments.best_by == "log_loss" and found.log_loss != found.log_loss:
-            raise ValueError("these models have no log loss; --calibrate temperature gives one, or leave out --best-by")
+        check(found)
         journal.add(texts[i], fold, found)
         done[texts[i], fold] = found
         if all((texts[i], other) in done for other in range(len(folds))):

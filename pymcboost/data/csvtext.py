@@ -19,7 +19,7 @@ class CsvError(SvmlightError):
 
 
 class CsvData(NamedTuple):
-    """What `load_csv` returns.
+    """What `csv_blocks` yields.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class CsvData(NamedTuple):
     texts: dict
 
 
-def load_csv(path, choose, as_text=None, wide=False):
-    """Read a file.
+def csv_blocks(path, choose, as_text=None, wide=False, size=None):
+    """Yield the rows of a file as `CsvData`.
 
     Parameters
     ----------
@@ -57,12 +57,9 @@ def load_csv(path, choose, as_text=None, wide=False):
         Takes the names of the features; returns the places of those to read as text.
     wide : bool, default=False
         Do not round to float32.
+    size : int, optional
+        Rows at once; None: all.
     """
-    return next(csv_blocks(path, choose, as_text, wide))
-
-
-def csv_blocks(path, choose, as_text=None, wide=False, size=None):
-    """Yield `CsvData` of at most so many rows each; None: of all rows. See `load_csv`."""
     stream, name, _, ours = archives.open_text(path)
     text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:

@@ -1,10 +1,10 @@
 """Parquet files: numbers as features, one column of labels. Needs pyarrow, which nothing else here does."""
 
 import io
-import sys
 
 import numpy as np
 
+from pymcboost.data import archives
 from pymcboost.data.csvtext import CsvData, CsvError
 
 
@@ -12,13 +12,8 @@ class ParquetError(CsvError):
     """A Parquet file that cannot be read; the message names file, column and remedy."""
 
 
-def load_parquet(path, choose, as_text=None, wide=False):
-    """Read a file as `load_csv` does; the labels become text, features of whole numbers and truth values numbers."""
-    return next(parquet_blocks(path, choose, as_text, wide))
-
-
 def parquet_blocks(path, choose, as_text=None, wide=False, size=None):
-    """Yield `CsvData` of at most so many rows each; None: of all rows. See `load_parquet`."""
+    """Read a file as `csv_blocks` does; the labels become text, features of whole numbers and truth values numbers."""
     name = "<stdin>" if path == "-" else path
     try:
         import pyarrow as arrow
@@ -28,7 +23,7 @@ def parquet_blocks(path, choose, as_text=None, wide=False, size=None):
             f"{name}: Parquet needs the package pyarrow ({error}); python -m pip install pyarrow, or write CSV"
         ) from None
     try:
-        source = io.BytesIO(sys.stdin.buffer.read()) if path == "-" else open(path, "rb")
+        source = io.BytesIO(archives.open_text(path)[0].read()) if path == "-" else open(path, "rb")
         with source, parquet.ParquetFile(source) as file:
             head = file.schema_arrow.names
             if len(set(head)) < len(head):
@@ -39,9 +34,13 @@ def parquet_blocks(path, choose, as_text=None, wide=False, size=None):
             columns = [*names, *([] if label is None else [label])]
             if not file.metadata.num_rows:
                 raise ParquetError(f"{name}: no row of data")
+            begin = 0
             for table in [file.read(columns=columns)] if size is None else _tables(arrow, file, columns, size):
-                yield _data(arrow, table, name, names, label, texts, wide)
-    except arrow.ArrowException as error:
+                yield _data(arrow, table, name, names, label, texts, wide, begin)
+                begin += table.num_rows
+    except (arrow.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the system's, and no damage
+            raise
         raise ParquetError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
 
 
@@ -50,12 +49,13 @@ def _tables(arrow, file, columns, size):
         yield arrow.Table.from_batches([batch])
 
 
-def _data(arrow, table, name, names, label, texts, wide):
-    """The rows of a table."""
+def _data(arrow, table, name, names, label, texts, wide, begin):
+    """The rows of a table; there are ``begin`` before it in the file."""
     X = np.empty((table.num_rows, len(names)), dtype=np.float64 if wide else np.float32)
     texts = {j: table.column(names[j]).to_pylist() for j in texts}
     for j, column in enumerate(names):
-        X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), f"{name}: column {column!r}", wide)
+        where = f"{name}: column {column!r}"
+        X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), where, wide, begin)
     y = np.full(table.num_rows, "", dtype=object)
     if label is not None:
         y[:] = ["" if value is None or value != value else str(value) for value in table.column(label).to_pylist()]
@@ -69,7 +69,7 @@ def _chosen(head, choose, name):
         raise ParquetError(f"{name}: {error}") from None
 
 
-def _numbers(arrow, column, where, wide):
+def _numbers(arrow, column, where, wide, begin):
     """A column as float32 or, where that is ``wide``, float64; missing values as NaN."""
     kind = column.type
     fine = arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)
@@ -85,6 +85,6 @@ def _numbers(arrow, column, where, wide):
     beyond = np.isinf(values) & np.isfinite(numbers)
     if beyond.any():
         row = beyond.argmax()
-        value = f"{where}, row {row + 1}: {numbers[row]:g}"
+        value = f"{where}, row {begin + row + 1}: {numbers[row]:g}"
         raise ParquetError(f"{value} is too large for float32 (about 3.4e38); scale it")
     return numbers if wide else values

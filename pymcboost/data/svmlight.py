@@ -374,7 +374,8 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     m, entries, dense_size = scanner.rows, scanner.nnz, 4 * scanner.rows * n_features
     plain = layout == "plain"
     if rows.wide is not None:
-        rows.check_memory(2 * dense_size, f"a float64 matrix of {m} rows and {n_features} features", "read fewer rows")
+        size = 2 * dense_size + 37 * entries  # the latter for rows, indices and values for a while
+        rows.check_memory(size, f"a float64 matrix of {m} rows and {n_features} features", "read fewer rows")
         at, inside = np.repeat(np.arange(m), np.diff(rows.indptr)), rows.indices < n_features
         X = np.zeros((m, n_features))
         X[at[inside], rows.indices[inside]] = rows.wide[inside]

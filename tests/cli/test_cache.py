@@ -226,6 +226,13 @@ def test_wrong_tables(folder, capsys):
     assert "part-2.csv:1: there is no column 'b'" in capsys.readouterr().err
 
 
+def test_wrong_rows_of_parquet_have_their_numbers(folder, capsys):
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"a": [0.0] * 60 + [1e39] * 60, "kind": [0, 1] * 60}).to_parquet("large.parquet")
+    run("large.parquet", "m.mcb", "--label", "kind", "--cache", "c", status=2)
+    assert "large.parquet: column 'a', row 61: 1e+39 is too large for float32" in capsys.readouterr().err
+
+
 def full(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 

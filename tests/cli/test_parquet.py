@@ -110,12 +110,18 @@ def test_categories_are_those_of_csv(tmp_path, columns):
 def test_what_is_refused(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
     (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
+    bytes_of = (tmp_path / "t.parquet").read_bytes()
+    footer = int.from_bytes(bytes_of[-8:-4], "little")
+    (tmp_path / "footer.parquet").write_bytes(bytes_of[: -8 - footer] + bytes([255]) * footer + bytes_of[-8:])
+    (tmp_path / "pages.parquet").write_bytes(bytes_of[:4] + bytes([255]) * 400 + bytes_of[404:])
     write(tmp_path / "words.parquet", {**columns, "a": columns["kind"]})
     write(tmp_path / "large.parquet", {**columns, "a": arrow.array([0.0] * 4 + [1e39] + [0.0] * 235)})
     write(tmp_path / "none.parquet", {name: column.slice(0, 0) for name, column in columns.items()})
     write(tmp_path / "unlabelled.parquet", {**columns, "kind": arrow.array(["x", None] * 120)})
     for arguments, status, message in (
         (["text.parquet"], 2, "expected a Parquet file"),
+        (["footer.parquet"], 2, "footer.parquet: "),
+        (["pages.parquet"], 2, "expected a Parquet file"),
         (["gone.parquet"], 4, "gone.parquet: No such file or directory"),
         (["words.parquet"], 2, "words.parquet: column 'a' is of the type string; features must be numbers"),
         (["large.parquet"], 2, "large.parquet: column 'a', row 5: 1e+39 is too large for float32"),
@@ -127,6 +133,9 @@ def test_what_is_refused(tmp_path, columns):
     ):
         done = call("train", "-n", 3, *arguments, cwd=tmp_path)
         assert done.returncode == status and message in done.stderr, done.stderr
+    closed = ["bash", "-c", '"$@" <&-', "-", *command("train"), "-q", "--format", "parquet", "-", "m.mcb"]
+    done = subprocess.run(closed, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 4 and "standard input is closed" in done.stderr, done.stderr
     assert not list(tmp_path.glob("*.mcb"))
 
 

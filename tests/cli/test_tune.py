@@ -80,9 +80,11 @@ def test_best_by_log_loss(folder):
     done = call("tune", *GRID, "--best-by", "log_loss", "train.svm", cwd=folder)
     losses = [float(row[2]) for row in table(done.stdout)]
     assert losses == sorted(losses) and len(set(losses)) == 4
-    hinge = ["-a", "hingeboost", "-c", "1,2", "--best-by", "log_loss", "train.svm", "j.csv"]
-    done = call("tune", "-q", "-p", 1, *hinge, cwd=folder)
-    assert done.returncode == 2 and "no log loss; --calibrate temperature" in done.stderr
+    hinge = ["-q", "-p", 1, "-a", "hingeboost", "-c", "1,2", "train.svm", "j.csv"]
+    for before in (False, True):  # a journal of all models
+        assert not before or call("tune", *hinge, cwd=folder).returncode == 0
+        done = call("tune", *hinge, "--best-by", "log_loss", cwd=folder)
+        assert done.returncode == 2 and "no log loss; --calibrate temperature" in done.stderr
 
 
 def test_libsvms_c_follows_the_rows_of_each_fold(folder):
@@ -101,11 +103,11 @@ def test_class_weights_early_stopping_and_names_of_columns(files, folder):
     (folder / "t.csv").write_text("\n".join(lines) + "\n")
     text = call("tune", "-q", "-p", 1, "-n", 5, "-r", "0.1,1", "--label", "kind", "-v", 3, "t.csv", cwd=folder)
     assert "--label kind --learning-rate" in text.stdout.splitlines()[-1]
-    arguments = ["-n", 20, "-v", 3, "-E", 2, "-w2", 3]
+    arguments = ["-n", 20, "-v", 3, "-E", 2, "-w1", 2.123456789, "-w2", 3]
     weighed = call("tune", "-q", "-p", 1, *arguments, "-r", "0.1,1", "train.svm", cwd=folder)
     assert weighed.returncode == 0, weighed.stderr
     error, *_, options = table(weighed.stdout)[0]
-    assert "--n-iter-no-change 2 -w2 3 --learning-rate" in weighed.stdout.splitlines()[-1]
+    assert "--n-iter-no-change 2 -w1 2.123456789 -w2 3 --learning-rate" in weighed.stdout.splitlines()[-1]
     printed = call("train", "-q", *arguments, *options.split(), "train.svm", cwd=folder).stdout
     assert float(error) == pytest.approx(float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2)
 
@@ -156,7 +158,7 @@ def test_the_journal_of_another_search_is_refused_and_kept(folder):
     with open(folder / "other.svm", "a") as stream:
         stream.write("2 1:0.5\n")
     for arguments, status, message in (
-        ([*GRID, "other.svm", "j.csv"], 2, "this line is of another search, '-a mcboost -v 3 (180 x 5, "),
+        ([*GRID, "other.svm", "j.csv"], 2, "j.csv:2: this line is of another search, '-a mcboost -v 3 (180 x 5, "),
         ([*GRID, "-v", 4, "train.svm", "j.csv"], 2, "this line is of another search"),
         ([*GRID, "-w2", 3, "train.svm", "j.csv"], 2, "this line is of another search"),
         ([*GRID, "-S", 3, "train.svm", "j.csv"], 2, "this line is of another search"),

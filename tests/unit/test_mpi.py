@@ -118,6 +118,23 @@ def test_command_line_trains_on_parts(cls, options, tmp_path):
     assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
 
 
+def test_labels_are_those_of_all_processes(tmp_path):
+    """Lists of labels, as many in each file, but not the same."""
+    rng, parts = np.random.default_rng(4), []
+    for part, names in enumerate(((1, 2, 3), (1, 2, 9))):
+        rows = [(x, [name for name, v in zip(names, x, strict=False) if v > 0.4]) for x in rng.normal(size=(80, 4))]
+        its = [",".join(map(str, y)) + " " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x)) for x, y in rows]
+        (tmp_path / f"part-{part}.svm").write_text("\n".join(its) + "\n")
+        parts += its
+    (tmp_path / "all.svm").write_text("\n".join(parts) + "\n")
+    several = ["-n", "5", "--loss", "logistic"]
+    alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", *several))
+    done = mpiexec(2, *trained(tmp_path / "part-%r.svm", tmp_path / "2.mcb", *several, "--mpi"))
+    assert done.returncode == 0, done.stderr
+    assert load_model(tmp_path / "2.mcb").classes_.tolist() == [1, 2, 3, 9]
+    assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
+
+
 @pytest.fixture
 def one_file(tmp_path):
     """Rows that are sorted by class, in one file."""

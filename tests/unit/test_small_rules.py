@@ -22,6 +22,7 @@ from pymcboost import (
 )
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.cli import train
+from pymcboost.cli.answers import codes_of
 from pymcboost.cli.journal import Journal, Measured, MeasuredLists
 from pymcboost.comm import Alone
 from pymcboost.data import rows
@@ -340,6 +341,11 @@ def test_a_journal_gives_back_what_it_was_told(options, found, tmp_path):
     journal.add(values, 2, found)
     journal = Journal(str(tmp_path / "j.csv"), list(options), type(found))
     assert journal.open("s") == {(tuple(values), 2): found}
+
+
+def test_labels_that_are_no_integers_are_compared_with_all_digits():
+    model = SimpleNamespace(classes_=np.array(["0.1234567", "2", "2.5"]))
+    assert codes_of(model, np.array([2.5, 0.1234567, 2, 0.123457])).tolist() == [2, 0, 1, -1]
 
 
 def test_seeds_of_trainings_are_of_31_bits():

@@ -324,6 +324,15 @@ def test_memory_limit(write, monkeypatch):
     assert load_svmlight(write(text), layout="dense").X.shape == (1000, 1000)
 
 
+def test_arrays_of_float64_rows_are_counted(write, monkeypatch):
+    path = write("1 1:1 2:3\n" * 2000)
+    monkeypatch.setattr(svmlight, "available_memory", lambda: 175_000)  # the rows are 32,000
+    with pytest.raises(SvmlightMemoryError, match="a float64 matrix of 2000 rows and 2 features"):
+        load_and_count(path, wide=True)
+    monkeypatch.setattr(svmlight, "available_memory", lambda: 200_000)
+    assert load_and_count(path, wide=True)[0].X.nbytes == 32_000
+
+
 def test_available_memory_is_plausible():
     room = svmlight.available_memory()
     assert room is None or 2**20 < room < 2**50
