@@ -31,8 +31,9 @@ def in_order(X, names_of_model):
     names = None if given is None else names_of_model()
     if names is None or given == names:
         return X
-    missing, unknown = [n for n in names if n not in set(given)], [n for n in given if n not in set(names)]
-    if missing or unknown or len(given) != len(names) or len(set(names)) < len(names):
+    there, wanted = set(given), set(names)
+    missing, unknown = [n for n in names if n not in there], [n for n in given if n not in wanted]
+    if missing or unknown or len(given) != len(names) or len(wanted) < len(names):
         parts = [f"{what} {_listed(them)}" for what, them in (("missing:", missing), ("unknown:", unknown)) if them]
         parts = parts or ["some names stand more than once"]
         raise ValueError(

@@ -11,6 +11,7 @@ from cli.programs import call
 import pymcboost
 from pymcboost import HingeBoostOCClassifier, MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.data.merging import merging
+from pymcboost.model.columns import in_order
 from pymcboost.training.rounding import warn_of
 
 pandas = pytest.importorskip("pandas")
@@ -83,6 +84,21 @@ def test_a_saved_model_puts_columns_in_order_by_name(kind, model, tmp_path):
 def test_missing_and_unknown_columns_are_named(names, message, model):
     with pytest.raises(ValueError, match=message):
         model.predict(pandas.DataFrame(np.zeros((2, len(names))), columns=names))
+
+
+def test_names_are_looked_up_in_sets_that_are_made_once():
+    class Name(str):
+        __slots__ = ()
+        hashed = 0
+
+        def __hash__(self):
+            Name.hashed += 1
+            return super().__hash__()
+
+    names = [Name(j) for j in range(500)]
+    given = Table(np.zeros((1, 500)), names[::-1])
+    assert in_order(given, lambda: names).column_names == names
+    assert Name.hashed < 10 * len(names)
 
 
 def test_columns_without_names_go_by_position(model):
@@ -293,5 +309,3 @@ def test_noticing_takes_no_copy():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 4
-
-
