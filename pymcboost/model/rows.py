@@ -107,19 +107,19 @@ class Rows:
 
     def scores(self, X, n_jobs=None):
         """Scores of the classes: float64 (m, K)."""
-        return self._run(X, n_jobs, score.SCORES)
+        return self._run(self.checked(X), n_jobs, score.SCORES)
 
     def probabilities(self, X, n_jobs=None):
         """Probabilities of the classes: float64 (m, K)."""
-        return self._run(X, n_jobs, score.PROBABILITIES)
+        return self._run(self.checked(X), n_jobs, score.PROBABILITIES)
 
     def best(self, X, n_jobs=None):
         """Positions of the classes with the highest scores: int64 (m,)."""
-        return self._run(X, n_jobs, None)
+        return self._run(self.checked(X), n_jobs, None)
 
     def early(self, X, way, n_jobs=None):
         """Positions of the classes, and the learners evaluated, with the early exit of this number: int64 (m,)."""
-        found = self._run(X, n_jobs, score.EARLY + way)
+        found = self._run(self.checked(X), n_jobs, score.EARLY + way)
         return found & 0xFFFF, found >> 16
 
     def top(self, X, n, n_jobs=None):
@@ -134,7 +134,7 @@ class Rows:
         step = max(64, TOP_NUMBERS // self._n_classes)
         for begin in range(0, X.shape[0], step):
             part = slice(begin, begin + step)
-            self._scorer.top(self.scores(X[part], n_jobs), best[part], scores[part])
+            self._scorer.top(self._run(X[part], n_jobs, score.SCORES, begin), best[part], scores[part])
         return best, scores
 
     @staticmethod
@@ -163,8 +163,7 @@ class Rows:
             self._scorer.add(X, begin, end, sums)
             yield self.decode(sums)
 
-    def _run(self, X, n_jobs, mode):
-        X = self.checked(X)
+    def _run(self, X, n_jobs, mode, first=0):
         m = X.shape[0]
         threads = self._threads(m, n_jobs)
         best = np.empty(m, dtype=np.int64) if mode is None or mode >= score.EARLY else None
@@ -184,7 +183,7 @@ class Rows:
             if refused.any():
                 row = int(refused.argmax())
                 raise ValueError(
-                    f"row {row} of X holds NaN, an infinite number, or one too large for float32 or for this model; "
-                    "linear and kernel machines have no missing values: fill them in before (impute)"
+                    f"row {first + row} of X holds NaN, an infinite number, or one too large for float32 or for this "
+                    "model; linear and kernel machines have no missing values: fill them in before (impute)"
                 )
         return out if best is None else best

@@ -140,6 +140,8 @@ def test_rows_of_float32_count_as_offset_already(trained):
     X = time_stamps(50)[0]
     with pytest.warns(UserWarning, match="column 1 of float32 .* give X as float64"):
         trained.model_.raw_scores(X.astype(np.float32))
+    far = 2 * time_stamps(50)[0]  # less the offset, they lie near it
+    assert trained.model_.predict_top(far, 1)[0][:, 0].tolist() == trained.model_.predict(far).tolist()
     with pytest.raises(ValueError, match=r"offsets from columns \(column 1: 1[67]\d*\.?\d*\).* give X.toarray"):
         trained.predict(scipy.sparse.csr_array(X))
 

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from reference.scoring import finite_rows, random_kernel, random_linear, raw_scores
 
+from pymcboost.model import rows
 from pymcboost.model.kernel import KERNELS, KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.model import Model, load_model
@@ -188,6 +189,14 @@ def test_missing_values_are_refused(kernel, value):
                     ):
                         call(form)
     assert model.predict(np.zeros((0, 11))).shape == (0,)
+
+
+def test_missing_values_among_the_highest_scores_have_the_row_of_all(monkeypatch):
+    monkeypatch.setattr(rows, "TOP_NUMBERS", 1)  # few rows at once
+    X = finite_rows(200, 6)
+    X[150, 2] = np.nan
+    with pytest.raises(ValueError, match="^row 150 of X holds NaN"):
+        Model.from_ensemble(random_linear(6, 3), range(3)).predict_top(X, 2)
 
 
 def test_scores_too_large_are_refused():
