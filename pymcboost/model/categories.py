@@ -235,7 +235,8 @@ def columns_of(wanted, X, d, frame):
         return np.flatnonzero(wanted)
     if wanted.ndim == 1 and (wanted.dtype.kind in "iu" or not len(wanted)):
         if len(wanted) and not -d <= wanted.min() <= wanted.max() < d:
-            raise ValueError(f"categorical_features: there is no column {wanted.max()}; X has {d}, from 0 on")
+            unknown = wanted.min() if wanted.min() < -d else wanted.max()
+            raise ValueError(f"categorical_features: there is no column {unknown}; X has {d}, from 0 on")
         return np.unique(wanted % d).astype(np.int64)
     raise ValueError(
         f"categorical_features must be 'from_dtype', None, a mask of {d} columns, or numbers or names of columns"

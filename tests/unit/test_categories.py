@@ -161,6 +161,7 @@ def test_wrong_input_is_explained():
     for wanted, message in (
         (["shape"], "there is no column 'shape'; there are 'colour', 'size', 'code', 'number'"),
         ([4], "there is no column 4; X has 4, from 0 on"),
+        ([-10, 0], "there is no column -10; X has 4, from 0 on"),
         ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or numbers or names of columns"),
         ([3], "column 'number' holds .*; categories that are numbers must be codes: integers from 0 to 65534"),
     ):
