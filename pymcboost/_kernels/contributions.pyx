@@ -249,9 +249,9 @@ cdef class Explainer:
             free_scratch(s)
             free(seen)
             raise MemoryError("no memory for the patterns of the background; give fewer rows")
-        self.fill_paths(None)
-        self.first = np.zeros(self.begin.shape[0], dtype=np.int64)
         try:
+            self.fill_paths(None)
+            self.first = np.zeros(self.begin.shape[0], dtype=np.int64)
             for fill in range(2):
                 if fill:
                     np.cumsum(self.first, out=np.asarray(self.first))

@@ -1,6 +1,8 @@
 """Contributions: equal to Shapley values by their definition, on small trees of every form."""
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -251,6 +253,21 @@ def test_tables_made_once_and_batches_change_nothing(monkeypatch, n_classes, spl
         monkeypatch.setattr("pymcboost._kernels.contributions.MOST_IN_BATCH", most)
         monkeypatch.setattr("pymcboost._kernels.contributions.MOST_KEPT", i << 21)
         assert np.abs(contributions(held, X).values - once).max() < 1e-12 * max(1, np.abs(once).max())
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="sizes of processes are Linux's")
+def test_where_memory_ends_none_is_lost(monkeypatch):
+    trees = covers.explainer(random_trees(np.random.default_rng(0), "vector"))
+    background = np.zeros((D, 1 << 20), dtype=np.float32)  # malloc takes room for its patterns from the system
+
+    def no_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("pymcboost._kernels.contributions.np", SimpleNamespace(diff=np.diff, zeros=no_memory))
+    before = int(Path("/proc/self/statm").read_text().split()[0])
+    with pytest.raises(MemoryError):
+        trees.by_rows(background)
+    assert int(Path("/proc/self/statm").read_text().split()[0]) < before + (1 << 13)
 
 
 @pytest.mark.parametrize("n_classes", [2, 9, 14, 22, 30])
