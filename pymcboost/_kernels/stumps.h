@@ -80,39 +80,12 @@ PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int b
 /* Bytes of scratch one thread needs for any of the searches. */
 PMB_INLINE int64_t pmb_stump_scratch_bytes(int lanes) { return (int64_t)lanes * 256 * (4 * 8 + 4 * 8 + 8 + 8) + 64; }
 
-PMB_INLINE void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals) {
-    PMB_BY_WIDTH(pmb_totals_, is_double, lanes, A, m, totals);
-}
-
-PMB_INLINE void pmb_sizes(int is_double, int lanes, const void *A, int64_t n, double magic, int64_t *sums) {
-    PMB_BY_WIDTH(pmb_sizes_, is_double, lanes, A, n, magic, sums);
-}
-
-PMB_INLINE void pmb_scan_cells(int is_narrow, int lanes, const void *cells, int64_t width, int bins, int missing,
-                               double unit, int cls0, double tie, double *room, const pmb_found *found, int64_t slot) {
-    PMB_BY_WIDTH(pmb_scan_cells_, 1, lanes, is_narrow, cells, width, bins, missing, unit, cls0, tie, room, found, slot);
-}
-
-PMB_INLINE void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
-                                const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
-                                const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie,
-                                void *scratch, const pmb_found *found) {
-    PMB_BY_WIDTH(pmb_search_tile_, is_double, lanes, codes, m, A, byte_cells, byte_ptr, slot_stride, slot_bins,
-                 slot_missing, cls0, tie, scratch, found);
-}
-
-PMB_INLINE void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n,
-                                const void *A, const double *totals, int mode, int bins, int missing, int cls0,
-                                double tie, void *scratch, const pmb_found *found, int64_t slot) {
-    PMB_BY_WIDTH(pmb_search_list_, is_double, lanes, rows, codes, n, A, totals, mode, bins, missing, cls0, tie,
-                 scratch, found, slot);
-}
-
-PMB_INLINE void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
-                                  int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
-                                  double tie, const pmb_found *found, int64_t slot) {
-    PMB_BY_WIDTH(pmb_search_sorted_, is_double, lanes, rows, n, n_missing, default_at, split_missing, A, totals, cls0,
-                 tie, found, slot);
-}
+/* The functions of stumps_body.h for the type and lanes at hand: their first two arguments. */
+#define pmb_totals(is_double, lanes, ...) PMB_BY_WIDTH(pmb_totals_, is_double, lanes, __VA_ARGS__)
+#define pmb_sizes(is_double, lanes, ...) PMB_BY_WIDTH(pmb_sizes_, is_double, lanes, __VA_ARGS__)
+#define pmb_search_tile(is_double, lanes, ...) PMB_BY_WIDTH(pmb_search_tile_, is_double, lanes, __VA_ARGS__)
+#define pmb_search_list(is_double, lanes, ...) PMB_BY_WIDTH(pmb_search_list_, is_double, lanes, __VA_ARGS__)
+#define pmb_search_sorted(is_double, lanes, ...) PMB_BY_WIDTH(pmb_search_sorted_, is_double, lanes, __VA_ARGS__)
+#define pmb_scan_cells(is_narrow, lanes, ...) PMB_BY_WIDTH(pmb_scan_cells_, 1, lanes, is_narrow, __VA_ARGS__)
 
 #endif

@@ -38,7 +38,6 @@ cdef extern from "stumps.h" nogil:
     int64_t pmb_stump_scratch_bytes(int lanes)
     void pmb_side_tile(const uint8_t *tile, int byte, int64_t m, int stride, int bins, int pos, int missing,
                        signed char *h)
-    void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie)
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
     void pmb_sizes(int is_double, int lanes, const void *A, int64_t n, double magic, int64_t *sums)
     void pmb_scan_cells(int is_narrow, int lanes, const void *cells, int64_t width, int bins, int missing, double unit,
