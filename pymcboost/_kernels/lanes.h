@@ -26,11 +26,13 @@
 #define PMB_PREFETCH(p) __builtin_prefetch(p)
 #define PMB_RESTRICT __restrict__
 #define PMB_VECTORS 1 /* vector_size types: gcc leaves constant-length loops over rows in memory half vectorised */
+#define ALIGNED_LANES __attribute__((aligned(64)))
 #else
 #define PMB_INLINE static inline
 #define PMB_STATIC static
 #define PMB_PREFETCH(p) ((void)0)
 #define PMB_RESTRICT
+#define ALIGNED_LANES
 #endif
 
 #define PMB_LANES(l, n) for (int l = 0; l < (n); l++)

@@ -84,13 +84,8 @@ PMB_CLONES PMB_STATIC void pmb_project_signs(const float *PMB_RESTRICT G, int64_
                                              uint64_t *PMB_RESTRICT sums) {
     const int64_t L = (int64_t)blocks * PMB_SIGN_LANES, *start = signs->start;
     const float *PMB_RESTRICT size = signs->size;
-#if PMB_VECTORS
-    double each[PMB_SIGN_LANES] __attribute__((aligned(64)));
-    float acc[PMB_SIGN_ROWS][PMB_SIGN_LANES] __attribute__((aligned(64)));
-#else
-    double each[PMB_SIGN_LANES];
-    float acc[PMB_SIGN_ROWS][PMB_SIGN_LANES];
-#endif
+    double each[PMB_SIGN_LANES] ALIGNED_LANES;
+    float acc[PMB_SIGN_ROWS][PMB_SIGN_LANES] ALIGNED_LANES;
     PMB_LANES(l, PMB_SIGN_LANES) each[l] = magic;
     for (int64_t l = 0; l < L; l++) sums[l] = 0;
     for (int64_t first = from; first < to; first += PMB_SIGN_ROWS) {

@@ -6,11 +6,6 @@
 #include "signs.h"
 #include "vrows.h"
 
-#if PMB_VECTORS
-#define PMB_ALIGNED_64 __attribute__((aligned(64)))
-#else
-#define PMB_ALIGNED_64
-#endif
 #define PMB_SR_SPAN 4 /* blocks whose sums stay in registers */
 #define PMB_SR_ROWS 8 /* whose gradients are made together */
 
@@ -83,7 +78,7 @@ PMB_INLINE void pmb_sr_plus_squares(float *sums, const float *x) {
 PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float top, int64_t from, int64_t to,
                             float *PMB_RESTRICT e, float *PMB_RESTRICT rest) {
     for (int64_t b = from; b < to; b += 16) {
-        float x[16] PMB_ALIGNED_64, its[16] PMB_ALIGNED_64;
+        float x[16] ALIGNED_LANES, its[16] ALIGNED_LANES;
         PMB_PREFETCH(f + width + b);
         PMB_LANES(l, 16) x[l] = f[b + l] - top;
         pmb_exp_16(x, its, 1);
@@ -101,7 +96,7 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
     uint64_t square = 0;
     for (int64_t i = 0; i < n; i++) {
         const float *f = F + i * width;
-        float *g = G + i * width, x[16] PMB_ALIGNED_64, rest[16] PMB_ALIGNED_64 = {0}, own, others, top, factor;
+        float *g = G + i * width, x[16] ALIGNED_LANES, rest[16] ALIGNED_LANES = {0}, own, others, top, factor;
         int64_t block = y[i] / 16 * 16;
         pmb_sr_largest(f, width, x);
         top = x[0];
@@ -119,7 +114,7 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
         norm[i].own = g[y[i]] * -factor;
         memset(rest, 0, sizeof rest);
         for (int64_t b = 0; b < width; b += 16) {
-            float its[16] PMB_ALIGNED_64;
+            float its[16] ALIGNED_LANES;
             PMB_LANES(l, 16) its[l] = g[b + l] * -factor;
             pmb_sr_plus_squares(rest, its);
             if (size) PMB_LANES(l, 16) its[l] *= size[b + l];
@@ -162,7 +157,7 @@ PMB_INLINE void pmb_sr_again(const float *PMB_RESTRICT F, int64_t width, const p
     const float *f = F + i * width + b;
     int64_t own = y[i] - b;
     for (int c = 0; c < span; c++) {
-        float x[16] PMB_ALIGNED_64, e[16] PMB_ALIGNED_64;
+        float x[16] ALIGNED_LANES, e[16] ALIGNED_LANES;
         PMB_LANES(l, 16) x[l] = f[c * 16 + l] - norm[i].top;
         pmb_exp_16(x, e, 1);
         PMB_LANES(l, 16) v[c * 16 + l] = e[l] * -norm[i].factor;
@@ -175,7 +170,7 @@ PMB_INLINE void pmb_sr_again(const float *PMB_RESTRICT F, int64_t width, const p
 PMB_INLINE void pmb_sr_tops_of(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
                                const int32_t *PMB_RESTRICT y, int64_t b, const int span,
                                const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
-    float top[PMB_SR_SPAN * 16] PMB_ALIGNED_64;
+    float top[PMB_SR_SPAN * 16] ALIGNED_LANES;
     for (int l = 0; l < span * 16; l++) top[l] = -87;
     for (int64_t l = 0; l < span * 16; l++) out[width + b + l] = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -207,7 +202,7 @@ PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t widt
 /* Adds w g and w |g| (1 - |g|) of few rows, of 16 lanes, in units. g: each row of them SPAN blocks after the last. */
 PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w, const int weighted, int few,
                              const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT one, uint64_t *PMB_RESTRICT two) {
-    uint64_t ones[16] PMB_ALIGNED_64, twos[16] PMB_ALIGNED_64; /* in registers */
+    uint64_t ones[16] ALIGNED_LANES, twos[16] ALIGNED_LANES; /* in registers */
     memcpy(ones, one, sizeof ones);
     memcpy(twos, two, sizeof twos);
     for (int j = 0; j < few; j++) {
@@ -227,7 +222,7 @@ PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width, const
                                const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight, int64_t b,
                                const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
                                const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
-    float v[PMB_SR_ROWS * PMB_SR_SPAN * 16] PMB_ALIGNED_64;
+    float v[PMB_SR_ROWS * PMB_SR_SPAN * 16] ALIGNED_LANES;
     for (int64_t from = 0; from < n; from += PMB_SR_ROWS) {
         int few = n - from < PMB_SR_ROWS ? (int)(n - from) : PMB_SR_ROWS;
         double w[PMB_SR_ROWS];

@@ -24,14 +24,12 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
 #define WIDE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); } while (0)
 #define DOUBLE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = ((const WIDEV *)(from))[p_]; ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
 #define DOUBLE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += ((const WIDEV *)(from))[p_]; } while (0)
-#define ALIGNED_LANES __attribute__((aligned(64)))
 #else
 #define ROW_ADD(q, a) PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
 #define WIDE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (double)(from)[l_]
 #define WIDE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (double)(from)[l_]
 #define DOUBLE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
 #define DOUBLE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (from)[l_]
-#define ALIGNED_LANES
 #endif
 
 #include "stumps_fill_body.h"
@@ -336,5 +334,4 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
 #undef DOUBLE_ADD
 #undef COPY_LANES
 #undef CLEAR_LANES
-#undef ALIGNED_LANES
 #endif

@@ -13,12 +13,10 @@ typedef double FN(two_) __attribute__((vector_size(16)));
 #define ROW_ADD(to, from) (*(FN(row_) *)(to) += *(const FN(row_) *)(from))
 #define ROW_TAKE(to, from) (*(FN(row_) *)(to) -= *(const FN(row_) *)(from))
 #define ROW_COPY(to, from) (*(FN(row_) *)(to) = *(const FN(row_) *)(from))
-#define ALIGNED_LANES __attribute__((aligned(64)))
 #else
 #define ROW_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
 #define ROW_TAKE(to, from) PMB_LANES(l_, LANES) (to)[l_] -= (from)[l_]
 #define ROW_COPY(to, from) memcpy(to, from, sizeof *(to) * LANES)
-#define ALIGNED_LANES
 #endif
 
 PMB_CLONES PMB_STATIC void FN(pmb_vt_gather_)(const int32_t *PMB_RESTRICT A, const int32_t *PMB_RESTRICT rows,
@@ -296,5 +294,4 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const pmb_sum *hist, pmb_vt_scrat
 #undef ROW_ADD
 #undef ROW_TAKE
 #undef ROW_COPY
-#undef ALIGNED_LANES
 #endif

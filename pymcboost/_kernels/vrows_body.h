@@ -6,12 +6,9 @@
 #define EXP PMB_CAT1(pmb_exp_, LANES)
 
 #if PMB_VECTORS
-#define ALIGNED_LANES __attribute__((aligned(64)))
 typedef float FN(floats_) __attribute__((vector_size(LANES * 4), may_alias));
 typedef int32_t FN(ints_) __attribute__((vector_size(LANES * 4), may_alias));
 #define VPICK(mask, a, b) (FN(floats_))(((mask) & (FN(ints_))(a)) | (~(mask) & (FN(ints_))(b)))
-#else
-#define ALIGNED_LANES
 #endif
 
 /* Sums of a block's lanes in units, see pmb_bits. */
@@ -394,5 +391,4 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int6
 #undef SPAN
 #undef EXP
 #undef VPICK
-#undef ALIGNED_LANES
 #endif

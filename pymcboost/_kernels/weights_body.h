@@ -17,9 +17,6 @@ typedef REAL FN(wquarter_) __attribute__((vector_size(4 * sizeof(REAL)), may_ali
 #define MASK FN(wmask_)
 #define V(p) (*(ROW *)(p))
 #define CV(p) (*(const ROW *)(p))
-#define ALIGNED_LANES __attribute__((aligned(64)))
-#else
-#define ALIGNED_LANES
 #endif
 
 /* Sum of a row in a fixed order: halves are added until one number is left. */
@@ -373,6 +370,5 @@ PMB_CLONES PMB_STATIC void FN(pmb_combine_)(const void *A_, int64_t block_size, 
 #undef MASK
 #undef V
 #undef CV
-#undef ALIGNED_LANES
 #undef ROWS_AT_ONCE
 #endif
