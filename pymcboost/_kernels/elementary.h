@@ -2,7 +2,7 @@
 #ifndef PYMCBOOST_ELEMENTARY_H
 #define PYMCBOOST_ELEMENTARY_H
 
-#include "lanes.h"
+#include "exp.h"
 
 #define PMB_LN2_HIGH 6.93147180369123816490e-01 /* 33 bits: its products with whole numbers up to 2^20 are exact */
 #define PMB_LN2_LOW 1.90821492927058770002e-10
@@ -46,29 +46,10 @@ PMB_INLINE double pmb_exp(double x) {
     return x == x ? p : x;
 }
 
-/* log x with an error below 1 unit in the last place (after fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
+/* log x with an error below 1 unit in the last place. */
 PMB_INLINE double pmb_log(double x) {
-    const double scaled = x < 2.2250738585072014e-308 ? x * 18014398509481984.0 : x; /* 2^54 */
-    const uint64_t bits = pmb_bits(scaled);
-    double m = pmb_of_bits((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);
-    double e = pmb_of_bits((bits >> 52) | 0x4330000000000000u) - (4503599627370496.0 + 1023.0); /* 2^52 + exponent */
-    double f, s, z, r, half;
-    e = x < 2.2250738585072014e-308 ? e - 54.0 : e;
-    e = m > 1.4142135623730951 ? e + 1.0 : e;
-    m = m > 1.4142135623730951 ? m * 0.5 : m;
-    f = m - 1.0;
-    s = f / (2.0 + f);
-    z = s * s;
-    r = 1.479819860511658591e-01;
-    r = r * z + 1.531383769920937332e-01;
-    r = r * z + 1.818357216161805012e-01;
-    r = r * z + 2.222219843214978396e-01;
-    r = r * z + 2.857142874366239149e-01;
-    r = r * z + 3.999999999940941908e-01;
-    r = r * z + 6.666666666666735130e-01;
-    r = r * z;
-    half = 0.5 * f * f;
-    r = e * PMB_LN2_HIGH - ((half - (s * (half + r) + e * PMB_LN2_LOW)) - f);
+    const int tiny = x < 2.2250738585072014e-308;
+    double r = pmb_log_of(tiny ? x * 18014398509481984.0 : x, tiny ? 54.0 : 0.0); /* 2^54 */
     r = x > 1.7976931348623157e308 ? x : r;
     r = x == 0.0 ? -INFINITY : r;
     return x >= 0.0 ? r : NAN;

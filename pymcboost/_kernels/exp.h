@@ -81,9 +81,9 @@ PMB_INLINE double pmb_exp_d_0(double x) {
     return f * r;
 }
 
-/* log(x) for x >= 1, relative error below 1e-15, by the same steps on every machine and without branches (after
- * fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
-PMB_INLINE double pmb_log(double x) {
+/* log(x / 2^less) for normal numbers x above 0, error below 1 unit in the last place, by the same steps on every machine
+ * and without branches (after fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
+PMB_INLINE double pmb_log_of(double x, double less) {
     uint64_t bits, mantissa, exponent;
     double m, e, f, s, z, r, half;
     memcpy(&bits, &x, sizeof x);
@@ -92,6 +92,7 @@ PMB_INLINE double pmb_log(double x) {
     memcpy(&m, &mantissa, sizeof m);
     memcpy(&e, &exponent, sizeof e);
     e -= 4503599627370496.0 + 1023;
+    e -= less;
     e = m > 1.4142135623730951 ? e + 1 : e;
     m = m > 1.4142135623730951 ? m * 0.5 : m;
     f = m - 1;

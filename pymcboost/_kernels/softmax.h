@@ -30,7 +30,7 @@ PMB_CLONES PMB_STATIC void pmb_log_odds(double *PMB_RESTRICT x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
         double small = x[i] * (1 - x[i] * (0.5 - x[i] * (1.0 / 3 - x[i] * (0.25 - x[i] * (0.2 - x[i] / 6)))));
-        double large = pmb_log(1 + x[i]);
+        double large = pmb_log_of(1 + x[i], 0);
         x[i] = x[i] < 0.003 ? small : large;
     }
 }
