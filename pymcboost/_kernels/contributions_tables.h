@@ -24,7 +24,7 @@ PMB_INLINE int64_t pmb_room(int64_t d) {
 
 PMB_INLINE uint64_t pmb_full(int64_t d) { return d < 64 ? ((uint64_t)1 << d) - 1 : ~(uint64_t)0; }
 
-PMB_INLINE int pmb_bits(uint64_t x) {
+PMB_INLINE int pmb_count_bits(uint64_t x) {
     x -= x >> 1 & 0x5555555555555555u;
     x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
     return (int)(((x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu) * 0x0101010101010101u >> 56);
@@ -50,8 +50,8 @@ PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, i
         double plus, minus;
         int u, v;
         if (((a | z) & full) != full || a == z || (fixed && !((a ^ z) & fixed))) continue;
-        u = pmb_bits(only_a);
-        v = pmb_bits(only_z);
+        u = pmb_count_bits(only_a);
+        v = pmb_count_bits(only_z);
         plus = u ? share * b->factorial[(u - 1) * (PMB_PATH + 1) + v] : 0.0;
         minus = v ? share * b->factorial[u * (PMB_PATH + 1) + v - 1] : 0.0;
         for (int64_t j = 0; j < d; j++)

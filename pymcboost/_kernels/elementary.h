@@ -14,12 +14,6 @@ PMB_INLINE double pmb_of_bits(uint64_t bits) {
     return x;
 }
 
-PMB_INLINE uint64_t pmb_bits(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* e^x with an error below 0.7 units in the last place; subnormal results are rounded once more. */
 PMB_INLINE double pmb_exp(double x) {
     const double t = x > 710.0 ? 710.0 : x < -746.0 ? -746.0 : x;

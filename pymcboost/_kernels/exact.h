@@ -11,12 +11,6 @@
 
 #define PMB_PARTS 3
 
-PMB_INLINE uint64_t pmb_bits_of(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* The parts of n terms, added to sums (PMB_PARTS,). */
 PMB_CLONES PMB_STATIC void pmb_add_parts(const double *PMB_RESTRICT x, int64_t n, const double *magic,
                                          int64_t *PMB_RESTRICT sums) {
@@ -24,13 +18,13 @@ PMB_CLONES PMB_STATIC void pmb_add_parts(const double *PMB_RESTRICT x, int64_t n
     uint64_t sum0 = 0, sum1 = 0, sum2 = 0;
     for (int64_t i = 0; i < n; i++) {
         const double t0 = x[i] + m0, r0 = x[i] - (t0 - m0), t1 = r0 + m1, t2 = (r0 - (t1 - m1)) + m2;
-        sum0 += pmb_bits_of(t0);
-        sum1 += pmb_bits_of(t1);
-        sum2 += pmb_bits_of(t2);
+        sum0 += pmb_bits(t0);
+        sum1 += pmb_bits(t1);
+        sum2 += pmb_bits(t2);
     }
-    sums[0] += (int64_t)(sum0 - (uint64_t)n * pmb_bits_of(m0));
-    sums[1] += (int64_t)(sum1 - (uint64_t)n * pmb_bits_of(m1));
-    sums[2] += (int64_t)(sum2 - (uint64_t)n * pmb_bits_of(m2));
+    sums[0] += (int64_t)(sum0 - (uint64_t)n * pmb_bits(m0));
+    sums[1] += (int64_t)(sum1 - (uint64_t)n * pmb_bits(m1));
+    sums[2] += (int64_t)(sum2 - (uint64_t)n * pmb_bits(m2));
 }
 
 /* What the parts of a sum are together. */

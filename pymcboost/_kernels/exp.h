@@ -84,9 +84,8 @@ PMB_INLINE double pmb_exp_d_0(double x) {
 /* log(x / 2^less) for normal numbers x above 0, error below 1 unit in the last place, by the same steps on every machine
  * and without branches (after fdlibm: x = 2^e m, log m = 2 atanh((m - 1) / (m + 1))). */
 PMB_INLINE double pmb_log_of(double x, double less) {
-    uint64_t bits, mantissa, exponent;
+    uint64_t bits = pmb_bits(x), mantissa, exponent;
     double m, e, f, s, z, r, half;
-    memcpy(&bits, &x, sizeof x);
     mantissa = (bits & 0x000fffffffffffffu) | 0x3ff0000000000000u;
     exponent = (bits >> 52) | 0x4330000000000000u; /* the number 2^52 + exponent */
     memcpy(&m, &mantissa, sizeof m);

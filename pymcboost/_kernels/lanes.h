@@ -1,5 +1,5 @@
 /* Portability shims for the vector kernels: compile-time clones per CPU generation, restrict, lane loops.
- * A "lane" is one class; kernels work on rows padded to 4, 8 or 16 lanes. */
+ * A "lane" is one class; kernels work on rows padded to 4, 8 or 16 lanes. And what several kernels need. */
 #ifndef PYMCBOOST_LANES_H
 #define PYMCBOOST_LANES_H
 
@@ -34,6 +34,16 @@
 #define PMB_RESTRICT
 #define ALIGNED_LANES
 #endif
+
+/* The bits of a number. Exact sums are of them: a term is rounded to a multiple of a unit, a power of two, by adding it to
+ * the magic number 1.5 * 2^52 units. The bits of the result are those of the magic number plus the term in units, if that
+ * is below 2^51. They are added up as integers, and the magic numbers taken off at the end, so that the order of the terms
+ * does not matter. */
+PMB_INLINE uint64_t pmb_bits(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
 
 #define PMB_LANES(l, n) for (int l = 0; l < (n); l++)
 

@@ -112,16 +112,16 @@ PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_
 #endif
     for (; i < n; i++) {
         double v = (double)p[i], x = (weight ? weight[i] : 1) * v, y = x * (1 - v), t = x + m0;
-        a0 += pmb_bits_of(t);
-        a1 += pmb_bits_of((x - (t - m0)) + m1);
+        a0 += pmb_bits(t);
+        a1 += pmb_bits((x - (t - m0)) + m1);
         t = y + m0;
-        b0 += pmb_bits_of(t);
-        b1 += pmb_bits_of((y - (t - m0)) + m1);
+        b0 += pmb_bits(t);
+        b1 += pmb_bits((y - (t - m0)) + m1);
     }
-    one[0] = a0 - (uint64_t)n * pmb_bits_of(m0);
-    one[1] = a1 - (uint64_t)n * pmb_bits_of(m1);
-    two[0] = b0 - (uint64_t)n * pmb_bits_of(m0);
-    two[1] = b1 - (uint64_t)n * pmb_bits_of(m1);
+    one[0] = a0 - (uint64_t)n * pmb_bits(m0);
+    one[1] = a1 - (uint64_t)n * pmb_bits(m1);
+    two[0] = b0 - (uint64_t)n * pmb_bits(m0);
+    two[1] = b1 - (uint64_t)n * pmb_bits(m1);
 }
 
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */

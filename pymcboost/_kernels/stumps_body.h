@@ -58,16 +58,13 @@ PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *to
 /* Sums of the |A| of the columns over n rows in units of 1.5 * 2^52 / magic, rounded row by row: added to sums. */
 PMB_CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magic, int64_t *sums) {
     const REAL *A = (const REAL *)A_;
-    uint64_t found[LANES] ALIGNED_LANES = {0}, base;
-    memcpy(&base, &magic, sizeof base);
+    uint64_t found[LANES] ALIGNED_LANES = {0};
     for (int64_t i = 0; i < n; i++)
         PMB_LANES(l, LANES) {
-            double x = (double)A[i * LANES + l], t = (x < 0 ? -x : x) + magic;
-            uint64_t bits;
-            memcpy(&bits, &t, sizeof bits);
-            found[l] += bits;
+            double x = (double)A[i * LANES + l];
+            found[l] += pmb_bits((x < 0 ? -x : x) + magic);
         }
-    PMB_LANES(l, LANES) sums[l] += (int64_t)(found[l] - (uint64_t)n * base);
+    PMB_LANES(l, LANES) sums[l] += (int64_t)(found[l] - (uint64_t)n * pmb_bits(magic));
 }
 
 /* Running best of every lane during a scan over thresholds. bar = |best| * tie: what the next one must exceed. */

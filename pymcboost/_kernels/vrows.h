@@ -29,15 +29,6 @@ typedef uint64_t pmb_vr_8u __attribute__((vector_size(64), may_alias));
 typedef uint64_t pmb_vr_4u __attribute__((vector_size(32), may_alias));
 #endif
 
-/* Exact sums: a term is rounded to a multiple of a unit, a power of two, by adding it to the magic number 1.5 * 2^52
- * units. The bits of the result are those of the magic number plus the term in units, if that is below 2^51. They are
- * added up as integers, and the magic numbers taken off at the end, so that the order of the terms does not matter. */
-PMB_INLINE uint64_t pmb_bits(double x) {
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* Take the magic number off sums of n terms. */
 PMB_STATIC void pmb_less_magic(uint64_t *sums, int64_t n_sums, int64_t n, double magic) {
     for (int64_t l = 0; l < n_sums; l++) sums[l] -= (uint64_t)n * pmb_bits(magic);
