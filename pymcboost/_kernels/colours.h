@@ -39,20 +39,6 @@ PMB_INLINE void pmb_colour_tops(const double *PMB_RESTRICT rho, const double *PM
     }
 }
 
-/* sum_i max_k v_ik - colour[y_i] g_i */
-PMB_CLONES PMB_STATIC double pmb_colour_cost(const double *PMB_RESTRICT rho, const int32_t *PMB_RESTRICT y,
-                                             const double *PMB_RESTRICT colour, const double *PMB_RESTRICT g, int64_t m,
-                                             int64_t K) {
-    double total = 0.0;
-    for (int64_t i = 0; i < m; i += PMB_COLOUR_ROWS) {
-        const int64_t rows = m - i < PMB_COLOUR_ROWS ? m - i : PMB_COLOUR_ROWS;
-        double first[PMB_COLOUR_ROWS], second[PMB_COLOUR_ROWS];
-        pmb_colour_tops(rho + i * K, colour, g + i, K, rows, first, second);
-        for (int64_t l = 0; l < rows; l++) total += first[l] - colour[y[i + l]] * g[i + l];
-    }
-    return total;
-}
-
 #if PMB_VECTORS
 #define PMB_COLOUR_LANES 4
 typedef double pmb_colour_v __attribute__((vector_size(8 * PMB_COLOUR_LANES)));
@@ -112,8 +98,8 @@ PMB_INLINE void pmb_colour_moved(const double *PMB_RESTRICT rho, const double *P
     }
 }
 
-/* The cost of a column; *own: sum_i colour[y_i] g_i; and total_k = sum_i max_y v_iy with class k in the colour that
- * moved has for it, for each of the n columns of moved: (n, K). */
+/* The cost of a column, sum_i max_k v_ik - colour[y_i] g_i; *own: sum_i colour[y_i] g_i; and total_k = sum_i max_y v_iy
+ * with class k in the colour that moved has for it, for each of the n columns of moved: (n, K). */
 PMB_CLONES PMB_STATIC double pmb_colour_changes(const double *PMB_RESTRICT rho, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT colour, const double *PMB_RESTRICT g,
                                                 int64_t m, int64_t K, const double *PMB_RESTRICT moved, int n,

@@ -13,8 +13,6 @@ from libc.stdint cimport int8_t, int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
 cdef extern from "colours.h" nogil:
-    double pmb_colour_cost(const double *rho, const int32_t *y, const double *colour, const double *g, int64_t m,
-                           int64_t K)
     double pmb_colour_changes(const double *rho, const int32_t *y, const double *colour, const double *g, int64_t m,
                               int64_t K, const double *moved, int n, double *total, double *own)
     void pmb_colour_margins(const double *rho, const int32_t *y, const double *colour, int64_t m, int64_t K, double *d)
@@ -69,11 +67,11 @@ def margins(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu
 
 def cost(const double[:, ::1] rho, const int32_t[::1] y, const int8_t[::1] mu, const double[::1] g):
     """Cost (17) of a column with g: the sum over rows of the largest residual after the update. O(m K)."""
-    cdef double total
+    cdef double total, own
     check(rho, y, mu, g.shape[0])
     cdef double *colour = colours_of(mu, 0)
     with nogil:
-        total = pmb_colour_cost(&rho[0, 0], &y[0], colour, &g[0], rho.shape[0], rho.shape[1])
+        total = pmb_colour_changes(&rho[0, 0], &y[0], colour, &g[0], rho.shape[0], rho.shape[1], NULL, 0, NULL, &own)
         free(colour)
     return total
 

@@ -61,7 +61,6 @@ cdef extern from "contributions_sums.h" nogil:
                      int64_t fixed, int64_t before, const pmb_tables *to, pmb_kept *s)
     void pmb_put_values(const float *leaf, const float *less, const float *code, int64_t step, int64_t to, int64_t all,
                         int64_t K, double *value)
-    int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K)
     int64_t pmb_in_tiles(int64_t K)
     void pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
                        const pmb_tables *at, int64_t n, const int64_t *column, int64_t classes, int64_t stride,
