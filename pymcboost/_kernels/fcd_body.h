@@ -144,17 +144,14 @@ PMB_INLINE void FN(fcd_zone_)(REAL *PMB_RESTRICT u, const uint32_t *prev, const 
     REAL *u, const uint32_t *prev, const uint32_t *next, int64_t rows, int64_t own, int64_t own_end, double f_plus,  \
         double f_minus, double *sums
 
-PMB_CLONES PMB_STATIC void FN(fcd_sums_any_)(FCD_ARGUMENTS) {
-    FCD_ZONES(FN(fcd_zone_), 0, 1);
-}
+/* What is done to the rows of a class, by this function for zones; attributes: those of the functions. */
+#define FCD_FOUR(how, attributes, zone)                                                        \
+    attributes PMB_STATIC void FN(fcd_sums_##how##_)(FCD_ARGUMENTS) { FCD_ZONES(zone, 0, 1); } \
+    attributes PMB_STATIC void FN(fcd_sides_##how##_)(FCD_ARGUMENTS) { FCD_SIDES(zone); }      \
+    attributes PMB_STATIC void FN(fcd_both_##how##_)(FCD_ARGUMENTS) { FCD_ZONES(zone, 1, 1); } \
+    attributes PMB_STATIC void FN(fcd_scale_##how##_)(FCD_ARGUMENTS) { FCD_ZONES(zone, 1, 0); }
 
-PMB_CLONES PMB_STATIC void FN(fcd_sides_any_)(FCD_ARGUMENTS) { FCD_SIDES(FN(fcd_zone_)); }
-
-PMB_CLONES PMB_STATIC void FN(fcd_both_any_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_), 1, 1); }
-
-PMB_CLONES PMB_STATIC void FN(fcd_scale_any_)(FCD_ARGUMENTS) {
-    FCD_ZONES(FN(fcd_zone_), 1, 0);
-}
+FCD_FOUR(any, PMB_CLONES, FN(fcd_zone_))
 
 #ifdef PMB_FCD_512
 /* The same with AVX-512's masked instructions, bit for bit: the bits of h are masks as they are. */
@@ -202,17 +199,8 @@ PMB_INLINE PMB_FCD_512 void FN(fcd_zone_512_)(REAL *PMB_RESTRICT u, const uint32
     }
 }
 
-PMB_STATIC PMB_FCD_512 void FN(fcd_sums_512_)(FCD_ARGUMENTS) {
-    FCD_ZONES(FN(fcd_zone_512_), 0, 1);
-}
+FCD_FOUR(512, PMB_FCD_512, FN(fcd_zone_512_))
 
-PMB_STATIC PMB_FCD_512 void FN(fcd_sides_512_)(FCD_ARGUMENTS) { FCD_SIDES(FN(fcd_zone_512_)); }
-
-PMB_STATIC PMB_FCD_512 void FN(fcd_both_512_)(FCD_ARGUMENTS) { FCD_ZONES(FN(fcd_zone_512_), 1, 1); }
-
-PMB_STATIC PMB_FCD_512 void FN(fcd_scale_512_)(FCD_ARGUMENTS) {
-    FCD_ZONES(FN(fcd_zone_512_), 1, 0);
-}
 #define FCD_RUN(what, ...)                                                  \
     do {                                                                    \
         if (pmb_fcd_has_512()) FN(fcd_##what##_512_)(__VA_ARGS__);          \
@@ -250,6 +238,7 @@ PMB_STATIC void FN(pmb_fcd_scale_)(REAL *u, const uint32_t *prev, int64_t rows, 
     FCD_RUN(scale, u, prev, NULL, rows, own, own_end, f_plus, f_minus, sums);
 }
 #undef FCD_RUN
+#undef FCD_FOUR
 #undef FCD_SIDES
 #undef FCD_ZONES
 #undef FCD_ROWS
