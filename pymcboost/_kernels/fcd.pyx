@@ -39,6 +39,7 @@ cdef extern from "fcd.h" nogil:
                      double *F)
     double pmb_fcd_best(double plus, double minus, double nu, double cap, double old, double *factor)
     void PMB_PREFETCH(const void *p)
+    uint64_t pmb_random(uint64_t *state)
 
 cdef enum:
     AHEAD = 1024  # words of the next learner's bits that are called into the cache; the rest follows of itself
@@ -58,21 +59,11 @@ def allow_512(bint allowed):
     return bool(pmb_fcd_has_512())
 
 
-cdef inline uint64_t next_random(uint64_t *state) noexcept nogil:
-    """Marsaglia's xorshift64 with a multiplier."""
-    cdef uint64_t x = state[0]
-    x ^= x >> 12
-    x ^= x << 25
-    x ^= x >> 27
-    state[0] = x
-    return x * <uint64_t> 2685821657736338717ULL
-
-
 cdef inline void shuffle(int32_t *a, int64_t n, uint64_t *state) noexcept nogil:
     cdef int64_t i, j
     cdef int32_t t
     for i in range(n - 1, 0, -1):
-        j = <int64_t> (next_random(state) % <uint64_t> (i + 1))
+        j = <int64_t> (pmb_random(state) % <uint64_t> (i + 1))
         t = a[i]
         a[i] = a[j]
         a[j] = t
@@ -251,7 +242,7 @@ def descend(real[:, ::1] U, const int64_t[::1] class_start, const uint32_t[:, ::
             or before.shape[0] < class_start[K]:
         raise ValueError("listed, picks, order and before do not fit the coordinates and rows")
     for _ in range(8):
-        next_random(&state)
+        pmb_random(&state)
     for c in range(K):
         order[c] = c
     if not chosen:

@@ -45,6 +45,16 @@ PMB_INLINE uint64_t pmb_bits(double x) {
     return bits;
 }
 
+/* Marsaglia's xorshift64 with a multiplier: the next number of a state, which is not 0. */
+PMB_INLINE uint64_t pmb_random(uint64_t *state) {
+    uint64_t x = *state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    *state = x;
+    return x * UINT64_C(2685821657736338717);
+}
+
 #define PMB_LANES(l, n) for (int l = 0; l < (n); l++)
 
 #define PMB_CAT0(a, b) a##b

@@ -185,15 +185,6 @@ PMB_INLINE void pmb_svm_row_add(const pmb_svm_rows *X, int64_t i, double scale, 
     for (int64_t k = X->ptr[i]; k < X->ptr[i + 1]; k++) w[X->column[k]] += scale * (double)X->data[k];
 }
 
-PMB_INLINE uint64_t pmb_svm_random(uint64_t *state) {
-    uint64_t x = *state;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    *state = x;
-    return x * UINT64_C(2685821657736338717);
-}
-
 /* Where the coordinate steps are: n rows that may move, of which active holds the first `size` and then those shrunk;
  * the epoch, its next row, and the largest and smallest E that it has met; sum_i beta_i and the bias; the bounds on E
  * from which rows are shrunk. */
@@ -239,7 +230,7 @@ PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, con
                 *walk = here;
                 return steps;
             }
-            other = k + (int64_t)(pmb_svm_random(&state) % (uint64_t)(size - k));
+            other = k + (int64_t)(pmb_random(&state) % (uint64_t)(size - k));
             i = active[other];
             active[other] = active[k];
             active[k] = i;
