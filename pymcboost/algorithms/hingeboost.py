@@ -15,19 +15,21 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
-from pymcboost.hinge.callable_kernel import CallableKernelModel, callable_machine
+from pymcboost.hinge.callable_kernel import CallableKernelModel, CallableMachine
 from pymcboost.hinge.coordinate import DenseKernel, LinearRows
-from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData, kernel_machine
+from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData
 from pymcboost.hinge.dual import BLOCK
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
+from pymcboost.model.kernel import KernelMachine
 from pymcboost.training import memory
 from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
@@ -80,9 +82,7 @@ class HingeBoostOC(Booster):
         kernel = self.params.kernel
         if hasattr(X, "indptr") and kernel != "linear":
             shown = "a callable" if callable(kernel) else repr(kernel)
-            raise ValueError(
-                f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
-            )
+            raise ValueError(f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()")
         scale = self.params.scale
         if previous is not None:
             scale, self.gamma = previous.kept["scale"], previous.kept["gamma"]
@@ -119,9 +119,9 @@ class HingeBoostOC(Booster):
                 data.n_classes, data.n_features, data.scale, p.n_estimators, entries, columns=data.columns
             )
         make = (
-            callable_machine(p.kernel)
+            partial(CallableMachine, p.kernel)
             if callable(p.kernel)
-            else kernel_machine(p.kernel, self.gamma, p.coef0, p.degree)
+            else partial(KernelMachine, p.kernel, self.gamma, p.coef0, p.degree)
         )
         return KernelBuilder(data.n_classes, data.features, data.scale, make)
 

@@ -41,15 +41,6 @@ class CallableMachine(Machine):
         return scores
 
 
-def callable_machine(kernel):
-    """The maker of machines with this function as their kernel, for `KernelBuilder`."""
-
-    def make(**parts):
-        return CallableMachine(kernel, **parts)
-
-    return make
-
-
 class CallableKernelModel(Calibration):
     """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
 

@@ -4,7 +4,6 @@ import numpy as np
 
 from pymcboost._kernels import svmdual
 from pymcboost.data.binning import narrowed
-from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.scale import Scale
 from pymcboost.threads import available_memory, in_words
@@ -222,12 +221,3 @@ def _pool(support, coef, base):
         else:
             coef[at] += base.coef[i]
     return np.concatenate((support, base.support[more])), np.concatenate((coef, base.coef[more]))
-
-
-def kernel_machine(kernel, gamma, coef0, degree):
-    """The maker of kernel machines with these parameters, for `KernelBuilder`."""
-
-    def make(**parts):
-        return KernelMachine(kernel, gamma, coef0, degree, **parts)
-
-    return make
