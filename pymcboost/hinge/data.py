@@ -175,21 +175,12 @@ class LinearBuilder:
         ).canonical()
 
 
-class KernelBuilder:
+class KernelBuilder(LinearBuilder):
     """Rounds of F += mu g with g(x) = sum_i beta_i K(x, x_i) + b over one pool of rows."""
 
     def __init__(self, n_classes, features, scale, make):
         self._n_classes, self._features, self._scale, self._make = n_classes, features, scale, make
         self._base, self._rounds = None, []
-
-    __len__ = LinearBuilder.__len__
-    extend = LinearBuilder.extend
-    add_nothing = LinearBuilder.add_nothing
-    truncate_rounds = LinearBuilder.truncate_rounds
-    tail = LinearBuilder.tail
-    freeze = LinearBuilder.freeze
-    current = LinearBuilder.freeze
-    rounds = LinearBuilder.rounds
 
     def add(self, column, solution, w):
         """Add a round; ``solution`` is that of f = 2 g."""
