@@ -5320,20 +5320,16 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
             }                                                                                                         \
             s->copied = i;                                                                                            \
             mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
+            if (m->section[MCB_S_TCLS].data) {                                                                        \
+                mcb__add_values(p, t, found, n, K, s->scores);                                                        \
+                continue;                                                                                             \
+            }                                                                                                         \
             for (i = 0; i < n; i++) {                                                                                 \
-                const mcb__tree *tree = p->tree + t + i;                                                              \
-                if (!m->section[MCB_S_TCLS].data) {                                                                   \
-                    size_t leaf = tree->split + (size_t)t + i + mcb__leaf_number(found[i]);                           \
-                    if (p->first)                                                                                     \
-                        mcb__add_entries(p, leaf, s->scores);                                                         \
-                    else                                                                                              \
-                        mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                  \
-                } else if (p->code) {                                                                                 \
-                    mcb__add_code(p->code + tree->cls * K, (double)found[i], K, s->scores);                           \
-                } else {                                                                                              \
-                    s->scores[tree->cls] += (double)found[i];                                                         \
-                    if (tree->base < K) s->scores[tree->base] -= (double)found[i];                                    \
-                }                                                                                                     \
+                size_t leaf = mcb__leaf_of(p, t + i, found[i]);                                                       \
+                if (p->first)                                                                                         \
+                    mcb__add_entries(p, leaf, s->scores);                                                             \
+                else                                                                                                  \
+                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                      \
             }                                                                                                         \
         }                                                                                                             \
     }
