@@ -82,7 +82,18 @@ MCB__INLINE double mcb__real(const mcb_section *s, uint64_t i) {
     return (double)(s->dtype == MCB_F16 ? mcb__f16(s->data + 2 * i) : mcb__f32(s->data + 4 * i));
 }
 
-/* The same where infinities may occur, which mcb__f16 does not know. */
+/* The first number of a section of f32 or f16 that is not finite; their count if all are. */
+static inline uint64_t mcb__not_finite(const mcb_section *s) {
+    uint64_t i = 0;
+    if (s->dtype == MCB_F16) {
+        while (i < s->count && (mcb__u16(s->data + 2 * i) & 0x7c00u) != 0x7c00u) i++;
+    } else {
+        while (i < s->count && (mcb__u32(s->data + 4 * i) & 0x7f800000u) != 0x7f800000u) i++;
+    }
+    return i;
+}
+
+/* The same as mcb__real where infinities may occur, which mcb__f16 does not know. */
 MCB__INLINE double mcb__bound(const mcb_section *s, uint64_t i) {
     uint32_t half = s->dtype == MCB_F16 ? mcb__u16(s->data + 2 * i) : 0;
     if ((half & 0x7c00u) != 0x7c00u) return mcb__real(s, i);

@@ -1,21 +1,8 @@
 /* --------------------------------------------------------------------------------------------- validation: contents */
 
-static inline int mcb__finite_f32(mcb_model *m, int slot, int status) {
-    const mcb_section *s = &m->section[slot];
-    uint64_t i;
-    for (i = 0; i < s->count; i++) {
-        if ((mcb__u32(s->data + 4 * i) & 0x7f800000u) == 0x7f800000u) return mcb__wrong_item(m, status, slot, i);
-    }
-    return MCB_OK;
-}
-
-static inline int mcb__finite_f16(mcb_model *m, int slot, int status) {
-    const mcb_section *s = &m->section[slot];
-    uint64_t i;
-    for (i = 0; i < s->count; i++) {
-        if ((mcb__u16(s->data + 2 * i) & 0x7c00u) == 0x7c00u) return mcb__wrong_item(m, status, slot, i);
-    }
-    return MCB_OK;
+static inline int mcb__finite(mcb_model *m, int slot, int status) {
+    uint64_t i = mcb__not_finite(&m->section[slot]);
+    return i < m->section[slot].count ? mcb__wrong_item(m, status, slot, i) : MCB_OK;
 }
 
 /* Features below d, without the top bit, which says where NaN goes. */
@@ -166,7 +153,7 @@ static inline int mcb__check_trees(mcb_model *m) {
     if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES))) return status;
     if ((status = mcb__check_sum(m, MCB_S_RNDS, T, MCB_E_ROUNDS))) return status;
     if ((status = mcb__check_features(m))) return status;
-    if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+    if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
     for (t = 0; t < T; t++) {
         uint64_t end = begin + mcb__uint(&s[MCB_S_TSIZ], t);
         if ((status = mcb__check_tree(m, begin, end))) return status;
@@ -186,11 +173,10 @@ static inline int mcb__check_trees(mcb_model *m) {
         if (base > m->n_classes || base == mcb__uint(&s[MCB_S_TCLS], t))
             return mcb__wrong_item(m, MCB_E_TREE_BASE, MCB_S_TBAS, t);
     }
-    if ((status = mcb__finite_f32(m, MCB_S_CODE, MCB_E_CODE))) return status;
+    if ((status = mcb__finite(m, MCB_S_CODE, MCB_E_CODE))) return status;
     if (s[MCB_S_LOFF].data && (status = mcb__check_entries(m))) return status;
     if (s[MCB_S_LALL].data && (status = mcb__check_shared(m))) return status;
-    return s[MCB_S_LEAF].dtype == MCB_F16 ? mcb__finite_f16(m, MCB_S_LEAF, MCB_E_LEAF)
-                                          : mcb__finite_f32(m, MCB_S_LEAF, MCB_E_LEAF);
+    return mcb__finite(m, MCB_S_LEAF, MCB_E_LEAF);
 }
 
 /* A kernel's number and parameters; those that it does not have must be 0. */
@@ -259,21 +245,21 @@ static inline int mcb__check_contents(mcb_model *m) {
     int status;
     if (m->kind == MCB_KIND_STUMPS) {
         if ((status = mcb__check_features(m))) return status;
-        if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
-        if ((status = mcb__finite_f32(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
-        if (s[MCB_S_COEL].data && (status = mcb__finite_f32(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
+        if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+        if ((status = mcb__finite(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
+        if (s[MCB_S_COEL].data && (status = mcb__finite(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
     } else if (m->kind == MCB_KIND_PACKED) {
         if ((status = mcb__check_pack(m))) return status;
         if (s[MCB_S_RNDS].data && (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS))) return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
-        if ((status = mcb__finite_f32(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
+        if ((status = mcb__finite(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {
         if ((status = mcb__check_kernel(m))) return status;
-        if ((status = mcb__finite_f32(m, MCB_S_SCAL, MCB_E_SCALE))) return status;
-        if ((status = mcb__finite_f32(m, MCB_S_SVEC, MCB_E_SUPPORT))) return status;
-        if ((status = mcb__finite_f32(m, MCB_S_DUAL, MCB_E_COEFFICIENT))) return status;
+        if ((status = mcb__finite(m, MCB_S_SCAL, MCB_E_SCALE))) return status;
+        if ((status = mcb__finite(m, MCB_S_SVEC, MCB_E_SUPPORT))) return status;
+        if ((status = mcb__finite(m, MCB_S_DUAL, MCB_E_COEFFICIENT))) return status;
     } else {
         uint64_t j, used = s[MCB_S_FIDX].count, begin = 0;
         for (i = 0; i < used; i++) {
@@ -282,7 +268,7 @@ static inline int mcb__check_contents(mcb_model *m) {
                 return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FIDX, i);
         }
         if (mcb__uint(&s[MCB_S_IOFF], 0) != 0) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
-        if ((status = mcb__finite_f32(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
+        if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
         for (i = 1; i <= used; i++) {
             uint64_t end = mcb__uint(&s[MCB_S_IOFF], i);
             if (end <= begin || end > s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
@@ -294,7 +280,7 @@ static inline int mcb__check_contents(mcb_model *m) {
         }
         if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
         if (s[MCB_S_TABL].dtype == MCB_F32) {
-            if ((status = mcb__finite_f32(m, MCB_S_TABL, MCB_E_TABLE))) return status;
+            if ((status = mcb__finite(m, MCB_S_TABL, MCB_E_TABLE))) return status;
         } else {
             for (i = 0; i < s[MCB_S_TABL].count; i++) {
                 /* Below 2^192 each, so that no sum of at most 2^31 of them leaves the range of double. */
@@ -303,7 +289,7 @@ static inline int mcb__check_contents(mcb_model *m) {
             }
         }
     }
-    if ((status = mcb__finite_f32(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
+    if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
     if (s[MCB_S_CALB].data) {
         double factor = mcb__f64(s[MCB_S_CALB].data);
         if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);

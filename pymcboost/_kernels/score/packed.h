@@ -175,7 +175,6 @@ static inline int mcb__pack_wrong(mcb_model *m, int status, const unsigned char 
 /* Features increase and are below d, each has a threshold or more, and all numbers are finite. */
 static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
     uint64_t i;
-    uint32_t half_threshold = p->flags & MCB__PACK_HALF, half_value = p->flags & MCB__PACK_LEAF_HALF;
     for (i = 0; i < p->n_features; i++) {
         uint32_t f = mcb__uint(&p->feature, i);
         if (f >= m->n_features || (i > 0 && f <= mcb__uint(&p->feature, i - 1)))
@@ -192,18 +191,11 @@ static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
         double v = mcb__real(&p->grid, i); /* with magnitudes up to 2^119 all sums are finite in float */
         if (!(v >= -MCB__GRID_MOST && v <= MCB__GRID_MOST)) return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->grid.data + 4 * i);
     }
-    for (i = 0; i < p->n_thresholds && !p->grid.count; i++) {
-        const unsigned char *at = p->threshold.data + i * (half_threshold ? 2 : 4);
-        uint32_t bits = half_threshold ? (uint32_t)mcb__u16(at) << 16 : mcb__u32(at);
-        uint32_t all = half_threshold ? 0x7c000000u : 0x7f800000u;
-        if ((bits & all) == all) return mcb__pack_wrong(m, MCB_E_THRESHOLD, at);
-    }
-    for (i = 0; i < p->n_values; i++) {
-        const unsigned char *at = p->value.data + i * (half_value ? 2 : 4);
-        uint32_t bits = half_value ? (uint32_t)mcb__u16(at) << 16 : mcb__u32(at);
-        uint32_t all = half_value ? 0x7c000000u : 0x7f800000u;
-        if ((bits & all) == all) return mcb__pack_wrong(m, MCB_E_LEAF, at);
-    }
+    i = p->grid.count ? p->n_thresholds : mcb__not_finite(&p->threshold);
+    if (i < p->n_thresholds)
+        return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
+    i = mcb__not_finite(&p->value);
+    if (i < p->n_values) return mcb__pack_wrong(m, MCB_E_LEAF, p->value.data + i * mcb__dtype_size(p->value.dtype));
     return MCB_OK;
 }
 
