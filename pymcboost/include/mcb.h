@@ -4470,13 +4470,12 @@ static inline int mcb__check_index(const mcb_model *m, size_t n, const uint32_t 
     return MCB_OK;
 }
 
-/* mcb_scores_sparse of a linear machine, for checked indices. */
-static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                      double *scores) {
-    const float *column = (const float *)m->prepared;
+/* Products of n features that are not 0 with K hyperplanes, to which the biases are added if they are not null. column:
+ * feature after feature, K coefficients each. */
+MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsigned char *bias, size_t n,
+                                     const uint32_t *index, const float *value, double *product) {
     double sum[MCB__SUMS * MCB__T_CLASSES];
-    size_t K = m->n_classes, first, nk, k, c;
-    int finite = 1;
+    size_t first, nk, k, c;
     for (first = 0; first < K; first += nk) {
         nk = K - first < MCB__T_CLASSES ? K - first : (size_t)MCB__T_CLASSES;
         for (c = 0; c < MCB__SUMS; c++) {
@@ -4486,11 +4485,19 @@ static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32
         for (k = 0; k < nk; k++) {
             const double *s = sum + k;
 #define MCB__PAIR(c) (s[c * MCB__T_CLASSES] + s[(c + 4) * MCB__T_CLASSES])
-            scores[first + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * (first + k)) +
-                                ((MCB__PAIR(0) + MCB__PAIR(2)) + (MCB__PAIR(1) + MCB__PAIR(3)));
+            product[first + k] = (bias ? (double)mcb__f32(bias + 4 * (first + k)) : 0) +
+                                 ((MCB__PAIR(0) + MCB__PAIR(2)) + (MCB__PAIR(1) + MCB__PAIR(3)));
 #undef MCB__PAIR
         }
     }
+}
+
+/* mcb_scores_sparse of a linear machine, for checked indices. */
+static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                      double *scores) {
+    size_t K = m->n_classes, k;
+    int finite;
+    mcb__sparse_products((const float *)m->prepared, K, m->section[MCB_S_BIAS].data, n, index, value, scores);
     finite = scores[0] - scores[0] == 0;
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
 }
@@ -5072,7 +5079,7 @@ static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_
     return mcb__total(sum);
 }
 
-/* The products of a row with the basis, for all features and for those that are not 0. */
+/* The products of a row with the basis. */
 MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d, double *product) {
     double sum[MCB__SUMS * MCB__T_VECTORS];
     const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
@@ -5081,20 +5088,6 @@ MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t 
         n = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
         mcb__sums(x, 1, 0, w + 4 * first * d, end, n, d, d, 0, 1, sum);
         mcb__totals(sum, 1, n, product + first);
-    }
-}
-
-MCB__APART void mcb__sparse_products(const mcb__basis *b, const mcb__row *row, double *product) {
-    double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
-    size_t first, nk, k, c;
-    for (first = 0; first < b->n; first += nk) {
-        nk = b->n - first < MCB__T_CLASSES ? b->n - first : (size_t)MCB__T_CLASSES;
-        for (c = 0; c < MCB__SUMS * MCB__T_CLASSES; c++) sum[c] = 0;
-        mcb__add_sparse(b->column + first, b->n, nk, row->n, row->index, row->x, sum);
-        for (k = 0; k < nk; k++) {
-            for (c = 0; c < MCB__SUMS; c++) one[c] = sum[c * MCB__T_CLASSES + k];
-            product[first + k] = mcb__total(one);
-        }
     }
 }
 
@@ -5177,7 +5170,7 @@ static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, con
     double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
     if (!(length <= DBL_MAX)) return 0;
     if (row->index)
-        mcb__sparse_products(b, row, product);
+        mcb__sparse_products(b->column, b->n, 0, row->n, row->index, row->x, product);
     else
         mcb__dense_products(b, row->x, m->n_features, product);
     for (k = 0; k < K; k++) scores[k] = (double)mcb__f32(bias + 4 * k);

@@ -22,7 +22,7 @@ static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_
     return mcb__total(sum);
 }
 
-/* The products of a row with the basis, for all features and for those that are not 0. */
+/* The products of a row with the basis. */
 MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d, double *product) {
     double sum[MCB__SUMS * MCB__T_VECTORS];
     const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
@@ -31,20 +31,6 @@ MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t 
         n = b->n - first < MCB__T_VECTORS ? b->n - first : (size_t)MCB__T_VECTORS;
         mcb__sums(x, 1, 0, w + 4 * first * d, end, n, d, d, 0, 1, sum);
         mcb__totals(sum, 1, n, product + first);
-    }
-}
-
-MCB__APART void mcb__sparse_products(const mcb__basis *b, const mcb__row *row, double *product) {
-    double sum[MCB__SUMS * MCB__T_CLASSES], one[MCB__SUMS];
-    size_t first, nk, k, c;
-    for (first = 0; first < b->n; first += nk) {
-        nk = b->n - first < MCB__T_CLASSES ? b->n - first : (size_t)MCB__T_CLASSES;
-        for (c = 0; c < MCB__SUMS * MCB__T_CLASSES; c++) sum[c] = 0;
-        mcb__add_sparse(b->column + first, b->n, nk, row->n, row->index, row->x, sum);
-        for (k = 0; k < nk; k++) {
-            for (c = 0; c < MCB__SUMS; c++) one[c] = sum[c * MCB__T_CLASSES + k];
-            product[first + k] = mcb__total(one);
-        }
     }
 }
 
@@ -127,7 +113,7 @@ static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, con
     double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
     if (!(length <= DBL_MAX)) return 0;
     if (row->index)
-        mcb__sparse_products(b, row, product);
+        mcb__sparse_products(b->column, b->n, 0, row->n, row->index, row->x, product);
     else
         mcb__dense_products(b, row->x, m->n_features, product);
     for (k = 0; k < K; k++) scores[k] = (double)mcb__f32(bias + 4 * k);

@@ -38,13 +38,12 @@ static inline int mcb__check_index(const mcb_model *m, size_t n, const uint32_t 
     return MCB_OK;
 }
 
-/* mcb_scores_sparse of a linear machine, for checked indices. */
-static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                      double *scores) {
-    const float *column = (const float *)m->prepared;
+/* Products of n features that are not 0 with K hyperplanes, to which the biases are added if they are not null. column:
+ * feature after feature, K coefficients each. */
+MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsigned char *bias, size_t n,
+                                     const uint32_t *index, const float *value, double *product) {
     double sum[MCB__SUMS * MCB__T_CLASSES];
-    size_t K = m->n_classes, first, nk, k, c;
-    int finite = 1;
+    size_t first, nk, k, c;
     for (first = 0; first < K; first += nk) {
         nk = K - first < MCB__T_CLASSES ? K - first : (size_t)MCB__T_CLASSES;
         for (c = 0; c < MCB__SUMS; c++) {
@@ -54,11 +53,19 @@ static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32
         for (k = 0; k < nk; k++) {
             const double *s = sum + k;
 #define MCB__PAIR(c) (s[c * MCB__T_CLASSES] + s[(c + 4) * MCB__T_CLASSES])
-            scores[first + k] = (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * (first + k)) +
-                                ((MCB__PAIR(0) + MCB__PAIR(2)) + (MCB__PAIR(1) + MCB__PAIR(3)));
+            product[first + k] = (bias ? (double)mcb__f32(bias + 4 * (first + k)) : 0) +
+                                 ((MCB__PAIR(0) + MCB__PAIR(2)) + (MCB__PAIR(1) + MCB__PAIR(3)));
 #undef MCB__PAIR
         }
     }
+}
+
+/* mcb_scores_sparse of a linear machine, for checked indices. */
+static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
+                                      double *scores) {
+    size_t K = m->n_classes, k;
+    int finite;
+    mcb__sparse_products((const float *)m->prepared, K, m->section[MCB_S_BIAS].data, n, index, value, scores);
     finite = scores[0] - scores[0] == 0;
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
 }
