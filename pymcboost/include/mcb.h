@@ -2568,6 +2568,11 @@ static inline uint64_t mcb__part_end(const mcb_model *m, int certified, uint64_t
 
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
+/* The next part of the memory from `at` on. */
+#define MCB__TAKE(pointer, type, count)          \
+    pointer = (type *)(void *)at;                \
+    at += mcb__room(count, sizeof(type))
+
 static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t n_columns) {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
     const mcb_section *size = &m->section[MCB_S_TSIZ];
@@ -2693,28 +2698,29 @@ static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node,
 
 static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
     size_t i;
-    out->root = (uint32_t *)(void *)at;
-    out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
-    at += mcb__room(T + MCB__R_LANES, sizeof *out->first);
-    for (i = 0; i < MCB__R_TOP; i++, at += mcb__room(T + MCB__R_LANES, sizeof *out->root)) {
-        out->top[i] = (uint32_t *)(void *)at;
+    MCB__TAKE(out->root, uint32_t, T + MCB__R_LANES);
+    MCB__TAKE(out->first, uint32_t, T + MCB__R_LANES);
+    for (i = 0; i < MCB__R_TOP; i++) {
+        MCB__TAKE(out->top[i], uint32_t, T + MCB__R_LANES);
         memset(out->top[i] + T, 0, MCB__R_LANES * sizeof *out->root);
     }
-    out->depth = (uint16_t *)(void *)at;
-    out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
+    MCB__TAKE(out->depth, uint16_t, T);
+    MCB__TAKE(out->place, uint16_t, T);
     memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
     memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
-    return at + mcb__room(T, sizeof *out->place);
+    return at;
 }
 
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
-    float *cut = (float *)(void *)at;
-    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
+    float *cut;
+    uint32_t *node, c;
+    MCB__TAKE(cut, float, S);
+    MCB__TAKE(node, uint32_t, 2 * S + T);
     memset(ranks, 0, sizeof *ranks);
-    at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
+    at = mcb__place_order(at, T, &ranks->all);
     if (m->section[MCB_S_EXIT].data) at = mcb__place_order(at, T, &ranks->early[0]);
     if (m->section[MCB_S_PAIR].data) mcb__place_order(at, T, &ranks->early[1]);
     ranks->n_columns = (uint32_t)p->block[1].column;
@@ -2970,9 +2976,6 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
     mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
-#define MCB__TAKE(pointer, type, count)          \
-    pointer = (type *)(void *)at;                \
-    at += mcb__room(count, sizeof(type))
     MCB__TAKE(p, mcb__prepared, 1);
     MCB__TAKE(block, mcb__block, n_blocks + 1);
     MCB__TAKE(column, mcb__column, n_columns);
@@ -2988,7 +2991,6 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
-#undef MCB__TAKE
     ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, p, leaf, code, first, entry, all);
@@ -4695,15 +4697,12 @@ MCB_API size_t mcb_top_size(const mcb_model *m) {
 MCB_API int mcb_top_begin(const mcb_model *m, void *memory, size_t size) {
     size_t K = m->n_classes, needed = mcb_top_size(m);
     unsigned char *at = (unsigned char *)memory;
-    mcb__tops *tops = (mcb__tops *)memory;
+    mcb__tops *tops;
     if (!needed || !memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
-    at += mcb__room(1, sizeof(mcb__tops));
-    tops->score = (double *)(void *)at;
-    at += mcb__room(K, sizeof(double));
-    tops->order = (uint32_t *)(void *)at;
-    at += mcb__room(K, sizeof(uint32_t));
-    tops->touched = (uint32_t *)(void *)at;
-    at += mcb__room(K + 1, sizeof(uint32_t));
+    MCB__TAKE(tops, mcb__tops, 1);
+    MCB__TAKE(tops->score, double, K);
+    MCB__TAKE(tops->order, uint32_t, K);
+    MCB__TAKE(tops->touched, uint32_t, K + 1);
     tops->marked = at;
     memset(at, 0, K);
     mcb_start_scores(m, 1, tops->score);
@@ -5022,9 +5021,6 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     most = mcb__most_basis(m);
-#define MCB__TAKE(pointer, type, count)          \
-    pointer = (type *)(void *)at;                \
-    at += mcb__room(count, sizeof(type))
     MCB__TAKE(b, mcb__basis, 1);
     MCB__TAKE(cls, uint32_t, most + K);
     MCB__TAKE(share, float, most * K);
@@ -5037,7 +5033,6 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(triangle, double, K * most);
     MCB__TAKE(whole, double, K);
     MCB__TAKE(rest, double, K);
-#undef MCB__TAKE
     mcb__find_twins(m, sketch, cls + most);
     mcb__units(m, unit);
     mcb__sketch(m, unit, width, sketch);

@@ -251,9 +251,6 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     most = mcb__most_basis(m);
-#define MCB__TAKE(pointer, type, count)          \
-    pointer = (type *)(void *)at;                \
-    at += mcb__room(count, sizeof(type))
     MCB__TAKE(b, mcb__basis, 1);
     MCB__TAKE(cls, uint32_t, most + K);
     MCB__TAKE(share, float, most * K);
@@ -266,7 +263,6 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(triangle, double, K * most);
     MCB__TAKE(whole, double, K);
     MCB__TAKE(rest, double, K);
-#undef MCB__TAKE
     mcb__find_twins(m, sketch, cls + most);
     mcb__units(m, unit);
     mcb__sketch(m, unit, width, sketch);

@@ -222,9 +222,6 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
     mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
-#define MCB__TAKE(pointer, type, count)          \
-    pointer = (type *)(void *)at;                \
-    at += mcb__room(count, sizeof(type))
     MCB__TAKE(p, mcb__prepared, 1);
     MCB__TAKE(block, mcb__block, n_blocks + 1);
     MCB__TAKE(column, mcb__column, n_columns);
@@ -240,7 +237,6 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
-#undef MCB__TAKE
     ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
     mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, p, leaf, code, first, entry, all);

@@ -2,6 +2,11 @@
 
 static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
 
+/* The next part of the memory from `at` on. */
+#define MCB__TAKE(pointer, type, count)          \
+    pointer = (type *)(void *)at;                \
+    at += mcb__room(count, sizeof(type))
+
 static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t n_columns) {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
     const mcb_section *size = &m->section[MCB_S_TSIZ];
@@ -127,28 +132,29 @@ static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node,
 
 static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb__sorted *out) {
     size_t i;
-    out->root = (uint32_t *)(void *)at;
-    out->first = (uint32_t *)(void *)(at += mcb__room(T + MCB__R_LANES, sizeof *out->root));
-    at += mcb__room(T + MCB__R_LANES, sizeof *out->first);
-    for (i = 0; i < MCB__R_TOP; i++, at += mcb__room(T + MCB__R_LANES, sizeof *out->root)) {
-        out->top[i] = (uint32_t *)(void *)at;
+    MCB__TAKE(out->root, uint32_t, T + MCB__R_LANES);
+    MCB__TAKE(out->first, uint32_t, T + MCB__R_LANES);
+    for (i = 0; i < MCB__R_TOP; i++) {
+        MCB__TAKE(out->top[i], uint32_t, T + MCB__R_LANES);
         memset(out->top[i] + T, 0, MCB__R_LANES * sizeof *out->root);
     }
-    out->depth = (uint16_t *)(void *)at;
-    out->place = (uint16_t *)(void *)(at += mcb__room(T, sizeof *out->depth));
+    MCB__TAKE(out->depth, uint16_t, T);
+    MCB__TAKE(out->place, uint16_t, T);
     memset(out->root + T, 0, MCB__R_LANES * sizeof *out->root);
     memset(out->first + T, 0, MCB__R_LANES * sizeof *out->first);
-    return at + mcb__room(T, sizeof *out->place);
+    return at;
 }
 
 /* Lay trees out in ranks, behind `ranks`. */
 static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
-    float *cut = (float *)(void *)at;
-    uint32_t *node = (uint32_t *)(void *)(at += mcb__room(S, sizeof *cut)), c;
+    float *cut;
+    uint32_t *node, c;
+    MCB__TAKE(cut, float, S);
+    MCB__TAKE(node, uint32_t, 2 * S + T);
     memset(ranks, 0, sizeof *ranks);
-    at = mcb__place_order(at + mcb__room(2 * S + T, sizeof *node), T, &ranks->all);
+    at = mcb__place_order(at, T, &ranks->all);
     if (m->section[MCB_S_EXIT].data) at = mcb__place_order(at, T, &ranks->early[0]);
     if (m->section[MCB_S_PAIR].data) mcb__place_order(at, T, &ranks->early[1]);
     ranks->n_columns = (uint32_t)p->block[1].column;

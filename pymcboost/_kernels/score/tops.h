@@ -22,15 +22,12 @@ MCB_API size_t mcb_top_size(const mcb_model *m) {
 MCB_API int mcb_top_begin(const mcb_model *m, void *memory, size_t size) {
     size_t K = m->n_classes, needed = mcb_top_size(m);
     unsigned char *at = (unsigned char *)memory;
-    mcb__tops *tops = (mcb__tops *)memory;
+    mcb__tops *tops;
     if (!needed || !memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
-    at += mcb__room(1, sizeof(mcb__tops));
-    tops->score = (double *)(void *)at;
-    at += mcb__room(K, sizeof(double));
-    tops->order = (uint32_t *)(void *)at;
-    at += mcb__room(K, sizeof(uint32_t));
-    tops->touched = (uint32_t *)(void *)at;
-    at += mcb__room(K + 1, sizeof(uint32_t));
+    MCB__TAKE(tops, mcb__tops, 1);
+    MCB__TAKE(tops->score, double, K);
+    MCB__TAKE(tops->order, uint32_t, K);
+    MCB__TAKE(tops->touched, uint32_t, K + 1);
     tops->marked = at;
     memset(at, 0, K);
     mcb_start_scores(m, 1, tops->score);
