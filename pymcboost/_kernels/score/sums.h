@@ -11,6 +11,15 @@ MCB__INLINE double mcb__total(const double *s) {
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
+/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
+static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+    size_t r, v;
+    for (r = 0; r < n_rows; r++) {
+        for (v = 0; v < n_vectors; v++)
+            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
+    }
+}
+
 #if !MCB__VECTOR
 
 /* Sums of n_rows rows, x_stride floats apart, with n_vectors vectors that begin at w, w_stride floats apart, in a section
@@ -38,14 +47,7 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
     }
 }
 
-/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
-static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
-    size_t r, v;
-    for (r = 0; r < n_rows; r++) {
-        for (v = 0; v < n_vectors; v++)
-            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
-    }
-}
+#define mcb__totals mcb__totals_2
 
 #else
 
@@ -152,14 +154,6 @@ MCB__DEFINE_SUMS(4, MCB__AVX2)
 MCB__DEFINE_SUMS(8, MCB__AVX512)
 #endif
 
-/* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
-static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
-    size_t r, v;
-    for (r = 0; r < n_rows; r++) {
-        for (v = 0; v < n_vectors; v++)
-            total[r * MCB__T_VECTORS + v] = mcb__total(sum + (r * MCB__T_VECTORS + v) * MCB__SUMS);
-    }
-}
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
 #if defined(__clang__)
 #define MCB__SHUFFLE(to, a, b, i, j, k, l) to = __builtin_shufflevector(a, b, i, j, k, l)
