@@ -32,11 +32,6 @@ PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leav
     return out;
 }
 
-PMB_INLINE void pmb_set_leaf(const pmb_tree_out *out, int64_t row, int leaf) {
-    if (out->leaf_bytes == 1) ((uint8_t *)out->leaf)[row] = (uint8_t)leaf;
-    else ((uint16_t *)out->leaf)[row] = (uint16_t)leaf;
-}
-
 PMB_STATIC void pmb_set_leaves(void *of_row, int bytes, const int32_t *PMB_RESTRICT rows, int64_t n, int leaf) {
     uint8_t *PMB_RESTRICT of8 = of_row;
     uint16_t *PMB_RESTRICT of16 = of_row;
@@ -64,17 +59,16 @@ PMB_STATIC int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_
     return n;
 }
 
-/* Leaves of the rows that took no part in growing, which are parted node by node: looking up sparse features row by row is
- * slow. number: of each leaf, by node. */
+/* Leaves of the rows that took no part in growing, which are parted node by node. number: of each leaf, by node. */
 PMB_STATIC void pmb_part_others(pmb_pairs *w, const int32_t *number, const pmb_tree_out *out) {
     int64_t m = w->d->c.m, n = w->g.nodes[0].n, at = n;
     int32_t J = w->g.max_leaves, *first = w->order + 8 * J, *size = first + 2 * J, *rows = w->g.rows;
-    for (int64_t i = 0; i < n; i++) w->marks[rows[i]] = 1;
+    uint8_t *drawn = memset(w->gh, 0, (size_t)m); /* the rows' numbers are not needed any more */
+    for (int64_t i = 0; i < n; i++) drawn[rows[i]] = 1;
     for (int64_t i = 0; i < m; i++) {
         rows[at] = (int32_t)i;
-        at += !w->marks[i];
+        at += !drawn[i];
     }
-    for (int64_t i = 0; i < n; i++) w->marks[rows[i]] = 0;
     memset(size, 0, sizeof(int32_t) * (size_t)w->g.n_nodes);
     first[0] = (int32_t)n;
     size[0] = (int32_t)(m - n);
@@ -93,8 +87,7 @@ PMB_STATIC void pmb_part_others(pmb_pairs *w, const int32_t *number, const pmb_t
 }
 
 /* Write the tree that has been grown, without its leaf values. Returns the number of leaves; see `pmb_leaf_node`. */
-PMB_STATIC int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, const pmb_tree_out *out) {
-    int64_t m = w->d->c.m;
+PMB_STATIC int pmb_write_tree(pmb_pairs *w, double unit, const pmb_tree_out *out) {
     int32_t J = w->g.max_leaves, *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
     const pmb_node *nodes = w->g.nodes;
     int splits = pmb_preorder(nodes, stack, order, right, leaves);
@@ -116,23 +109,15 @@ PMB_STATIC int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sam
     }
     int32_t *number = stack;
     for (int j = 0; j <= splits; j++) number[leaves[j]] = j;
-    if (sample && w->marks) pmb_part_others(w, number, out);
-    else if (sample) { /* the others go down the tree; where the sample was w->g.rows itself, some of it goes once more */
-        int64_t next = 0;
-        for (int64_t i = 0; i < m; i++) {
-            if (next < n_sample && sample[next] == i) next++;
-            else pmb_set_leaf(out, i, number[pmb_leaf_of(w, i)]);
-        }
-    }
+    if (w->g.nodes[0].n < w->d->c.m) pmb_part_others(w, number, out);
     return splits + 1;
 }
 
 /* Grow on the gradients in w->gh, on the rows of the sample, and write the tree. */
-PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, int prune,
+PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit,
                            const pmb_tree_out *out) {
     pmb_pairs_grow(w, pmb_take_rows(w, sample, n_sample));
-    if (prune) pmb_prune_signs(w);
-    return pmb_write_tree(w, sample, n_sample, unit, out);
+    return pmb_write_tree(w, unit, out);
 }
 
 /* Node of leaf j of the tree just grown. */
@@ -217,7 +202,7 @@ PMB_STATIC double pmb_softmax_value(const pmb_pairs *w, const pmb_softmax_job *j
 /* One tree. */
 PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const pmb_softmax_job *job, pmb_tree_out out) {
     pmb_softmax_begin(w, job);
-    int n_leaves = pmb_grow_to(w, job->sample, job->n_sample, pmb_job_unit(job), 0, &out);
+    int n_leaves = pmb_grow_to(w, job->sample, job->n_sample, pmb_job_unit(job), &out);
     for (int j = 0; j < n_leaves; j++) {
         int64_t sums[2 * PMB_PARTS];
         pmb_softmax_sums(w, job, j, sums);
@@ -307,19 +292,19 @@ PMB_STATIC double pmb_edge_leaves(const pmb_pairs *w, const pmb_edge_job *job, i
     return edge / job->scale;
 }
 
-/* One tree; its edge. Where it is grown by the Newton gain, which here is Gini's, leaves of one sign that lie beside each
- * other are pruned. */
-PMB_STATIC double pmb_edge_tree(pmb_pairs *w, pmb_edge_job *job, pmb_tree_out out) {
-    pmb_edge_begin(w, job);
-    int n_leaves = pmb_grow_to(w, pmb_edge_sample(w, job), job->n, 1 / job->scale, !w->o->edge, &out);
+/* Write the tree that was grown; its edge. Where it was grown by the Newton gain, which here is Gini's, leaves of one sign
+ * that lie beside each other are pruned. */
+PMB_STATIC double pmb_edge_write(pmb_pairs *w, const pmb_edge_job *job, pmb_tree_out out) {
+    if (!w->o->edge) pmb_prune_signs(w);
+    int n_leaves = pmb_write_tree(w, 1 / job->scale, &out);
     return pmb_edge_leaves(w, job, n_leaves, out.value);
 }
 
-/* Write the tree that was grown in step; its edge. */
-PMB_STATIC double pmb_edge_write(pmb_pairs *w, const pmb_edge_job *job, pmb_tree_out out) {
-    if (!w->o->edge) pmb_prune_signs(w);
-    int n_leaves = pmb_write_tree(w, pmb_edge_sample(w, job), job->n, 1 / job->scale, &out);
-    return pmb_edge_leaves(w, job, n_leaves, out.value);
+/* One tree; its edge. */
+PMB_STATIC double pmb_edge_tree(pmb_pairs *w, pmb_edge_job *job, pmb_tree_out out) {
+    pmb_edge_begin(w, job);
+    pmb_pairs_grow(w, pmb_take_rows(w, pmb_edge_sample(w, job), job->n));
+    return pmb_edge_write(w, job, out);
 }
 
 /* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].
@@ -332,7 +317,7 @@ PMB_STATIC void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t
         pmb_pack(w, i, weight[i] * g_of[y[i]] * scale.g, weight[i] * h_of[y[i]] * scale.h, scale.n);
     }
     const int32_t *sample = n_drawn < m && n_drawn > 0 ? w->g.rows : NULL;
-    int n_leaves = pmb_grow_to(w, sample, n_drawn, scale.h / (scale.g * scale.g), 0, &out);
+    int n_leaves = pmb_grow_to(w, sample, n_drawn, scale.h / (scale.g * scale.g), &out);
     for (int j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->g.nodes + pmb_leaf_node(w, j);
         double g = 0, h = 0;

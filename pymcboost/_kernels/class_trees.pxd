@@ -92,7 +92,7 @@ cdef extern from "class_trees.h" nogil:
     int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_sample)
     void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job)
     double pmb_job_unit(const pmb_softmax_job *job)
-    int pmb_write_tree(pmb_pairs *w, const int32_t *sample, int64_t n_sample, double unit, const pmb_tree_out *out)
+    int pmb_write_tree(pmb_pairs *w, double unit, const pmb_tree_out *out)
     void pmb_softmax_sums(const pmb_pairs *w, const pmb_softmax_job *job, int j, int64_t *sums)
     double pmb_softmax_value(const pmb_pairs *w, const pmb_softmax_job *job, int j, const int64_t *sums)
     void pmb_step_begin(const pmb_pairs *w, int64_t n, int64_t *sums)

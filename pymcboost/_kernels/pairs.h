@@ -345,22 +345,6 @@ PMB_CLONES PMB_STATIC void pmb_take_off(int64_t *PMB_RESTRICT from, const int64_
     for (int64_t j = 0; j < n; j++) from[j] -= what[j];
 }
 
-/* Leaf of a row that took no part in growing; no feature is sparse. */
-PMB_STATIC int pmb_leaf_of(const pmb_pairs *w, int64_t row) {
-    const pmb_columns *c = &w->d->c;
-    int at = 0;
-    while (w->g.nodes[at].is_split) {
-        const pmb_node *s = w->g.nodes + at;
-        int f = s->feature, bins = c->n_bins[f];
-        int64_t i = c->lane[f] * c->m + row;
-        int code = c->code_bytes == 2 ? ((const uint16_t *)c->codes)[i] : ((const uint8_t *)c->codes)[i];
-        int bin = code - c->cell0[f];
-        if (bin < 0 || bin >= bins + c->has_missing[f]) bin = c->mode[f];
-        at = (bin == bins ? s->nan_left : s->set ? pmb_in_set(s->set, bin) : bin <= s->pos) ? s->left : s->right;
-    }
-    return at;
-}
-
 PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     pmb_grower_free(&w->g);
     free(w->g.rows);

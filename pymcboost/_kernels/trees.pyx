@@ -329,7 +329,7 @@ cdef class Grower:
         cdef pmb_tree_out out
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             out = pmb_out_of(first, j, J, m)
-            n_leaves[j] = pmb_write_tree(&self.work[j], job[j].sample, job[j].n_sample, pmb_job_unit(&job[j]), &out)
+            n_leaves[j] = pmb_write_tree(&self.work[j], pmb_job_unit(&job[j]), &out)
         sums = np.zeros((n, max(n_leaves), 2 * PMB_PARTS), dtype=np.int64)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             for i in range(n_leaves[j]):
