@@ -83,7 +83,7 @@ PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_deriva
 }
 
 /* Number of doubles that pmb_newton (and pmb_log_step) needs as work space. */
-PMB_INLINE int64_t pmb_newton_work(int K) { return 5 * (int64_t)K * K + 12 * (int64_t)K; }
+PMB_INLINE int64_t pmb_newton_work(int K) { return 5 * (int64_t)K * K + 10 * (int64_t)K; }
 
 /* Newton's step of the free coordinates by preconditioned conjugate gradients. grad: gradient of the objective. The
  * exponential objective is a log: its Hessian loses slope slope'. work: 4 K numbers. */
@@ -150,23 +150,22 @@ PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const dou
     return p->mass > 0 ? worst / p->mass : 0;
 }
 
-/* w: IN start, OUT solution. Returns the iterations done; *violation: largest projected gradient relative to the mass. */
-PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
-                          const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
-                          double *work, double *violation) {
+/* w: IN start, OUT solution. */
+PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
+                           const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter,
+                           double *w, double *work) {
     pmb_pairs p = {K, logistic, plus, minus, n_plus, n_minus, diagonal, nu, 0, 0, 0, 0, 0, 0};
     p.curve = work;
     work += (int64_t)K * K;
     p.up = work;
     p.down = work + K;
     p.slope = work + 2 * K;
-    double *step = work + 3 * K, *trial = work + 4 * K, *free_ = work + 5 * K, *grad = work + 6 * K;
+    double *step = work + 3 * K, *trial = work + 4 * K, *free_ = work + 5 * K;
+    const double *grad = p.slope; /* trials leave it alone */
     for (int iter = 0;; iter++) {
         double value = pmb_pairs_value(&p, w, 1), t = 1;
-        memcpy(grad, p.slope, sizeof(double) * K);
-        *violation = pmb_newton_free(&p, w, grad, cap, free_);
-        if (!(*violation > tol) || iter == max_iter) return iter;
-        pmb_newton_step(&p, grad, free_, step, work + 7 * K);
+        if (!(pmb_newton_free(&p, w, grad, cap, free_) > tol) || iter == max_iter) return;
+        pmb_newton_step(&p, grad, free_, step, work + 6 * K);
         int moved = 0;
         for (int halving = 0; halving < 40; halving++, t /= 2) {
             double slope = 0;
@@ -183,7 +182,7 @@ PMB_STATIC int pmb_newton(int K, int logistic, const double *plus, const double 
                 break;
             }
         }
-        if (!moved) return iter;
+        if (!moved) return;
         memcpy(w, trial, sizeof(double) * K);
     }
 }
@@ -197,7 +196,7 @@ PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, dou
     int64_t size = (int64_t)K * K;
     const double *p_plus = tables, *p_minus = tables + size, *c_plus = tables + 2 * size, *c_minus = tables + 3 * size;
     double *odds_plus = work, *odds_minus = work + size, *n_plus = work + 2 * size, *n_minus = work + 3 * size;
-    double mass = 0, worst = 0, unused;
+    double mass = 0, worst = 0;
     for (int c = 0; c < K; c++) {
         double slope = nu;
         for (int r = 0; r < K; r++) {
@@ -221,7 +220,7 @@ PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, dou
             }
         }
     memcpy(v, w, sizeof(double) * K);
-    pmb_newton(K, 1, odds_plus, odds_minus, n_plus, n_minus, 0, nu, cap, 1e-9, max_iter, v, work + 4 * size, &unused);
+    pmb_newton(K, 1, odds_plus, odds_minus, n_plus, n_minus, 0, nu, cap, 1e-9, max_iter, v, work + 4 * size);
     return worst / mass;
 }
 

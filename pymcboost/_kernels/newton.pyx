@@ -7,9 +7,9 @@ import numpy as np
 
 cdef extern from "newton.h" nogil:
     long long pmb_newton_work(int K)
-    int pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
-                   const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
-                   double *work, double *violation)
+    void pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
+                    const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter, double *w,
+                    double *work)
     double pmb_log_step(int K, const double *tables, const double *w, double nu, double cap, double tol, int max_iter,
                         double *v, double *work)
     double pmb_coded_step(int K, const double *code, const double *plus, const double *minus, int64_t stride,
@@ -30,17 +30,10 @@ def solve_exp(const double[:, ::1] plus, const double[:, ::1] minus, double diag
     plus, minus : IN (K, K), diagonals ignored
     w : INOUT (K,) start and solution
     tol : largest projected gradient, relative to the off-diagonal mass
-
-    Returns
-    -------
-    (iterations, violation)
     """
-    cdef double violation = 0
-    cdef int n
     with nogil:
-        n = pmb_newton(<int> w.shape[0], 0, &plus[0, 0], &minus[0, 0], NULL, NULL, diagonal, nu, cap, tol, max_iter,
-                       &w[0], &work[0], &violation)
-    return n, violation
+        pmb_newton(<int> w.shape[0], 0, &plus[0, 0], &minus[0, 0], NULL, NULL, diagonal, nu, cap, tol, max_iter, &w[0],
+                   &work[0])
 
 
 def log_step(const double[:, :, ::1] tables, const double[::1] w, double nu, double cap, double tol, int max_iter,
