@@ -224,7 +224,8 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
     int L = w->d.lanes;
     w->A = A;
     w->failed = 0;
-    if (w->o.share >= 1 || !pmb_vt_all_rows(w, n)) n = pmb_vt_take_rows(m, w->g.rows);
+    if (w->o.share >= 1 || !pmb_vt_all_rows(w, n))
+        for (n = 0; n < m; n++) w->g.rows[n] = (int32_t)n;
     w->whole = w->o.share >= 1 || (n == m && !w->sum);
     if (w->o.pool < w->d.c.n_features) pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->d.c.n_features, w->o.pool, w->pool);
     pmb_grow_root(&w->g, n);

@@ -75,7 +75,7 @@ PMB_STATIC void pmb_vt_scan_sent(const pmb_vectors *w, const pmb_vt_task *task, 
         if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, NULL, n_occupied);
         /* Each row of the node is in a cell of every lane. */
         PMB_VT(d->lanes, pmb_vt_sum_cells_, s->hist + q.base[0] * d->lanes, d->c.lane_cells[q.lanes[0]], total);
-        pmb_vt_judge(d, w->its + p->node, total, turn, n_runs, w->o.least, w->o.middle, s, p);
+        pmb_vt_judge(d, w->its + p->node, total, turn, n_runs, w->o.least, s, p);
         for (int j = 0; j < q.n; j++)
             PMB_VT(d->lanes, pmb_vt_clear_, s->hist, s->occupied + j * d->max_cells, n_occupied[j]);
     }
@@ -107,9 +107,6 @@ PMB_STATIC int32_t pmb_vt_together(const pmb_vectors *w) {
     int64_t n = PMB_VT_MESSAGE / (int64_t)sizeof(pmb_sum) / pmb_vt_children_size(w);
     return n > PMB_BATCH ? PMB_BATCH : n < PMB_VT_TOGETHER ? PMB_VT_TOGETHER : (int32_t)n;
 }
-
-/* Numbers of a message. */
-PMB_STATIC int64_t pmb_vt_message_size(const pmb_vectors *w) { return pmb_vt_together(w) * pmb_vt_children_size(w); }
 
 /* Parts of a message of so many numbers for all workers, in whole tasks; [first, last) are those of this one. */
 PMB_STATIC void pmb_vt_share(pmb_vectors *w, int n_tasks, int64_t size, int *first, int *last) {
@@ -175,7 +172,7 @@ PMB_STATIC void pmb_vt_evaluate_all(pmb_vectors *w, int n_places, int threads) {
 PMB_STATIC int pmb_vt_messages_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, take = (size_t)w->o.take < d ? (size_t)w->o.take : d;
     size_t places = 2 * (size_t)pmb_vt_together(w);
-    w->message = malloc(sizeof(pmb_sum) * (size_t)pmb_vt_message_size(w));
+    w->message = malloc(sizeof(pmb_sum) * (size_t)(pmb_vt_together(w) * pmb_vt_children_size(w)));
     w->records = malloc(sizeof(pmb_sum) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->d.set_words) + 1));
     w->lengths = malloc(sizeof(int64_t) * (size_t)w->n_workers);
     return w->message && w->records && w->lengths;

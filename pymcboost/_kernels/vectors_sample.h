@@ -114,12 +114,6 @@ PMB_INLINE int pmb_vt_has_list(const pmb_vectors *w, int64_t n_entries) {
     return n_entries * w->d.c.n_features < w->n_entries * w->o.take;
 }
 
-/* All rows; returns how many. */
-PMB_STATIC int64_t pmb_vt_take_rows(int64_t m, int32_t *rows) {
-    for (int64_t i = 0; i < m; i++) rows[i] = (int32_t)i;
-    return m;
-}
-
 /* Rows whose numbers the key draws with the given probability to the front of `rows`, the others behind, both ascending.
  * number: NULL for those from 0 on. Returns how many are drawn. */
 PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, const int64_t *PMB_RESTRICT number,

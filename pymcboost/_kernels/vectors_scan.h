@@ -321,7 +321,7 @@ PMB_INLINE int32_t pmb_vt_pick(const pmb_vt_data *d, const pmb_vt_run *run, cons
 
 /* Best position of an ordered run. */
 PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
-                            int64_t least, int middle, double *score, int32_t *code, double *on_left) {
+                            int64_t least, double *score, int32_t *code, double *on_left) {
     const int32_t *bin = s->bin + run->first;
     int32_t side, j = pmb_vt_pick(d, run, s, weight, least, score, &side), b;
     if (j < 0) return;
@@ -329,7 +329,7 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     b = bin[j];
     if (j + 1 == run->count) b = d->c.n_bins[run->feature] - 1;
     else if (marked >= 0) b = marked;
-    else if (middle) b = (b + bin[j + 1] - 1) / 2;
+    else b = (b + bin[j + 1] - 1) / 2;
     *code = 2 * b + side;
     *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
 }

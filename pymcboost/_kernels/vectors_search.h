@@ -11,11 +11,11 @@
 #define PMB_VT_PLACES (2 * PMB_BATCH)
 
 typedef struct {
-    int32_t take, middle, threads; /* features searched at a node; whether thresholds lie in the middle of empty bins */
-    int64_t least;                 /* weight in a leaf */
-    double min_share;              /* nodes are split only above this share of the root's weight */
-    double share;                  /* of the rows that a tree is grown on */
-    int32_t pool;                  /* features that the nodes of a tree draw from */
+    int32_t take, threads; /* features searched at a node */
+    int64_t least;         /* weight in a leaf */
+    double min_share;      /* nodes are split only above this share of the root's weight */
+    double share;          /* of the rows that a tree is grown on */
+    int32_t pool;          /* features that the nodes of a tree draw from */
 } pmb_vt_options;
 
 /* What one thread does at a time: PMB_GROUP lanes from `first` on, or a chunk of the node's sparse cells, or sparse
@@ -81,7 +81,7 @@ PMB_INLINE pmb_sum *pmb_vt_totals(const pmb_vectors *w, int32_t at, int b) {
 
 /* Squares of all runs for one block of classes; after the last one, the best positions. */
 PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, int turn,
-                             int32_t n_runs, int64_t least, int middle, pmb_vt_scratch *s, const pmb_vt_place *to) {
+                             int32_t n_runs, int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
     for (int j = 0; j < n_runs; j++)
         if (!d->set_at || d->set_at[s->runs[j].feature] < 0)
             PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
@@ -90,7 +90,7 @@ PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const
     for (int j = 0; j < n_runs; j++) {
         int f = s->runs[j].feature;
         if (d->set_at && d->set_at[f] >= 0) continue;
-        pmb_vt_best(d, s->runs + j, s, its->weight, least, middle, to->score + f, to->code + f, to->left + f);
+        pmb_vt_best(d, s->runs + j, s, its->weight, least, to->score + f, to->code + f, to->left + f);
     }
 }
 
@@ -225,7 +225,7 @@ PMB_STATIC void pmb_vt_search(const pmb_vectors *w, const pmb_vt_place *p, int32
         uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
         pmb_vt_fill(w, p, &q, b, s, bits);
         if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, bits, n_occupied);
-        pmb_vt_judge(d, w->its + p->node, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
+        pmb_vt_judge(d, w->its + p->node, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, s, p);
         for (int j = 0; j < q.n; j++)
             PMB_VT(d->lanes, pmb_vt_clear_, s->hist, s->occupied + j * d->max_cells, n_occupied[j]);
     }
@@ -248,7 +248,7 @@ PMB_STATIC void pmb_vt_judge_cells(const pmb_vectors *w, const pmb_vt_place *p, 
             n_runs += pmb_vt_steps(d, f, s->hist, d->n_classes % L, d->c.cell0[f], cells + j, s->numbers + j, next_j - j,
                                    d->c.mode[f], its->weight, s, &next, s->runs + n_runs);
         }
-        pmb_vt_judge(d, its, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, w->o.middle, s, p);
+        pmb_vt_judge(d, its, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, s, p);
     }
 }
 

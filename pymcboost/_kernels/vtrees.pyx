@@ -51,7 +51,7 @@ cdef extern from "vectors.h" nogil:
         const int64_t *used_at
         double new_worth
     ctypedef struct pmb_vt_options:
-        int32_t take, middle, threads
+        int32_t take, threads
         int64_t least
         double min_share, share
         int32_t pool
@@ -136,7 +136,6 @@ cdef class Grower:
     take : features searched at every node
     pool : features of a tree, which its nodes draw from
     share : probability of a row to be among those that a tree is grown on
-    middle : whether thresholds lie in the middle of the bins that are empty in a node, or directly above the left rows
     min_share : nodes are split only above this share of the root's weight
     groups : uint64 (features,) or None; the features of a path have a bit in common
     least_levels : by categorical feature, (2, levels): weights in a node below which they go together, and are in parts
@@ -149,7 +148,7 @@ cdef class Grower:
     cdef bint is_begun  # whether workers have met in this tree
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
-                  int take, bint middle, int n_threads, double min_share=0, double share=1, pool=None,
+                  int take, int n_threads, double min_share=0, double share=1, pool=None,
                   groups=None, least_levels=None, row_number=None, comm=None):
         cdef pmb_vectors *w = &self.w
         w.d.c = columns_of(data)
@@ -176,7 +175,7 @@ cdef class Grower:
         w.d.skip, w.d.others = <const int32_t *> address(skip), <const uint64_t *> address(others)
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
-        w.o.take, w.o.middle, w.o.threads, w.o.least, w.o.min_share = take, middle, n_threads, least, min_share
+        w.o.take, w.o.threads, w.o.least, w.o.min_share = take, n_threads, least, min_share
         self.set_sets(data, least_levels)
         w.o.share, w.o.pool = share, len(data.column) if pool is None else pool
         self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
