@@ -32,17 +32,10 @@
 #undef RTAG
 
 /* Call the instance for the type and lanes at hand. */
-#define PMB_CELLS(name, is_narrow, lanes, ...)                \
-    do {                                                      \
-        if (is_narrow) {                                      \
-            if ((lanes) == 4) name##i_4(__VA_ARGS__);         \
-            else if ((lanes) == 8) name##i_8(__VA_ARGS__);    \
-            else name##i_16(__VA_ARGS__);                     \
-        } else {                                              \
-            if ((lanes) == 4) name##d_4(__VA_ARGS__);         \
-            else if ((lanes) == 8) name##d_8(__VA_ARGS__);    \
-            else name##d_16(__VA_ARGS__);                     \
-        }                                                     \
+#define PMB_CELLS(name, is_narrow, lanes, ...)                     \
+    do {                                                           \
+        if (is_narrow) PMB_BY_LANES(name##i_, lanes, __VA_ARGS__); \
+        else PMB_BY_LANES(name##d_, lanes, __VA_ARGS__);           \
     } while (0)
 #define pmb_total_cells(is_narrow, lanes, ...) PMB_CELLS(pmb_total_cells_, is_narrow, lanes, __VA_ARGS__)
 #define pmb_tile_cells(is_narrow, lanes, ...) PMB_CELLS(pmb_tile_cells_, is_narrow, lanes, __VA_ARGS__)

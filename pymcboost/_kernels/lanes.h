@@ -55,6 +55,12 @@ PMB_INLINE uint64_t pmb_random(uint64_t *state) {
     return x * UINT64_C(2685821657736338717);
 }
 
+#if PMB_VECTORS && defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define PMB_SHUFFLES 1
+#endif
+#endif
+
 #define PMB_LANES(l, n) for (int l = 0; l < (n); l++)
 
 #define PMB_CAT0(a, b) a##b
@@ -62,18 +68,19 @@ PMB_INLINE uint64_t pmb_random(uint64_t *state) {
 #define PMB_CAT3(a, b, c) a##b##_##c
 #define PMB_CAT2(a, b, c) PMB_CAT3(a, b, c)
 
-/* Call the instance of a function made by widths.h for the type and lanes at hand. */
-#define PMB_DISPATCH(name, is_double, lanes, ...)             \
-    do {                                                      \
-        if (is_double) {                                      \
-            if ((lanes) == 4) name##d_4(__VA_ARGS__);         \
-            else if ((lanes) == 8) name##d_8(__VA_ARGS__);    \
-            else name##d_16(__VA_ARGS__);                     \
-        } else {                                              \
-            if ((lanes) == 4) name##f_4(__VA_ARGS__);         \
-            else if ((lanes) == 8) name##f_8(__VA_ARGS__);    \
-            else name##f_16(__VA_ARGS__);                     \
-        }                                                     \
+/* Call the instance of a function for the lanes at hand. */
+#define PMB_BY_LANES(name, lanes, ...)               \
+    do {                                             \
+        if ((lanes) == 4) name##4(__VA_ARGS__);      \
+        else if ((lanes) == 8) name##8(__VA_ARGS__); \
+        else name##16(__VA_ARGS__);                  \
+    } while (0)
+
+/* The same of those made by widths.h, for the type at hand as well. */
+#define PMB_DISPATCH(name, is_double, lanes, ...)                  \
+    do {                                                           \
+        if (is_double) PMB_BY_LANES(name##d_, lanes, __VA_ARGS__); \
+        else PMB_BY_LANES(name##f_, lanes, __VA_ARGS__);           \
     } while (0)
 
 #endif

@@ -30,15 +30,10 @@
 #ifdef PMB_WIDE
 typedef int64_t pmb_sum;
 #undef PMB_VECTORS
+#undef PMB_SHUFFLES
 #define PMB_VECTORS 0
 #else
 typedef int32_t pmb_sum;
-#endif
-
-#if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
-#if __has_builtin(__builtin_shufflevector)
-#define PMB_SHUFFLES 1
-#endif
 #endif
 
 /* Sparse columns have entries: the rows with other values than the mode. Those of a cell lie side by side. */
@@ -147,12 +142,7 @@ PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
 #include "vectors_body.h"
 #undef LANES
 
-#define PMB_VT(lanes, name, ...)                        \
-    do {                                                \
-        if ((lanes) == 4) name##i_4(__VA_ARGS__);       \
-        else if ((lanes) == 8) name##i_8(__VA_ARGS__);  \
-        else name##i_16(__VA_ARGS__);                   \
-    } while (0)
+#define PMB_VT(lanes, name, ...) PMB_BY_LANES(name##i_, lanes, __VA_ARGS__)
 
 /* The block whose lanes include n comes first. */
 PMB_INLINE int pmb_vt_block(const pmb_vt_data *d, int turn) {

@@ -8,12 +8,6 @@
 
 #include "exp.h"
 
-#if PMB_VECTORS && defined(__has_builtin) && !defined(PMB_SHUFFLES)
-#if __has_builtin(__builtin_shufflevector)
-#define PMB_SHUFFLES 1
-#endif
-#endif
-
 enum { PMB_SOFTMAX, PMB_EXP, PMB_LOG };
 
 #if PMB_VECTORS
@@ -63,11 +57,6 @@ PMB_STATIC void pmb_less_magic(uint64_t *sums, int64_t n_sums, int64_t n, double
 #include "vrows_body.h"
 #undef LANES
 
-#define PMB_VR(lanes, name, ...)                       \
-    do {                                               \
-        if ((lanes) == 4) name##r_4(__VA_ARGS__);      \
-        else if ((lanes) == 8) name##r_8(__VA_ARGS__); \
-        else name##r_16(__VA_ARGS__);                  \
-    } while (0)
+#define PMB_VR(lanes, name, ...) PMB_BY_LANES(name##r_, lanes, __VA_ARGS__)
 
 #endif
