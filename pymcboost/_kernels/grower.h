@@ -75,8 +75,8 @@ typedef struct pmb_grower {
     /* Part the nodes of a batch with `pmb_part` or their own way and find the best splits of their children, unless
      * they are the last ones of the tree. */
     void (*split)(struct pmb_grower *, const int32_t *batch, int32_t n_batch, int last);
-    /* How many nodes to part together with this one, with so many splits left. */
-    int32_t (*ahead)(const struct pmb_grower *, int32_t at, int32_t n_left);
+    /* How many nodes to part together with the one that comes next. */
+    int32_t (*ahead)(const struct pmb_grower *);
 } pmb_grower;
 
 /* 0 where there is not enough memory; `rows` and `spare` are left to the caller. */
@@ -174,10 +174,10 @@ PMB_INLINE void pmb_set_rows(pmb_grower *g, const pmb_node *node, int64_t n_left
 }
 
 /* The open leaf with the largest gain, the one made first among equals; -1: none can be split. */
-PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, int32_t n_open, const uint8_t *but) {
+PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, const uint8_t *but) {
     int32_t at = -1;
     double top = g->min_gain;
-    for (int32_t j = 0; j < n_open; j++) {
+    for (int32_t j = 0; j < g->n_open; j++) {
         double gain = g->nodes[g->open[j]].gain;
         if (gain > top && !(but && but[j])) {
             top = gain;
@@ -187,16 +187,16 @@ PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, int32_t n_open, const uint
     return at;
 }
 
-/* The open leaf `at` and those likely to follow it, as far as they have not been parted: to `batch`. */
-PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t n_open, int32_t at, int32_t n_left, int32_t *batch) {
-    int32_t n = 1, limit = g->ahead(g, g->open[at], n_left);
-    batch[0] = g->open[at];
+/* The open leaf that comes next and those likely to follow it, as far as they have not been parted: to `batch`. */
+PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t *batch) {
+    int32_t n = 1, limit = g->ahead(g);
+    batch[0] = g->open[g->at];
     if (limit <= 1) return 1;
-    memset(g->taken, 0, (size_t)n_open);
-    g->taken[at] = 1;
+    memset(g->taken, 0, (size_t)g->n_open);
+    g->taken[g->at] = 1;
     /* A leaf far behind is overtaken by children of those before it: it would be parted in vain. */
-    for (int32_t rank = 1; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (n_left + 3) / 4; rank++) {
-        int32_t j = pmb_best_open(g, n_open, g->taken);
+    for (int32_t rank = 1; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 3) / 4; rank++) {
+        int32_t j = pmb_best_open(g, g->taken);
         if (j < 0) break;
         g->taken[j] = 1;
         if (g->nodes[g->open[j]].left < 0) batch[n++] = g->open[j];
@@ -206,10 +206,10 @@ PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t n_open, int32_t at, in
 
 /* The leaves without parted rows that best-first order reaches next, also below nodes that have been parted ahead, as far
  * as it is known: to `batch`. */
-PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t n_open, int32_t at, int32_t n_left, int32_t *batch) {
-    int32_t n = 0, limit = g->ahead(g, g->open[at], n_left), *reached = g->reached;
+PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t *batch) {
+    int32_t n = 0, n_open = g->n_open, limit = g->ahead(g), *reached = g->reached;
     memcpy(reached, g->open, sizeof(int32_t) * (size_t)n_open);
-    for (int32_t rank = 0; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (n_left + 1) / 2; rank++) {
+    for (int32_t rank = 0; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 1) / 2; rank++) {
         int32_t best = -1;
         double top = g->min_gain;
         for (int32_t j = 0; j < n_open; j++)
@@ -225,7 +225,7 @@ PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t n_open, int32_t
         }
     }
     if (n) return n;
-    batch[0] = g->open[at];
+    batch[0] = g->open[g->at];
     return 1;
 }
 
@@ -241,38 +241,34 @@ PMB_INLINE int pmb_comes_too_late(const pmb_grower *g, double most) {
 
 /* Start with the rows in g->rows, ascending; the payload then finds the best split of node 0. */
 PMB_INLINE void pmb_grow_root(pmb_grower *g, int64_t n) {
-    g->n_nodes = 1;
+    g->n_nodes = g->n_open = 1;
+    g->n_left = g->max_leaves - 1;
+    g->open[0] = 0;
     pmb_node_start(g->nodes, 0, n, 0);
 }
 
-/* Make the open leaf `at`, whose rows are parted, a split. */
-PMB_INLINE void pmb_close(pmb_grower *g, int32_t at, int32_t *n_open) {
-    pmb_node *node = g->nodes + g->open[at];
+/* Make the open leaf that comes next, whose rows are parted, a split. */
+PMB_INLINE void pmb_close(pmb_grower *g) {
+    int32_t *at = g->open + g->at;
+    pmb_node *node = g->nodes + *at;
     node->is_split = 1;
-    memmove(g->open + at, g->open + at + 1, sizeof(int32_t) * (size_t)(*n_open - at - 1));
-    g->open[*n_open - 1] = node->left;
-    g->open[(*n_open)++] = node->right;
+    memmove(at, at + 1, sizeof(int32_t) * (size_t)(g->n_open - g->at - 1));
+    g->open[g->n_open - 1] = node->left;
+    g->open[g->n_open++] = node->right;
+    g->n_left--;
 }
 
 /* Grow from the root, whose best split is known. Returns the number of splits. */
 PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
-    int32_t batch[PMB_BATCH], n_open = 1, n_splits = 0;
-    g->open[0] = 0;
-    while (n_splits < g->max_leaves - 1) {
-        int32_t at = pmb_best_open(g, n_open, NULL), n_left = g->max_leaves - 1 - n_splits;
-        if (at < 0) break;
-        pmb_node *node = g->nodes + g->open[at];
-        g->n_open = n_open;
-        g->at = at;
-        g->n_left = n_left;
-        if (node->left < 0) {
-            int32_t n = (g->beyond ? pmb_batch_beyond : pmb_batch)(g, n_open, at, n_left, batch);
-            g->split(g, batch, n, n_left == 1);
+    int32_t batch[PMB_BATCH];
+    while (g->n_left > 0 && (g->at = pmb_best_open(g, NULL)) >= 0) {
+        if (g->nodes[g->open[g->at]].left < 0) {
+            int32_t n = (g->beyond ? pmb_batch_beyond : pmb_batch)(g, batch);
+            g->split(g, batch, n, g->n_left == 1);
         }
-        pmb_close(g, at, &n_open);
-        n_splits++;
+        pmb_close(g);
     }
-    return n_splits;
+    return g->max_leaves - 1 - g->n_left;
 }
 
 /* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to

@@ -122,8 +122,8 @@ PMB_STATIC void pmb_pairs_split(pmb_grower *g, const int32_t *batch, int32_t n_b
     if (turn.filled >= 0) pmb_pairs_evaluate(w, &turn);
 }
 
-PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g, int32_t at, int32_t n_left) {
-    (void)g, (void)at, (void)n_left;
+PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g) {
+    (void)g;
     return 1;
 }
 

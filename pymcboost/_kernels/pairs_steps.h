@@ -17,7 +17,7 @@
 typedef struct {
     pmb_pair_turn turn;         /* whose splits are sought; filled < 0: none */
     int64_t place, begin;       /* of its histograms in the message; first of the gathered rows */
-    int32_t at, n_open, n_splits, done; /* at: the open leaf that has just been parted, -1: none */
+    int32_t at, done;           /* at: the open leaf that has just been parted, -1: none */
     int32_t from, to;           /* tiles that this worker scans, from the first to before the last */
 } pmb_step;
 
@@ -35,9 +35,7 @@ PMB_INLINE void pmb_step_again(pmb_pairs *w, pmb_step *s, int64_t n) {
     const pmb_pair_turn root = {0, -1, 1, 0}, none = {-1, -1, 0, 0};
     s->turn = pmb_pairs_begin(w, n) ? root : none;
     s->at = -1;
-    s->n_open = 1;
-    s->n_splits = s->done = 0;
-    w->g.open[0] = 0;
+    s->done = 0;
 }
 
 /* Ask for the split of the root, n rows of which are here, with the sums of all. */
@@ -70,8 +68,8 @@ PMB_STATIC int64_t pmb_step_part(pmb_pairs *w, pmb_step *s) {
     s->turn.filled = -1;
     s->at = -1;
     if (s->done) return 0;
-    if (s->n_splits < w->g.max_leaves - 1) s->at = pmb_best_open(&w->g, s->n_open, NULL);
-    if (s->at < 0 && s->n_splits == 0 && w->take) { /* what was drawn for the root cannot split it */
+    if (w->g.n_left > 0) s->at = w->g.at = pmb_best_open(&w->g, NULL);
+    if (s->at < 0 && w->g.n_left == w->g.max_leaves - 1 && w->take) { /* what was drawn for the root cannot split it */
         w->take = 0;
         pmb_step_again(w, s, w->g.nodes[0].n);
     } else if (s->at < 0) {
@@ -91,8 +89,8 @@ PMB_STATIC void pmb_step_turn(pmb_pairs *w, pmb_step *s, int64_t n_left) {
     const pmb_node *node = w->g.nodes + at;
     w->its[node->left].rows = n_left;
     w->its[node->right].rows = w->its[at].rows - n_left;
-    pmb_close(&w->g, s->at, &s->n_open);
-    if (++s->n_splits < w->g.max_leaves - 1) s->turn = pmb_pairs_turn(w, node);
+    pmb_close(&w->g);
+    if (w->g.n_left > 0) s->turn = pmb_pairs_turn(w, node);
 }
 
 /* Words of so many cells of the tree in the message; of two nodes, those of a tile lie beside each other. */

@@ -209,11 +209,12 @@ PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batc
 
 /* Small nodes are parted several at a time, one by each thread, or to be in one message, while there is room for those
  * parted in vain. */
-PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g, int32_t at, int32_t n_left) {
+PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g) {
     const pmb_vectors *w = g->payload;
-    int32_t room = (g->max_nodes - 2 * n_left - g->n_nodes) / 2;
+    int32_t room = (g->max_nodes - 2 * g->n_left - g->n_nodes) / 2;
     int32_t limit = w->sum ? pmb_vt_together(w) : PMB_BATCH; /* the same for all workers */
-    if (!w->sum && (w->o.threads == 1 || g->nodes[at].n * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK)) return 1;
+    int64_t rows = g->nodes[g->open[g->at]].n;
+    if (!w->sum && (w->o.threads == 1 || rows * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK)) return 1;
     return limit < room ? limit : room;
 }
 
