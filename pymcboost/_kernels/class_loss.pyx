@@ -11,10 +11,8 @@ from pymcboost._kernels.class_trees cimport (
     pmb_add_leaves,
     pmb_add_parts,
     pmb_log_odds,
-    pmb_softmax_d_0,
-    pmb_softmax_f_0,
-    pmb_try_bases_d_0,
-    pmb_try_bases_f_0,
+    pmb_softmax,
+    pmb_try_bases,
 )
 
 ctypedef fused real:
@@ -24,16 +22,7 @@ ctypedef fused real:
 cdef enum:
     CHUNK = 2048  # rows of one class that are worked on together
 
-
-def chunks(const int64_t[::1] class_start):
-    """Rows cut into pieces of one class each: (starts, classes), with the number of rows at the end of ``starts``."""
-    starts, classes = [], []
-    for c in range(class_start.shape[0] - 1):
-        for start in range(class_start[c], class_start[c + 1], CHUNK):
-            starts.append(start)
-            classes.append(c)
-    starts.append(class_start[class_start.shape[0] - 1])
-    return np.array(starts, dtype=np.int64), np.array(classes, dtype=np.int32)
+ROWS = CHUNK  # of `weights.chunks`
 
 
 def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,
@@ -50,19 +39,14 @@ def softmax(const double[:, ::1] F, const int64_t[::1] starts, const int32_t[::1
     sums : OUT (n_chunks, K, 2, 2) sums of w s and w s (1 - s) in every chunk, each in two parts
     """
     cdef int64_t c, n_chunks = starts.shape[0] - 1, m = F.shape[1]
-    cdef int K = F.shape[0]
+    cdef int K = F.shape[0], is_double = real is double
     cdef double[:, ::1] top = np.empty((n_threads, CHUNK))
     cdef real[:, ::1] total = np.empty((n_threads, CHUNK), dtype=np.float32 if real is float else np.float64)
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
-        if real is float:
-            pmb_softmax_f_0(&F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
-                            weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
-                            &total[threadid(), 0], &S[0, starts[c]], &magic[0], &sums[c, 0, 0, 0])
-        else:
-            pmb_softmax_d_0(&F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
-                            weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
-                            &total[threadid(), 0], &S[0, starts[c]], &magic[0], &sums[c, 0, 0, 0])
+        pmb_softmax(is_double, &F[0, starts[c]], m, K, own[c], starts[c + 1] - starts[c],
+                    weights + starts[c] if weights != NULL else NULL, &top[threadid(), 0],
+                    <void *> &total[threadid(), 0], <void *> &S[0, starts[c]], &magic[0], &sums[c, 0, 0, 0])
 
 
 def losses(double[::1] odds, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,
@@ -125,7 +109,7 @@ def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1
     loss : OUT (n_chunks, K, PARTS), 0 for classes that are not tried
     """
     cdef int64_t c, n_chunks = starts.shape[0] - 1, m = S.shape[1], stride = factor.shape[2]
-    cdef int n_pairs = pair.shape[0], K = S.shape[0]
+    cdef int n_pairs = pair.shape[0], K = S.shape[0], is_double = real is double
     cdef real[:, ::1] work = np.empty((n_threads, 3 * K * PMB_TRY_ROWS),
                                       dtype=np.float32 if real is float else np.float64)
     cdef const double *weights = &weight[0] if weight.shape[0] else NULL
@@ -134,13 +118,8 @@ def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1
     if stride < 32 or factor.shape[1] < n_pairs:
         raise ValueError("the arrays do not fit each other")
     for c in prange(n_chunks, nogil=True, num_threads=n_threads, schedule="static"):
-        if real is float:
-            pmb_try_bases_f_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
-                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
-                              &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                              &work[threadid(), 0], &magic[0], &loss[c, 0, 0])
-        else:
-            pmb_try_bases_d_0(&S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
-                              starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
-                              &factor[0, 0, 0], &factor[1, 0, 0], weights + starts[c] if weights != NULL else NULL,
-                              &work[threadid(), 0], &magic[0], &loss[c, 0, 0])
+        pmb_try_bases(is_double, <const void *> &S[0, starts[c]], m, K, &tried[0], n_pairs, &pair[0, 0], own[c],
+                      starts[c + 1] - starts[c], &leaves[0, starts[c] * bytes_], bytes_, stride,
+                      <const void *> &factor[0, 0, 0], <const void *> &factor[1, 0, 0],
+                      weights + starts[c] if weights != NULL else NULL, <void *> &work[threadid(), 0], &magic[0],
+                      &loss[c, 0, 0])

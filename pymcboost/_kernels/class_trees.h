@@ -141,7 +141,10 @@ typedef struct {
 /* What a gain in the integers of a job is in gradients. */
 PMB_INLINE double pmb_job_unit(const pmb_softmax_job *job) { return job->scale.h / (job->scale.g * job->scale.g); }
 
-#define PMB_ROW_OF(type, job, cls) ((const type *)(job)->S + (cls) * w->d->c.m)
+/* The row of S of a class. */
+PMB_INLINE const void *pmb_row_of(const pmb_pairs *w, const pmb_softmax_job *job, int cls) {
+    return (const char *)job->S + cls * w->d->c.m * (job->is_double ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
+}
 
 /* The integers of a tree, its limits and its draws. */
 PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
@@ -149,18 +152,14 @@ PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
     int k = job->k, b = job->b, K = job->K, counts = job->counts, of_b = b < 0 ? k : b;
     int low = k < of_b ? k : of_b, high = k + of_b - low; /* (k, b) draws what (b, k) does */
     const pmb_scale scale = job->scale;
+    const void *p = pmb_row_of(w, job, k), *q = pmb_row_of(w, job, of_b);
     for (int c = 0; c < K; c++) {
         int64_t from = job->class_start[c], to = job->class_start[c + 1];
         int r = (c == k) - (c == b);
-        if (job->is_double)
-            pmb_quantise_words_d_0(PMB_ROW_OF(double, job, k), PMB_ROW_OF(double, job, of_b), from, to, r, job->weight,
-                                   counts, scale, o->cell_words, o->count_bits, w->gh);
-        else if (o->cell_words > 1)
-            pmb_quantise_words_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight,
-                                   counts, scale, o->cell_words, o->count_bits, w->gh);
+        if (o->cell_words == 1) pmb_quantise_1_f_0(p, q, from, to, r, job->weight, counts, scale, w->gh);
         else
-            pmb_quantise_1_f_0(PMB_ROW_OF(float, job, k), PMB_ROW_OF(float, job, of_b), from, to, r, job->weight, counts,
-                               scale, w->gh);
+            PMB_REAL(pmb_quantise_words_, job->is_double, p, q, from, to, r, job->weight, counts, scale, o->cell_words,
+                     o->count_bits, w->gh);
     }
     pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
     w->limits.level_cost = job->level_cost / pmb_job_unit(job);
@@ -176,12 +175,8 @@ PMB_STATIC void pmb_softmax_sums(const pmb_pairs *w, const pmb_softmax_job *job,
     int of_b = job->b < 0 ? job->k : job->b;
     memset(sums, 0, sizeof(int64_t) * 2 * PMB_PARTS);
     if (!job->counts && w->its[at].sums.h >= PMB_RESOLVED * w->its[at].rows) return;
-    if (job->is_double)
-        pmb_leaf_sums_d_0(PMB_ROW_OF(double, job, job->k), PMB_ROW_OF(double, job, of_b), job->y, job->k, job->b, rows,
-                          node->n, job->weight, job->magic, sums);
-    else
-        pmb_leaf_sums_f_0(PMB_ROW_OF(float, job, job->k), PMB_ROW_OF(float, job, of_b), job->y, job->k, job->b, rows,
-                          node->n, job->weight, job->magic, sums);
+    PMB_REAL(pmb_leaf_sums_, job->is_double, pmb_row_of(w, job, job->k), pmb_row_of(w, job, of_b), job->y, job->k, job->b,
+             rows, node->n, job->weight, job->magic, sums);
 }
 
 /* Value of leaf j, from the `pmb_softmax_sums` of the rows of all workers. */

@@ -107,18 +107,12 @@ cdef extern from "class_trees.h" nogil:
     void pmb_step_scan(pmb_pairs *w, const pmb_step *s, int64_t *message)
     int64_t pmb_step_records(pmb_pairs *w, const pmb_step *s, int64_t *records, int back)
     void pmb_step_choose(pmb_pairs *w, const pmb_step *s)
-    void pmb_softmax_f_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
-                         float *total, float *S, const double *magic, int64_t *sums)
-    void pmb_softmax_d_0(const double *F, int64_t m, int K, int own, int64_t n, const double *weight, double *top,
-                         double *total, double *S, const double *magic, int64_t *sums)
+    void pmb_softmax(int is_double, const double *F, int64_t m, int K, int own, int64_t n, const double *weight,
+                     double *top, void *total, void *S, const double *magic, int64_t *sums)
     void pmb_log_odds(double *x, int64_t n)
     void pmb_add_parts(const double *x, int64_t n, const double *magic, int64_t *sums)
-    void pmb_try_bases_f_0(const float *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
-                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const float *factor,
-                           const float *inverse, const double *weight, float *work, const double *magic,
-                           int64_t *loss)
-    void pmb_try_bases_d_0(const double *S, int64_t m, int K, const uint8_t *tried, int n_pairs, const int32_t *pair,
-                           int own, int64_t n, const void *leaf, int bytes, int64_t stride, const double *factor,
-                           const double *inverse, const double *weight, double *work, const double *magic,
-                           int64_t *loss)
+    void pmb_try_bases(int is_double, const void *S, int64_t m, int K, const uint8_t *tried, int n_pairs,
+                       const int32_t *pair, int own, int64_t n, const void *leaf, int bytes, int64_t stride,
+                       const void *factor, const void *inverse, const double *weight, void *work, const double *magic,
+                       int64_t *loss)
     void pmb_add_leaves(const void *leaf, int bytes, const double *value, int64_t n, double *to, double *frm)

@@ -72,6 +72,15 @@ PMB_INLINE void pmb_try_pair_32(const float *PMB_RESTRICT p, const float *PMB_RE
 #define RTAG d
 #include "softmax_body.h"
 
+/* Call the instance of a function for the type at hand. */
+#define PMB_REAL(name, is_double, ...)         \
+    do {                                       \
+        if (is_double) name##d_0(__VA_ARGS__); \
+        else name##f_0(__VA_ARGS__);           \
+    } while (0)
+#define pmb_softmax(is_double, ...) PMB_REAL(pmb_softmax_, is_double, __VA_ARGS__)
+#define pmb_try_bases(is_double, ...) PMB_REAL(pmb_try_bases_, is_double, __VA_ARGS__)
+
 /* Add the leaf values of one tree to the scores of n rows. leaf: numbers of 1 or 2 bytes. */
 PMB_CLONES PMB_STATIC void pmb_add_leaves(const void *leaf, int bytes, const double *PMB_RESTRICT value, int64_t n,
                                           double *PMB_RESTRICT to, double *PMB_RESTRICT from) {

@@ -5,6 +5,7 @@ import numpy as np
 from pymcboost._kernels import class_loss as _loss
 from pymcboost._kernels import elementary
 from pymcboost._kernels import trees as _trees
+from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
 from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser, cell_words_of
 from pymcboost.learners.levels import PER_LEVEL, least_levels
@@ -80,7 +81,7 @@ class ClassTrees:
             self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
         K, m = data.n_classes, data.n_rows
         self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
-        self._starts, self._own = _loss.chunks(data.class_start)
+        self._starts, self._own = _weights.chunks(data.class_start, _loss.ROWS)
         self._sums = np.zeros((len(self._own), K, 2, 2), dtype=np.int64)
         self._grown = self._all_pairs = None
 

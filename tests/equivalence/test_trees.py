@@ -20,7 +20,7 @@ from pymcboost import (
     MartClassifier,
     VectorTreeBoostClassifier,
 )
-from pymcboost._kernels import class_loss, exact
+from pymcboost._kernels import class_loss, exact, weights
 from pymcboost._kernels import trees as kernel
 from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser, TreeData
@@ -667,7 +667,7 @@ def test_softmax(real, K):
     rng = np.random.default_rng(K)
     m = 2 * 2048 + 700
     y = np.sort(rng.integers(0, K, m))
-    starts, own = class_loss.chunks(np.searchsorted(y, np.arange(K + 1)))
+    starts, own = weights.chunks(np.searchsorted(y, np.arange(K + 1)), class_loss.ROWS)
     assert len(starts) == len(own) + 1
     for spread, weight in ((1, np.ones(0)), (30, rng.exponential(size=m)), (400, np.ones(0))):
         F = rng.normal(size=(K, m)) * spread
