@@ -37,10 +37,8 @@ cdef extern from "class_trees.h" nogil:
         const uint8_t *active
         int32_t n_active, take
         uint64_t key
-    ctypedef struct pmb_grower:
-        int32_t max_leaves
     ctypedef struct pmb_pairs:
-        pmb_grower g
+        pass
     ctypedef struct pmb_scale:
         double g, h, n
     ctypedef struct pmb_tree_out:

@@ -171,12 +171,12 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
     best->score = -1;
     if (tile == d->n_tiles) {
         const int32_t *listed = w->listed + side * (int64_t)(1 + d->c.n_features), *all = d->c.lane_feature;
-        int from = w->take ? 1 : d->c.lane_ptr[d->c.n_lanes], to = w->take ? 1 + listed[0] : d->c.n_features;
-        for (int j = from; j < to; j++) {
-            int f = w->take ? listed[j] : all[j];
-            if (w->take ? d->c.lane[f] >= 0 : active && !active[f]) continue;
-            pmb_scan_feature(&d->c, f, hist + (int64_t)d->c.cell0[f] * o->cell_words, o->cell_words, 1, total, o, q, best);
-        }
+        const int32_t *f = w->take ? listed + 1 : all + d->c.lane_ptr[d->c.n_lanes];
+        const int32_t *end = w->take ? f + listed[0] : all + d->c.n_features;
+        for (; f < end; f++)
+            if (d->c.lane[*f] < 0 && (!active || active[*f]))
+                pmb_scan_feature(&d->c, *f, hist + (int64_t)d->c.cell0[*f] * o->cell_words, o->cell_words, 1, total, o, q,
+                                 best);
         return;
     }
     pmb_lane_best by_lane;

@@ -134,8 +134,9 @@ cdef class Grower:
             self.n_work = 0
 
     cdef int prepare(self, int n) except -1:
-        """Work space for n threads."""
+        """Work space for n trees at a time, which share the threads."""
         cdef int t
+        self.options.threads = max(1, self.n_threads // n)
         if self.n_work >= n and self.prepared == self.options.threads:
             return 0
         self.release()
@@ -227,7 +228,6 @@ cdef class Grower:
             for j in range(0, n, together):
                 self.grow_in_step(job + j, min(together, n - j), pmb_out_of(first, j, J, self.data.c.m), comm)
             return
-        self.options.threads = self.n_threads // outer
         self.prepare(outer)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_softmax_tree(&self.work[threadid()], &job[j], pmb_out_of(first, j, J, self.data.c.m))
@@ -236,7 +236,6 @@ cdef class Grower:
         """Grow n trees in step on rows that are divided among workers, see ``pairs_steps.h``."""
         cdef int j, outer = min(n, self.n_threads)
         cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
-        self.options.threads = self.n_threads // outer
         self.prepare(n)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_softmax_begin(&self.work[j], &job[j])
@@ -374,7 +373,6 @@ cdef class Grower:
                 self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.c.m), edge[r:],
                                    comm)
             return
-        self.options.threads = self.n_threads // outer
         self.prepare(outer)
         for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             edge[r] = pmb_edge_tree(&self.work[threadid()], &job[r], pmb_out_of(first, r, J, self.data.c.m))
@@ -383,7 +381,6 @@ cdef class Grower:
         """As `grow_in_step`, for trees with leaves +-1."""
         cdef int j, J = self.max_leaves, outer = min(n, self.n_threads)
         cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
-        self.options.threads = self.n_threads // outer
         self.prepare(n)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_edge_begin(&self.work[j], &job[j])
@@ -412,7 +409,6 @@ cdef class Grower:
         if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         self.options.active = NULL
-        self.options.threads = self.n_threads // outer
         self.prepare(outer)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
             pmb_class_tree(&self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0], &h_of[j, 0],
