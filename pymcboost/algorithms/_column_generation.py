@@ -31,7 +31,7 @@ OUTPUTS_AT_ONCE = 8
 
 @dataclass(eq=False)
 class Learner:
-    """A weak learner as a tree with leaves +-1 (see `ensemble.Trees`).
+    """A weak learner as a tree with leaves +-1 (see `model.trees.Trees`).
 
     ``sets`` has the bits of the codes that splits on categories send left, by the number of the split. ``owner`` is its
     class, -1 for all classes; ``held`` has its outputs on the validation rows once they are needed.

@@ -49,7 +49,7 @@ def columns_for(split_columns, n_classes, sparse=False):
 
 @dataclass(frozen=True)
 class VectorTree:
-    """One tree: splits in preorder and leaf vectors (see `ensemble.Trees`), and the leaf of every training row.
+    """One tree: splits in preorder and leaf vectors (see `model.trees.Trees`), and the leaf of every training row.
 
     ``sets``: codes on the left of the splits of categorical features, by the number of the split. ``shared``: what
     the numbers of a leaf are but for its entries, see `shared_leaves`; else None.
