@@ -34,7 +34,7 @@ class Learner:
     """A weak learner as a tree with leaves +-1 (see `model.trees.Trees`).
 
     ``sets`` has the bits of the codes that splits on categories send left, by the number of the split. ``owner`` is its
-    class, -1 for all classes; ``held`` has its outputs on the validation rows once they are needed.
+    class, -1 for all classes.
     """
 
     feature: np.ndarray
@@ -44,7 +44,6 @@ class Learner:
     sign: np.ndarray
     sets: dict
     owner: int
-    held: np.ndarray | None = None
 
     @classmethod
     def of(cls, found, owner, builder):
@@ -170,16 +169,17 @@ class CorrectiveBuilder:
             learners.append(Learner(*splits, np.array(right), sign, sets, owner))
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
 
-    def validation_scores(self, X, n_threads):
-        """Scores (m, K) of the validation rows, always the same X; those of the model but for rounding in float64."""
-        new = [learner for learner in self.learners if learner.held is None]
+    def validation_scores(self, validation, n_threads):
+        """Scores (m, K) of the rows of a `Validation`; those of the model but for rounding in float64."""
+        X, known = validation.X, validation.outputs
+        new = [learner for learner in self.learners if learner not in known]
         for at in range(0, len(new), OUTPUTS_AT_ONCE):
             part = new[at : at + OUTPUTS_AT_ONCE]
             rows = outputs(part, X, slice(None), X.shape[1], self._empty.categories)
             for learner, row in zip(part, rows, strict=True):
-                learner.held = row
+                known[learner] = row
         F = aligned_zeros((self._n_classes, padded(X.shape[0])), np.float64)
-        bits = np.stack([learner.held for learner in self.learners])
+        bits = np.stack([known[learner] for learner in self.learners])
         columns_of(self.learners, bits, self.coef, self._n_classes).scores(F, n_threads)
         return F[:, : X.shape[0]].T
 
@@ -372,7 +372,7 @@ class ColumnGeneration(BinaryBooster):
         if self.stagewise:
             super().follow(validation)
         else:
-            validation.scores = self.builder.validation_scores(validation.X, self.n_threads)
+            validation.scores = self.builder.validation_scores(validation, self.n_threads)
 
     def round(self):
         """The most violated learners, then the coefficients of all learners, or of the new ones."""

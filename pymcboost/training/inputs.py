@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -96,6 +97,7 @@ class Validation:
         self.codes = np.concatenate([held.codes for held in sets])  # or indicators
         self.scores = np.zeros((self.X.shape[0], n_classes))
         self.n_learners = 0
+        self.outputs = WeakKeyDictionary()  # of learners on these rows, for trainings that change all coefficients
         self._sums = None
 
     def add(self, learners):

@@ -153,6 +153,18 @@ def test_curves_of_the_training_rows_are_those_of_the_model(name):
     assert curve[-1] == pytest.approx(np.mean(model.predict(X_TRAIN) != Y_TRAIN))
 
 
+@pytest.mark.parametrize("name", ["multiboost", "multiboost-cw"])
+def test_curves_of_the_training_rows_beside_a_validation_set(name):
+    curves = []
+    for n_val in (0, 20, len(X_TRAIN)):
+        model = get_class(name)(n_estimators=4, random_state=0)
+        held = {"X_val": X[-n_val:], "y_val": y[-n_val:]} if n_val else {}
+        model.fit(X_TRAIN, Y_TRAIN, **held, callbacks=[TrainingLoss()])
+        assert not held or len(model.history_["val_log_loss"]) == model.n_estimators_
+        curves.append(model.history_["train_log_loss"].tolist())
+    assert curves[0] == curves[1] == curves[2]
+
+
 def test_the_training_loss_counts_weights_and_not_the_rows_held_out():
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     model = MartClassifier(n_estimators=5, class_weight="balanced", random_state=0)
