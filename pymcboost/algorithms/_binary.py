@@ -61,7 +61,7 @@ class BinaryBooster(Booster):
     def again(self):
         """Whether weights are computed from scores: of the rounds before, or after each `restart_every` rounds."""
         n = self.params.n_estimators
-        return self.has_rounds or n == "auto" or n > (self.restart_every or n)
+        return self.has_rounds or n > (self.restart_every or n)
 
     @property
     def divided(self):

@@ -136,7 +136,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Trees with a vector in each leaf."""
         K, d, p, few = self.data.n_classes, self.data.n_features, self.params, self.params.max_leaf_entries is not None
         builder = TreesBuilder(K, d, True, categories=self.categories, entries=few, shared=self.shares)
-        if self.narrow and p.n_estimators != "auto":
+        if self.narrow:
             builder.reserve(p.n_estimators * self.most_leaves)
         return builder
 
@@ -193,7 +193,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         newton = 0 if given else 15 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
-            if p.max_leaf_entries is None and p.n_estimators != "auto":
+            if p.max_leaf_entries is None:
                 found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))
                 found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
             return found

@@ -56,13 +56,13 @@ class RefitsLeaves:
             )
         if not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
-        X, booster = self._check_X(X), self._booster(lambda: 0)
+        X, booster, classes = self._check_X(X), self._booster(lambda: 0), self.classes_
+        booster.params.n_estimators = 0  # no round is added
         several = booster.multilabel
-        classes = self.classes_
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
+        basis.check_consistent_length(X, codes)
         weight = basis.weights_of_rows(sample_weight, X)
-        if not several:
-            weight = weight * weights_of_classes(booster.params, classes, codes)[codes]
+        weight = weight if several else weight * weights_of_classes(booster.params, classes, codes)[codes]
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()

@@ -1,5 +1,8 @@
 """Trainings that go on from a model: ``init_model`` of `fit`."""
 
+import copy
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -16,6 +19,7 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     load_model,
 )
+from pymcboost.algorithms.abcboost import AdaptiveBaseBooster
 from pymcboost.model.file import ModelFormatError
 
 (MartClassifier,) = as_published(MartClassifier)
@@ -194,8 +198,22 @@ def test_refitted_leaves_fit_rows_of_another_time():
     assert model.model_.temperature == 2.0
 
 
+@pytest.mark.parametrize("name", REFITS)
+def test_leaves_anew_where_folds_have_found_the_rounds(name, monkeypatch):
+    model = ALGORITHMS[name](n_estimators=3, calibrate=None, random_state=0).fit(OLD_X, OLD_Y)
+    again = copy.deepcopy(model).set_params(n_estimators="auto")
+    monkeypatch.setattr(AdaptiveBaseBooster, "_memory_of", counted := Mock(return_value=[]))
+    again.refit_leaves(NEW_X, NEW_Y)
+    assert again.n_estimators == "auto"
+    assert all(len(call.args) == 1 for call in counted.mock_calls)  # the trees of a search are not among them
+    assert again.model_.to_bytes() == model.refit_leaves(NEW_X, NEW_Y).model_.to_bytes()
+
+
 def test_odd_arguments_of_refit_leaves_are_refused():
     model = MartClassifier(n_estimators=2).fit(OLD_X, OLD_Y)
+    for n in (100, len(NEW_Y) - 1):
+        with pytest.raises(ValueError, match=f"inconsistent numbers of samples: .{len(NEW_Y)}, {n}"):
+            model.refit_leaves(NEW_X, NEW_Y[:n])
     for decay in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"):
             model.refit_leaves(NEW_X, NEW_Y, decay)
