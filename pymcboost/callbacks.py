@@ -5,12 +5,12 @@ An object with a method ``after_round(state)`` is a callback; `Callback` names w
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
 from pymcboost.training.inputs import Held, Inputs, Validation
@@ -87,10 +87,9 @@ class LearningRateSchedule(Callback):
     def before_training(self, state):
         """Set the rate of the first round."""
         if state.booster.params.calibrate and (state.validation is None or state.validation.named("val") is None):
-            warnings.warn(
+            warn(
                 "LearningRateSchedule: the temperature comes from models of folds, which have one learning rate in all "
-                "rounds; give X_val and y_val, or set calibrate=None",
-                stacklevel=6,
+                "rounds; give X_val and y_val, or set calibrate=None"
             )
         self._set(state)
 

@@ -1,12 +1,11 @@
 """What the classic multi-class boosters share: their parameters, draws of rows, and colourings of the classes."""
 
-import warnings
-
 import numpy as np
 
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import total
+from pymcboost._warn import warn
 from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import Resampled, draw
 from pymcboost.losses.codes import random_half
@@ -58,11 +57,10 @@ class ClassicBooster(BinaryBooster):
     def warn_of_least_weight(self):
         """For trees that no bound on the weight of their leaves is meant for."""
         if self.params.min_weight_fraction_leaf:
-            warnings.warn(
+            warn(
                 f"min_weight_fraction_leaf={self.params.min_weight_fraction_leaf!r} is for stumps on all rows here, "
                 f"the trees of {self.name} take little notice of it; use max_leaf_nodes, max_depth or "
-                "min_weight_fraction_split",
-                stacklevel=7,
+                "min_weight_fraction_split"
             )
 
     def fit_learner(self, learner, gradient, attempt=1):

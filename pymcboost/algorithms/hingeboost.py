@@ -13,7 +13,6 @@ Round (Algorithm 1)
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, Self
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import ThreadpoolController
 
+from pymcboost._warn import warn
 from pymcboost.hinge.callable_kernel import CallableKernelModel, CallableMachine
 from pymcboost.hinge.coordinate import DenseKernel, LinearRows
 from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData
@@ -181,10 +181,9 @@ class HingeBoostOC(Booster):
 
         few = block(0, min(data.n_rows, LOOKED_AT))
         if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
-            warnings.warn(
+            warn(
                 f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells "
-                "apart: use scale=True, a smaller coef0 or another gamma",
-                stacklevel=7,
+                "apart: use scale=True, a smaller coef0 or another gamma"
             )
         return solver(data.n_rows, block, self.n_threads)
 

@@ -13,12 +13,12 @@ Round
 Paper: A. Fernandez-Baldera and L. Baumela, Multi-class boosting with asymmetric binary weak-learners, Algorithm 2.
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.algorithms._binary import SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
 from pymcboost.losses.codes import not_told_apart, separators
@@ -61,10 +61,9 @@ class PIBoost(ClassicBooster):
         pair = not_told_apart(self.code)
         if pair is not None:
             x, y = self.classes[list(pair)].tolist()
-            warnings.warn(
+            warn(
                 f"{self.name}: no separator tells class {x!r} from class {y!r}: their scores are always equal; add "
-                f"one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'",
-                stacklevel=6,
+                f"one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'"
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
         self.loss = self.coded(self.code, apart=True, unit=unit)

@@ -1,10 +1,9 @@
 """The margin-rescaled SVM by steps of our own: pairwise ones on a kernel in memory, coordinate ones on rows."""
 
-import warnings
-
 import numpy as np
 
 from pymcboost._kernels import svmdual
+from pymcboost._warn import warn
 from pymcboost.hinge.dual import (
     BLOCK,
     Solution,
@@ -173,10 +172,9 @@ class LinearRows:
         self._warned = True
         j, why = unscaled(self._X)
         if j is not None:
-            warnings.warn(
+            warn(
                 f"the SVM converges slowly and may end before it has: {why} (feature {j}). Use scale=True, or scale "
-                "the features",
-                stacklevel=2,
+                "the features"
             )
 
     def _newton(self, beta, target, lo, hi, bias, most):

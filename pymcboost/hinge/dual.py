@@ -14,10 +14,11 @@ Sources: T. Gao and D. Koller, Multiclass boosting with hinge loss based on outp
 LIBSVM: a library for support vector machines.
 """
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from pymcboost._warn import warn
 
 # Kernel rows made at once.
 BLOCK = 256
@@ -99,8 +100,7 @@ def restart(start, lo, hi):
 def warn_violation(violation, tol, f, what):
     """Warn where a solver has stopped short of tol by more than rounding."""
     if violation > tol + ROUNDING * (1 + np.abs(f).max(initial=0)):
-        warnings.warn(
+        warn(
             f"{what} has not converged: the optimality conditions are violated by {violation:.3g}, tol={tol:g}. "
-            "Scale the features (scale=True), or use a smaller C or a larger tol",
-            stacklevel=2,
+            "Scale the features (scale=True), or use a smaller C or a larger tol"
         )

@@ -1,12 +1,12 @@
 """Offsets of columns: what is subtracted in float64, so that values which differ still do in float32."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost._kernels import offsets as kernel
+from pymcboost._warn import warn
 from pymcboost.model import file
 
 # Values of float32 between so many offsets look as if nothing had been subtracted from them.
@@ -84,10 +84,9 @@ def _warn_of_raw(X, offsets):
         column = X[:, j][np.isfinite(X[:, j])]
         ratio = column / np.float64(offset)
         if len(column) and ((ratio > RAW[0]) & (ratio < RAW[1])).all():
-            warnings.warn(
+            warn(
                 f"column {j} of float32 counts as less its offset {offset:.15g} already, and its values lie near the "
-                "offset: give X as float64, from which the model subtracts it",
-                stacklevel=4,
+                "offset: give X as float64, from which the model subtracts it"
             )
 
 

@@ -11,7 +11,6 @@ Where one fold holds out rows enough for a temperature, T(b) is taken as well: i
 than what follows from two numbers with errors of their own.
 """
 
-import warnings
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -19,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymcboost._warn import warn
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.divided_folds import FoldError, n_weighted, of_all, pass_on, present, sizes
@@ -165,7 +165,7 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
     except (ValueError, MemoryError) as error:
         pass_on(inputs, error)
-        warnings.warn(f"the probabilities are not calibrated: {error}", stacklevel=6)
+        warn(f"the probabilities are not calibrated: {error}")
         return None
 
 

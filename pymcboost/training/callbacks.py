@@ -3,10 +3,10 @@
 import contextlib
 import sys
 import time
-import warnings
 
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.data.mapped import check_unchanged
 from pymcboost.threads import counted
 
@@ -288,6 +288,4 @@ class WarnOfNothingToAdd(Callback):
     def before_training(self, state):
         """Compare what is there with what is wanted."""
         if state.n_rounds == state.n_estimators and not state.resumed:
-            warnings.warn(
-                f"warm_start: the model already has n_estimators={state.n_rounds} rounds; nothing to add", stacklevel=6
-            )
+            warn(f"warm_start: the model already has n_estimators={state.n_rounds} rounds; nothing to add")

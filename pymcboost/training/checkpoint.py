@@ -4,7 +4,6 @@ import base64
 import io
 import os
 import time
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from pymcboost import files
 from pymcboost._version import __version__
+from pymcboost._warn import warn
 from pymcboost.model.file import MAGIC
 from pymcboost.model.model import Model, load_model
 from pymcboost.threads import counted
@@ -167,10 +167,9 @@ class Checkpoint(Callback):
                 f"Raise that, or {AGAIN}"
             )
         if model.meta.get("version") != __version__:
-            warnings.warn(
+            warn(
                 f"{self._name()} was written by pymcboost {model.meta.get('version')}, this is {__version__}: the "
-                "model may differ slightly from one without a stop",
-                stacklevel=5,
+                "model may differ slightly from one without a stop"
             )
         self.resumed = self._written = rounds
         if self.note is not None:
@@ -220,7 +219,7 @@ class Checkpoint(Callback):
             files.write(self.path, make_model(checkpoint=meta).to_bytes(), "checkpoint")
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
-            warnings.warn(f"no checkpoint after round {rounds}: {error}", stacklevel=5)
+            warn(f"no checkpoint after round {rounds}: {error}")
 
     def _read_for_all(self):
         """What the file of the first worker holds, None where there is none; what is wrong with it is so for all."""

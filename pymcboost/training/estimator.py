@@ -1,7 +1,6 @@
 """The scikit-learn contract: checks what a training is given, runs it, and scores with its model."""
 
 import inspect
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
+from pymcboost._warn import warn
 from pymcboost.comm import as_workers
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
@@ -101,7 +101,7 @@ class BoostingClassifier(
             raise
         self.__dict__ = vars(draft)
         if not self.n_estimators_:
-            warnings.warn(training.booster.why_constant(), stacklevel=3)
+            warn(training.booster.why_constant())
         return self
 
     def _refuse_arguments(self, unknown):
@@ -138,10 +138,9 @@ class BoostingClassifier(
         state = dict(state)
         version = state.pop("_pymcboost_version", "an unknown version")
         if version != __version__:
-            warnings.warn(
+            warn(
                 f"this {type(self).__name__} was pickled by pymcboost {version}, this is {__version__}: it may fail or "
-                "differ. Keep models in files (save, load_model), which every later version reads",
-                stacklevel=2,
+                "differ. Keep models in files (save, load_model), which every later version reads"
             )
         super().__setstate__(state)
 

@@ -1,11 +1,11 @@
 """One call of ``fit``: what the user gives is checked, the rounds are done, the estimator gets its attributes."""
 
-import warnings
 from dataclasses import fields
 from functools import partial
 
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import check_unchanged, rows_of
 from pymcboost.data.merging import merging
@@ -142,10 +142,7 @@ class Training:
         p = self.params
         usual = next(field.default for field in fields(self.draft) if field.name == "n_iter_no_change")
         if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
-            warnings.warn(
-                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True",
-                stacklevel=5,
-            )
+            warn(f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True")
 
     def rounds_done(self):
         """Rounds done so far."""
@@ -306,7 +303,7 @@ class Training:
             how = {**how, "reset": False, "offsets": found}
             wide = validated(self.draft, given, **how) if narrowed else X
             X, offsets, found = with_own_offsets(wide, found, rows)
-        warn_of(found, names, narrow, 6, offsets)
+        warn_of(found, names, narrow, offsets)
         return X, offsets
 
     def _previous(self, inputs, initial):

@@ -2,7 +2,6 @@
 
 import inspect
 import numbers
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels.exact import on_grid, total
+from pymcboost._warn import warn
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.training import labels
 
@@ -243,10 +243,9 @@ class Metric:
                 "rows of two classes or more, or another scoring"
             )
         if self._own is None and held.weight is not None and not self._weighted():
-            warnings.warn(
+            warn(
                 f"scoring: {self._scorer!r} takes no sample_weight; the weights of the validation set {held.name!r} do "
-                "not count in it",
-                stacklevel=7,
+                "not count in it"
             )
 
     def _weighted(self):

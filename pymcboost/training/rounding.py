@@ -1,7 +1,6 @@
 """Columns whose values become equal in float32: offsets before a training where that helps, else a warning."""
 
-import warnings
-
+from pymcboost._warn import warn
 from pymcboost.data.merging import HARMLESS
 from pymcboost.data.offsets import offset_of
 from pymcboost.model.offsets import with_offsets
@@ -27,7 +26,7 @@ def with_own_offsets(X, columns, rows=None):
     return with_offsets(X, offsets), offsets, rest
 
 
-def warn_of(found, names, narrow, stacklevel, offsets=()):
+def warn_of(found, names, narrow, offsets=()):
     """Warn of columns that `merging` has found; those with offsets merge values in spite of these."""
     if not found:
         return
@@ -42,7 +41,4 @@ def warn_of(found, names, narrow, stacklevel, offsets=()):
     if column in offsets:
         what = f"{distinct} different values become {left} in float32, even less the offset {offsets[column]:.10g}"
         remedy = "Give it as two columns, such as the day and the second of the day,"
-    warnings.warn(
-        f"column {place}: {what}. {remedy}{before} in training and prediction alike.{others}",
-        stacklevel=stacklevel + 1,
-    )
+    warn(f"column {place}: {what}. {remedy}{before} in training and prediction alike.{others}")

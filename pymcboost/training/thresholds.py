@@ -1,9 +1,8 @@
 """Thresholds of labels by rows that a model has not seen: those of early stopping or ``X_val``, or of folds."""
 
-import warnings
-
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.training.divided_folds import of_all, pass_on
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.labels import best_thresholds
@@ -27,7 +26,7 @@ def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
             scores = found.scores
     except (ValueError, MemoryError) as error:
         pass_on(inputs, error)
-        warnings.warn(f"all labels keep the threshold 0.5: {error}", stacklevel=6)
+        warn(f"all labels keep the threshold 0.5: {error}")
         return None
     used = np.isfinite(scores[:, 0])
     found = best_thresholds(*of_all(inputs, used, scores, inputs.codes, inputs.weight))

@@ -232,6 +232,19 @@ def test_rounds_that_were_not_tracked_are_nan(tmp_path):
     assert np.isnan(same.history_["train_log_loss"]).tolist() == [False] * 2 + [True] * 5
 
 
+def test_weights_that_a_scorer_leaves_out_are_named_where_fit_is_called():
+    given = {"scoring": lambda estimator, X, y: 0.5, "class_weight": "balanced", "calibrate": None, "cv": 2}
+    for params, more in (
+        ({"n_estimators": 2}, VALIDATION),
+        ({"n_estimators": 2}, {"callbacks": [TrainingLoss()]}),
+        ({"n_estimators": 2, "early_stopping": True}, {}),
+        ({"n_estimators": "auto", "n_iter_no_change": 1}, {}),
+    ):
+        with pytest.warns(UserWarning, match="takes no sample_weight") as caught:
+            MartClassifier(**given, **params).fit(X_TRAIN, Y_TRAIN, **more)
+        assert {one.filename for one in caught} == {__file__}
+
+
 # -- time and rates --------------------------------------------------------------------------------------------------
 
 

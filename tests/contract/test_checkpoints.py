@@ -291,8 +291,9 @@ def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
     cls, folder = get_class("mart"), tmp_path / "gone"
     folder.mkdir()
     remover = SimpleNamespace(after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None)
-    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the checkpoint"):
+    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the checkpoint") as caught:
         model = cls(n_estimators=2).fit(X, y, callbacks=[remover, Checkpoint(folder / "m", 0)])
+    assert caught[0].filename == __file__
     assert model.n_estimators_ == 2
 
 
@@ -301,8 +302,9 @@ def test_another_version_is_told(tmp_path, monkeypatch):
     cls = get_class("mart")
     Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2), X, y)
     monkeypatch.setattr("pymcboost.training.checkpoint.__version__", "99")
-    with pytest.warns(UserWarning, match="was written by pymcboost .*, this is 99"):
+    with pytest.warns(UserWarning, match="was written by pymcboost .*, this is 99") as caught:
         Checkpoint(tmp_path / "m", 1000).fit(cls(n_estimators=3), X, y)
+    assert caught[0].filename == __file__
 
 
 def test_writing_waits_for_its_time(tmp_path, monkeypatch):

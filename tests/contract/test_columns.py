@@ -224,9 +224,9 @@ def test_the_warning_names_the_column_of_a_frame():
     assert [one.filename for one in caught] == [__file__]
 
 
-def warn_of_merged(X, names, stacklevel):
+def warn_of_merged(X):
     """What `fit` says of X where no offsets are possible."""
-    warn_of(merging(X), names, getattr(X, "dtype", None) == np.float32, stacklevel + 1)
+    warn_of(merging(X), None, getattr(X, "dtype", None) == np.float32)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def warn_of_merged(X, names, stacklevel):
 )
 def test_every_form_of_X_is_noticed(form):
     X = np.column_stack((np.arange(1500) % 7, time_stamps()[0], -time_stamps()[0]))
-    (message,) = warnings_of(lambda: warn_of_merged(form(X), None, 1))
+    (message,) = warnings_of(lambda: warn_of_merged(form(X)))
     assert message.startswith("column 1 (from 0): ") and message.endswith("1 more columns lose values, too.")
 
 
@@ -267,16 +267,16 @@ def test_values_at_fixed_distances_are_noticed(period):
     rows, columns = np.divmod(np.arange(6000), period)
     X = scipy.sparse.coo_array((np.where(columns, 1.0, time), (rows, columns))).tocsr()
     for first in range(period):
-        assert len(warnings_of(lambda first=first: warn_of_merged(X[:, np.roll(range(period), first)], None, 1))) == 1
+        assert len(warnings_of(lambda first=first: warn_of_merged(X[:, np.roll(range(period), first)]))) == 1
         dense = np.where(np.arange(6000) % period == first, time, 0.0)[:, None]
-        assert period > 4 or len(warnings_of(lambda dense=dense: warn_of_merged(dense, None, 1))) == 1
+        assert period > 4 or len(warnings_of(lambda dense=dense: warn_of_merged(dense))) == 1
 
 
 def test_two_values_and_integers_that_merge_are_noticed():
     for low, high in ((2**24, 2**24 + 1), (1 + 1e-9, 1 + 2e-9), (-1.7e9 - 1, -1.7e9)):
         column = np.where(np.arange(200) % 3, low, high)[:, None]
         for X in (column, np.sort(column, axis=0)):
-            assert len(warnings_of(lambda X=X: warn_of_merged(X, None, 1))) == 1
+            assert len(warnings_of(lambda X=X: warn_of_merged(X))) == 1
 
 
 def test_numbers_that_lose_nothing_are_not_warned_of():
@@ -298,14 +298,14 @@ def test_numbers_that_lose_nothing_are_not_warned_of():
         np.zeros((0, 3)),
     ]
     for X in harmless:
-        assert not warnings_of(lambda X=X: warn_of_merged(X, None, 1))
-        assert not warnings_of(lambda X=X: warn_of_merged(scipy.sparse.csr_array(X), None, 1))
+        assert not warnings_of(lambda X=X: warn_of_merged(X))
+        assert not warnings_of(lambda X=X: warn_of_merged(scipy.sparse.csr_array(X)))
 
 
 def test_noticing_takes_no_copy():
     X = np.random.default_rng(3).normal(size=(40_000, 40)) + 1e9
     tracemalloc.start()
-    assert len(warnings_of(lambda: warn_of_merged(X, None, 1))) == 1
+    assert len(warnings_of(lambda: warn_of_merged(X))) == 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 4

@@ -138,10 +138,11 @@ def load_bytes(estimator):
 
 def test_rows_of_float32_count_as_offset_already(trained):
     X = time_stamps(50)[0]
-    with pytest.warns(UserWarning, match="column 1 of float32 .* give X as float64"):
+    with pytest.warns(UserWarning, match="column 1 of float32 .* give X as float64") as caught:
         trained.model_.raw_scores(X.astype(np.float32))
     far = 2 * time_stamps(50)[0]  # less the offset, they lie near it
     assert trained.model_.predict_top(far, 1)[0][:, 0].tolist() == trained.model_.predict(far).tolist()
+    assert caught[0].filename == __file__
     with pytest.raises(ValueError, match=r"offsets from columns \(column 1: 1[67]\d*\.?\d*\).* give X.toarray"):
         trained.predict(scipy.sparse.csr_array(X))
 

@@ -321,6 +321,7 @@ def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(mo
             model = HingeBoostOCClassifier(n_estimators=4, random_state=0).fit(Z, y)
         early = [str(one.message) for one in said if "converges slowly" in str(one.message)]
         assert len(early) == 1 and "feature 0" in early[0] and "scale=True" in early[0]
+        assert {one.filename for one in said} == {__file__}
         assert "converges slowly" in str(said[0].message)
         # After one solve at the bound, the others end after their first visits.
         n_iter = model.history_["n_iter"]

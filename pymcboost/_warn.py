@@ -1,0 +1,12 @@
+"""Warnings of this package at the lines of programs that use it."""
+
+import sys
+import warnings
+
+
+def warn(text):
+    """Warn at the line outside this package that led here; of a thread's own, at its first."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pymcboost."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
