@@ -16,6 +16,8 @@ import numpy as np
 from pymcboost.comm import CollectiveWorkers, WorkerError
 from pymcboost.comm.collective import collective
 from pymcboost.registry import ALGORITHMS, load
+from pymcboost.training.divided import rows_of_all
+from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import Parameter, checked, estimator
 
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
@@ -23,34 +25,22 @@ NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
 OF_OTHERS = ("WorkerError", "XGBoostError")
 
 
-def _parts(name, what, count=None):
-    """Partitions of a Dask collection by rows, in order; one array is a partition. None stays."""
-    if what is None:
-        return None
+def _parts(name, what, X="X", count=None):
+    """Partitions of a Dask collection by rows, in order; one array is a partition. ``X`` is the name of that one."""
     if not hasattr(what, "to_delayed"):
         raise TypeError(f"{name} must be a Dask array, data frame or series, not {type(what).__name__}")
     blocks = getattr(what, "numblocks", (0, 1))
     if len(blocks) > 1 and blocks[1] > 1:
-        raise ValueError(f"{name} has {blocks[1]} chunks of columns; give whole rows: X.rechunk({{1: -1}})")
+        raise ValueError(f"{name} has {blocks[1]} chunks of columns; give whole rows: {name}.rechunk({{1: -1}})")
     found = list(np.ravel(what.to_delayed()))
     if count is not None and len(found) != count:
-        raise ValueError(f"{name} has {len(found)} partitions, X has {count}; they must be divided alike")
+        raise ValueError(f"{name} has {len(found)} partitions, {X} has {count}; they must be divided alike")
     return found
 
 
 def _joined(parts):
     """Parts as one; None where there are none."""
-    if not parts or parts[0] is None:
-        return None
-    if hasattr(parts[0], "iloc"):
-        import pandas
-
-        return pandas.concat(list(parts))
-    if hasattr(parts[0], "tocsr"):
-        import scipy.sparse
-
-        return scipy.sparse.vstack(list(parts), format="csr")
-    return np.concatenate([np.asarray(part) for part in parts])
+    return None if not parts or parts[0] is None else rows_of_all(parts)
 
 
 def _length(part):
@@ -130,15 +120,18 @@ class DaskClassifier:
             Where a worker dies, or is silent for ``timeout`` seconds. Errors of a training are raised as they are.
         """
         checked(type(self), self.get_params(deep=False))
+        given_sets(X_val, y_val, sample_weight_val, None)
         client = self._client()
         parts, held = self._futures(client, X, y, sample_weight), []
         if X_val is not None:
-            held = self._futures(client, X_val, y_val, sample_weight_val)
+            held = self._futures(client, X_val, y_val, sample_weight_val, "_val")
         where = self._places(client, parts)
         lengths = client.gather(client.map(_length, parts))
         begins = np.concatenate(([0], np.cumsum(lengths)[:-1])).tolist()
         fitted = self._run(client, parts, begins, held, where)
-        vars(self).update({name: value for name, value in vars(fitted).items() if name not in self._get_param_names()})
+        known = self._get_param_names()
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}  # not of a fit before
+        self.__dict__ = kept | {name: value for name, value in vars(fitted).items() if name not in known}
         return self
 
     def to_local(self) -> Any:
@@ -182,12 +175,14 @@ class DaskClassifier:
             raise ImportError(NEEDED) from error
         return default_client() if self.client is None else self.client
 
-    def _futures(self, client, X, y, weight):
-        """Partitions as futures of (X, y, weights or None), where their rows are."""
+    def _futures(self, client, X, y, weight, of=""):
+        """Partitions as futures of (X, y, weights or None), where their rows are; ``of`` ends their names."""
         from dask import delayed
 
-        X = _parts("X", X)
-        y, weight = _parts("y", y, len(X)), _parts("sample_weight", weight, len(X)) or [None] * len(X)
+        X = _parts(f"X{of}", X)
+        like = f"X{of}", len(X)
+        y = _parts(f"y{of}", y, *like)
+        weight = [None] * len(X) if weight is None else _parts(f"sample_weight{of}", weight, *like)
         rows = client.compute([delayed(tuple)([*part]) for part in zip(X, y, weight, strict=True)])
         from distributed import wait
 

@@ -213,7 +213,7 @@ def smallest(workers, z, group, take):
 def drawn_set(workers, parts, number):
     """Parts of a validation set of all workers, (X, y, codes, weight), in the order of the rows' numbers."""
     every = workers.exchange((number, *parts))
-    number, *parts = (_rows_of_all(one) for one in zip(*every, strict=True))
+    number, *parts = (rows_of_all(one) for one in zip(*every, strict=True))
     order = np.argsort(number)
     return [part[order] for part in parts]
 
@@ -235,7 +235,8 @@ def _as_sent(part):
     return part if kept else np.asarray(part)
 
 
-def _rows_of_all(parts):
+def rows_of_all(parts):
+    """Rows, or labels in any form, of several parts together."""
     if all(hasattr(part, "iloc") for part in parts):
         import pandas
 
@@ -254,7 +255,7 @@ def _joined(parts):
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
-    X, y = (_rows_of_all([part[i] for part in filled]) for i in (0, 1))
+    X, y = (rows_of_all([part[i] for part in filled]) for i in (0, 1))
     if all(part[2] is None for part in parts):
         return X, y, None
     return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])

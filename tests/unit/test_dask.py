@@ -111,6 +111,23 @@ def test_data_frames_and_validation_sets(client):
     assert np.array_equal(found.predict(parts[0]).compute(), whole.predict(frame[:1000]))
 
 
+def test_a_second_fit_keeps_nothing_of_the_first(client):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = rows()
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), npartitions=2)
+    model = DaskVectorTreeBoostClassifier(
+        client=client, **PARAMS | {"n_estimators": "auto", "n_iter_no_change": 1, "cv": 2}
+    )
+    model.fit(frame, dd.from_pandas(pd.Series(y), npartitions=2))
+    assert {"cv_results_", "feature_names_in_"} <= vars(model).keys()
+    model.set_params(n_estimators=2).fit(*divided(X, y))
+    assert not {"cv_results_", "feature_names_in_"} & vars(model).keys()
+    assert (model.client, model.n_estimators, model.n_estimators_) == (client, 2, 2)
+    swapped = dd.from_pandas(pd.DataFrame(X, columns=list("fedcba")), npartitions=2)
+    assert (model.predict(swapped).compute() == model.predict(X)).all()
+
+
 def _series(what):
     import pandas as pd
 
@@ -135,6 +152,20 @@ def test_what_is_refused(client):
         model.fit(dX.rechunk((400, 3)), dy)
     with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
         model.fit(dX, divided(y, size=500)[0])
+    with pytest.raises(TypeError, match="y must be a Dask array, .*, not NoneType"):
+        model.fit(dX, None)
+    for given, message in (
+        ({"y_val": dy}, "X_val and y_val go together"),
+        ({"X_val": dX}, "X_val and y_val go together"),
+        ({"sample_weight_val": dy}, "sample_weight_val needs the rows that it weights"),
+        ({"X_val": X, "y_val": dy}, "^X_val must be a Dask array, data frame or series, not ndarray"),
+        ({"X_val": dX, "y_val": y}, "^y_val must be a Dask array"),
+        ({"X_val": dX, "y_val": dy, "sample_weight_val": y}, "^sample_weight_val must be a Dask array"),
+        ({"X_val": dX, "y_val": divided(y, size=500)[0]}, "^y_val has 3 partitions, X_val has 4"),
+        ({"X_val": dX.rechunk((400, 3)), "y_val": dy}, "^X_val has 2 .* rows: X_val.rechunk"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            model.fit(dX, dy, **given)
     with pytest.raises(ValueError, match="timeout=0 is not allowed"):
         DaskVectorTreeBoostClassifier(client=client, timeout=0).fit(dX, dy)
 
