@@ -1,5 +1,6 @@
 """The one loop of rounds, and the state that callbacks see."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -124,19 +125,19 @@ def train(state, callbacks=()):
         After Ctrl-C; ``state`` then holds the rounds that were done in full.
     """
     callbacks = [as_callback(one) for one in callbacks]
-    try:
-        stop = False
-        for one in callbacks:
-            stop = bool(one.before_training(state)) or stop
-        while not stop and state.n_rounds < state.n_estimators:
-            stop = one_round(state, callbacks)
-    except KeyboardInterrupt:
-        state.roll_back()
-        state.interrupted = True
-        raise
-    finally:
-        for one in callbacks:
-            one.close(state)
+    with ExitStack() as ends:  # where one fails to close, the others do
+        for one in reversed(callbacks):
+            ends.callback(one.close, state)
+        try:
+            stop = False
+            for one in callbacks:
+                stop = bool(one.before_training(state)) or stop
+            while not stop and state.n_rounds < state.n_estimators:
+                stop = one_round(state, callbacks)
+        except KeyboardInterrupt:
+            state.roll_back()
+            state.interrupted = True
+            raise
     for one in callbacks:
         one.after_training(state)
 

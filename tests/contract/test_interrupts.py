@@ -12,6 +12,7 @@ import pytest
 from cli.programs import environment
 
 import pymcboost
+import pymcboost.callbacks
 from pymcboost.hinge import coordinate
 
 CONFIGURATIONS = [
@@ -128,6 +129,22 @@ def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
             found.append(model.model_.to_bytes() == whole)
     assert len(found) > 3
     assert all(found)
+
+
+def test_a_close_that_fails_keeps_no_other_from_closing(tmp_path):
+    class Fails(pymcboost.callbacks.Callback):
+        def after_round(self, state):
+            if state.n_rounds == 3:
+                raise KeyboardInterrupt
+
+        def close(self, state):
+            raise ValueError("no window")
+
+    path = tmp_path / "part"
+    with pytest.raises(ValueError, match="no window") as caught:
+        new("MartClassifier").fit(*some_data(), callbacks=[Fails(), pymcboost.Checkpoint(path, every=1000)])
+    assert isinstance(caught.value.__context__, KeyboardInterrupt)
+    assert pymcboost.load_model(path).n_rounds == 2
 
 
 @pytest.mark.parametrize("where", ["rows", "start", "new_builder", "prepare", "restart", "model"])
