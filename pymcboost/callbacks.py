@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost._warn import warn
+from pymcboost.data.mapped import rows_of
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
 from pymcboost.training.inputs import Held, Inputs, Validation
@@ -162,9 +163,9 @@ def _training_rows(inputs: Inputs):
     """The rows of positive weight as a set "train"."""
     used = inputs.weight > 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
-    X, codes = inputs.X, inputs.codes[rows]
-    X = X[rows].tocsc() if hasattr(X, "tocsc") else X[rows]
-    return Held.of("train", X, inputs.y(rows), codes, inputs.weight[rows])
+    X = inputs.X if used.all() else rows_of(inputs.X, rows)
+    X = X.tocsc() if hasattr(X, "tocsc") else X
+    return Held.of("train", X, inputs.y(rows), inputs.codes[rows], inputs.weight[rows])
 
 
 class LivePlot(Callback):

@@ -1,9 +1,11 @@
 """Rows in blocks: the bytes of the fit in memory, whatever the blocks; wrong blocks; files that go."""
 
 import errno
+import mmap
 import os
 import re
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,7 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     threads,
 )
+from pymcboost.callbacks import TrainingLoss
 from pymcboost.data import Chunks, mapped
 
 N = 6000
@@ -147,6 +150,25 @@ def parts_in_files(booster):
         elif hasattr(what, "__dict__") and type(what).__module__.startswith("pymcboost"):
             todo += [(f"{name}.{key}", one) for key, one in vars(what).items()]
     return found
+
+
+@pytest.mark.parametrize("n_held", [0, 600])
+def test_the_rows_of_the_training_loss_are_in_a_file(n_held):
+    X, y, _ = made()
+    tracker, curves, files = TrainingLoss(), [], []
+
+    def look(state):
+        memory = tracker._validation.X
+        while isinstance(memory, np.ndarray):
+            memory = memory.base
+        files.append(isinstance(memory, mmap.mmap))
+
+    for given in ((X, y), (Chunks(cut([5], X, y)),)):
+        model = trees(early_stopping=n_held > 0, validation_fraction=n_held / N or 0.5)
+        model.fit(*given, callbacks=[tracker, SimpleNamespace(after_round=look)])
+        curves.append(model.history_["train_log_loss"].tolist())
+    assert curves[0] == curves[1]
+    assert files == [False] * len(curves[0]) + [True] * len(curves[1])
 
 
 @pytest.mark.parametrize("cls", [MCBoostClassifier, *CODED])
