@@ -77,27 +77,19 @@ class GentleBoost(LabelsByForm, ClassicBooster):
 
     def prepare(self, previous):
         """The margins: scores of the own classes, less the mean of all. Of labels, the learner has their scores."""
-        p = self.params
-        if self.multilabel:
-            self.prepare_labels()
-            return
-        self.margin = np.zeros(self.data.n_rows)
-        if self.scans:
-            self.learner = MarginStumps(self.data, self.n_threads)
-            return
-        self.warn_of_least_weight()
-        limits = self.max_leaves, p.max_depth, self.n_threads, p.subsample, p.min_weight_fraction_split
-        self.learner = MarginTrees(self.data, *limits, p.min_samples_category)
-
-    def prepare_labels(self):
-        """Learners of single labels."""
-        p, few = self.params, self.params.min_samples_category
-        if self.scans:
-            self.learner = LabelStumps(self.data, self.code, self.n_threads)
-            return
-        self.warn_of_least_weight()
-        limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
-        self.learner = LabelTrees(self.data, self.code, *limits, few)
+        p, data, n_threads = self.params, self.data, self.n_threads
+        self.margin = None if self.multilabel else np.zeros(data.n_rows)
+        if not self.scans:
+            self.warn_of_least_weight()
+        limits, least = (self.max_leaves, p.max_depth, n_threads), (p.min_weight_fraction_split, p.min_samples_category)
+        if self.scans and self.multilabel:
+            self.learner = LabelStumps(data, self.code, n_threads)
+        elif self.scans:
+            self.learner = MarginStumps(data, n_threads)
+        elif self.multilabel:
+            self.learner = LabelTrees(data, self.code, *limits, *least)
+        else:
+            self.learner = MarginTrees(data, *limits, p.subsample, *least)
 
     def check_previous(self, previous):
         """Also, a model of labels stays one."""
@@ -114,31 +106,23 @@ class GentleBoost(LabelsByForm, ClassicBooster):
             self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(axis=1)
 
     def round(self):
-        """A regression stump or tree for every class."""
-        if self.multilabel:
-            return self.label_round()
+        """A regression stump or tree for every class or label."""
         margin, learner = self.margin, self.learner
-        weight = self.data.weight * np.exp(margin.min() - margin)
-        weight /= weight.mean()
+        if not self.multilabel:
+            weight = self.data.weight * np.exp(margin.min() - margin)
+            weight /= weight.mean()
         for attempt in self.tries():
-            found = self.fit_learner(learner, weight, attempt)
+            found = learner.fit() if self.multilabel else self.fit_learner(learner, weight, attempt)
             if found is not None:
                 break
         else:
             return None
         learner.add_round(self.builder, found, self.gain)
         self.builder.end_round()
-        learner.add_to(margin)
-        return {}
-
-    def label_round(self):
-        """A regression stump or tree for every label."""
-        found = self.learner.fit()
-        if found is None:
-            return None
-        self.learner.add_round(self.builder, found, self.gain)
-        self.builder.end_round()
-        self.learner.add_to_scores()
+        if self.multilabel:
+            learner.add_to_scores()
+        else:
+            learner.add_to(margin)
         return {}
 
 
