@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from shared.datasets import load_for_trees
 from shared.internals import levels
+from shared.measure import log_loss
 from shared.peers import CLASS_TREES
 
 from bench.process import Field
@@ -133,8 +134,7 @@ COMPETITORS = {
 
 def quality(p, y):
     """Error in percent and log loss."""
-    loss = -np.log(np.clip(p[np.arange(len(y)), y], 1e-15, 1))
-    return 100 * float((p.argmax(axis=1) != y).mean()), float(loss.mean())
+    return 100 * float((p.argmax(axis=1) != y).mean()), log_loss(p, y)
 
 
 @benchmark("categories")

@@ -24,18 +24,26 @@ FEATURES, CLASSES, BLOCK = 50, 5, 50_000
 MOST_IN_MEMORY = 10_000_000
 
 
-def blocks(rows):
+def blocks(rows, *sizes):
     """Blocks of generated rows, always the same."""
     for part, begin in enumerate(range(0, rows, BLOCK)):
-        yield block(part, min(BLOCK, rows - begin))
+        yield block(part, min(BLOCK, rows - begin), *sizes)
 
 
-def block(part, rows):
-    """Rows of one block."""
+def block(part, rows, features=FEATURES, classes=CLASSES):
+    """Rows of one block, and their classes."""
     rng = np.random.default_rng(part)
-    X = rng.normal(size=(rows, FEATURES)).astype(np.float32)
-    scores = X[:, :CLASSES] + X[:, CLASSES : 2 * CLASSES] * X[:, :1]
+    X = rng.normal(size=(rows, features)).astype(np.float32)
+    scores = X[:, :classes] + X[:, classes : 2 * classes] * X[:, :1]
     return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def in_memory(rows, features=FEATURES, classes=CLASSES):
+    """All rows, and their classes."""
+    X, y = np.empty((rows, features), dtype=np.float32), np.empty(rows, dtype=np.int64)
+    for at, (part, labels) in zip(range(0, rows, BLOCK), blocks(rows, features, classes), strict=True):
+        X[at : at + BLOCK], y[at : at + BLOCK] = part, labels
+    return X, y
 
 
 class Anonymous(threading.Thread):
@@ -95,10 +103,7 @@ def work(how, rows, rounds, threads):
     elif how == "chunks":
         model.fit(Chunks(lambda: blocks(rows)))
     else:
-        X, y = np.empty((rows, FEATURES), dtype=np.float32), np.empty(rows, dtype=np.int64)
-        for i, (part, labels) in enumerate(blocks(rows)):
-            X[i * BLOCK : i * BLOCK + len(part)], y[i * BLOCK : i * BLOCK + len(part)] = part, labels
-        model.fit(X, y)
+        model.fit(*in_memory(rows))
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     found |= {"anonymous_MB": (seen.most - seen.least) / 1e6}
     if how != OTHER:

@@ -54,15 +54,12 @@ def bench_early(options):
     return report
 
 
-def trained(X, codes, rounds):
+def trained(X, codes, rounds, **more):
     """The model of a training."""
     from pymcboost import VectorTreeBoostClassifier
 
-    return (
-        VectorTreeBoostClassifier(n_estimators=rounds, random_state=0, calibrate=None, n_jobs=1, **TREES)
-        .fit(X, codes)
-        .model_
-    )
+    how = {**TREES, "random_state": 0, "calibrate": None, "n_jobs": 1, **more}
+    return VectorTreeBoostClassifier(n_estimators=rounds, **how).fit(X, codes).model_
 
 
 def measured(model, way, X, options):

@@ -2,10 +2,9 @@
 
 import json
 import sys
-import time
 
 import numpy as np
-from shared.measure import environment, error_percent, memory_mb, reset_peak
+from shared.measure import Timing, environment, error_percent
 
 from bench.process import Trainings, run_process
 from bench.report import Report, benchmark
@@ -38,17 +37,13 @@ def work(task):
     X, y = generate(task["classes"], m + n_test, seed)
     how = {**TRAINING, **task["params"], "random_state": seed, "n_jobs": task["spec"]["threads"]}
     model = VectorTreeBoostClassifier(n_estimators=task["rounds"], **how)
-    reset_peak()
-    before, _ = memory_mb()
-    begin, cpu = time.perf_counter(), time.process_time()
+    timing = Timing()
     try:
-        model.fit(X[:m], y[:m])
+        timing.run(lambda: model.fit(X[:m], y[:m]))
     except MemoryError as error:
         return {"refused": str(error)}
-    found = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
-    found["grown_MB"] = memory_mb()[1] - before
-    found["model_MB"] = len(model.model_.to_bytes()) / 1e6
-    return {**found, "error": error_percent(y[m:], model.predict(X[m:]))}
+    size, error = len(model.model_.to_bytes()) / 1e6, error_percent(y[m:], model.predict(X[m:]))
+    return {**timing.taken, "model_MB": size, "error": error}
 
 
 def task_and_report(options, rounds_are, seeds="seed 0", **more):

@@ -7,11 +7,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
-from shared.measure import error_percent, memory_mb, reset_peak
+from shared.measure import Timing, error_percent
 
 from bench.growth import CLASSES, TEST_ROWS, generate, task_and_report
 from bench.process import Trainings, run_process
@@ -65,13 +64,10 @@ def work(task):
     fit, threads = FITS[task["library"]], task["spec"]["threads"]
     few = np.arange(min(m, 2000)) % n_classes
     fit(X[: len(few)], few % 10, 10, 1, threads)  # what a library does once
-    reset_peak()
-    before, _ = memory_mb()
-    begin, cpu = time.perf_counter(), time.process_time()
-    predict, size = fit(X[:m], y[:m], n_classes, task["rounds"], threads)
-    found = {"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
-    found["grown_MB"] = memory_mb()[1] - before
-    return {**found, "error": error_percent(y[m:], predict(X[m:])), "file_MB": size() / 1e6}
+    timing = Timing()
+    timing.run(lambda: fit(X[:m], y[:m], n_classes, task["rounds"], threads))
+    predict, size = timing.value
+    return {**timing.taken, "error": error_percent(y[m:], predict(X[m:])), "file_MB": size() / 1e6}
 
 
 def ended(task, seconds):

@@ -7,27 +7,11 @@ import time
 import numpy as np
 from shared.measure import memory_mb, reset_peak
 
+from bench.chunks import in_memory
 from bench.process import run_process
 from bench.report import Report, benchmark
 
 ROWS, WIDTH, CLASSES, TREES, LEAVES = (100_000, 300_000, 1_000_000, 3_000_000), 20, 8, 10, 255
-BLOCK = 50_000
-
-
-def block(part, rows):
-    """Rows of one block, and their classes."""
-    rng = np.random.default_rng(part)
-    X = rng.normal(size=(rows, WIDTH)).astype(np.float32)
-    scores = X[:, :CLASSES] + X[:, CLASSES : 2 * CLASSES] * X[:, :1]
-    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-
-
-def in_memory(rows):
-    """All rows."""
-    X, y = np.empty((rows, WIDTH), dtype=np.float32), np.empty(rows, dtype=np.int64)
-    for part, at in enumerate(range(0, rows, BLOCK)):
-        X[at : at + BLOCK], y[at : at + BLOCK] = block(part, min(BLOCK, rows - at))
-    return X, y
 
 
 def ours(rows, trees, threads, chunks=False):
@@ -38,7 +22,8 @@ def ours(rows, trees, threads, chunks=False):
     model = VectorTreeBoostClassifier(
         n_estimators=trees, max_leaf_nodes=LEAVES, subsample=1.0, calibrate=None, random_state=0, n_jobs=threads
     )
-    given = (Chunks([in_memory(rows)]),) if chunks else in_memory(rows)
+    data = in_memory(rows, WIDTH, CLASSES)
+    given = (Chunks([data]),) if chunks else data
     begin = time.process_time()
     model.fit(*given)
     return time.process_time() - begin
@@ -49,7 +34,7 @@ def lightgbm(rows, trees, threads):
     import lightgbm
 
     words = {"objective": "multiclass", "num_class": CLASSES, "num_threads": threads, "verbosity": -1}
-    X, y = in_memory(rows)
+    X, y = in_memory(rows, WIDTH, CLASSES)
     begin = time.process_time()
     lightgbm.train({**words, "num_leaves": LEAVES}, lightgbm.Dataset(X, label=y), trees)
     return time.process_time() - begin

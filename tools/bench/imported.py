@@ -81,14 +81,7 @@ def bench_imported(options):
             fitted = peers.fit(spec, X, codes, int(codes.max()) + 1)
             model = compare(report, f"{data}: {name}", fitted, spec.method, rows, options)
             if spec.method == "lightgbm":
-                part = Report()
-                ours = SimpleNamespace(model=model, trees=fitted.trees)
-                score_in_c(part, {"ours": ours, "LightGBM": fitted}, rows, options)
-                for row in part.rows:
-                    what = f"{data}: {row['what']}"
-                    if row["unit"] == "x" and "one row" in what:
-                        report.target(what, row["best"], FASTER)
-                    elif "one row" in what:
-                        report.rows.append({**row, "what": what})
+                both = {"ours": SimpleNamespace(model=model, trees=fitted.trees), "LightGBM": fitted}
+                score_in_c(report, both, rows, options, f"{data}: ", FASTER, files=False)
     entrants.tell(report)
     return report

@@ -2,12 +2,12 @@
 
 from shared.datasets import coded
 
+from bench import early
 from bench.report import Report, benchmark
 from bench.trees import tree_data
 
 SETS = ("pendigits", "optdigits", "letter", "satimage", "usps", "vowel", "svmguide4", "dna", "shuttle", "mnist")
-# All that a training of these models depends on, besides what VectorTreeBoostClassifier has by default.
-TREES = {"learning_rate": 0.2, "max_leaf_nodes": 8, "max_features": 0.2, "split_columns": None}
+TREES = {**early.TREES, "max_leaf_nodes": 8}
 
 
 @benchmark("integers")
@@ -28,7 +28,7 @@ def bench_integers(options):
     n_rows = 0
     for name in options.data or options.size(SETS[-5:-3], SETS):
         X, codes, X_test, codes_test = coded(tree_data(name, options))
-        model = trained(X, codes, rounds)
+        model = early.trained(X, codes, rounds, **TREES)
         n_rows += len(X_test)
         for kind, other in changed(model, X_test, codes_test).items():
             total[kind] += other["best"]
@@ -37,14 +37,6 @@ def bench_integers(options):
         share = {"share_%": 100 * n / n_rows}
         report.add(f"all sets: {kind}, rows of another class", n, "rows", of_rows=n_rows, **share)
     return report
-
-
-def trained(X, codes, rounds):
-    """The model of a training."""
-    from pymcboost import VectorTreeBoostClassifier
-
-    estimator = VectorTreeBoostClassifier(n_estimators=rounds, random_state=0, calibrate=None, n_jobs=1, **TREES)
-    return estimator.fit(X, codes).model_
 
 
 def changed(model, X, codes):

@@ -74,13 +74,6 @@ def units_of(name, fit):
     return [dict(zip(KEY, (name, library, algorithm, setting, size), strict=True)) for size in sizes]
 
 
-def log_loss(chances, codes):
-    """Mean log loss; empty where there are no probabilities."""
-    if chances is None:
-        return ""
-    return float(-np.log(np.maximum(chances[np.arange(len(codes)), codes], 1e-15)).mean())
-
-
 class Timer:
     """Times one row of a model by its own way."""
 
@@ -136,7 +129,8 @@ def run_fit(fit, units, parts, timer, folder, seconds, journal):
         else:
             codes, chances, size, way = model.evaluate(n, X_test, folder)
             found = {
-                "error": 100 * float((codes != y_test).mean()), "log_loss": log_loss(chances, y_test),
+                "error": 100 * float((codes != y_test).mean()),
+                "log_loss": "" if chances is None else measure.log_loss(chances, y_test),
                 "us": timer.microseconds(model, way), "bytes": size, "train_seconds": spent * n / model.rounds,
                 "way": model.way,
             }  # fmt: skip

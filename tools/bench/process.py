@@ -9,14 +9,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from shared import peers
 from shared.datasets import coded
-from shared.measure import Timing, error_percent, memory_mb, reset_peak
+from shared.measure import Timing, error_percent, memory_mb
 from shared.peers import Spec
 
 TOOLS = Path(__file__).resolve().parents[1]
@@ -29,14 +28,10 @@ def work(task):
     n_classes = int(codes.max()) + 1
     few = np.sort(np.concatenate([np.flatnonzero(codes == k)[:40] for k in np.unique(codes)]))
     peers.fit(replace(spec, rounds=2), np.ascontiguousarray(X[few]), codes[few], n_classes)
-    reset_peak()
-    before, _ = memory_mb()
-    start, cpu = time.perf_counter(), time.process_time()
-    model = peers.fit(spec, X, codes, n_classes)
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    _, peak = memory_mb()
-    found = {"seconds": seconds, "cpu": cpu, "peak_MB": peak, "grown_MB": peak - before}
-    found |= {"rounds": model.rounds, "trees": model.trees}
+    timing = Timing()
+    timing.run(lambda: peers.fit(spec, X, codes, n_classes))
+    model = timing.value
+    found = {**timing.taken, "peak_MB": memory_mb()[1], "rounds": model.rounds, "trees": model.trees}
     if task["errors"]:
         X_test, truth = np.load(folder / "X_test.npy"), np.load(folder / "codes_test.npy")
         found["errors"] = [error_percent(truth, predicted) for predicted in model.staged(X_test)]

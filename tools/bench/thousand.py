@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from shared.measure import error_percent, write_rows
+from shared.measure import error_percent, log_loss, write_rows
 
 from bench.growth import TRAINING, generate
 from bench.limits import BUILDS, c_row, run_c
@@ -23,11 +23,6 @@ VARIANTS = {
         {"max_leaf_entries": 32, "learning_rate": 0.5, "max_leaf_nodes": 250}, "float16",
     ),
 }  # fmt: skip
-
-
-def log_loss(P, y):
-    """Mean of -log p of the rows' own classes, p at least 1e-15."""
-    return float(-np.log(np.maximum(P[np.arange(len(y)), y], 1e-15)).mean())
 
 
 def lightgbm_stages(X, y, X_test, rounds, threads, folder):

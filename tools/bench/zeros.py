@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from shared.datasets import coded, fold_of, load_for_trees
 
+from bench.hinge import hingeboost
 from bench.limits import run_c
 from bench.report import Report, benchmark
 
@@ -55,19 +56,12 @@ def bench_zeros(options):
     return report
 
 
-def trained(X, y, rounds, **more):
-    """A training."""
-    import pymcboost
-
-    return pymcboost.HingeBoostOCClassifier(n_estimators=rounds, scale=True, random_state=0, n_jobs=1, **more).fit(X, y)
-
-
 def chosen_cost(X, y, classes, zero, options):
     """The value of C with the least error on a fold of the training part; the smallest of equals."""
     X, y, X_held, y_held = fold_of(X, y, 0, FOLDS)
     errors = {}
     for cost in options.size(COSTS[:1], COSTS):
-        model = trained(X, y, options.size(2, classes), C=cost, allow_zero=zero)
+        model = hingeboost(options.size(2, classes), C=cost, allow_zero=zero).fit(X, y)
         errors[cost] = np.mean(model.predict(X_held) != y_held)
     return min(errors, key=errors.get)
 
@@ -76,7 +70,7 @@ def measured(parts, options, rounds, **more):
     """Figures of one training, and of scoring the test part."""
     X, y, X_test, y_test = parts
     start = time.process_time()
-    estimator = trained(X, y, rounds, **more)
+    estimator = hingeboost(rounds, **more).fit(X, y)
     seconds = time.process_time() - start
     model, column = estimator.model_, np.array(estimator.history_["column"])
     labels, planes = model.predict_early(X_test, n_jobs=1)

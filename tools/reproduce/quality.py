@@ -8,6 +8,7 @@ import time
 import numpy as np
 from shared import classifiers, ranks
 from shared.datasets import DATA, coded, fixed_split, fold_rows, load_for_trees, sets_by_cost
+from shared.measure import log_loss
 from shared.peers import Absent
 from shared.tables import markdown_table, picture
 
@@ -48,12 +49,11 @@ def measures_of(P, truth):
     """
     n = len(truth)
     top, best = P.argmax(axis=1), P.max(axis=1)
-    own = np.where(truth >= 0, P[np.arange(n), truth], 0.0)
     wrong = top != truth
     order = np.array_split(np.argsort(best, kind="stable"), min(BINS, n))
     gaps = [len(part) * abs(best[part].mean() - 1 + wrong[part].mean()) for part in order]
     return {
-        "log_loss": round(float(-np.log(np.clip(own, SMALLEST, 1)).mean()), 5),
+        "log_loss": round(log_loss(P, truth, SMALLEST), 5),
         "error": round(100 * float(wrong.mean()), 4),
         "balanced_error": round(100 * float(np.mean([wrong[truth == k].mean() for k in np.unique(truth)])), 4),
         "calibration_error": round(100 * float(sum(gaps) / n), 4),

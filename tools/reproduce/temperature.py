@@ -3,6 +3,7 @@
 import numpy as np
 from shared.datasets import load_for_trees
 from shared.internals import noted_temperatures
+from shared.measure import log_loss
 from shared.tables import markdown_table
 
 import pymcboost
@@ -45,16 +46,11 @@ def fit_temperature(unit):
         row, fitted = fit_and_test(unit, cls(calibrate="temperature", n_jobs=1, **params), (X, y, X_test, truth))
     model = fitted.model_
     found = {"folds": noted[0], "corrected": model.temperature, "best": model.calibrated(X_test, truth).temperature}
-    losses = {name: log_loss(model.with_temperature(t), X_test, truth) for name, t in found.items()}
-    plain = model.with_temperature(1.0 if model.link == "none" else None)
-    losses = {"plain": log_loss(plain, X_test, truth), **losses}
+    models = {"plain": model.with_temperature(1.0 if model.link == "none" else None)}
+    models |= {name: model.with_temperature(t) for name, t in found.items()}
+    smallest = np.finfo(float).eps
+    losses = {name: round(log_loss(one.predict_proba(X_test), truth, smallest), 5) for name, one in models.items()}
     return {**row, **losses, **{f"T_{name}": round(t, 4) for name, t in found.items()}}
-
-
-def log_loss(model, X, codes):
-    """Mean of -log p of the right classes, p at least 2.2e-16."""
-    p = model.predict_proba(X)[np.arange(len(codes)), codes]
-    return round(float(-np.log(np.maximum(p, np.finfo(float).eps)).mean()), 5)
 
 
 def plan(options, journal):

@@ -22,6 +22,12 @@ def error_percent(truth, predicted):
     return 100.0 * float(np.mean(np.asarray(truth) != np.asarray(predicted)))
 
 
+def log_loss(P, codes, least=1e-15):
+    """Mean of -log p of the rows' own classes, p at least ``least``; classes not trained on (-1) have probability 0."""
+    own = np.where(codes >= 0, P[np.arange(len(codes)), codes], 0.0)
+    return float(-np.log(np.maximum(own, least)).mean())
+
+
 def first_below(errors, level):
     """Smallest number of rounds with an error of at most ``level``, or None."""
     hits = np.flatnonzero(np.asarray(errors) <= level)
@@ -74,6 +80,11 @@ class Timing:
     def best_cpu(self):
         """CPU seconds of the best run: others' work on the machine lengthens them least."""
         return min(self.cpu)
+
+    @property
+    def taken(self):
+        """What the only run took."""
+        return {"seconds": self.seconds[-1], "cpu": self.cpu[-1], "grown_MB": self.grown_MB}
 
     def run(self, function):
         """Call ``function`` once, without garbage collection, and note what it took."""

@@ -61,6 +61,17 @@ def quick(monkeypatch):
     return made
 
 
+def test_a_row_of_a_class_that_was_not_trained_on(tmp_path, quick):
+    """It has probability 0 of its class, not that of the last one."""
+    its = np.zeros(2, int), np.array([[0.5, 0.5], [0.0, 1.0]]), 1, None
+    model = SimpleNamespace(rounds=1, way="none", evaluate=lambda *_: its)
+    fit = "peer", "a", "b", (1,), lambda *_: model, None
+    journal = pareto.Journal(tmp_path / "pareto.csv", pareto.KEY, pareto.FIGURES)
+    parts = None, None, np.zeros((2, 1)), np.array([0, -1])
+    pareto.run_fit(fit, pareto.units_of("a", fit), parts, pareto.Timer(tmp_path, None), tmp_path, 1, journal)
+    assert float(journal.rows[0]["log_loss"]) == pytest.approx(-np.log([0.5, 1e-15]).mean())
+
+
 def test_a_killed_run_goes_on(tmp_path, quick):
     options = SimpleNamespace(left=lambda: None, seconds=1)
 
