@@ -13,6 +13,7 @@ reported; a ratio is the quotient of two best times of the same run. PYMCBOOST_D
 """
 
 import argparse
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -22,40 +23,16 @@ from shared.datasets import OWN, DataMissing
 from shared.measure import environment
 from shared.tables import as_json, put_between, write_json
 
-from bench import (  # noqa: F401
-    categories,
-    chunks,
-    classic,
-    dask,
-    early,
-    growth,
-    growth_peers,
-    growth_rows,
-    hinge,
-    imported,
-    inspection,
-    integers,
-    labels,
-    limits,
-    losses,
-    machines,
-    multiboost,
-    round_parts,
-    rows,
-    startup,
-    stream,
-    stumps,
-    svmlight,
-    thousand,
-    top,
-    trees,
-    trees_abc,
-    trees_score,
-    workers,
-    workers_same,
-    zeros,
-)
 from bench.report import BENCHMARKS, Options, markdown, print_report
+
+# Every file registers its benchmarks.
+for _file in sorted(Path(__file__).parent.glob("[a-z]*.py")):
+    importlib.import_module(f"bench.{_file.stem}")
+
+from bench import limits, round_parts, trees  # noqa: E402
+
+# They take options of their own.
+OTHERS = {"guard": "bench_guard", "pareto": "bench.pareto", "small": "bench.small"}
 
 
 def make_parser():
@@ -93,8 +70,9 @@ def check(parser, options):
     counts = [n for n in (options.rounds, *(options.rows or ()), *options.threads) if n is not None]
     if min(counts) < 1 or options.leaves < 2:
         parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
+    more = (OWN, *(round_parts.ROUNDS if "round-parts" in options.names else ()))
     try:
-        trees.check([name for name in options.data or () if name != OWN], options.algorithms or ())
+        trees.check([name for name in options.data or () if name not in more], options.algorithms or ())
     except ValueError as error:
         parser.error(str(error))
 
@@ -121,18 +99,8 @@ def measure(name, options):
 
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments[:1] == ["guard"]:
-        import bench_guard  # it takes options of its own
-
-        return bench_guard.main(arguments[1:])
-    if arguments[:1] == ["pareto"]:
-        from bench import pareto  # the same
-
-        return pareto.main(arguments[1:])
-    if arguments[:1] == ["small"]:
-        from bench import small  # the same
-
-        return small.main(arguments[1:])
+    if arguments and arguments[0] in OTHERS:
+        return importlib.import_module(OTHERS[arguments[0]]).main(arguments[1:])
     parser = make_parser()
     given = parser.parse_args(arguments)
     if given.list:

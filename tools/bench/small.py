@@ -22,6 +22,7 @@ from shared import measure
 from shared.datasets import EIGHT, sampled_parts, stratified_rows
 from shared.tables import markdown_table, put_between
 
+from bench.pareto import Options
 from bench.pareto_models import present
 from bench.small_models import LIBRARIES, ROUNDS
 
@@ -210,16 +211,6 @@ def report(chosen, journal):
     heads = ["bytes", "sets", "mean", "geometric mean", "asked of the mean"]
     counts = markdown_table(["settings tried", *LIBRARIES], tried_lines(journal))
     return f"{text}\n\n{markdown_table(heads, means)}\n\n{counts}"
-
-
-class Options(argparse.Namespace):
-    """The command line, and the minutes that are left of the budget."""
-
-    begin = time.monotonic()
-
-    def left(self):
-        """Minutes that are left, or None."""
-        return None if self.budget is None else self.budget - (time.monotonic() - self.begin) / 60
 
 
 def main(arguments):

@@ -23,6 +23,7 @@ running. --verify does the first rounds, or the cheapest fits, of a result file 
 """
 
 import argparse
+import importlib
 import sys
 
 from shared.datasets import DataMissing
@@ -30,36 +31,14 @@ from shared.internals import available_cpus
 from shared.peers import Absent
 from shared.tables import put_between
 
-from reproduce import (
-    abcboost,
-    columns,
-    defaults,
-    drawn,
-    exceptions,
-    figure1,
-    hinge,
-    imbalance,
-    kinds,
-    many,
-    mcboost,
-    multiboost,
-    multiboost_defaults,
-    multiboost_fcd,
-    multiboost_table4,
-    piboost,
-    quality,
-    rounds,
-    stopping,
-    table5,
-    temperature,
-    vector,
-)  # fmt: skip
-
 # In the order of docs/reproduction.md.
-PAPERS = (mcboost, figure1, abcboost, vector, multiboost_table4, multiboost, multiboost_fcd, multiboost_defaults,
-          piboost, table5, imbalance, hinge, quality, exceptions, rounds, stopping, temperature, defaults, drawn, many,
-          columns, kinds)  # fmt: skip
-EXPERIMENTS = {experiment.name: experiment for paper in PAPERS for experiment in paper.EXPERIMENTS}
+PAPERS = (
+    "mcboost", "figure1", "abcboost", "vector", "multiboost_table4", "multiboost", "multiboost_fcd",
+    "multiboost_defaults", "piboost", "table5", "imbalance", "hinge", "quality", "exceptions", "rounds", "stopping",
+    "temperature", "defaults", "drawn", "many", "columns", "kinds",
+)  # fmt: skip
+MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
+EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 
 
