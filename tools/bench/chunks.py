@@ -3,19 +3,17 @@
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 
+from bench.process import run_process
 from bench.report import Report, benchmark
 
-TOOLS = Path(__file__).resolve().parents[1]
 OTHER = "xgboost"
 NAMES = {OTHER: "XGBoost's ExtMemQuantileDMatrix, a tree for each class"}
 TEST_BLOCK = 1 << 30  # no training has so many blocks
@@ -89,17 +87,17 @@ def other(rows, rounds, threads):
     return lambda X: model.predict(xgboost.DMatrix(X)).argmax(axis=1), bytes(model.save_raw())
 
 
-def work(how, rows, rounds, threads):
+def work(how, rows, rounds, spec):
     """One fit: what it took."""
     from pymcboost import VectorTreeBoostClassifier
     from pymcboost.data import Chunks
 
     params = {"n_estimators": rounds, "subsample": 0.5, "calibrate": None, "random_state": 0}
-    model = VectorTreeBoostClassifier(**params, n_jobs=threads)
+    model = VectorTreeBoostClassifier(**params, n_jobs=spec["threads"])
     seen = Anonymous()
     start, cpu = time.perf_counter(), time.process_time()
     if how == OTHER:
-        predict, file = other(rows, rounds, threads)
+        predict, file = other(rows, rounds, spec["threads"])
     elif how == "chunks":
         model.fit(Chunks(lambda: blocks(rows)))
     else:
@@ -124,11 +122,8 @@ def bench_chunks(options):
             runs[OTHER] = []
         for _ in range(options.repeat):
             for how, found in runs.items():
-                command = [sys.executable, "-m", "bench.chunks", how, str(rows), str(rounds), str(threads)]
-                path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
-                environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
-                done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=TOOLS)
-                found.append(json.loads(done.stdout))
+                task = {"how": how, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
+                found.append(run_process(task, "bench.chunks"))
         seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
         for how, found in runs.items():
             memory = max(one["anonymous_MB"] for one in found)
@@ -146,4 +141,4 @@ def bench_chunks(options):
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(sys.argv[1], *map(int, sys.argv[2:]))))
+    print(json.dumps(work(**json.loads(sys.argv[1]))))

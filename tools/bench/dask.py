@@ -7,8 +7,6 @@ lightgbm and xgboost in one environment.
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,9 +16,9 @@ import numpy as np
 from shared.datasets import load_pooled
 from shared.peers import CLASS_TREES
 
+from bench.process import run_process
 from bench.report import Report, benchmark
 
-TOOLS = Path(__file__).resolve().parents[1]
 DATA, LEAVES, RATE, WORKERS = "covtype", 31, 0.1, (1, 2)
 OURS = "ours, class-wise"
 VECTORS = "ours, vector trees"  # one for all classes: as many trees are more rounds
@@ -63,7 +61,7 @@ def cpu_of_workers(client):
     return sum(client.run(time.process_time).values())
 
 
-def work(how, workers, rows, rounds, folder):
+def work(how, workers, rows, rounds, folder, spec):
     """One fit on that many workers; what it took. Labels of the rows left out go to a file there."""
     import dask.array
     from distributed import Client, LocalCluster, wait
@@ -72,7 +70,7 @@ def work(how, workers, rows, rounds, folder):
     classes, y = np.unique(y, return_inverse=True)
     X, held = np.ascontiguousarray(X, dtype=np.float32), np.arange(len(y)) % 5 == 4
     size = -(-int((~held).sum()) // workers)
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=spec["threads"], dashboard_address=None)
     with cluster, Client(cluster) as client:
         parts = client.persist([dask.array.from_array(part[~held], chunks=size) for part in (y,)])
         parts = client.persist([dask.array.from_array(X[~held], chunks=(size, X.shape[1])), *parts])
@@ -92,17 +90,6 @@ def work(how, workers, rows, rounds, folder):
     return found
 
 
-def run(*arguments):
-    """What `work` finds in a process of its own."""
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS), str(TOOLS.parent)]))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
-    command = [sys.executable, "-m", "bench.dask", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TOOLS)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip()[-1500:])
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 @benchmark("dask")
 def bench_dask(options):
     """Training on a LocalCluster against LightGBM's and XGBoost's own: seconds, errors, models of 1 and 2 workers."""
@@ -117,7 +104,8 @@ def bench_dask(options):
     with tempfile.TemporaryDirectory(prefix="mcboost-dask-") as folder:
         for _ in range(options.repeat):
             for how, workers in found:
-                found[how, workers].append(run(how, workers, rows, rounds, folder))
+                task = {"how": how, "workers": workers, "rows": rows, "rounds": rounds, "folder": folder}
+                found[how, workers].append(run_process({**task, "spec": {"threads": 1}}, "bench.dask"))
         moved = {
             how: float(np.mean(np.load(Path(folder, f"{how}-1.npy")) != np.load(Path(folder, f"{how}-2.npy"))))
             for how in (OURS, VECTORS, *PEERS)
@@ -137,4 +125,4 @@ def bench_dask(options):
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5])))
+    print(json.dumps(work(**json.loads(sys.argv[1]))))

@@ -110,4 +110,4 @@ def in_errors(differences):
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(json.load(sys.stdin))))
+    print(json.dumps(work(json.loads(sys.argv[1]))))

@@ -133,4 +133,4 @@ def bench_growth_peers(options):
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(json.load(sys.stdin))))
+    print(json.dumps(work(json.loads(sys.argv[1]))))

@@ -93,4 +93,4 @@ def bench_growth_rows(options):
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(json.load(sys.stdin))))
+    print(json.dumps(work(json.loads(sys.argv[1]))))

@@ -57,18 +57,33 @@ def file_sizes(fitted, X, truth):
         return {**found, "file_bytes_16": path.stat().st_size, "error_16": round(error, 3)}
 
 
-def run_process(task, module="bench.process", seconds=None):
-    """`work` of a module in a process of its own, which may take so many ``seconds``."""
+def start(task, module="bench.process", prefix=()):
+    """`work` of a module, begun in a process of its own, or in those that the command ``prefix`` starts."""
     threads = str(task["spec"]["threads"])
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
     environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": path}
-    command = [sys.executable, "-m", module]
-    how = {"capture_output": True, "text": True, "env": environment, "cwd": TOOLS, "timeout": seconds}
-    done = subprocess.run(command, input=json.dumps(task), **how)
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise RuntimeError(lines[-1])
-    return json.loads(done.stdout.splitlines()[-1])
+    # Standard input would reach the first of several processes alone.
+    command, pipe = [*prefix, sys.executable, "-m", module, json.dumps(task)], subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=TOOLS)
+
+
+def mpiexec(processes):
+    """The command that starts so many processes."""
+    return [str(Path(sys.executable).with_name("mpiexec")), "-n", str(processes)]
+
+
+def run_process(task, module="bench.process", seconds=None, prefix=()):
+    """What `work` of a module prints last, which may take so many ``seconds``; see `start`."""
+    with start(task, module, prefix) as process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        lines = errors.strip().splitlines() or [f"exit code {process.returncode}"]
+        raise RuntimeError("\n".join(lines[-20:]) if prefix else lines[-1])
+    return json.loads(output.splitlines()[-1])
 
 
 class Trainings:
@@ -210,4 +225,4 @@ class Field:
 
 
 if __name__ == "__main__":
-    print(json.dumps(work(json.load(sys.stdin))))
+    print(json.dumps(work(json.loads(sys.argv[1]))))

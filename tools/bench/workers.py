@@ -14,9 +14,9 @@ import numpy as np
 from shared.datasets import load_pooled
 from shared.peers import CLASS_TREES
 
+from bench.process import mpiexec, run_process, start
 from bench.report import Report, benchmark
 
-TOOLS = Path(__file__).resolve().parents[1]
 DATA = "covtype"
 FIRST, AS_WORKER = "1 process, 2 threads", "1 process as a worker, 2 threads"
 # Estimator, rounds, ways of division and how much longer than one process with two threads they may take, and what is
@@ -36,7 +36,7 @@ FAULT_TIMEOUT = 5
 HOW = {FIRST: (1, 2, 0), AS_WORKER: (1, 2, 1), "2 processes": (2, 1, 1), "4 processes": (4, 1, 1)}
 
 
-def work(name, rows, rounds, threads, as_worker, timeout=600, folder=None):
+def work(name, rows, rounds, spec, as_worker, timeout=600, folder=None):
     """One fit to the part of the rows that is this process's; what it took, from process 0.
 
     With a folder, a file there tells the number of this process when the training begins.
@@ -52,7 +52,7 @@ def work(name, rows, rounds, threads, as_worker, timeout=600, folder=None):
     X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
     workers = MPIWorkers(comm, timeout) if as_worker else ALONE
     estimator = getattr(pymcboost, TRAININGS[name][0])
-    model = estimator(n_estimators=rounds, random_state=0, n_jobs=threads, **TRAININGS[name][3])
+    model = estimator(n_estimators=rounds, random_state=0, n_jobs=spec["threads"], **TRAININGS[name][3])
     comm.Barrier()
     if folder:
         Path(folder, str(comm.rank)).write_text(str(os.getpid()))
@@ -66,25 +66,6 @@ def work(name, rows, rounds, threads, as_worker, timeout=600, folder=None):
         print(json.dumps(found))
 
 
-def start(processes, *arguments):
-    """`work` in so many processes, begun."""
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
-    environment = {**os.environ, "OMP_NUM_THREADS": str(arguments[3]), "PYTHONPATH": path}
-    mpiexec = str(Path(sys.executable).with_name("mpiexec"))
-    command = [mpiexec, "-n", str(processes), sys.executable, "-m", "bench.workers", *map(str, arguments)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=TOOLS)
-
-
-def run(processes, *arguments):
-    """What `work` prints, in so many processes."""
-    began = start(processes, *arguments)
-    out, errors = began.communicate()
-    if began.returncode:
-        raise RuntimeError(errors.strip()[-1000:])
-    return json.loads(out)
-
-
 def alive(pid):
     """Whether there is such a process, which is not waiting to be reaped."""
     try:
@@ -95,9 +76,13 @@ def alive(pid):
 
 def trouble(rng, how, processes, folder):
     """Kill or stop one process at a random time of a training: seconds until all had ended, and what is amiss."""
-    began = start(processes, DATA, 20_000, 10_000, 1, 1, FAULT_TIMEOUT, folder)
+    task = {"name": DATA, "rows": 20_000, "rounds": 10_000, "spec": {"threads": 1}, "as_worker": 1}
+    task |= {"timeout": FAULT_TIMEOUT, "folder": str(folder)}
+    began = start(task, "bench.workers", mpiexec(processes))
     files = [Path(folder, str(rank)) for rank in range(processes)]
     while not all(file.is_file() and file.read_text() for file in files):
+        if began.poll() is not None:
+            return 0.0, f"ended before the training: {began.communicate()[1].strip()[-200:]}"
         time.sleep(0.05)
     pids = [int(file.read_text()) for file in files]
     time.sleep(rng.uniform(0, 3))
@@ -152,8 +137,10 @@ def of_data(report, name, options):
     runs = {how: [] for how in (FIRST, *ways)}
     for _ in range(options.repeat):
         for how, found in runs.items():
-            processes, *its = HOW[how]
-            found.append(run(processes, name, rows, rounds, *its))
+            processes, threads, as_worker = HOW[how]
+            task = {"name": name, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
+            task["as_worker"] = as_worker
+            found.append(run_process(task, "bench.workers", prefix=mpiexec(processes)))
     seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
     for how, found in runs.items():
         more = {"sums_a_round": found[0]["sums"] / rounds, "MB_a_round": found[0]["MB"] / rounds}
@@ -168,4 +155,4 @@ def of_data(report, name, options):
 
 
 if __name__ == "__main__":
-    work(sys.argv[1], *map(int, sys.argv[2:7]), *sys.argv[7:])
+    work(**json.loads(sys.argv[1]))

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -13,9 +11,9 @@ import numpy as np
 from shared.datasets import load_pooled
 from shared.peers import CLASS_TREES
 
+from bench.process import mpiexec, run_process
 from bench.report import Report, benchmark
 
-TOOLS = Path(__file__).resolve().parents[1]
 # Estimator, rounds and what is not the default, of each data set.
 TRAININGS = {
     "covtype": ("VectorTreeBoostClassifier", 1000, {"calibrate": None}),
@@ -43,7 +41,7 @@ def part_of(how, y, size, rank):
     return np.array_split(np.arange(len(y)), size)[rank]
 
 
-def work(folder, name, rounds, how, threads):
+def work(folder, name, rounds, how, spec):
     """One fit to the rows in a folder; what the first process knows of it."""
     import pymcboost
     from pymcboost.comm import Alone, MPIWorkers
@@ -52,7 +50,7 @@ def work(folder, name, rounds, how, threads):
     X, y = np.load(Path(folder, "X.npy"), mmap_mode="r"), np.load(Path(folder, "y.npy"))
     estimator, _, more = TRAININGS[name]
     cls = getattr(pymcboost, estimator)
-    model = cls(n_estimators=rounds, random_state=0, n_jobs=threads, **more)
+    model = cls(n_estimators=rounds, random_state=0, n_jobs=spec["threads"], **more)
     start, workers = time.perf_counter(), Alone()
     if how == "chunks":
         blocks = [(X[at : at + BLOCK], y[at : at + BLOCK]) for at in range(0, len(y), BLOCK)]
@@ -67,18 +65,6 @@ def work(folder, name, rounds, how, threads):
     found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
     if workers.rank == 0:
         print(json.dumps(found))
-
-
-def run(processes, threads, *arguments):
-    """What `work` prints, in so many processes."""
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "PYTHONPATH": path}
-    command = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(processes)] if processes else []
-    command += [sys.executable, "-m", "bench.workers_same", *map(str, arguments), str(threads)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=TOOLS)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip()[-1000:])
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 @benchmark("workers-same")
@@ -96,7 +82,9 @@ def bench_same(options):
             np.save(Path(folder, "y.npy"), y[:rows])
             del X, y
             for processes, threads, how in RUNS:
-                found = run(processes, threads, folder, name, rounds, how)
+                task = {"folder": folder, "name": name, "rounds": rounds, "how": how, "spec": {"threads": threads}}
+                prefix = mpiexec(processes) if processes else ()
+                found = run_process(task, "bench.workers_same", prefix=prefix)
                 files.add(found["sha256"])
                 what = f"{name}, {rounds} rounds of {estimator}: {max(1, processes)} x {threads}, {how}"
                 report.add(what, found["seconds"], "s", error_percent=round(100 * found["error"], 2),
@@ -106,4 +94,4 @@ def bench_same(options):
 
 
 if __name__ == "__main__":
-    work(*sys.argv[1:3], int(sys.argv[3]), sys.argv[4], int(sys.argv[5]))
+    work(**json.loads(sys.argv[1]))

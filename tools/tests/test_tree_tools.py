@@ -1,13 +1,17 @@
 """The parts of tools/ that compare trees: splits, units and tables of the experiments, processes of the benchmarks."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from types import SimpleNamespace
 
 import bench.run
 import numpy as np
 import pytest
 import reproduce.run
-from bench import early, growth, process, trees
+from bench import early, growth, process, trees, workers
 from bench.report import Options, Report
 from reproduce import abcboost, journal, vector
 from reproduce.journal import frame_of
@@ -189,6 +193,22 @@ def test_the_slower_variant_goes_no_further(small, monkeypatch):
     assert process.best_variant(found, "M") == (None, None)
 
 
+def test_processes_that_end_before_their_training(tmp_path, monkeypatch):
+    """Nobody waits for the files in which they were to tell their numbers."""
+    command, pipe = [sys.executable, "-c", "raise SystemExit('no MPI')"], subprocess.PIPE
+    monkeypatch.setattr(workers, "start", lambda *_: subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True))
+    _, amiss = workers.trouble(np.random.default_rng(0), signal.SIGKILL, 2, tmp_path)
+    assert amiss == "ended before the training: no MPI"
+
+
+def test_processes_that_take_too_long(monkeypatch):
+    monkeypatch.setattr(process, "start", lambda *_: subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE))
+    begin = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.run_process({}, seconds=0.1)
+    assert time.monotonic() - begin < 30
+
+
 def test_files_of_the_models(small):
     """Bytes of both kinds of leaves, the error of the smaller one, and none where they are not asked for."""
     specs = {"vector": peers.Spec("vector", rounds=4, leaves=None, learning_rate=None)}
@@ -318,6 +338,7 @@ def test_unknown_names(data, algorithms):
     ("tool", "words"),
     [
         (bench.run, ["trees", "--data", "irsi"]),
+        (bench.run, ["trees", "--data", "generated-355"]),
         (bench.run, ["trees", "--rounds", "0"]),
         (bench.run, ["trees", "--leaves", "1"]),
         (bench.run, ["trees", "--threads", "0"]),
@@ -339,6 +360,11 @@ def test_wrong_options(monkeypatch, capsys, tool, words):
 def test_quick_uses_the_first_rows(monkeypatch):
     monkeypatch.setattr(datasets, "load_for_trees", lambda name: (np.zeros(5000), np.zeros(10)))
     assert [len(part) for part in trees.tree_data("letter", Options(quick=True))] == [3000, 10]
+
+
+def test_sets_that_are_generated():
+    parser = bench.run.make_parser()
+    bench.run.check(parser, parser.parse_args(["round-parts", "--data", "generated-355"]))
 
 
 @pytest.fixture
