@@ -14,15 +14,13 @@ int main(int argc, char **argv)
     if (argc != 5)
         return 1;
     int repeat = atoi(argv[1]), way = atoi(argv[2]);
-    size_t size, bytes;
     mcb_model m;
-    void *file = whole(argv[3], &size);
-    if (mcb_open(&m, file, size) || !mcb_has_early(&m, way))
+    int32_t rows, width;
+    open_model(&m, argv[3]);
+    if (!mcb_has_early(&m, way))
         return 1;
-    mcb_prepare(&m, malloc(mcb_prepared_size(&m) + 1), mcb_prepared_size(&m));
-    int32_t *head = whole(argv[4], &bytes);
-    size_t n = (size_t)head[0], d = (size_t)head[1];
-    const float *x = (const float *)(head + 2);
+    const float *x = rows_of(argv[4], &rows, &width);
+    size_t n = (size_t)rows, d = (size_t)width;
     double *scores = malloc(m.n_classes * sizeof *scores);
     double *times[2] = {malloc((size_t)repeat * sizeof(double)), malloc((size_t)repeat * sizeof(double))};
     volatile uint32_t sum = 0;

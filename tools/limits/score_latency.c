@@ -7,44 +7,12 @@
  * row: least is the median of the least time of each row; over is the share of calls that took more than 3 times p50; all
  * calls of all threads count. "empty" has the same numbers of a loop that takes about as long as a call and needs no
  * memory, after each call: what is over there, too, is the machine's. */
-#define _POSIX_C_SOURCE 200112L
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#define CLOCK CLOCK_MONOTONIC
+#include "timing.h"
 
-#include "mcb.h"
+#include <pthread.h>
 
 enum { COLD = 8 << 20, MOST_COLD = 256, MOST = 64 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void *whole(const char *name, size_t *size)
-{
-    FILE *file = fopen(name, "rb");
-    if (!file)
-        exit(2);
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    void *p = malloc(*size);
-    if (!p || fread(p, 1, *size, file) != *size)
-        exit(2);
-    fclose(file);
-    return p;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* What a thread times: its own calls, with its own scores and its own memory to write to. */
 typedef struct {
@@ -134,18 +102,12 @@ int main(int argc, char **argv)
     if (argc != 7)
         return 1;
     size_t passes = (size_t)atoi(argv[1]), group = (size_t)atoi(argv[4]), threads = (size_t)atoi(argv[6]);
-    size_t size, rows_size;
-    void *bytes = whole(argv[2], &size);
-    unsigned char *head = whole(argv[3], &rows_size);
     int32_t n, d;
-    memcpy(&n, head, 4);
-    memcpy(&d, head + 4, 4);
+    const float *rows = rows_of(argv[3], &n, &d);
     mcb_model model;
-    if (threads < 1 || threads > MOST || mcb_open(&model, bytes, size) != MCB_OK)
+    if (threads < 1 || threads > MOST)
         return 2;
-    void *memory = malloc(mcb_prepared_size(&model) + 1);
-    if (!memory || mcb_prepare(&model, memory, mcb_prepared_size(&model)) != MCB_OK)
-        return 2;
+    open_model(&model, argv[2]);
     size_t calls = (size_t)n / group, all;
     int cold = atoi(argv[5]);
     if (cold && calls > MOST_COLD)
@@ -155,7 +117,7 @@ int main(int argc, char **argv)
     double *best = malloc(calls * sizeof *best);
     if (!times || !empty || !best)
         return 2;
-    job one = {&model, (const float *)(head + 8), calls, passes, group, (size_t)d, cold, times, empty};
+    job one = {&model, rows, calls, passes, group, (size_t)d, cold, times, empty};
     job jobs[MOST];
     pthread_t started[MOST];
     for (size_t t = 0; t < threads; t++) {

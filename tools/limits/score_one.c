@@ -9,15 +9,11 @@
  *
  * rows.bin: int32 n, d, then float rows[n,d]. Prints "ns" and the time of the best pass over all rows, divided by n. It is
  * CPU time of the process: others' work on the machine lengthens it least. */
-#define _POSIX_C_SOURCE 200112L
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "timing.h"
 
-#include "mcb.h"
+#include <stdint.h>
+
+#include "libraries.h"
 
 static mcb_model model;
 static void *handle;
@@ -25,54 +21,8 @@ static int width;
 static uint32_t highest, classes[65536];
 static void *tops;
 static double scores[65536];
-static int (*light)(void *, const void *, int64_t *, double *);
 static void (*compiled)(const float *, double *);
 static int (*boost)(void *, const char *, const char *, void *, const uint64_t **, uint64_t *, const float **);
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void give_up(const char *words)
-{
-    fprintf(stderr, "%s\n", words);
-    exit(1);
-}
-
-static unsigned char *whole(const char *name, size_t *size)
-{
-    FILE *file = fopen(name, "rb");
-    if (!file)
-        give_up(name);
-    fseek(file, 0, SEEK_END);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *p = malloc(*size);
-    if (!p || fread(p, 1, *size, file) != *size)
-        give_up(name);
-    fclose(file);
-    return p;
-}
-
-/* A function pointer from dlsym, without the cast that ISO C does not know. */
-static void find(void *library, const char *name, void *function)
-{
-    void *p = dlsym(library, name);
-    if (!p)
-        give_up(name);
-    memcpy(function, &p, sizeof p);
-}
-
-static void *opened(const char *name)
-{
-    void *library = dlopen(name, RTLD_NOW);
-    if (!library)
-        give_up(dlerror());
-    return library;
-}
 
 static void by_ours(const float *x)
 {
@@ -115,22 +65,9 @@ static void by_xgboost(const float *x)
         give_up("XGBoost cannot predict");
 }
 
-static void open_ours(const char *name)
-{
-    size_t size;
-    void *bytes = whole(name, &size);
-    int status = mcb_open(&model, bytes, size);
-    if (status != MCB_OK)
-        give_up(mcb_strerror(status));
-    size_t room = mcb_prepared_size(&model);
-    void *memory = malloc(room + 1);
-    if (!memory || mcb_prepare(&model, memory, room) != MCB_OK)
-        give_up("no memory to prepare the model");
-}
-
 static void open_highest(const char *name, const char *count)
 {
-    open_ours(name);
+    open_model(&model, name);
     highest = (uint32_t)atoi(count);
     if (highest < 1 || highest > model.n_classes)
         give_up("the number of highest scores is out of range");
@@ -143,20 +80,6 @@ static void open_top(const char *name, const char *count)
     tops = malloc(size + 1);
     if (!tops || mcb_top_begin(&model, tops, size) != MCB_OK)
         give_up("the leaves of this model have numbers for all classes");
-}
-
-static void open_lightgbm(const char *name, const char *library_name)
-{
-    void *library = opened(library_name), *booster;
-    int (*create)(const char *, int *, void **);
-    int (*init)(void *, int, int, int, int, int32_t, const char *, void **);
-    int rounds;
-    find(library, "LGBM_BoosterCreateFromModelfile", &create);
-    find(library, "LGBM_BoosterPredictForMatSingleRowFastInit", &init);
-    find(library, "LGBM_BoosterPredictForMatSingleRowFast", &light);
-    /* 1: raw scores; 0: float32. */
-    if (create(name, &rounds, &booster) || init(booster, 1, 0, -1, 0, width, "num_threads=1", &handle))
-        give_up("LightGBM cannot read its model");
 }
 
 static void open_xgboost(const char *name, const char *library_name)
@@ -178,18 +101,14 @@ int main(int argc, char **argv)
     if (argc != 5 && argc != 6)
         return 1;
     int repeat = atoi(argv[1]);
-    size_t size;
-    unsigned char *head = whole(argv[2], &size);
     int32_t n, d;
-    memcpy(&n, head, 4);
-    memcpy(&d, head + 4, 4);
-    if (repeat < 1 || n < 1 || size != 8 + sizeof(float) * (size_t)n * (size_t)d)
-        give_up("rows.bin has another size than it says");
-    const float *rows = (const float *)(head + 8);
+    const float *rows = rows_of(argv[2], &n, &d);
+    if (repeat < 1)
+        return 1;
     width = d;
     void (*score)(const float *) = by_ours;
     if (argc == 5)
-        open_ours(argv[4]);
+        open_model(&model, argv[4]);
     else if (!strcmp(argv[3], "top")) {
         open_top(argv[4], argv[5]);
         score = by_top;
@@ -197,7 +116,7 @@ int main(int argc, char **argv)
         open_highest(argv[4], argv[5]);
         score = by_all;
     } else if (!strcmp(argv[3], "lightgbm")) {
-        open_lightgbm(argv[4], argv[5]);
+        handle = open_lightgbm(argv[4], argv[5], width);
         score = by_lightgbm;
     } else if (!strcmp(argv[3], "compiled")) {
         find(opened(argv[5]), "score_row", &compiled);
@@ -211,7 +130,7 @@ int main(int argc, char **argv)
         double start = now();
         for (int i = 0; i < n; i++)
             score(rows + (size_t)i * (size_t)d);
-        double taken = (now() - start) / n * 1e9;
+        double taken = (now() - start) / n;
         if (pass >= 0 && taken < best)
             best = taken;
     }
