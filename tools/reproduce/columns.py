@@ -1,14 +1,12 @@
 """Splits found on a few columns of many classes: loss, error and time beside those found on all classes."""
 
-import time
-
 import numpy as np
-from shared.datasets import coded, fold_rows, load_for_trees
+from shared.datasets import coded, fold_of, load_for_trees
 from shared.tables import markdown_table
 
 import pymcboost
 from reproduce.experiment import Experiment, Results, cross, select
-from reproduce.quality import measures_of
+from reproduce.quality import fit_and_measure
 
 # Fixed before the first run. Generated sets: classes and rows of each class.
 GENERATED = {"generated-355": (355, 60), "generated-1000": (1000, 30)}
@@ -47,28 +45,20 @@ def parts_of(data, seed):
     return coded(generate(*made[data], seed) if data in made else load_for_trees(data, seed))
 
 
-def measured(unit, X, y, X_test, truth):
-    """Fit and test one classifier."""
-    begin, cpu = time.perf_counter(), time.process_time()
-    model = pymcboost.VectorTreeBoostClassifier(
+def model_of(unit):
+    return pymcboost.VectorTreeBoostClassifier(
         **PARAMS, split_columns=NAMED[unit["columns"]], random_state=unit["seed"]
     )
-    model.fit(X, y)
-    row = {"cpu": round(time.process_time() - cpu, 4)}
-    found = measures_of(model.predict_proba(X_test), truth)
-    row |= {name: found[name] for name in ("log_loss", "error")}
-    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 4)}
 
 
 def fit_test_part(unit):
-    return measured(unit, *parts_of(unit["data"], unit["seed"]))
+    return fit_and_measure(unit, model_of(unit), parts_of(unit["data"], unit["seed"]))
 
 
 def fit_fold(unit):
     """A fold of the training part."""
     X, y, _, _ = parts_of(unit["data"], 0)
-    train, held = fold_rows(y, unit["seed"], FOLDS)
-    return measured(unit, X[train], y[train], X[held], y[held])
+    return fit_and_measure(unit, model_of(unit), fold_of(X, y, unit["seed"], FOLDS))
 
 
 def plan(options, tests, choices):
@@ -91,8 +81,6 @@ def cells(frame, data, columns):
 
 def text_of(tests, choices):
     """Losses, errors and times, the folds below."""
-    if tests.empty and choices.empty:
-        return "No results yet."
     parts = []
     for frame, where in (tests, f"Test parts, {SEEDS} seeds"), (choices, f"Folds of the training parts, {FOLDS}"):
         if frame.empty:

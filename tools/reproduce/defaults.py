@@ -9,7 +9,7 @@ from shared.tables import markdown_table
 
 import pymcboost
 from reproduce.experiment import Experiment, Results, cross, select
-from reproduce.quality import geometric, measures_of
+from reproduce.quality import geometric, measures_of, often
 
 # Fixed before the first run. A function is of the rows n and features d trained on.
 FOLDS = 3
@@ -152,8 +152,7 @@ def part_of(data, rows):
     """So many rows of the training part, of classes with a row for every fold."""
     X, y, _, _ = load_for_trees(data)
     kept = np.sort(np.random.default_rng([rows, len(y)]).permutation(len(y))[:rows])
-    classes, counts = np.unique(y[kept], return_counts=True)
-    kept = kept[np.isin(y[kept], classes[counts >= FOLDS])]
+    kept = kept[often(y[kept], FOLDS)]
     return X[kept], np.unique(y[kept], return_inverse=True)[1]
 
 

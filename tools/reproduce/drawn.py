@@ -1,14 +1,12 @@
 """Choice of how many features a node of vector trees draws where there are many rows, on folds of training parts."""
 
-import time
-
 import numpy as np
-from shared.datasets import fold_rows, load_for_trees, sets_by_cost
+from shared.datasets import fold_of, load_for_trees, sets_by_cost
 from shared.tables import markdown_table
 
 import pymcboost
 from reproduce.experiment import Experiment, Results, cross, select
-from reproduce.quality import geometric, measures_of
+from reproduce.quality import fit_and_measure, geometric, often
 
 # Fixed before the first run: sets with more than 10,000 rows to train on in a fold, but for sparse text.
 SETS = ("krkopt", "poker", "shuttle", "covtype", "mnist")
@@ -27,18 +25,10 @@ def fit_on_fold(unit, params):
     """One fold of a training part; log loss at the best temperature of the rows held out."""
     X, y, _, _ = load_for_trees(unit["data"])
     kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
-    classes, counts = np.unique(y[kept], return_counts=True)
-    kept = kept[np.isin(y[kept], classes[counts >= FOLDS])]
-    X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]
-    train, held = fold_rows(y, unit["fold"], FOLDS)
-    begin, cpu = time.perf_counter(), time.process_time()
+    kept = kept[often(y[kept], FOLDS)]
     params = {name: value(X.shape[1]) if callable(value) else value for name, value in params.items()}
     model = pymcboost.VectorTreeBoostClassifier(**params, random_state=unit["fold"])
-    model = model.fit(X[train], y[train]).model_
-    cpu = time.process_time() - cpu
-    found = measures_of(model.calibrated(X[held], y[held]).predict_proba(X[held]), y[held])
-    row = {name: found[name] for name in ("log_loss", "error")} | {"cpu": round(cpu, 4), "n_train": len(train)}
-    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 3)}
+    return fit_and_measure(unit, model, fold_of(X[kept], y[kept], unit["fold"], FOLDS), best=True)
 
 
 def features(times, share=0.0):
@@ -57,8 +47,6 @@ def plan(options, journal):
 
 def text_of(frame):
     """Means over the folds."""
-    if frame.empty:
-        return "No results yet."
     lines, means = [], frame.groupby(["data", "times"])[[*MEASURES, "n_train"]].mean()
     for data in [name for name in SETS if name in set(frame["data"])]:
         for times, row in means.loc[data].iterrows():

@@ -1,13 +1,11 @@
 """Sets of 1,000 rows or more on which another library has the lower log loss: what would reach it, on folds."""
 
-import time
-
 from shared import classifiers
 from shared.datasets import fold_of, load_for_trees, sets_by_cost
 from shared.tables import markdown_table
 
 from reproduce.experiment import Experiment, Results, cross
-from reproduce.quality import geometric, measures_of, present
+from reproduce.quality import fit_and_measure, geometric, present
 
 # Fixed before the first run.
 SETS = ("car", "pendigits", "shuttle", "poker")
@@ -39,14 +37,8 @@ MEASURES = ("log_loss", "error", "cpu")
 def fit_fold(unit):
     """One fold of one candidate."""
     X, y, _, _ = load_for_trees(unit["data"])
-    X, y, X_held, truth = fold_of(X, y, unit["fold"], FOLDS)
     method, params = CANDIDATES[unit["candidate"]]
-    begin, cpu = time.perf_counter(), time.process_time()
-    model = classifiers.make(method, **params).fit(X, y)
-    cpu = time.process_time() - cpu
-    found = measures_of(model.predict_proba(X_held), truth)
-    row = {name: found[name] for name in ("log_loss", "error")} | {"cpu": round(cpu, 4), "n_train": len(y)}
-    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 3)}
+    return fit_and_measure(unit, classifiers.make(method, **params), fold_of(X, y, unit["fold"], FOLDS))
 
 
 def plan(options, journal):
@@ -59,8 +51,7 @@ def plan(options, journal):
 
 def text_of(frame):
     """Means over the folds, by candidate and set; of those that have all folds."""
-    if not frame.empty:
-        frame = frame.groupby(["candidate", "data"]).filter(lambda part: len(part) == FOLDS)
+    frame = frame.groupby(["candidate", "data"]).filter(lambda part: len(part) == FOLDS)
     if frame.empty:
         return "No results yet."
     means, lines = frame.groupby(["candidate", "data"])[[*MEASURES]].mean(), []

@@ -87,6 +87,9 @@ class Experiment:
             left = None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
             run_units(journals[which], self.results[which].fit, units, jobs, title, left)
         frames = [journal.frame() for journal in journals]
+        if all(frame.empty for frame in frames):
+            print("No results yet.")
+            return
         print(self.text(*frames))
         if self.plot is not None:
             self.plot(Path(options.results, f"{self.name}.png"), frames[0])

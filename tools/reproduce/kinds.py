@@ -1,15 +1,13 @@
 """Which few columns of many classes splits are found on: four kinds, on folds of training parts."""
 
-import time
-
-from shared.datasets import fold_rows
+from shared.datasets import fold_of
 from shared.internals import split_directions
 from shared.tables import markdown_table
 
 import pymcboost
 from reproduce.columns import FOLDS, PARAMS, parts_of
 from reproduce.experiment import Experiment, Results, cross, select
-from reproduce.quality import geometric, measures_of
+from reproduce.quality import fit_and_measure, geometric
 
 # Fixed before the first run: the cheapest first.
 SETS = ("leaf", "mfeat", "letter", "generated-355")
@@ -27,16 +25,10 @@ MEASURES = "log_loss", "error", "cpu"
 def fit_fold(unit):
     """One fold of a training part."""
     X, y, _, _ = parts_of(unit["data"], 0)
-    train, held = fold_rows(y, unit["fold"], FOLDS)
     columns = None if unit["kind"] == "all" else COLUMNS[str(unit["columns"])]
-    begin, cpu = time.perf_counter(), time.process_time()
     model = pymcboost.VectorTreeBoostClassifier(**PARAMS, split_columns=columns, random_state=unit["fold"])
     with split_directions(unit["kind"]):
-        model.fit(X[train], y[train])
-    row = {"cpu": round(time.process_time() - cpu, 4)}
-    found = measures_of(model.predict_proba(X[held]), y[held])
-    row |= {name: found[name] for name in ("log_loss", "error")}
-    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 4)}
+        return fit_and_measure(unit, model, fold_of(X, y, unit["fold"], FOLDS))
 
 
 def plan(options, journal):
@@ -48,8 +40,6 @@ def plan(options, journal):
 
 def text_of(frame):
     """Means over the folds, and over the sets."""
-    if frame.empty:
-        return "No results yet."
     lines, means = [], frame.groupby(["data", "columns", "kind"])[[*MEASURES]].mean().reset_index()
     whole = select(means, kind="all").set_index("data")
     for columns in COLUMNS:

@@ -40,8 +40,7 @@ def plan(options, journal):
 
 def text_of(frame):
     """Means over the folds, by candidate and set; of those that have all folds."""
-    if not frame.empty:
-        frame = frame.groupby(["candidate", "data"]).filter(lambda part: len(part) == FOLDS)
+    frame = frame.groupby(["candidate", "data"]).filter(lambda part: len(part) == FOLDS)
     if frame.empty:
         return "No results yet."
     names = [name for name in CANDIDATES if name in set(frame["candidate"])]

@@ -60,6 +60,17 @@ def measures_of(P, truth):
     }
 
 
+def fit_and_measure(unit, model, parts, best=False):
+    """Fit a classifier and test it, with ``best`` at the temperature that is best for the rows tested."""
+    X, y, X_test, truth = parts
+    begin, cpu = time.perf_counter(), time.process_time()
+    model.fit(X, y)
+    cpu = time.process_time() - cpu
+    found = measures_of((model.model_.calibrated(X_test, truth) if best else model).predict_proba(X_test), truth)
+    row = {"log_loss": found["log_loss"], "error": found["error"], "cpu": round(cpu, 4), "n_train": len(y)}
+    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 4)}
+
+
 def tested(unit, params, parts):
     """Fit, test and measure one classifier."""
     X, y, X_test, truth = parts
@@ -102,11 +113,11 @@ def tell(unit):
 def fit_whole(unit):
     """Everyone's defaults on the full set; classes with too few rows for a method are not trained on."""
     X, y, *test = load_for_trees(unit["data"], unit["seed"])
-    rows = _often(y, LEAST_ROWS.get(unit["method"], 1))
+    rows = often(y, LEAST_ROWS.get(unit["method"], 1))
     return tested(unit, {}, coded((X[rows], y[rows], *test)))
 
 
-def _often(y, least):
+def often(y, least):
     """Numbers of the rows whose class has at least so many."""
     classes, counts = np.unique(y, return_counts=True)
     return np.flatnonzero(np.isin(y, classes[counts >= least]))
@@ -116,7 +127,7 @@ def tuned_part(data):
     """At most so many rows of the training part."""
     X, y, X_test, truth = load_for_trees(data)
     rows = np.random.default_rng(0).permutation(len(y))[:TUNED_ROWS]
-    rows = np.sort(rows[_often(y[rows], FOLDS)])
+    rows = np.sort(rows[often(y[rows], FOLDS)])
     return coded((X[rows], y[rows], X_test, truth))
 
 

@@ -94,8 +94,6 @@ def found_plan(options, journal):
 
 def found_text(frame):
     """Log loss over that of the best round, set by set."""
-    if frame.empty:
-        return "No results yet."
     lines, ratios = [], []
     for data in sets_by_cost(sorted(set(frame["data"]))):
         mean = select(frame, data=data).mean(numeric_only=True)

@@ -1,14 +1,12 @@
 """Choice of how many rows early stopping sets aside, on training parts alone."""
 
-import time
-
 import pandas as pd
 from shared import classifiers
 from shared.datasets import DATA, coded, load_for_trees, sets_by_cost, stratified_rows
 from shared.tables import markdown_table
 
 from reproduce.experiment import Experiment, Results, cross
-from reproduce.quality import geometric, measures_of
+from reproduce.quality import fit_and_measure, geometric
 from reproduce.rounds import MOST_WORK, TOO_SMALL
 
 # Fixed before the first run: the sets of rounds-found, but for sparse text and the largest. Three quarters of a
@@ -43,13 +41,9 @@ def fit_rule(unit):
     X, y, X_held, truth = parts_of(unit["data"], unit["seed"])
     most = RULES[unit["share"]]
     share = SHARE if most is None else min(SHARE, most / len(y))
-    begin, cpu = time.perf_counter(), time.process_time()
     model = classifiers.make("vector", early_stopping=True, validation_fraction=share, random_state=unit["seed"])
-    model.fit(X, y)
-    cpu = time.process_time() - cpu
-    found = measures_of(model.predict_proba(X_held[truth >= 0]), truth[truth >= 0])
-    row = {name: found[name] for name in ("log_loss", "error")} | {"n_train": len(y), "rounds": model.n_estimators_}
-    return {**unit, **row, "cpu": round(cpu, 4), "seconds": round(time.perf_counter() - begin, 3)}
+    row = fit_and_measure(unit, model, (X, y, X_held[truth >= 0], truth[truth >= 0]))
+    return {**row, "rounds": model.n_estimators_}
 
 
 def is_another(unit):
@@ -77,7 +71,7 @@ def ratios_of(frame, column="log_loss"):
 
 def text_of(frame):
     """Log loss over that of a tenth of the rows, set by set."""
-    if frame.empty or FIRST not in set(frame["share"]):
+    if FIRST not in set(frame["share"]):
         return "No results yet."
     first, ratios = ratios_of(frame)
     seeds, rows = (frame.groupby("data")[column] for column in ("seed", "n_train"))
