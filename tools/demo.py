@@ -10,10 +10,11 @@ import shlex
 import subprocess
 import sys
 import sysconfig
-import time
+import timeit
 from pathlib import Path
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 import pymcboost
 
@@ -35,13 +36,6 @@ def run(command, *arguments):
         sys.exit(f"demo: {command} ended with exit code {status}")
 
 
-def confusion_matrix(truth, predicted, classes):
-    """Rows: true class; columns: predicted class."""
-    table = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    np.add.at(table, (np.searchsorted(classes, truth), np.searchsorted(classes, predicted)), 1)
-    return table
-
-
 def show_table(table, classes):
     """Print a confusion matrix, with dots for zeros."""
     width = max(len(str(table.max())), *(len(str(c)) for c in classes)) + 2
@@ -50,16 +44,6 @@ def show_table(table, classes):
     print("-" * label + "-+" + "-" * width * len(classes))
     for name, row in zip(classes, table, strict=True):
         print(f"{name:>{label}} |" + "".join(f"{n if n else '.':>{width}}" for n in row))
-
-
-def best_seconds(call, repeats=20):
-    """Shortest of several timings of call()."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def main():
@@ -81,10 +65,10 @@ def main():
     predicted = np.loadtxt(output_file, dtype=np.int64)
     correct = int(np.sum(predicted == data.y))
     print(f"\nAccuracy on {len(data.y)} test rows: {100 * correct / len(data.y):.2f}% ({correct} right)\n")
-    show_table(confusion_matrix(data.y, predicted, model.classes_), model.classes_)
+    show_table(confusion_matrix(data.y, predicted, labels=model.classes_), model.classes_)
 
-    batch = best_seconds(lambda: model.predict(data.X, n_jobs=1)) / len(data.y)
-    single = best_seconds(lambda: model.predict(data.X[:1]))
+    batch = min(timeit.repeat(lambda: model.predict(data.X, n_jobs=1), number=1, repeat=20)) / len(data.y)
+    single = min(timeit.repeat(lambda: model.predict(data.X[:1]), number=1, repeat=20))
     size = model_file.stat().st_size
     print(f"\nModel file: {size:,} bytes for {model.n_learners} stumps and {model.n_classes_} classes")
     print(f"Scoring, one thread: {1e6 * batch:.2f} us per row in a batch of {len(data.y)}; ", end="")

@@ -33,6 +33,7 @@ import fuzz_shapes  # noqa: E402
 from fuzz_kept import kept  # noqa: E402
 from reference import modelreader  # noqa: E402
 from reference.scoring import random_entries, random_sets  # noqa: E402
+from shared.measure import cpu_flags  # noqa: E402
 
 from pymcboost.model import file as modelfile  # noqa: E402
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder  # noqa: E402
@@ -215,15 +216,6 @@ def random_right(s, rng):
     return right
 
 
-def avx2():
-    """Whether this processor can run the build for AVX2."""
-    try:
-        flags = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return False
-    return {"avx2", "fma"} <= flags
-
-
 def builds(options):
     """Flags of each further build of the scorer; one that cannot run here is named."""
     if options.alone:
@@ -231,7 +223,7 @@ def builds(options):
     if platform.machine() not in ("x86_64", "AMD64"):
         return {"scalar": ["-DMCB_NO_VECTOR"]}
     names = {"simd": ["-DMCB_SIMD"], "avx2": ["-mavx2", "-mfma"], "scalar": ["-DMCB_NO_VECTOR"]}
-    if not avx2():
+    if not {"avx2", "fma"} <= cpu_flags():
         print("skipped: the build for AVX2, which this processor cannot run")
         del names["avx2"]
     return names

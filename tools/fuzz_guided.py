@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
 from fuzz_kept import KEPT, kept  # noqa: E402
+from shared.measure import commit  # noqa: E402
 
 RESULTS = ROOT / "results" / "fuzz-guided.csv"
 LARGEST = 4096  # bytes of an input that is kept
@@ -149,14 +150,6 @@ def run(harness, runs, seed, folder):
 def artifacts(folder):
     """Names of the inputs that were findings."""
     return {path.name for what in ("crash", "leak", "timeout", "oom") for path in folder.glob(f"{what}-*")}
-
-
-def commit():
-    """The commit of this tree; a plus where it has changes."""
-    git = ["git", "-C", str(ROOT)]
-    name = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True).stdout.strip()
-    changed = subprocess.run([*git, "status", "--porcelain", "-uno", "--", "pymcboost", "tools"], capture_output=True)
-    return name + "+" * bool(changed.stdout)
 
 
 def add_row(path, row):

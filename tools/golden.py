@@ -26,6 +26,7 @@ import tempfile
 from pathlib import Path
 
 import other_tree
+from shared.measure import cpu_flags
 
 # Threads that wait take no time from others; said before any library starts some.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -40,11 +41,7 @@ LEVELS = {
 
 def cpu_level():
     """Generation of the CPU."""
-    try:
-        flags = set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[1].split())
-    except (OSError, TypeError):
-        flags = set()
-    return next((level for level, needed in LEVELS.items() if needed <= flags), platform.machine())
+    return next((level for level, needed in LEVELS.items() if needed <= cpu_flags()), platform.machine())
 
 
 def environment(tree):

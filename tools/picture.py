@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 from shared.frontiers import frontier
+from shared.tables import picture
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS, OTHERS = "tab:blue", "tab:gray"
@@ -83,20 +84,14 @@ def main(arguments=None):
     parser.add_argument("--results", type=Path, default=ROOT / "results", help="folder of the committed results")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "overview.png", help="file of the picture")
     options = parser.parse_args(arguments)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
-    draw(axes[0], training(options.results), "Training: pendigits, one thread", "seconds")
     found = models(options.results)
-    draw_frontiers(axes[1], found, 1, "Scoring: optdigits, one row", "microseconds a row")
-    draw_frontiers(axes[2], found, 2, "Size: optdigits", "bytes of the model")
-    axes[1].legend(fontsize=8)
-    axes[0].set_ylabel("test error in percent")
-    figure.savefig(options.out, dpi=90, metadata={"Software": None})
-    plt.close(figure)
+    save = {"dpi": 90, "metadata": {"Software": None}}
+    with picture(options.out, 1, 3, save, figsize=(12, 3.4)) as [(left, middle, right)]:
+        draw(left, training(options.results), "Training: pendigits, one thread", "seconds")
+        draw_frontiers(middle, found, 1, "Scoring: optdigits, one row", "microseconds a row")
+        draw_frontiers(right, found, 2, "Size: optdigits", "bytes of the model")
+        middle.legend(fontsize=8)
+        left.set_ylabel("test error in percent")
 
 
 if __name__ == "__main__":

@@ -97,8 +97,8 @@ def write_json(path, value):
 
 
 @contextmanager
-def picture(path, rows=1, columns=1, **how):
-    """Axes of a new picture, an array of (rows, columns), which is written to ``path`` at the end."""
+def picture(path, rows=1, columns=1, save=None, **how):
+    """Axes of a new picture, an array of (rows, columns), which is written to ``path`` at the end, as ``save`` says."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -108,6 +108,6 @@ def picture(path, rows=1, columns=1, **how):
     figure, axes = pyplot.subplots(rows, columns, **how)
     yield axes
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, **{"dpi": 110, **(save or {})})
     pyplot.close(figure)
     print(f"wrote {path}", file=sys.stderr)
