@@ -32,21 +32,26 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 import fuzz_shapes  # noqa: E402
 from fuzz_kept import kept  # noqa: E402
 from reference import modelreader  # noqa: E402
-from reference.scoring import random_entries, random_sets  # noqa: E402
+from reference.scoring import (  # noqa: E402
+    random_entries,
+    random_kernel,
+    random_right,
+    random_sets,
+    random_stumps,
+    random_trees,
+)
 from shared.measure import cpu_flags  # noqa: E402
 
 from pymcboost.model import file as modelfile  # noqa: E402
-from pymcboost.model.builders import EnsembleBuilder, TreesBuilder  # noqa: E402
-from pymcboost.model.kernel import KernelMachine  # noqa: E402
+from pymcboost.model.builders import TreesBuilder  # noqa: E402
 from pymcboost.model.linear import LinearMachine  # noqa: E402
 from pymcboost.model.model import Model  # noqa: E402
-from pymcboost.model.scale import Scale  # noqa: E402
 
 
 def base_models():
     """Small models of every kind and shape of section."""
     rng = np.random.default_rng(0)
-    yield from stump_models(rng)
+    yield from stump_models()
     for classes in (range(2), ["a", "bb", "\u00e9"], range(11)):
         for models in (
             tree_models,
@@ -60,19 +65,15 @@ def base_models():
             yield from models(rng, classes, len(classes))
 
 
-def stump_models(rng):
+def stump_models():
     """Lists of stumps and tables of intervals."""
     for classes in (range(2), range(-3, 2), ["a", "bb", "\u00e9"], [str(i).zfill(3) for i in range(17)]):
         k = len(classes)
         for n_features, n_stumps, two_sided in ((3, 9, False), (300, 12, True), (70_000, 5, False), (40, 40, True)):
-            builder = EnsembleBuilder(k, n_features)
-            builder.bias[:] = rng.normal(size=k)
-            for _ in range(n_stumps):
-                left = rng.normal(size=k) if two_sided else None
-                builder.add_stump(rng.integers(n_features), rng.normal(), rng.random() < 0.5, rng.normal(size=k), left)
+            stumps = random_stumps(n_stumps, n_features, k, two_sided)
             for layout in ("list", "interval", "interval32"):
                 model = Model.from_ensemble(
-                    builder.freeze(),
+                    stumps,
                     classes,
                     link=("none", "softmax", "softmax2")[n_stumps % 3],
                     meta={"n": n_stumps} if two_sided else None,
@@ -90,29 +91,19 @@ def packed_models(rng, classes, k):
 
 def tree_models(rng, classes, k):
     """Trees with numbers and with vectors in their leaves."""
-    for vector, bases, n_features, most, leaves in (
-        (False, False, 3, 9, "float32"),
-        (False, True, 300, 5, "float16"),
-        (True, False, 5, 90, "float32"),
-        (True, False, 70_000, 4, "float16"),
-        (False, True, 2, 400, "float32"),
-        (False, False, 1500, 700, "float32"),  # blocks of trees with up to 1024 columns
-        (False, False, 9000, 2500, "float16"),  # trees with more
-        (True, False, 20, 900, "float16"),  # enough splits of few features for ranks
+    for mode, n_features, most, leaves in (
+        ("scalar", 3, 9, "float32"),
+        ("base", 300, 5, "float16"),
+        ("vector", 5, 90, "float32"),
+        ("vector", 70_000, 4, "float16"),
+        ("base", 2, 400, "float32"),
+        ("scalar", 1500, 700, "float32"),  # blocks of trees with up to 1024 columns
+        ("scalar", 9000, 2500, "float16"),  # trees with more
+        ("vector", 20, 900, "float16"),  # enough splits of few features for ranks
     ):
-        builder = TreesBuilder(k, n_features, vector)
-        builder.bias[:] = rng.normal(size=k)
-        for r in range(5):
-            for _ in range(r % 3):
-                s = int(rng.integers(most + 1))
-                cls = -1 if vector else int(rng.integers(k))
-                base = (cls + 1) % k if bases and rng.random() < 0.8 else -1
-                leaf = rng.normal(size=(s + 1, k) if vector else s + 1)
-                feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
-                builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, cls, base)
-            builder.end_round()
-        model = Model.from_ensemble(builder.freeze(), classes, link="softmax", leaves=leaves)
-        model = model.with_temperature(3.0 if vector else None)
+        trees = random_trees(4, n_features, k, mode, splits=(0, most))
+        model = Model.from_ensemble(trees, classes, link="softmax", leaves=leaves)
+        model = model.with_temperature(3.0 if mode == "vector" else None)
         yield with_exits(model, rng, n_features > 3) if k < 11 else model
 
 
@@ -176,16 +167,7 @@ def kernel_models(rng, classes, k):
         ("linear", 0, 4, False),
     ):
         model = Model.from_ensemble(
-            KernelMachine(
-                kernel,
-                0.5,
-                1.0,
-                3,
-                rng.normal(size=(n_support, n_features)),
-                rng.normal(size=(n_support, k)),
-                rng.normal(size=k),
-                Scale.from_range(np.full(n_features, -2), rng.uniform(1, 3, n_features)) if scaled else None,
-            ),
+            random_kernel(n_support, n_features, k, kernel, scaled),
             classes,
             meta={"kernel": kernel},
             link="softmax2" if k == 11 else "none",
@@ -202,18 +184,6 @@ def moved_last(model, tag):
         model.kind, model.n_classes_, model.n_features_in_, link, 0, [(name, sections[name]) for name in order]
     )
     return Model.from_bytes(data)
-
-
-def random_right(s, rng):
-    """Right children of a random tree of s splits."""
-    right = np.zeros(s, dtype=np.int64)
-    parts = [(0, s)]
-    while parts:
-        begin, end = parts.pop()
-        if begin < end:
-            right[begin] = rng.integers(1, end - begin + 1)
-            parts += [(begin + 1, begin + right[begin]), (begin + right[begin], end)]
-    return right
 
 
 def builds(options):
