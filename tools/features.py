@@ -1,9 +1,6 @@
 """Histogram-of-gradients features of the MNIST digits (NumPy only).
 
-    python tools/features.py INPUT_FOLDER OUTPUT_FOLDER
-
-reads mnist.train.libsvm.gz and mnist.test.libsvm.gz and writes mnist-hog.train.npz and mnist-hog.test.npz, each with
-``X`` (rows, 2178) float32 and ``y`` (rows,) int64. For every image of 28 x 28 pixels, divided by 255:
+`python tools/reproduce.py mnist-hog` makes them. For every image of 28 x 28 pixels, divided by 255:
 
 1. Deskew. The image is moved until its centre of mass is the middle, (13.5, 13.5), and with the second moments
    mu11 = sum I x y, mu02 = sum I y^2 about it, row y is shifted so that new(x, y) = old(x + y mu11/mu02, y), which
@@ -36,10 +33,6 @@ first 40,000 images, errors in percent (exponential, logistic loss) on the last 
 
 A difference below 0.1 is within chance: centring with bilinear votes matters, the other choices hardly do.
 """
-
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 
@@ -153,23 +146,3 @@ def features(pixels, batch=1000):
         images = pixels[first : first + batch].reshape(-1, SIDE, SIDE).astype(np.float32) / np.float32(255)
         out[first : first + batch] = hog(deskew(images))
     return out
-
-
-def main(source, target):
-    from pymcboost import load_svmlight
-
-    target.mkdir(parents=True, exist_ok=True)
-    for part in ("train", "test"):
-        data = load_svmlight(source / f"mnist.{part}.libsvm.gz", n_features=SIDE * SIDE, layout="dense")
-        start = time.perf_counter()
-        X = features(data.X)
-        seconds = time.perf_counter() - start
-        path = target / f"mnist-hog.{part}.npz"
-        np.savez(path, X=X, y=data.y)
-        print(f"{path}: {X.shape[0]} rows, {X.shape[1]} features, {seconds:.1f} s")
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: python tools/features.py INPUT_FOLDER OUTPUT_FOLDER")
-    main(Path(sys.argv[1]), Path(sys.argv[2]))

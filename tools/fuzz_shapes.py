@@ -7,6 +7,8 @@ the files then get a fault: a number of the header, a section's length, type, ta
 import math
 import struct
 
+from reference.modelreader import checksum as crc32c
+
 WIDTH = {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}
 CODE = {1: "B", 2: "H", 3: "I", 4: "q", 5: "f", 6: "d", 7: "e"}
 COUNTS = (0, 0, 0, 1, 1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 64, 65, 70)
@@ -20,22 +22,6 @@ RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
 TEXTS = [*(text.encode() for text in RIGHT), *map(bytes.fromhex, WRONG)]
 SIGNATURE = b"\x89MCB\r\n\x1a\n"
-
-
-def crc_of(byte):
-    for _ in range(8):
-        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-    return byte
-
-
-TABLE = [crc_of(byte) for byte in range(256)]
-
-
-def crc32c(data):
-    state = 0xFFFFFFFF
-    for byte in data:
-        state = state >> 8 ^ TABLE[(state ^ byte) & 255]
-    return state ^ 0xFFFFFFFF
 
 
 def single(value):

@@ -1,7 +1,7 @@
 """Make data sets: the small ones of data/ from scikit-learn's, and Poker hands by the rules of the game.
 
     python tools/make_data.py [FOLDER]                          # digits, iris and wine; default folder: data/
-    python tools/make_data.py --poker npz|libsvm [FOLDER]       # 525,010 training and 500,000 test hands
+    python tools/make_data.py --poker libsvm [FOLDER]           # 525,010 training and 500,000 test hands
 
 The digits are split in four: of the rows in the order of their class (and in the given order within a class) every
 fourth, from the first on, is a test row. Labels are those of scikit-learn; nothing is scaled or shuffled. The output
@@ -13,8 +13,7 @@ anew, with a fixed seed, in the way of the UCI set (R. Cattral and F. Oppacher, 
 dealt from a full deck, every hand independently of the others. UCI's 25,010 training hands hold more straight flushes
 and royal flushes than chance would give, five of each, and so do the first 25,010 here. Features: the five suits as 20
 indicators, card by card, then the five ranks, 1 (ace) to 13 (king): 25 columns. Labels 1 (nothing) to 10 (royal flush).
-FOLDER defaults to $PYMCBOOST_CACHE, else ~/.cache/pymcboost. The npz file holds the hands as UCI's ten columns, which
-`poker_features` turns into the 25; the LIBSVM files hold the 25.
+FOLDER defaults to $PYMCBOOST_CACHE, else ~/.cache/pymcboost.
 """
 
 import argparse
@@ -137,26 +136,13 @@ def cache_folder():
     return Path(os.environ.get("PYMCBOOST_CACHE") or Path.home() / ".cache" / "pymcboost").expanduser()
 
 
-def write_poker(folder, form, n_train=POKER_TRAIN, n_test=POKER_TEST):
+def write_poker(folder, n_train=POKER_TRAIN, n_test=POKER_TEST):
     """Write the generated set into ``folder`` and return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    train, test = poker_hands(n_train, n_test)
-    if form == "npz":
-        path = folder / "poker-generated.npz"
-        temporary = path.with_name("poker-generated.tmp.npz")
-        np.savez_compressed(
-            temporary,
-            train=train,
-            train_classes=poker_classes(train).astype(np.uint8),
-            test=test,
-            test_classes=poker_classes(test).astype(np.uint8),
-        )
-        temporary.replace(path)
-        return [path]
     from pymcboost import dump_svmlight
 
     paths = []
-    for part, hands in (("train", train), ("test", test)):
+    for part, hands in zip(("train", "test"), poker_hands(n_train, n_test), strict=True):
         paths.append(folder / f"poker-generated.{part}.libsvm.gz")
         dump_svmlight(paths[-1], poker_features(hands), poker_classes(hands) + 1)
     return paths
@@ -191,10 +177,10 @@ def write_small(folder):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, help="where the files go")
-    parser.add_argument("--poker", choices=("npz", "libsvm"), help="write the generated Poker hands in this format")
+    parser.add_argument("--poker", choices=("libsvm",), help="write the generated Poker hands in this format")
     options = parser.parse_args(arguments)
     if options.poker:
-        paths = write_poker(options.folder or cache_folder(), options.poker)
+        paths = write_poker(options.folder or cache_folder())
     else:
         paths = write_small(options.folder or Path(__file__).resolve().parents[1] / "data")
     for path in paths:

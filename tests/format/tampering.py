@@ -3,25 +3,9 @@
 import struct
 from dataclasses import dataclass, field
 
+from reference.modelreader import checksum as crc32c
+
 WIDTH = {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}
-
-
-def bits_of(byte):
-    """What the eight bits of a byte make of the checksum."""
-    for _ in range(8):
-        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-    return byte
-
-
-BYTES = [bits_of(byte) for byte in range(256)]
-
-
-def crc32c(data, crc=0):
-    """CRC-32C, byte by byte."""
-    crc ^= 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ BYTES[(crc ^ byte) & 255]
-    return crc ^ 0xFFFFFFFF
 
 
 @dataclass

@@ -135,19 +135,6 @@ def default_settings():
     return settings + [{**MIDDLE, name: value} for name, values in AROUND.items() for value in values]
 
 
-def accepted(settings):
-    """Split settings into those that this build's estimator takes and {setting: its words} of the others."""
-    X, codes = np.arange(40, dtype=np.float32).reshape(20, 2), np.arange(20) % 3
-    kept, refused = [], {}
-    for setting in settings:
-        try:
-            peers.fit(peers.vector_spec(1, more=setting), X, codes, 3)
-            kept.append(setting)
-        except (ValueError, TypeError) as error:
-            refused[json.dumps(setting, sort_keys=True)] = str(error)
-    return kept, refused
-
-
 def fit_defaults(unit):
     """One fold of one setting."""
     X, y, _, _ = load_for_trees(unit["data"])
@@ -156,11 +143,8 @@ def fit_defaults(unit):
 
 
 def defaults_plan(options, journal):
-    settings, refused = accepted(default_settings())
-    for setting, words in refused.items():
-        print(f"vector-defaults: {setting} skipped: {words}", file=sys.stderr)
-    sets, settings = sets_by_cost(options.sets or DEFAULTS_SETS), [json.dumps(s, sort_keys=True) for s in settings]
-    rounds = [options.rounds or ROUNDS]
+    sets, rounds = sets_by_cost(options.sets or DEFAULTS_SETS), [options.rounds or ROUNDS]
+    settings = [json.dumps(setting, sort_keys=True) for setting in default_settings()]
     yield 0, cross(data=sets, fold=range(FOLDS), setting=settings, rounds=rounds), "vector-defaults"
 
 

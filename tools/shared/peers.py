@@ -1,7 +1,7 @@
 """Tree boosting of pymcboost and of other libraries behind one interface, for benchmarks and experiments.
 
 `fit` takes a `Spec`, features and class codes 0..K-1, and gives a `Fitted` with ``predict(X)`` and ``staged(X)`` (codes
-after every round). A library that is not installed, or an estimator that this build does not have, raises `Absent`.
+after every round). A library that is not installed raises `Absent`.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from shared.internals import count_trees
 
 
 class Absent(Exception):
-    """A library or an estimator is not there."""
+    """A library is not installed."""
 
 
 OURS = {
@@ -74,19 +74,14 @@ def ours(method):
     """The class of one of our estimators."""
     import pymcboost
 
-    try:
-        return getattr(pymcboost, OURS[method])
-    except AttributeError:
-        raise Absent(f"pymcboost.{OURS[method]} (not in this build)") from None
+    return getattr(pymcboost, OURS[method])
 
 
 def require(method):
     """Raise `Absent` unless ``method`` can be fitted."""
-    if method in OURS:
-        ours(method)
-    elif method not in PEERS:
+    if method not in OURS and method not in PEERS:
         raise SystemExit(f"unknown method {method!r}; there are {', '.join([*OURS, *PEERS])}")
-    elif importlib.util.find_spec(method) is None:
+    if method in PEERS and importlib.util.find_spec(method) is None:
         raise Absent(method)
 
 

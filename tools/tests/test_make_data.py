@@ -88,18 +88,12 @@ def test_features():
     np.testing.assert_array_equal(features, expected)
 
 
-@pytest.mark.parametrize("form", ["npz", "libsvm"])
-def test_files(tmp_path, monkeypatch, form):
+def test_files(tmp_path, monkeypatch):
     monkeypatch.setenv("PYMCBOOST_CACHE", str(tmp_path / "cache"))
-    paths = make_data.write_poker(make_data.cache_folder(), form, 500, 300)
+    paths = make_data.write_poker(make_data.cache_folder(), 500, 300)
     assert all(path.parent == tmp_path / "cache" for path in paths)
     X, y, X_test, y_test = make_data.make_poker(500, 300)
-    if form == "npz":
-        with np.load(paths[0]) as arrays:
-            np.testing.assert_array_equal(make_data.poker_features(arrays["train"]), X)
-            np.testing.assert_array_equal(arrays["test_classes"] + 1, y_test)
-    else:
-        for path, (values, labels) in zip(paths, ((X, y), (X_test, y_test)), strict=True):
-            data = pymcboost.load_svmlight(path, n_features=25, base=1, layout="dense")
-            np.testing.assert_array_equal(data.X, values)
-            np.testing.assert_array_equal(data.y, labels)
+    for path, (values, labels) in zip(paths, ((X, y), (X_test, y_test)), strict=True):
+        data = pymcboost.load_svmlight(path, n_features=25, base=1, layout="dense")
+        np.testing.assert_array_equal(data.X, values)
+        np.testing.assert_array_equal(data.y, labels)
