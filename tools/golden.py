@@ -5,7 +5,6 @@
     python tools/golden.py check --only vector-tree  those whose names contain the text
     python tools/golden.py record --only jointboost  after a change that is meant: take the bytes of this tree
     python tools/golden.py confirm                   check all; in other environments this commit alone is then built
-    python tools/golden.py levels                    those that change on CPUs of lower levels, and by what
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
 The package is that of the tree in which this file lies. Bytes depend on the compiler, on libraries and on the CPU:
@@ -82,17 +81,15 @@ def train(names, quick):
     return found
 
 
-def train_beside(tree, names, quick, jobs=1, more=()):
-    """The same in processes of their own, by the package of a tree; ``more`` joins the environment."""
+def train_beside(tree, names, quick, jobs=1):
+    """The same in processes of their own, by the package of a tree."""
     command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else []), "--names"]
     found, running, jobs = {}, [], min(jobs, len(names))
     with tempfile.TemporaryDirectory() as folder:
         for i in range(jobs):
             path = Path(folder, str(i))
             path.write_text("\n".join(names[i::jobs]))
-            running.append(
-                subprocess.Popen([*command, path], stdout=subprocess.PIPE, env={**os.environ, **dict(more)})
-            )
+            running.append(subprocess.Popen([*command, path], stdout=subprocess.PIPE))
         for process in running:
             text = process.communicate()[0]
             if process.returncode:
@@ -101,9 +98,9 @@ def train_beside(tree, names, quick, jobs=1, more=()):
     return found
 
 
-def train_in(commit, names, options, clones="", more=()):
+def train_in(commit, names, options):
     """The same by another commit."""
-    return train_beside(other_tree.built(commit, clones), names, options.subset, options.jobs, more)
+    return train_beside(other_tree.built(commit), names, options.subset, options.jobs)
 
 
 def train_here(names, options):
@@ -178,48 +175,6 @@ def confirm(names, options):
     return 0
 
 
-def lower_levels():
-    """Clones of the kernels and environment by level; the kernels, NumPy, BLAS and libm each have their own switch."""
-    import numpy as np
-
-    features = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
-    above = [name for name in features if name not in ("X86_V3", "AVX2", "FMA3")]
-    libm = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512DQ,-AVX512BW"
-    parts = {
-        "v3": ("v3", {"NPY_DISABLE_CPU_FEATURES": " ".join(above)}, "Haswell", libm),
-        "v2": ("none", {"NPY_DISABLE_CPU_FEATURES": " ".join(features)}, "Nehalem", f"{libm},-AVX2,-FMA,-FMA4,-AVX"),
-    }
-    for level, (clones, numpy_has, blas, tunables) in parts.items():
-        yield level, {
-            "kernels": (clones, {}),
-            "numpy": ("", numpy_has),
-            "blas": ("", {"OPENBLAS_CORETYPE": blas}),
-            "libm": ("", {"GLIBC_TUNABLES": tunables}),
-        }
-
-
-def levels(names, options):
-    """Train on lower levels of the CPU, all libraries together; find for what changes which one does it."""
-    commit = other_tree.commit_of(options.against or "HEAD")
-    was, changed = train_in(commit, names, options), 0
-    for level, switches in lower_levels():
-        everything = {name: value for _, more in switches.values() for name, value in more.items()}
-        found = train_in(commit, names, options, switches["kernels"][0], everything)
-        unlike = [name for name in names if found[name] != was[name]]
-        causes = {name: [] for name in unlike}
-        for part, (clones, more) in switches.items() if unlike else ():
-            alone = train_in(commit, unlike, options, clones, more)
-            for name in unlike:
-                if alone[name] != was[name]:
-                    causes[name].append(part)
-        lines = differences({name: was[name] for name in unlike}, found)
-        for name, line in zip(unlike, lines, strict=True):
-            print(f"{level}, by {' '.join(causes[name]) or 'several together'}: {line}")
-        print(f"{level}: {len(unlike)} of {len(names)} trainings change", flush=True)
-        changed += len(unlike)
-    return 1 if changed else 0
-
-
 def record(names, options):
     commit = clean_head()
     here = environment(other_tree.ROOT)
@@ -243,7 +198,7 @@ def record(names, options):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=("check", "record", "confirm", "levels", "run"))
+    parser.add_argument("action", choices=("check", "record", "confirm", "run"))
     parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
     parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
     parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
@@ -265,7 +220,7 @@ def main(arguments=None):
     if options.action == "run":
         json.dump(train(names, options.subset), sys.stdout)
         return 0
-    return {"check": check, "record": record, "confirm": confirm, "levels": levels}[options.action](names, options)
+    return {"check": check, "record": record, "confirm": confirm}[options.action](names, options)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def test_another_environment_compares_what_differs_with_the_commit(recorded, mon
     assert not capsys.readouterr().err
     recorded["trainings"][NAME] = f"1 2 {'0' * 40}"
     golden.TABLE.write_text(json.dumps(recorded))
-    monkeypatch.setattr(other_tree, "built", lambda commit, clones: other_tree.ROOT)
+    monkeypatch.setattr(other_tree, "built", lambda commit: other_tree.ROOT)
     assert golden.main(["check", "--only", NAME]) == 0
     said = capsys.readouterr().err
     assert "numpy was '1.0'" in said and f"comparing with {'0' * 12}, built here" in said
@@ -123,7 +123,7 @@ def test_a_confirmed_commit_stands_for_all(recorded, monkeypatch, capsys):
     assert table["confirmed"] == "1" * 40
     table["trainings"][NAME] = f"1 2 {'0' * 40}"
     golden.TABLE.write_text(json.dumps({**table, "environment": {}}))
-    monkeypatch.setattr(other_tree, "built", lambda commit, clones: other_tree.ROOT)
+    monkeypatch.setattr(other_tree, "built", lambda commit: other_tree.ROOT)
     assert golden.main(["check", "--only", NAME, "--jobs", "2"]) == 0
     assert f"comparing with {'1' * 12}, built here" in capsys.readouterr().err
 
