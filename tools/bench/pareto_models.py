@@ -114,11 +114,12 @@ class LightGBM:
 
     way = C_WAY + ", single-row fast path"
 
-    def __init__(self, X, y, rounds, algorithm, leaves):
+    def __init__(self, X, y, rounds, algorithm, leaves, threads=1, **more):
         import lightgbm
 
         words = {"objective": "multiclass", "num_class": int(y.max()) + 1, "num_leaves": leaves}
-        self.model = lightgbm.train({**words, "verbosity": -1, "num_threads": 1}, lightgbm.Dataset(X, y), rounds)
+        words |= {"verbosity": -1, "num_threads": threads, **more}
+        self.model = lightgbm.train(words, lightgbm.Dataset(X, y), rounds)
         self.rounds, self.library = self.model.current_iteration(), lightgbm.basic._LIB._name
 
     def evaluate(self, n, X, folder):
@@ -134,11 +135,11 @@ class XGBoost:
 
     way = C_WAY + ", prediction from a dense array"
 
-    def __init__(self, X, y, rounds, algorithm, leaves):
+    def __init__(self, X, y, rounds, algorithm, leaves, threads=1, **more):
         import xgboost
 
-        words = {"objective": "multi:softprob", "num_class": int(y.max()) + 1, "nthread": 1, "max_depth": 0}
-        words |= {"tree_method": "hist", "grow_policy": "lossguide", "max_leaves": leaves}
+        words = {"objective": "multi:softprob", "num_class": int(y.max()) + 1, "nthread": threads, "max_depth": 0}
+        words |= {"tree_method": "hist", "grow_policy": "lossguide", "max_leaves": leaves, **more}
         if algorithm == "vector":
             words["multi_strategy"] = "multi_output_tree"
         self.model, self.rounds = xgboost.train(words, xgboost.DMatrix(X, y), rounds), rounds

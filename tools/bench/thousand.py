@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 from shared.measure import error_percent, log_loss, write_rows
 
+from bench import pareto_models
 from bench.growth import TRAINING, generate
 from bench.limits import BUILDS, c_row, run_c
 from bench.report import Report, benchmark
 
 CLASSES, ROWS, TEST_ROWS, ROUNDS = 1000, 30_000, 2048, 200
 # Rounds after which other libraries' models are looked at; one of theirs has a tree for each class.
-PEER_ROUNDS = 1, 2, 5, 10, 20
+PEER_ROUNDS, LEAVES = (1, 2, 5, 10, 20), 31
 # Asked: microseconds of a row; their bytes by ours.
 ROW_US, LIGHTGBM_TIMES, XGBOOST_TIMES = 30, 20, 5
 VARIANTS = {
@@ -25,45 +26,27 @@ VARIANTS = {
 }  # fmt: skip
 
 
-def lightgbm_stages(X, y, X_test, rounds, threads, folder):
-    """(rounds, probabilities, bytes of the text) of LightGBM's models."""
-    import lightgbm
-
-    words = {"objective": "multiclass", "num_class": int(y.max()) + 1, "verbosity": -1, "num_threads": threads}
-    model = lightgbm.train({**words, "lambda_l2": 1.0}, lightgbm.Dataset(X, label=y), max(rounds))
-    for n in rounds:
-        path = Path(folder, "lightgbm.txt")
-        model.save_model(path, num_iteration=n)
-        yield n, model.predict(X_test, num_iteration=n, num_threads=threads), path.stat().st_size
-
-
-def xgboost_stages(X, y, X_test, rounds, threads, folder):
-    """(rounds, probabilities, bytes of the universal binary JSON) of XGBoost's models."""
-    import xgboost
-
-    words = {"objective": "multi:softprob", "num_class": int(y.max()) + 1, "nthread": threads, "max_depth": 0}
-    words |= {"tree_method": "hist", "grow_policy": "lossguide", "max_leaves": 31, "eta": 0.1}
-    model = xgboost.train(words, xgboost.DMatrix(X, label=y), max(rounds))
-    for n in rounds:
-        path = Path(folder, "xgboost.ubj")
-        model[:n].save_model(path)
-        yield n, model.predict(xgboost.DMatrix(X_test), iteration_range=(0, n)), path.stat().st_size
-
-
-PEERS = {"LightGBM": (lightgbm_stages, LIGHTGBM_TIMES), "XGBoost": (xgboost_stages, XGBOOST_TIMES)}
+PEERS = {
+    "LightGBM": (pareto_models.LightGBM, {"lambda_l2": 1.0}, LIGHTGBM_TIMES),
+    "XGBoost": (pareto_models.XGBoost, {"eta": 0.1}, XGBOOST_TIMES),
+}
 
 
 def peer_files(report, parts, rounds, threads):
     """Log loss and bytes of each library's model of the least log loss."""
     X, y, X_test, truth = parts
     found = {}
-    for name, (stages, _) in PEERS.items():
+    for name, (make, more, _) in PEERS.items():
         try:
-            with tempfile.TemporaryDirectory(prefix="mcboost-thousand-") as folder:
-                looked = [(log_loss(P, truth), n, size) for n, P, size in stages(X, y, X_test, rounds, threads, folder)]
+            model = make(X, y, max(rounds), "scalar", LEAVES, threads=threads, **more)
         except ImportError as missing:
             report.notes.append(f"{missing.name} is absent")
             continue
+        looked = []
+        with tempfile.TemporaryDirectory(prefix="mcboost-thousand-") as folder:
+            for n in rounds:
+                _, P, size, _ = model.evaluate(n, X_test, folder)
+                looked.append((log_loss(P, truth), n, size))
         found[name] = loss, n, size = min(looked)
         report.add(f"{name}, {n} rounds: file", size, "bytes", log_loss=loss)
     return found
@@ -116,5 +99,5 @@ def bench_thousand(options):
                 continue
             ours = len(model.truncate(enough).to_bytes())
             report.add(f"{name}: file after {enough} rounds, at the log loss of {peer}", ours, "bytes")
-            report.target(f"{name}: bytes of {peer} / ours", size / ours, PEERS[peer][1])
+            report.target(f"{name}: bytes of {peer} / ours", size / ours, PEERS[peer][-1])
     return report

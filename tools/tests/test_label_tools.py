@@ -35,10 +35,14 @@ def test_small_sets_have_several_labels():
 def test_files_and_rows_of_many_classes(monkeypatch):
     """Others' models are of equal log loss; the first of ours that reaches it is compared."""
 
-    def stages(X, y, X_test, rounds, threads, folder):
-        return [(1, np.full((len(X_test), 9), 1 / 9), 5000)]
+    class Model:
+        def __init__(self, X, y, rounds, algorithm, leaves, threads):
+            pass
 
-    monkeypatch.setattr(thousand, "PEERS", {"made up": (stages, 2)})
+        def evaluate(self, n, X, folder):
+            return None, np.full((len(X), 9), 1 / 9), 5000, None
+
+    monkeypatch.setattr(thousand, "PEERS", {"made up": (Model, {}, 2)})
     monkeypatch.setattr(thousand, "generate", blobs)
     monkeypatch.setattr(thousand, "CLASSES", 9)
     monkeypatch.setattr(thousand, "row_times", lambda *_: 1.0)
