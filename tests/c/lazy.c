@@ -6,6 +6,7 @@
  * Of each row: its scores as hexadecimal numbers; where features are lazy, those that were asked for, in order, before
  * them. Then, for each early exit that the model has, class, number of learners and what was asked for. */
 #include "mcb.h"
+#include "reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,6 @@ static float feature(void *where, uint32_t f) {
     context *c = (context *)where;
     c->asked[c->n++] = f;
     return c->row[f];
-}
-
-static size_t read_file(const char *path, void *bytes) {
-    FILE *file = fopen(path, "rb");
-    size_t size = file ? fread(bytes, 1, ROOM, file) : 0;
-    if (file) fclose(file);
-    return size;
 }
 
 static void print_scores(const mcb_model *m, const double *scores) {
@@ -127,8 +121,8 @@ int main(int argc, char **argv) {
     size_t size, n_rows, r, stride, i;
     int values, status;
     if ((argc != 3 && argc != 5) || !bytes || !rows) return 1;
-    if (mcb_open(&m, bytes, read_file(argv[1], bytes))) return 1;
-    size = read_file(argv[2], rows);
+    if (mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM))) return 1;
+    size = read_file(argv[2], rows, ROOM);
     memory = malloc(mcb_prepared_size(&m) + 1);
     values = argc == 5 ? atoi(argv[3]) : MCB_VALUES_F32;
     stride = argc == 5 ? (size_t)atoi(argv[4]) : m.n_features;

@@ -4,6 +4,7 @@
  *
  * First whether the model has offsets; then of each row its floats and its scores as hexadecimal numbers. */
 #include "mcb.h"
+#include "reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,13 +14,6 @@ enum { ROOM = 1 << 16 };
 static unsigned char bytes[ROOM];
 static double rows[ROOM / 8];
 
-static size_t read_file(const char *path, void *into) {
-    FILE *file = fopen(path, "rb");
-    size_t size = file ? fread(into, 1, ROOM, file) : 0;
-    if (file) fclose(file);
-    return size;
-}
-
 int main(int argc, char **argv) {
     mcb_model model;
     size_t size, n, r;
@@ -27,8 +21,8 @@ int main(int argc, char **argv) {
     float *row;
     double *scores;
     if (argc != 3) return 1;
-    size = read_file(argv[1], bytes);
-    n = read_file(argv[2], rows) / sizeof rows[0];
+    size = read_file(argv[1], bytes, ROOM);
+    n = read_file(argv[2], rows, ROOM) / sizeof rows[0];
     if (mcb_open(&model, bytes, size) != MCB_OK) return 1;
     row = (float *)malloc(model.n_features * sizeof *row);
     scores = (double *)malloc(model.n_classes * sizeof *scores);

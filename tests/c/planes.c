@@ -2,6 +2,7 @@
  *
  *     planes MODEL.mcb ROWS     ROWS holds float32 numbers, n_features for each row */
 #include "mcb.h"
+#include "reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,13 +10,6 @@
 enum { ROOM = 1 << 20 };
 
 static float feature(void *row, uint32_t j) { return ((const float *)row)[j]; }
-
-static size_t read_file(const char *name, void *to) {
-    FILE *file = fopen(name, "rb");
-    size_t size = file ? fread(to, 1, ROOM, file) : 0;
-    if (file) fclose(file);
-    return size;
-}
 
 int main(int argc, char **argv) {
     unsigned char *bytes = (unsigned char *)malloc(ROOM);
@@ -27,8 +21,8 @@ int main(int argc, char **argv) {
     size_t size, d, r, used;
     void *memory;
     mcb_model m;
-    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes))) return 1;
-    size = read_file(argv[2], rows) / 4;
+    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM))) return 1;
+    size = read_file(argv[2], rows, ROOM) / 4;
     d = m.n_features;
     if (mcb_has_early(&m, MCB_EARLY_CERTIFIED)) return 2;
     memory = malloc(mcb_early_size(&m));

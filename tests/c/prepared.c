@@ -5,18 +5,12 @@
  *     prepared MODEL.mcb ROWS     ROWS holds float32 numbers, n_features for each row
  */
 #include "mcb.h"
+#include "reading.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { ROOM = 1 << 23, MOST = 40 };
-
-static size_t read_file(const char *path, void *bytes) {
-    FILE *file = fopen(path, "rb");
-    size_t size = file ? fread(bytes, 1, ROOM, file) : 0;
-    if (file) fclose(file);
-    return size;
-}
 
 /* Whether both models give the same bits for n rows and the learners from <= j < to. */
 static int same(const mcb_model *m, const mcb_model *q, const float *x, size_t n, uint64_t from, uint64_t to) {
@@ -40,9 +34,9 @@ int main(int argc, char **argv) {
     uint8_t *small;
     void *memory;
     size_t n_rows, n, d, i, k, r;
-    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes))) return 1;
+    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM))) return 1;
     d = m.n_features;
-    n_rows = read_file(argv[2], rows) / (4 * d);
+    n_rows = read_file(argv[2], rows, ROOM) / (4 * d);
     q = m;
     memory = malloc(mcb_prepared_size(&q));
     scores = (double *)malloc(2 * MOST * m.n_classes * sizeof *scores);

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
+from equivalence.test_trees import KINDS as EVERY_KIND
 from reference import classic as twin
 from reference import trees as tree_twin
 from reference.scoring import leaf_number
@@ -51,17 +52,7 @@ from pymcboost.losses import LOSSES, ClassWeights, CodedExp
 from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 
-KINDS = {
-    "few": lambda rng, m: rng.integers(0, 3, m),
-    "ties": lambda rng, m: rng.integers(0, 40, m),
-    "continuous": lambda rng, m: rng.normal(size=m),
-    "skewed": lambda rng, m: np.where(rng.random(m) < 0.85, 7.0, rng.integers(0, 30, m)),
-    "constant": lambda rng, m: np.full(m, 3.5),
-    "missing": lambda rng, m: np.where(rng.random(m) < 0.3, np.nan, rng.integers(0, 20, m)),
-    "all missing": lambda rng, m: np.full(m, np.nan),
-    "mostly missing": lambda rng, m: np.where(rng.random(m) < 0.9, np.nan, rng.normal(size=m)),
-    "huge": lambda rng, m: rng.choice([-3.4e38, -1.0, 0.0, 3.4e38], m),
-}
+KINDS = {name: kind for name, kind in EVERY_KIND.items() if name not in ("one value or missing", "signed zero")}
 
 
 def mixture(m, rng):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from equivalence.test_mcboost import blobs
 from reference import multiboost as twin
 from reference.mcboost import adaboost, weights
 from reference.stumps import best_stump, gradient_of, outputs
@@ -371,12 +372,6 @@ def test_wrong_buffers_are_refused():
 
 
 # -- weak learners and rounds -----------------------------------------------------------------------------------------
-
-
-def blobs(m, d, K, seed=0, spread=1.5):
-    rng = np.random.default_rng(seed)
-    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    return (rng.normal(size=(m, d)) * spread + rng.normal(size=(K, d))[y] * 2).astype(np.float32), y
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
+from unit.test_own_loss import Softmax
 
 import pymcboost
 from pymcboost import HingeBoostOCClassifier, VectorTreeBoostClassifier, load_model
@@ -333,26 +334,6 @@ def test_any_number_of_labels_a_row():
     reader = File(one.model_.to_bytes())
     assert one.model_.raw_scores(X).tolist() == [reader.scores(row) for row in codes.tolist()]
     assert one.model_.to_bytes()[10] == 5
-
-
-class Softmax:
-    """The softmax loss as a user writes it."""
-
-    shift_invariant = True
-
-    def start(self, y, weight, n_classes):
-        return np.zeros(n_classes)
-
-    def link(self, scores):
-        power = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return power / power.sum(axis=1, keepdims=True)
-
-    def value(self, y, scores):
-        return -np.log(self.link(scores)[np.arange(len(y)), y])
-
-    def gradient_hessian(self, y, scores):
-        p = self.link(scores)
-        return p - np.eye(scores.shape[1])[y], p * (1 - p)
 
 
 def test_a_loss_of_ones_own():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import one_model, run
 from scipy.sparse import csr_array
 from scipy.sparse import random as sparse_random
 from unit.test_divided_checkpoints import divided, killed
@@ -45,15 +45,7 @@ def sparse_rows(m=900, K=4, dtype=np.float64, seed=0):
 
 
 def check(X, y, parts, n_jobs=1, cls=VectorTreeBoostClassifier, **params):
-    def task(workers):
-        part = parts[workers.rank]
-        model = cls(**{**PLAIN, **params}, n_jobs=n_jobs)
-        return model.fit(X[part], y[part], comm=workers, row_number=part).model_.to_bytes()
-
-    one = cls(**{**PLAIN, **params}).fit(X, y, comm=Alone()).model_.to_bytes()
-    found = run(len(parts), task)
-    assert [type(its) for its in found] == [bytes] * len(parts), found
-    assert set(found) == {one}
+    one_model(cls, X, y, parts, threads=n_jobs, comm=Alone(), **{**PLAIN, **params})
 
 
 def divisions(y, size, how):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import ThreadWorkers, run
+from divided.threads import ThreadWorkers, one_model, run
 from scipy.sparse import csr_array
 
 from pymcboost import (
@@ -38,26 +38,10 @@ def parts_of(m, size, how, rng):
     return [np.arange(1), *np.array_split(np.arange(1, m), size - 1)]
 
 
-def fit_divided(X, y, parts, weight=None, held=None, **params):
-    """Bytes of the models of workers with these parts of the rows; the validation set is the first one's."""
-
-    def task(workers):
-        part = parts[workers.rank]
-        model = VectorTreeBoostClassifier(**params, n_jobs=1)
-        its = None if weight is None else weight[part]
-        more = held if held and workers.rank == 0 else {}
-        return model.fit(X[part], y[part], its, comm=workers, row_number=part, **more).model_.to_bytes()
-
-    return run(len(parts), task)
-
-
 def check(X, y, parts, weight=None, held=None, **params):
     """The workers' models are those of one worker."""
     params = {"n_estimators": 6, "random_state": 0, "calibrate": None, **params}
-    one = VectorTreeBoostClassifier(**params).fit(X, y, weight, **(held or {}))
-    found = fit_divided(X, y, parts, weight, held, **params)
-    assert [type(its) for its in found] == [bytes] * len(parts), found
-    assert set(found) == {one.model_.to_bytes()}
+    one_model(VectorTreeBoostClassifier, X, y, parts, weight, held, **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
