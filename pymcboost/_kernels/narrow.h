@@ -46,9 +46,9 @@ static inline void narrow_free(narrow_model *narrow) {
 }
 
 /* Whether a model can be narrowed. Linear machines and kernel machines hold a number for every feature, but for a kernel
- * machine without support vectors. */
+ * machine without support vectors; packed trees have their features in bits. */
 static inline int narrow_can(const mcb_model *wide) {
-    if (wide->kind == MCB_KIND_LINEAR) return 0;
+    if (wide->kind == MCB_KIND_LINEAR || wide->kind == MCB_KIND_PACKED) return 0;
     return !wide->section[MCB_S_SVEC].count && !wide->section[MCB_S_SCAL].count;
 }
 

@@ -12,6 +12,7 @@ cdef extern from *:
 cdef extern from "mcb.h" nogil:
     enum:
         MCB_KIND_LINEAR
+        MCB_KIND_PACKED
         MCB_N_SLOTS
         MCB_E_FILE_SIZE
 
@@ -95,8 +96,8 @@ cdef class Scorer:
     cdef prepare_early(self)
     cdef check(self, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best)
     cdef Py_ssize_t block_rows(self, Py_ssize_t m, Py_ssize_t d, bint predicting)
-    cdef sparse_linear(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
-                       Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads)
+    cdef sparse_entries(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+                        Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads)
     cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
                        double *scores, int64_t *classes, int mode, int n_threads)
 

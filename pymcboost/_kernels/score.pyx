@@ -276,12 +276,14 @@ cdef class Scorer:
                Py_ssize_t n_features, double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
         """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up.
 
-        Linear machines take only the entries that are there, if the indices of every row increase strictly; otherwise
-        rows are filled with zeros, a block at a time. Rows of many features are filled with those of the model alone.
+        Linear machines, and packed trees of many features, take only the entries that are there, if the indices of
+        every row increase strictly; otherwise rows are filled with zeros, a block at a time. Rows of many features are
+        filled with those of the model alone.
         """
         cdef:
             Py_ssize_t m = indptr.shape[0] - 1, nnz = min(data.shape[0], indices.shape[0]), most = 0
-            bint increasing = True, good
+            bint increasing = True, good, packed = self.model.kind == MCB_KIND_PACKED and n_features > WIDE
+            bint by_entry = packed or self.model.kind == MCB_KIND_LINEAR
             double *scores = NULL
             int64_t *classes = NULL
         self.check(m, n_features, out, best)
@@ -294,7 +296,7 @@ cdef class Scorer:
         if misaligned(&indptr[0], 0, sizeof(integral)):
             indptr = np.array(indptr)
         with nogil:
-            good = valid_csr(indices, indptr, nnz, n_features, self.model.kind == MCB_KIND_LINEAR, &most, &increasing)
+            good = valid_csr(indices, indptr, nnz, n_features, by_entry, &most, &increasing)
         if not good:
             raise ValueError("X is not a valid CSR matrix: indptr must rise from 0 to the number of entries, "
                              f"indices must be between 0 and {n_features - 1}")
@@ -311,13 +313,13 @@ cdef class Scorer:
             self.prepare(True)
         if mode >= EARLY:
             self.prepare_early()
-        if self.model.kind == MCB_KIND_LINEAR and self.memory != NULL and increasing:
-            self.sparse_linear(data, indices, indptr, most, scores, classes, mode, n_threads)
+        if by_entry and increasing and (packed or self.memory != NULL):
+            self.sparse_entries(data, indices, indptr, most, scores, classes, mode, n_threads)
         else:
             self.sparse_filled(data, indices, indptr, scores, classes, mode, n_threads)
 
-    cdef sparse_linear(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
-                       Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads):
+    cdef sparse_entries(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+                        Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads):
         cdef:
             Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes
             Py_ssize_t block = self.block_rows(m, d, scores == NULL), n_blocks = (m + block - 1) // block, b

@@ -57,7 +57,8 @@ class Quantised:
         if code is not None and (code != np.rint(code)).any():
             raise ValueError("scores in integers need a code of integers; that of this model has fractions")
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
-        self.rows = None if rows is None else np.asarray(rows, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            self.rows = None if rows is None else np.asarray(rows, dtype=np.float32)
         self.input, threshold = features(ensemble.threshold, self.rows)
         # The largest leaf just fits its type. The largest sum fits 32 bits, after a rounding of every term by a half.
         halves = (len(ensemble) + 1) * (1 if code is None else float(np.abs(code).max(initial=1))) / 2
@@ -122,7 +123,7 @@ def leaves_of(ensemble):
     if ensemble.KIND == 1:
         right = ensemble.right.astype(kind)
         left = -right if ensemble.left is None else ensemble.left.astype(kind)
-        return 2 * np.arange(n + 1), np.stack((left, right), axis=1).reshape(2 * n, -1)
+        return 2 * np.arange(n + 1), np.stack((left, right), axis=1).reshape(2 * n, ensemble.n_classes)
     return ensemble.offset + np.arange(n + 1), np.atleast_2d(ensemble.leaf.astype(kind).T).T
 
 

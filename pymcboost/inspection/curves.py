@@ -51,7 +51,8 @@ class Curve(NamedTuple):
 def curve(model: Any, feature: int | str) -> Curve:
     """Exact curve of a feature in a model of stumps.
 
-    The bias and the curves of all features add up to the scores, to rounding.
+    The bias and the curves of all features add up to the scores, to rounding. The curve of the first feature has the
+    values of trees without a split.
 
     Parameters
     ----------
@@ -90,6 +91,15 @@ def curve(model: Any, feature: int | str) -> Curve:
             "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
             "the other features of the row; see contributions"
         )
+    if ensemble.additive or j:
+        return _curve_of(model, ensemble, j)
+    alone = np.diff(ensemble.offset) == 0
+    found, constant = _curve_of(model, ensemble, j), ensemble.as_stumps().right[alone].sum(axis=0, dtype=np.float64)
+    return Curve(j, found.thresholds, found.values + constant, found.missing + constant, found.levels)
+
+
+def _curve_of(model, ensemble, j):
+    """The curve of the weak learners that ask about a feature."""
     ensemble = ensemble.about(j) if ensemble.additive else _asking(ensemble, j)  # to merge all stumps takes long
     known = model.categories
     if known is not None and j in known.feature:

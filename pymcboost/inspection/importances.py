@@ -1,5 +1,6 @@
 """Importances of features, in four senses."""
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -99,7 +100,7 @@ def _gain(subject, per_class, X):
     if ensemble.no_stages is not None:
         raise ValueError("an interval table has no splits; give the model with layout='list'")
     if X is not None:
-        ensemble = model.with_covers(X).ensemble
+        ensemble = replace(ensemble, cover=covers.count(ensemble, covers.covering(model, X)))
     return _shares(explained(ensemble), per_class)
 
 
@@ -154,6 +155,7 @@ def _split(model, per_class):
 def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
     if X is None or y is None:
         raise ValueError("permutation importance needs rows and their labels: give X and y")
+    model._refuse_labels("permutation importance")
     X = model._rows.checked(X)
     codes = codes_of(y, model.classes_)
     if len(codes) != X.shape[0] or not len(codes):

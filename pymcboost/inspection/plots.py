@@ -179,6 +179,7 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
         raise TypeError(f"give a fitted estimator: {type(estimator).__name__} has no history_")
     numbers = {name: np.asarray(values) for name, values in history.items()}
     numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
+    curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
         curves = [name for name in numbers if name.endswith(f"_{_metric(estimator)}")]
         if not curves:
@@ -228,6 +229,7 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     matplotlib axes
     """
     model = model_of(model)
+    model._refuse_labels("a reliability curve")
     codes = codes_of(y, model.classes_)
     p = model.predict_proba(X)
     if len(codes) != len(p) or not len(p):
@@ -278,6 +280,8 @@ def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3
     model = model_of(model)
     if model.n_learners is None:
         raise ValueError(f"this model has no trees to plot ({model.ensemble.NAME})")
+    if not model.n_learners:
+        raise ValueError("this model has no trees, as it has no rounds")
     number = index(tree)
     if not 0 <= number < model.n_learners:
         raise ValueError(f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}")

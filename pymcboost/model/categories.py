@@ -136,7 +136,8 @@ def with_column(X, j, values):
         new.columns = X.columns
         return new
     if hasattr(X, "column_names"):
-        return X.set_column(j, X.column_names[j], [values.tolist()])
+        new = values.tolist()  # of a table in chunks, of a batch in one
+        return X.set_column(j, X.column_names[j], [new] if hasattr(X, "to_batches") else new)
     return X.with_columns(type(X[X.columns[j]])(X.columns[j], values))
 
 
@@ -159,7 +160,7 @@ def text_of(value):
     """What a value is called: whole numbers without a point; None for a missing value."""
     if isinstance(value, str):
         return value
-    if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # the first has no truth
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))

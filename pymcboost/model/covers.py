@@ -51,10 +51,17 @@ class Covers:
             return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
         if self._kind.no_stages is not None:
             raise ValueError(f"covers are rows of leaves; this model has none ({self._kind.NAME})")
-        X = self._rows.checked(X)
-        if not X.shape[0]:
-            raise ValueError("covers need a row or more")
-        return self._changed(replace(self.ensemble, cover=count(self.ensemble, X)))
+        if self.layout in ("packed", "tight"):
+            raise ValueError("a packed model holds no covers; save it with layout='list' first")
+        return self._changed(replace(self.ensemble, cover=count(self.ensemble, covering(self, X))))
+
+
+def covering(model, X):
+    """Rows of X that leaves are to be covered by, as they are counted."""
+    X = model._rows.checked(X)
+    if not X.shape[0]:
+        raise ValueError("covers need a row or more")
+    return X
 
 
 def explainer(ensemble):

@@ -381,7 +381,12 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         return self.from_bytes(self._encoded(first, self.layout, self.leaves, **dict.fromkeys(dropped)))
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
-        """The same model with other information, see `meta`."""
+        """The same model with other information, see `meta`.
+
+        Names of columns go where ``meta`` has none: columns of frames then count in their order. That a training was
+        totally corrective stays.
+        """
+        meta = {**meta, "stages": False} if self.totally_corrective else meta
         return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
 
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:

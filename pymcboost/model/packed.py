@@ -109,6 +109,10 @@ def rounded(leaf):
     largest = np.abs(leaf).max(initial=0)
     if not largest:
         return leaf
+    for n in range(LARGEST, LARGEST // 2, -1):  # leaves that are rounded already stay
+        step = float(largest) / n
+        if np.ldexp(np.frexp(step)[0], STEP_BITS) % 1 == 0 and not (np.fmod(leaf.astype(np.float64), step)).any():
+            return leaf
     mantissa, exponent = np.frexp(float(largest) / LARGEST)
     step = np.ldexp(np.ceil(np.ldexp(mantissa, STEP_BITS)), int(exponent) - STEP_BITS)
     if np.rint(largest / step) * step > np.finfo(np.float32).max:

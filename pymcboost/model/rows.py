@@ -25,7 +25,12 @@ def check_sparse(X):
 
 
 def own(X):
-    """Arrays as NumPy's: masked values become NaN, those of the array API share their memory; others as they are."""
+    """Arrays as NumPy's: masked values become NaN, those of the array API share their memory; others as they are.
+
+    Numbers have the machine's order of bytes.
+    """
+    if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
+        X = X.astype(X.dtype.newbyteorder("="))
     if np.ma.isMaskedArray(X):
         if not np.ma.is_masked(X):
             return X.data
@@ -76,6 +81,8 @@ class Rows:
         elif getattr(X, "format", "csr") != "csr":
             check_sparse(X)
             X = X.tocsr()
+        if hasattr(X, "indptr"):
+            X = self._summed(X)
         if len(X.shape) != 2:
             raise ValueError(
                 f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
@@ -83,6 +90,16 @@ class Rows:
         if X.shape[1] != self._n_features:
             raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self._n_features}")
         return subtracted(X, self._scorer)
+
+    def _summed(self, X):
+        """A CSR matrix with one entry a cell where these are rounded, or where packed trees look them up."""
+        rounded = X.data.dtype != np.float32
+        if getattr(X, "has_canonical_format", True) or not (rounded or "PACK" in self._scorer.sections()):
+            return X
+        check_sparse(X)
+        X = X.copy()
+        X.sum_duplicates()
+        return X
 
     def _array(self, X):
         if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
@@ -155,7 +172,8 @@ class Rows:
         X : ndarray (m, d)
         ends : ndarray of int (R + 1,)
         """
-        X = np.ascontiguousarray(X, dtype=np.float32)
+        with np.errstate(over="ignore"):
+            X = np.ascontiguousarray(X, dtype=np.float32)
         sums = np.empty((len(X), self._scorer.width))
         self._scorer.add(X, -1, 0, sums)
         ends = ends.tolist()

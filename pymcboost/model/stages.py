@@ -164,7 +164,8 @@ def _descent(splits, X, sets):
     offset, feature, threshold, nan_left, right = splits
     T, step = len(offset) - 1, max(1, BLOCK // max(1, len(offset)))
     for begin in range(0, len(X) if T else 0, step):
-        part = X[begin : begin + step].astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            part = X[begin : begin + step].astype(np.float32, copy=False)
         row, tree = np.repeat(np.arange(len(part)), T), np.tile(np.arange(T), len(part))
         i, end, at = offset[tree], offset[tree + 1], np.zeros(len(tree), dtype=np.int64)
         while len(row):

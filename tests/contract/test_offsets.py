@@ -265,3 +265,12 @@ def test_the_offset_of_a_column(values, found):
     rest = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
         assert np.isfinite((rest - offset).astype(np.float32)).all()
+
+
+def test_order_of_bytes_does_not_matter(trained):
+    X = time_stamps(50)[0]
+    less = trained.model_.features(X)
+    for rows in (less, X):
+        turned = rows.astype(rows.dtype.newbyteorder(">"))
+        for model in (trained, trained.model_):
+            assert np.array_equal(model.predict_proba(turned), model.predict_proba(rows))

@@ -443,3 +443,28 @@ def test_classification_trees_of_many_classes(name):
     assert model.model_.raw_scores(X.astype(np.float32)).tobytes() == expected.tobytes()
     numbers = getattr(pymcboost, name)(n_estimators=20, max_leaf_nodes=20, weak_learner="tree").fit(X, y)
     assert numbers.score(X, y) < 1
+
+
+@pytest.mark.parametrize("kind", ["string", "string[pyarrow]", "Int64"])
+def test_missing_values_of_pandas_are_missing(kind):
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    names = [10, 20] if kind == "Int64" else ["g", "o"]
+    text = pandas.Series(names * 60, dtype="Int64" if kind == "Int64" else "string")
+    text[3] = pandas.NA
+    y = (np.arange(120) % 2) ^ (np.arange(120) < 9)
+    X = pandas.DataFrame({"f": text.astype("category"), "a": np.arange(120.0)})
+    same = X.assign(f=text.astype(kind))
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["f"]).fit(X, y)
+    assert np.array_equal(model.model_.raw_scores(same), model.model_.raw_scores(X))
+    if kind != "Int64":
+        again = VectorTreeBoostClassifier(**SMALL, categorical_features=["f"]).fit(same, y)
+        assert np.array_equal(again.decision_function(same), model.decision_function(X))
+
+
+def test_a_batch_of_pyarrow_is_a_frame():
+    arrow = pytest.importorskip("pyarrow")
+    X, y = frame(120)
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour"]).fit(X[["colour", "number"]], y)
+    batch = arrow.Table.from_pandas(X[["colour", "number"]]).to_batches()[0]
+    assert np.array_equal(model.model_.raw_scores(batch), model.model_.raw_scores(X[["colour", "number"]]))

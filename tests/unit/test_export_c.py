@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
 
-from pymcboost import Model, VectorTreeBoostClassifier
+from pymcboost import MCBoostClassifier, Model, VectorTreeBoostClassifier
 from pymcboost.export import integer_labels, to_c
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 
@@ -283,3 +283,9 @@ def test_what_c_cannot_hold():
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             to_c(model, **how)
+
+
+def test_integer_labels_of_no_rounds():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    model = MCBoostClassifier(n_estimators=3).fit(X, X[:, 0] > 0).model_.truncate(0)
+    assert len(integer_labels(model, "int8", X)) == 30

@@ -19,6 +19,7 @@ from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostMOClassifier,
     HingeBoostOCClassifier,
+    LogitBoostClassifier,
     MartClassifier,
     MCBoostClassifier,
     Model,
@@ -601,3 +602,51 @@ def test_plot_reliability(fitted, data, axes):
         looking.plot_reliability(fitted["class"], X, y, bins=0)
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         looking.plot_reliability(HingeBoostOCClassifier(n_estimators=1).fit(X.fillna(0), y), X.fillna(0), y)
+
+
+def test_curves_have_the_trees_without_a_split():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    rare = {"n_estimators": 20, "calibrate": None, "random_state": 0, "max_leaf_nodes": 2, "min_gain": 30.0}
+    model = LogitBoostClassifier(**rare).fit(X, np.digitize(X[:, 0], [-1, 1])).model_
+    splits = np.diff(model.ensemble.offset)
+    assert set(splits.tolist()) == {0, 1}
+    for one in (model, Model.from_bytes(model.to_bytes("interval"))):
+        added = sum(curve(one, j).at(X[:, j]) for j in range(3)) + model.ensemble.bias
+        np.testing.assert_allclose(added, model.raw_scores(X), rtol=0, atol=1e-6)
+
+
+def test_packed_models_have_gains_of_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    trees = VectorTreeBoostClassifier(n_estimators=4, leaf_levels=1, calibrate=None, random_state=0)
+    model = trees.fit(X, X[:, 1] > 0).model_
+    small = Model.from_bytes(model.to_bytes("packed"))
+    np.testing.assert_allclose(importance(small, "gain", X=X), importance(model, "gain", X=X))
+    with pytest.raises(ValueError, match="a packed model holds no covers; save it with layout='list' first"):
+        small.with_covers(X)
+
+
+def test_what_is_for_one_class_a_row_refuses_labels():
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    Y = (X > 0).astype(int)
+    model = VectorTreeBoostClassifier(n_estimators=3, loss="logistic", random_state=0).fit(X, Y)
+    for call_ in (
+        lambda: looking.plot_reliability(model, X, Y[:, 0]),
+        lambda: importance(model, "permutation", X=X, y=Y[:, 0]),
+    ):
+        with pytest.raises(ValueError, match="is for models of one class a row"):
+            call_()
+    with pytest.raises(ValueError, match=r"above must be a number or 3 numbers, but has shape \(2,\)"):
+        model.model_.with_thresholds([1, 2])
+    with pytest.raises(ValueError, match="this model has no trees, as it has no rounds"):
+        looking.plot_tree(model.model_.truncate(0), 0)
+
+
+def test_a_totally_corrective_model_stays_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    model = MultiBoostCWClassifier(n_estimators=5).fit(X, X[:, 0] > 0).model_.with_meta({"by": "us"})
+    assert model.meta == {"by": "us", "stages": False} and not model.has_stages

@@ -7,7 +7,7 @@ import pytest
 from reference.scoring import random_rows, random_sets, random_stumps, random_trees
 from sklearn.datasets import load_digits
 
-from pymcboost import VectorTreeBoostClassifier
+from pymcboost import LogitBoostClassifier, VectorTreeBoostClassifier
 from pymcboost.model import packed
 from pymcboost.model.model import Model
 from pymcboost.model.packed import rounded
@@ -141,6 +141,8 @@ def test_what_cannot_be_packed(model, tmp_path):
             Model.from_ensemble(ensemble, range(3), layout="packed", leaves="int8")
     packed = Model.from_bytes(model.to_bytes("packed"))
     with pytest.raises(ValueError, match=r"without covers \(with_covers\(None\) takes them away\)"):
+        model.with_covers(X).to_bytes("packed")
+    with pytest.raises(ValueError, match="a packed model holds no covers; save it with layout='list' first"):
         packed.with_covers(X)
     with pytest.raises(ValueError, match="a packed model has no early exits; save it with layout='list' first"):
         packed.with_early_exit("certified")
@@ -228,3 +230,15 @@ def test_bits_are_spread_out_in_parts(model, monkeypatch):
     assert np.array_equal(packed.PackedTrees.of(whole, "packed", "int8").data, data)
     again = Model.from_bytes(model.to_bytes(layout="packed", leaves="int8")).ensemble
     assert np.array_equal(again.leaf, rounded(whole.leaf)) and np.array_equal(again.right, whole.right)
+
+
+def test_leaves_that_are_rounded_already_stay():
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    grown = {"n_estimators": 8, "calibrate": None, "random_state": 29, "max_leaf_nodes": 12, "learning_rate": 0.34}
+    once = Model.from_bytes(LogitBoostClassifier(**grown).fit(X, y).model_.to_bytes("packed", "int8"))
+    assert once.to_bytes("packed", "int8") == once.to_bytes()
+    assert np.array_equal(Model.from_bytes(once.to_bytes("tight", "int8")).raw_scores(X), once.raw_scores(X))
+    for largest in rng.uniform(0.01, 50, 200):
+        leaf = rounded((largest * np.append(rng.uniform(-1, 1, 20), 1)).astype(np.float32))
+        assert np.array_equal(rounded(leaf), leaf)

@@ -545,3 +545,22 @@ def test_numpy_is_enough(tmp_path):
         [sys.executable, "-c", ISLAND.replace("import numpy as np", "import sklearn")], capture_output=True, text=True
     )
     assert "sklearn is blocked" in blocked.stderr
+
+
+def test_entries_of_float64_are_added_before_they_are_rounded():
+    X = np.array([[2.0**24, 0], [2.0**24 + 2, 0]] * 30, dtype=np.float32)
+    model = pymcboost.MCBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 2**24).model_
+    rows = sp.csr_matrix((np.array([2.0**24, 1, 1]), np.zeros(3, dtype=int), [0, 3]), shape=(1, 2))
+    for given in (rows, rows.toarray()):
+        assert model.predict(given).tolist() == [True]
+        assert list(model.staged_decision_function(given))[-1].tolist() == model.decision_function(given).tolist()
+    assert rows.nnz == 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float32_are_large_ones_everywhere():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = pymcboost.VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 0).model_
+    far = np.full((2, 3), 1e300)
+    assert list(model.staged_decision_function(far))[-1].tolist() == model.decision_function(far).tolist()
+    assert model.apply(far).shape[0] == 2

@@ -35,7 +35,10 @@ def wide_models(n_features):
         for splits in ((0, 0), (0, 12), (1500, 2500)):  # the last are too large to be prepared, or nearly
             trees = random_trees(9, 3000 if splits[0] else 30, 4, mode, splits=splits)
             wide, place = spread(trees, n_features)
-            yield Model.from_ensemble(wide, range(4)), Model.from_ensemble(trees, range(4)), place
+            models = [Model.from_ensemble(both, range(4)) for both in (wide, trees)]
+            yield *models, place
+            for layout in ("packed", "tight") if splits == (0, 12) and mode in ("scalar", "vector") else ():
+                yield *(Model.from_bytes(one.to_bytes(layout, "int8")) for one in models), place
 
 
 @pytest.mark.parametrize("n_features", [65_537, WIDEST])
