@@ -225,10 +225,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
 
     @property
     def has_stages(self) -> bool:
-        """Whether the first rounds are a model, too: not so where every round changes all coefficients.
-
-        An interval table, a linear and a kernel machine have none.
-        """
+        """Whether the first rounds are a model, too. Tables, machines and totally corrective models have none."""
         return self.no_stages is None
 
     @property
@@ -381,13 +378,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         return self.from_bytes(self._encoded(first, self.layout, self.leaves, **dict.fromkeys(dropped)))
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
-        """The same model with other information, see `meta`.
-
-        Names of columns go where ``meta`` has none: columns of frames then count in their order. That a training was
-        totally corrective stays.
-        """
-        meta = {**meta, "stages": False} if self.totally_corrective else meta
-        return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
+        """The same model with other information, see `meta`; without names in it columns count in their order."""
+        kept = {"stages": False} if self.totally_corrective else {}
+        return self._changed(meta=dict(file.meta_sections({**meta, **kept})).get("meta"))
 
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
         """The bytes of the model file; parameters as in `save`."""
