@@ -1,6 +1,7 @@
 """Probabilities and errors of everyone's defaults, and of everyone tuned by the same search, on all data sets."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -88,7 +89,7 @@ def tested(unit, params, parts):
 
 
 def fit_defaults(unit):
-    """`fit_whole`; without numbers where it has not ended in time."""
+    """`fit_whole`; without numbers where it has not ended in time, or needs more memory than there is."""
     return in_time(unit) if DATA[unit["data"]].cost > SLOW else fit_whole(unit)
 
 
@@ -96,10 +97,13 @@ def in_time(unit):
     """`fit_whole` in a process of its own, predictions and reading included."""
     code = "import sys; sys.path[:0] = sys.argv[2:]; from reproduce import quality; quality.tell(sys.argv[1])"
     command = [sys.executable, "-c", code, json.dumps(unit), *sys.path]
+    nothing, begin = {**unit, **dict.fromkeys(FOUND.split(), np.nan)}, time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
     except subprocess.TimeoutExpired:
-        return {**unit, **dict.fromkeys(FOUND.split(), np.nan), "seconds": 60.0 * MINUTES}
+        return {**nothing, "seconds": 60.0 * MINUTES}
+    if done.returncode == -signal.SIGKILL:  # by the system, where memory ends
+        return {**nothing, "seconds": round(time.perf_counter() - begin, 1)}
     if done.returncode:
         raise RuntimeError(f"{unit}: status {done.returncode}. {done.stderr.strip()}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -200,10 +204,11 @@ def late_sets(frame, means):
     rest, lines = frame[~frame["data"].isin(means.index)], []
     for data in sets_by_cost(sorted(set(rest["data"]))):
         for method in [method for method in METHODS if method in set(select(rest, data=data)["method"])]:
-            mine = select(rest, data=data, method=method)[["log_loss", "error", "cpu", "bytes"]].mean(skipna=False)
-            loss, error, cpu, size = mine
+            mine = select(rest, data=data, method=method)[["log_loss", "error", "cpu", "bytes", "seconds"]]
+            loss, error, cpu, size, seconds = mine.mean(skipna=False)
+            why = f"over {MINUTES} minutes" if seconds >= 60 * MINUTES else "out of memory"
             found = [f"{loss:.4f}", f"{error:.2f}", f"{cpu:.1f}", f"{size / 1000:.0f}"]
-            lines.append([data, method, *(found if np.isfinite(loss) else [f"over {MINUTES} minutes", "-", "-", "-"])])
+            lines.append([data, method, *(found if np.isfinite(loss) else [why, "-", "-", "-"])])
     return markdown_table(["set", "method", "log loss", "error %", "CPU seconds", "kB"], lines) if lines else ""
 
 

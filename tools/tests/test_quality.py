@@ -1,5 +1,8 @@
 """Measures of probabilities, and the search that tunes everyone."""
 
+import signal
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,13 +51,22 @@ def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
     late = quality.fit_defaults(unit)
     assert np.isnan(late["log_loss"])
     assert late["seconds"] == 0.06
-    columns = ["data", "method", "log_loss", "error", "cpu", "bytes"]
-    rows = [("wine", "vector", 0.1, 2.0, 1.0, 3000.0), ("iris", "vector", *[np.nan] * 4), ("iris", "svm", *[0.5] * 4)]
-    rows += [("iris", "logistic", *[0.5] * 4), ("iris", "logistic", *[np.nan] * 4)]
+    killed = SimpleNamespace(returncode=-signal.SIGKILL)
+    monkeypatch.setattr(quality.subprocess, "run", lambda *_, **__: killed)
+    monkeypatch.setattr(quality, "MINUTES", 30)
+    early = quality.fit_defaults(unit)
+    assert np.isnan(early["log_loss"]) and early["seconds"] < 60
+    monkeypatch.setattr(quality, "MINUTES", 0.001)
+    columns = ["data", "method", "log_loss", "error", "cpu", "bytes", "seconds"]
+    none, some = (*[np.nan] * 4, 0.06), (*[0.5] * 4, 0.01)
+    rows = [("wine", "vector", 0.1, 2.0, 1.0, 3000.0, 1.0), ("iris", "vector", *none), ("iris", "svm", *some)]
+    rows += [("iris", "logistic", *some), ("iris", "logistic", *none[:4], 0.2)]
+    rows += [("iris", "xgboost", *none[:4], 0.01)]
     text = quality.late_sets(pd.DataFrame(rows, columns=columns), pd.DataFrame(index=["wine"]))
     assert "| iris | vector | over 0.001 minutes | - | - | - |" in text
     assert "| iris | svm | 0.5000 | 0.50 | 0.5 | 0 |" in text
     assert "| iris | logistic | over 0.001 minutes | - | - | - |" in text
+    assert "| iris | xgboost | out of memory | - | - | - |" in text
     assert "wine" not in text
 
 
