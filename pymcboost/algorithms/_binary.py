@@ -102,6 +102,10 @@ class BinaryBooster(Booster):
             return ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
         return super().scores()
 
+    def restart(self, scores):
+        """Weights of these scores, of the classes or of the columns of a code."""
+        self.loss.start(scores)
+
     def coded(self, code, **options):
         """The exponential loss of a code at work: see `CodedExp`."""
         return (SummedCoded if self.data.exact else CodedExp)(self.data, code, self.n_threads, **options)

@@ -104,13 +104,7 @@ class ColouredBooster(ClassicBooster):
         self.column = data.gradient_buffer(1)
         self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)
 
-    def scores(self):
-        """See `Booster.scores`."""
-        return self.pairwise_scores()
-
-    def restart(self, scores):
-        """Weights of these scores."""
-        self.loss.start(scores)
+    scores = BinaryBooster.pairwise_scores
 
     def learn(self, mu):
         """Best weak learner for a colouring, or None."""

@@ -61,10 +61,6 @@ class AdaBoostMO(ClassicBooster):
         self.loss = self.coded(self.code)
         self.learner = self.resampled(self.new_learner(self.code.shape[1]))
 
-    def restart(self, scores):
-        """Weights of these scores of the columns."""
-        self.loss.start(scores)
-
     def round(self):
         """A weak learner for every column, all with one coefficient."""
         loss, learner = self.loss, self.learner

@@ -56,10 +56,6 @@ class GradBoost(BinaryBooster):
             for feature, threshold, nan_left, right, _ in previous.model.ensemble.each():
                 self._add((feature, float(threshold), nan_left), right.astype(np.float64))
 
-    def restart(self, scores):
-        """Take over these scores."""
-        self.loss.start(scores)
-
     def round(self):
         """The weak learner with the largest gradient, and a bounded step of its row."""
         found = self.learner.fit(self._weighted_gradient())

@@ -49,13 +49,7 @@ class MCBoost(BinaryBooster):
         nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
 
-    def scores(self):
-        """See `Booster.scores`."""
-        return self.pairwise_scores()
-
-    def restart(self, scores):
-        """Weights of these scores."""
-        self.loss.start(scores)
+    scores = BinaryBooster.pairwise_scores
 
     def round(self):
         """The weak learner with the largest edge, and its coefficients in all classes."""

@@ -69,10 +69,6 @@ class PIBoost(ClassicBooster):
         self.loss = self.coded(self.code, apart=True, unit=unit)
         self.learner = self.resampled(self.new_learner(self.code.shape[1]), constants=True)
 
-    def restart(self, scores):
-        """Weights of these scores of the class subsets."""
-        self.loss.start(scores)
-
     def round(self):
         """A separator for every class subset, each with a step of its own."""
         loss, learner = self.loss, self.learner
