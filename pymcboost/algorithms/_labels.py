@@ -82,8 +82,13 @@ class LabelsByForm(ManyLabels):
         self.check_labels()
         return self.multilabel
 
-    def check_link(self, previous):
-        """A model that is added to must be for labels, too, or for classes."""
+    def new_builder(self):
+        """See `BinaryBooster`; a score for each label."""
+        return self.builder_of(self.n_scores)
+
+    def check_previous(self, previous):
+        """Also, a model of labels stays one."""
+        super().check_previous(previous)
         if previous.model.link != self.link:
             kind = "a class for each row" if self.multilabel else self.labels_are_for
             raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")

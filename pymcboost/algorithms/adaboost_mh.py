@@ -51,15 +51,6 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
         self.code, codes = sets_of(codes, self.workers)
         return super().rows(X, codes, len(self.code), weight, n_threads, previous)
 
-    def new_builder(self):
-        """See `BinaryBooster`; a score for each label."""
-        return self.builder_of(self.n_scores)
-
-    def check_previous(self, previous):
-        """Also, a model of labels stays one."""
-        super().check_previous(previous)
-        self.check_link(previous)
-
     @property
     def shared(self):
         """Whether a weak learner serves all classes."""

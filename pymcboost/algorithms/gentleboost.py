@@ -25,7 +25,6 @@ from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.label_regression import LabelStumps, LabelTrees
 from pymcboost.learners.margin import MarginStumps, MarginTrees, counts_for
-from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
@@ -54,10 +53,6 @@ class GentleBoost(LabelsByForm, ClassicBooster):
             self.code, codes = sets_of(codes)
             n_classes = len(self.code)
         return self.rows_for(TrainingData if self.scans else TreeData, X, codes, n_classes, weight, n_threads)
-
-    def new_builder(self):
-        """A tree per class and round."""
-        return TreesBuilder(self.n_scores, self.data.n_features, categories=self.categories)
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""
@@ -90,11 +85,6 @@ class GentleBoost(LabelsByForm, ClassicBooster):
             self.learner = LabelTrees(data, self.code, *limits, *least)
         else:
             self.learner = MarginTrees(data, *limits, p.subsample, *least)
-
-    def check_previous(self, previous):
-        """Also, a model of labels stays one."""
-        super().check_previous(previous)
-        self.check_link(previous)
 
     def restart(self, scores):
         """Margins of these scores."""
