@@ -7,7 +7,7 @@ import numpy as np
 
 from pymcboost.comm import ALONE
 from pymcboost.training.labels import is_indicator, rows_in, score_of
-from pymcboost.training.parameters import Parameter
+from pymcboost.training.parameters import ClassMetrics, Parameter
 
 LABEL_PARAMETERS = {
     "decision_threshold": Parameter(
@@ -18,15 +18,8 @@ LABEL_PARAMETERS = {
     ),
 }  # fmt: skip
 
-
-LabelScoring = (
-    Literal[
-        "log_loss", "error", "balanced_error", "auc_ovr", "hamming_loss", "f1_micro", "f1_macro",
-        "precision_at_1", "precision_at_3", "precision_at_5",
-    ]
-    | str
-    | Callable[..., float]
-)  # fmt: skip
+LabelMetrics = Literal["hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5"]
+LabelScoring = Literal[ClassMetrics, LabelMetrics] | str | Callable[..., float]
 
 
 class ManyLabels:

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from pymcboost._kernels import vtrees as _vtrees
-from pymcboost.algorithms._labels import LABEL_PARAMETERS, ManyLabels
+from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, group_bits, signs_of
@@ -39,6 +39,7 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.parameters import (
     PARAMETERS,
     PARTED_CATEGORY,
+    ClassMetrics,
     Leaves,
     LossFunction,
     Parameter,
@@ -47,14 +48,7 @@ from pymcboost.training.parameters import (
     estimator,
 )
 
-LossScoring = (
-    Literal[
-        "log_loss", "error", "balanced_error", "auc_ovr", "loss", "hamming_loss", "f1_micro", "f1_macro",
-        "precision_at_1", "precision_at_3", "precision_at_5",
-    ]
-    | str
-    | Callable[..., float]
-)  # fmt: skip
+LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | str | Callable[..., float]
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
 # "auto": least gains of splits, chosen by folds. After these rounds, or more where the learning rate is lower than the

@@ -23,7 +23,8 @@ Leaves = int | Literal["auto"]
 Share = float | Literal["auto"]
 Seed = int | np.random.RandomState | None
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
-Scoring = Literal["log_loss", "error", "balanced_error", "auc_ovr"] | str | Callable[..., float]
+ClassMetrics = Literal["log_loss", "error", "balanced_error", "auc_ovr"]
+Scoring = ClassMetrics | str | Callable[..., float]
 
 
 class Splitter(Protocol):
