@@ -87,7 +87,6 @@ class ColouredBooster(ClassicBooster):
         "threshold": "of the first split",
         "edge": "of the weak learner, as a share of the weights",
     }
-    takes_chunks = True
     takes_workers = True
 
     def memory(self):

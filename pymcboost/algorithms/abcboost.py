@@ -43,7 +43,6 @@ class ClassTreesBooster(Booster):
     # Whether gains divide by weights rather than by second derivatives.
     counts = False
     refits = True
-    takes_chunks = True
     takes_workers = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",

@@ -30,7 +30,6 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     """Rounds of AdaBoost.MH."""
 
     columns = {"edge": "sum of the edges of the classes, as a share of the weights"}
-    takes_chunks = True
     takes_workers = True
 
     @property

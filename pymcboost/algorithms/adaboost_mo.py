@@ -29,7 +29,6 @@ class AdaBoostMO(ClassicBooster):
     shared = False
     link = "softmax"
     columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
-    takes_chunks = True
     takes_workers = True
 
     def layouts(self):

@@ -26,7 +26,6 @@ class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
     ends_when = "no weak learner has an edge above nu"
-    takes_chunks = True
     takes_workers = True
     columns = {
         "feature": "of the first split",

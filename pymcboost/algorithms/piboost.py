@@ -33,7 +33,6 @@ class PIBoost(ClassicBooster):
 
     shared = False
     columns = {"n_separators": "number of class subsets that got a separator"}
-    takes_chunks = True
     takes_workers = True
 
     def new_builder(self):

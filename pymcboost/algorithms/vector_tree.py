@@ -67,7 +67,6 @@ class VectorTreeBoost(ManyLabels, Booster):
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
-    takes_chunks = True
     takes_workers = True
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 

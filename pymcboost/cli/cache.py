@@ -6,7 +6,7 @@ import os
 
 from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
 from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows, table_blocks
-from pymcboost.cli.workers import CHUNKED, RANK, check_beside
+from pymcboost.cli.workers import DIVIDED, RANK, check_beside
 from pymcboost.threads import counted, in_words
 
 MOST_ROWS = 2**31 - 1
@@ -22,7 +22,7 @@ def add_cache(group):
         metavar="file",
         help="train from this file, into which the training file is written first, where it is not there yet or does "
         "not fit: for more rows than memory. The training file may then be a pattern of parts, such as 'part-*.csv' "
-        f"({CHUNKED})",
+        f"({DIVIDED})",
     )
 
 
@@ -30,8 +30,8 @@ def check_cache(parser, arguments, algorithm):
     """Refuse what is not for rows in a cache."""
     if not arguments.cache:
         return
-    if not algorithm.chunks:
-        parser.error(f"--cache is for {CHUNKED}; {algorithm.name} trains in memory")
+    if not algorithm.workers:  # these take rows in blocks, too
+        parser.error(f"--cache is for {DIVIDED}; {algorithm.name} trains in memory")
     given = {"-v": arguments.cross_validation, "--categorical-features": arguments.categorical_features}
     check_beside(parser, given, "--cache", "rows in memory")
     if stream_number(arguments.training_file) is not None:

@@ -48,7 +48,6 @@ class Algorithm(NamedTuple):
     title: str
     resumable: bool
     workers: bool
-    chunks: bool
     rows: dict[str, Parameter]
     defaults: dict[str, Any]
 
@@ -72,8 +71,7 @@ def table():
                 found.append(rows.index(entry))
         booster = cls.booster
         algorithms[name] = {
-            "title": cls.__name__, "resumable": booster.resumable, "workers": booster.takes_workers,
-            "chunks": booster.takes_chunks, "rows": found,
+            "title": cls.__name__, "resumable": booster.resumable, "workers": booster.takes_workers, "rows": found
         }  # fmt: skip
     return {"rows": rows, "algorithms": algorithms}
 
@@ -109,7 +107,7 @@ def get_algorithm(name):
         defaults[own] = entry.pop("default")
         kind, choices = KINDS[entry.pop("kind")], tuple(entry.pop("choices", ()))
         rows[own] = Parameter(kind=kind, choices=choices, **entry)
-    return Algorithm(name, about["title"], about["resumable"], about["workers"], about["chunks"], rows, defaults)
+    return Algorithm(name, about["title"], about["resumable"], about["workers"], rows, defaults)
 
 
 _positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))

@@ -5,7 +5,7 @@ from pymcboost.cli.console import UsageError, table_kind
 RANK = "%r"
 TREES = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
 BINARY = "-a mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, adaboost-mo, adaboost-oc and piboost"
-CHUNKED = DIVIDED = f"{TREES}; for {BINARY}"
+DIVIDED = f"{TREES}; for {BINARY}"
 
 
 def add_mpi(group):

@@ -71,9 +71,7 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
-    # Whether rows may be those of `Chunks`.
-    takes_chunks = False
-    # Whether rows may be divided among workers; those, and numbers of the rows.
+    # Whether rows may be those of `Chunks`, or be divided among workers; those, and numbers of the rows.
     takes_workers = False
     workers: Any = ALONE
     row_number = None

@@ -146,7 +146,7 @@ def rows_given(booster, X, y, sample_weight):
     if not isinstance(X, Chunks):
         check_sparse(X)
         return X, y, sample_weight, None
-    if not booster.takes_chunks:
+    if not booster.takes_workers:
         raise TypeError(
             f"{booster.name} takes no Chunks; vector trees, class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, "
             ".OC and PIBoost do. Give X and y in memory"

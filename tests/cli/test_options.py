@@ -19,7 +19,7 @@ from pymcboost.cli.options import (
 )
 from pymcboost.cli.train import LAYOUTS, main, parse
 from pymcboost.cli.words import in_options
-from pymcboost.cli.workers import CHUNKED, DIVIDED
+from pymcboost.cli.workers import DIVIDED
 from pymcboost.model import file
 from pymcboost.model.kernel import KERNELS
 from pymcboost.registry import ALGORITHMS as REGISTRY
@@ -256,9 +256,8 @@ def test_option_sets_parameter(algorithm, name, text, value):
 
 
 def test_help_names_the_algorithms_of_workers_and_chunks():
-    for said, takes in ((DIVIDED, "workers"), (CHUNKED, "chunks")):
-        named = {name for name in REGISTRY if re.search(rf"(?<![-\w]){name}(?![-\w])", said)}
-        assert named == {name for name in REGISTRY if getattr(get_algorithm(name), takes)}
+    named = {name for name in REGISTRY if re.search(rf"(?<![-\w]){name}(?![-\w])", DIVIDED)}
+    assert named == {name for name in REGISTRY if get_algorithm(name).workers}
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
