@@ -3,9 +3,19 @@
 import glob
 import io
 import os
+import stat
 
-from pymcboost.cli.console import UsageError, refuse_same, stream_number, table_kind
-from pymcboost.cli.rows import Rows, check_row_labels, check_values, choice, labels_as, note_rows, table_blocks
+from pymcboost.cli.console import UsageError, file_name, refuse_same, stream_number, table_kind
+from pymcboost.cli.rows import (
+    Rows,
+    check_row_labels,
+    check_values,
+    choice,
+    labels_as,
+    note_columns,
+    note_rows,
+    table_blocks,
+)
 from pymcboost.cli.workers import DIVIDED, RANK, check_beside
 from pymcboost.threads import counted, in_words
 
@@ -20,6 +30,7 @@ def add_cache(group):
     group.add_argument(
         "--cache",
         metavar="file",
+        type=file_name,
         help="train from this file, into which the training file is written first, where it is not there yet or does "
         "not fit: for more rows than memory. The training file may then be a pattern of parts, such as 'part-*.csv' "
         f"({DIVIDED})",
@@ -34,8 +45,11 @@ def check_cache(parser, arguments, algorithm):
         parser.error(f"--cache is for {DIVIDED}; {algorithm.name} trains in memory")
     given = {"-v": arguments.cross_validation, "--categorical-features": arguments.categorical_features}
     check_beside(parser, given, "--cache", "rows in memory")
-    if stream_number(arguments.training_file) is not None:
+    mode = os.stat(arguments.training_file).st_mode if os.path.exists(arguments.training_file) else stat.S_IFREG
+    if stream_number(arguments.training_file) is not None or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         parser.error("--cache reads the training file twice; name a file")
+    if stream_number(arguments.cache) is not None:
+        parser.error("--cache is read again and again; name a file")
     if _is_pattern(arguments.training_file) and not arguments.model_file:
         parser.error("a pattern of training files needs the name of a model file")
     if arguments.mpi and _is_pattern(arguments.training_file) and RANK not in arguments.training_file:
@@ -79,7 +93,7 @@ def read_cached(arguments, note, allows_missing, workers=None):
         why = _why_of_all(workers, found, why)
     if why is None and found is not None:
         note(f"{path}: the rows of {_shown(parts)}")
-        return _rows(*found, note, path)
+        return _rows(*found, note, path, arguments.label)
     if why:
         note(f"{why}; it is written anew")
     del found
@@ -90,7 +104,7 @@ def read_cached(arguments, note, allows_missing, workers=None):
         found = opened(path)
     except DamagedCache as error:
         raise ValueError(f"{path} was changed since it was written, {error}; run the command again") from error
-    return _rows(*found, note, path)
+    return _rows(*found, note, path, arguments.label)
 
 
 def _that_is_there(path, reader):
@@ -121,7 +135,7 @@ def _why_of_all(workers, found, why):
     return why or others
 
 
-def _rows(X, codes, notes, note, path):
+def _rows(X, codes, notes, note, path, label):
     """What a training takes of a cache."""
     import numpy as np
 
@@ -130,6 +144,8 @@ def _rows(X, codes, notes, note, path):
     y = np.array(notes["classes"])[codes]
     rows = Rows(X, y, notes["base"], notes["names"], notes["label"], chunks=CachedRows(X, y))
     note_rows(path, rows, note)
+    if rows.names:
+        note_columns(path, rows, label, note)
     return rows
 
 

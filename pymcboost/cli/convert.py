@@ -298,9 +298,14 @@ def say_exits(model, rows, arguments, note):
 
 def say_changed(exact, model, rows, note):
     """Say how many rows have another class than before the leaves were rounded."""
-    other = model.predict_codes(rows) != exact.predict_codes(rows)
+    what = "another class"
+    if exact.link == "sigmoid":  # rows have any number of labels
+        now, before = (one.raw_scores(rows) > one.thresholds for one in (model, exact))
+        other, what = (now != before).any(axis=1), "other labels"
+    else:
+        other = model.predict_codes(rows) != exact.predict_codes(rows)
     changed, m = int(other.sum()), len(other)
-    note(f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have another class than with the leaves as they were")
+    note(f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have {what} than with the leaves as they were")
 
 
 def written(model, arguments, rows, note):

@@ -75,7 +75,7 @@ class Journal:
             self._stream.truncate(len(whole))
         if not whole:
             self._write(self.head)
-        lines = csv.reader(io.StringIO(whole.decode()))
+        lines = csv.reader(io.StringIO(whole.decode(errors="replace")))
         next(lines, None)
         for row in lines:
             if len(row) != len(self.head) or row[0] != setting:
@@ -84,8 +84,13 @@ class Journal:
                     "name another file"
                 )
             *values, rounds, seconds = row[-last:]
-            found = self.measured(*map(float, values), int(rounds), float(seconds))
-            done.setdefault((tuple(row[2:-last]), int(row[1])), found)
+            try:
+                found = self.measured(*map(float, values), int(rounds), float(seconds))
+                done.setdefault((tuple(row[2:-last]), int(row[1])), found)
+            except ValueError as error:
+                raise ValueError(
+                    f"{self.path}:{lines.line_num}: this line is damaged ({error}); remove it, or name another file"
+                ) from None
         return done
 
     def add(self, values, fold, found):

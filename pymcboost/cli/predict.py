@@ -216,7 +216,18 @@ def read_table(model, arguments, meta):
 
 
 def read_rows(model, arguments, base, note):
-    """Rows of a file, with notices of what is left out and missing."""
+    """Rows of a file, with notices of what is left out and missing; those that a machine cannot score are refused."""
+    data = _read_rows(model, arguments, base, note)
+    if model.is_machine:
+        from pymcboost.cli.rows import Rows, check_values
+
+        path = "<stdin>" if arguments.test_file == "-" else arguments.test_file
+        names = getattr(data, "names", None)
+        check_values(path, Rows(data.X, None, getattr(data, "base", 1), names), allows_missing=False)
+    return data
+
+
+def _read_rows(model, arguments, base, note):
     if table_kind(arguments.test_file, arguments.format):
         return read_table(model, arguments, model.information)
     with importing():

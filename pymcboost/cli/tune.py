@@ -8,6 +8,7 @@ import time
 import warnings
 import zlib
 
+from pymcboost import files
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -199,12 +200,17 @@ def tune(argv):
     if arguments.best_by in OF_LISTS and not lists:
         raise UsageError(f"--best-by {arguments.best_by} is for rows with lists of labels; use error or log_loss")
     searched = [options.get(name, "--libsvm-c") for name in space]
+    if arguments.plot:
+        files.check_target(arguments.plot, "picture")
     journal = Journal(arguments.journal, searched, MeasuredLists if lists else Measured)
     data = read_training(arguments, note, estimator.booster.allows_missing, lists)
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
     params |= {"class_weight": estimator.class_weight} if weights else {}
-    folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
     kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
     words = ["-a", algorithm.name, *["--multilabel"] * arguments.multilabel, *words_of(kept, options)]
     exactly = {label: repr(weight).removesuffix(".0") for label, weight in sorted(weights.items())}

@@ -64,8 +64,12 @@ def csv_blocks(path, choose, as_text=None, wide=False, size=None):
     text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:
         with intact(name):
-            yield from _blocks(csv.reader(text, skipinitialspace=True), name, choose, as_text, wide, size)
-    except (csv.Error, UnicodeDecodeError) as error:
+            yield from _blocks(csv.reader(text, skipinitialspace=True, strict=True), name, choose, as_text, wide, size)
+    except csv.Error as error:
+        raise CsvError(
+            f"{name}: {error}; a quote may not be closed, or be followed by text: write it twice inside of quotes"
+        ) from None
+    except UnicodeDecodeError as error:
         raise CsvError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
     finally:
         text.detach()

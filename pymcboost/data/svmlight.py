@@ -164,7 +164,8 @@ def refusal(name, code, scanner, buffer, lines=0):
         )
     for magic, suffix in archives.MAGIC.items():
         if lines == 1 and buffer.startswith(magic):
-            reason = f"this is compressed data; its name must end with {suffix}"
+            remedy = "unpack it first, as with gzip -dc" if name == "<stdin>" else f"its name must end with {suffix}"
+            reason = f"this is compressed data; {remedy}"
     return SvmlightError(f"{name}:{lines}:{column}: {reason}")
 
 

@@ -320,3 +320,21 @@ def test_ranges_of_a_file_have_each_line_once(tmp_path, parts):
                 found.append(stream.read())
         assert b"".join(found) == path.read_bytes()
         assert all(text.endswith(b"\n") for text in found[:-1] if text and text != found[-1]) or not end
+
+
+def test_which_columns_are_said(folder, capsys):
+    lines = [f"{i},{i + 100.5},{i % 7 + 300}" for i in range(60)]
+    with open("numbers.csv", "w") as file:
+        file.write("\n".join(f"{i % 2 + 50},{line}" for i, line in enumerate(lines)) + "\n")
+    for _ in range(2):  # with a new cache, and with the one that is there
+        run("numbers.csv", "m.mcb", "--cache", "c")
+        told = capsys.readouterr().err
+        assert "all names of columns are numbers: where the line of names is missing, the first row is lost" in told
+        assert "labels from the first column, '50' (--label names another)" in told
+
+
+def test_files_that_cannot_be_read_twice(folder, capsys):
+    os.mkfifo("pipe")
+    for path, name in (("pipe", "c"), ("all.svm", "-"), ("all.svm", "")):
+        run(path, "m.mcb", "--cache", name, status=1)
+        assert "name a file" in (told := capsys.readouterr().err) or "is not a file name" in told

@@ -228,3 +228,18 @@ def test_wrong_categories_are_explained(tmp_path, files):
         done = call("train", *arguments, cwd=tmp_path)
         assert done.returncode in (1, 2)
         assert re.search(message, done.stderr), done.stderr
+
+
+def test_quotes_that_are_not_closed_lose_nothing(tmp_path):
+    rows = [f"{i % 2},{i % 7},{'red' if i % 3 else 'blue'}" for i in range(60)]
+    (tmp_path / "good.csv").write_text("\n".join(["label,x,colour", *rows]) + "\n")
+    rows[20] = rows[20].replace("red", '"red')
+    (tmp_path / "open.csv").write_text("\n".join(["label,x,colour", *rows]) + "\n")
+    arguments = ["-n", 3, "-a", "vector-tree", "--min-samples-category", 2, "--categorical-features", "colour"]
+    assert call("train", "-q", *arguments, "good.csv", "m.mcb", cwd=tmp_path).returncode == 0
+    for done in (
+        call("train", *arguments, "open.csv", "n.mcb", cwd=tmp_path),
+        call("predict", "open.csv", "m.mcb", "-", cwd=tmp_path),
+    ):
+        assert done.returncode == 2 and not done.stdout
+        assert "open.csv: unexpected end of data; a quote may not be closed" in done.stderr

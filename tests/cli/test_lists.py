@@ -274,3 +274,16 @@ def test_measures_are_the_metrics_of_the_history():
     assert set(found) == set(METRICS) - {"error"}
     for name, value in found.items():
         assert value == pytest.approx(METRICS[name](scores, held, None), rel=1e-12), name
+
+
+def test_rows_whose_labels_change_are_counted(lists, tmp_path):
+    folder = lists[0]
+    train = ["train", "-q", "-n", 30, "-a", "vector-tree", "--loss", "logistic"]
+    assert call(*train, folder / "train.svm", "m.mcb", cwd=tmp_path).returncode == 0
+    how = ["--leaves", "int8", "--layout", "packed", "--rows", folder / "train.svm"]
+    told = call("convert", *how, "m.mcb", "small.mcb", cwd=tmp_path).stderr
+    for name in ("m", "small"):
+        assert call("predict", "-q", folder / "train.svm", f"{name}.mcb", f"{name}.txt", cwd=tmp_path).returncode == 0
+    now, before = ((tmp_path / f"{m}.txt").read_text().splitlines() for m in ("small", "m"))
+    changed = sum(a != b for a, b in zip(now, before, strict=True))
+    assert f"of {len(now)} rows, {changed} " in told and "have other labels than with the leaves as they were" in told

@@ -244,3 +244,35 @@ def test_a_picture_without_matplotlib_is_refused_before_the_work(folder, monkeyp
     done = call("tune", *GRID, "--plot", "p.png", "train.svm", cwd=folder)
     assert done.returncode == 1 and "--plot needs matplotlib: python -m pip install" in done.stderr
     assert not list(folder.glob("*.csv"))
+
+
+def test_a_rare_class_is_a_warning_of_the_program(folder):
+    with open(folder / "train.svm", "a") as stream:
+        stream.write("77 1:0.5\n")
+    for more, told in (((), "mcboost-tune: warning: -v 3: class 77 has only 1 row"), (("-q",), "")):
+        done = run("tune", *GRID[1:], *more, "train.svm", cwd=folder, PYTHONWARNINGS="error::UserWarning")
+        assert done.returncode == 0, done.stderr
+        assert told in done.stderr and "UserWarning" not in done.stderr
+        assert told or not done.stderr
+
+
+def test_what_can_be_refused_is_refused_first(folder):
+    done = call("tune", *GRID, "--plot", "gone/p.png", "train.svm", "j.csv", cwd=folder)
+    assert done.returncode == 4 and "no such folder for the picture" in done.stderr
+    assert not (folder / "j.csv").exists()
+
+
+def test_damaged_lines_are_named(folder):
+    call("tune", *GRID, "train.svm", "j.csv", cwd=folder)
+    lines = (folder / "j.csv").read_bytes().splitlines(keepends=True)
+    for cell in (b"abc", b"\xff"):
+        lines[2] = b",".join([*lines[2].rstrip().split(b",")[:-1], cell]) + b"\n"
+        (folder / "j.csv").write_bytes(b"".join(lines))
+        done = call("tune", *GRID, "train.svm", "j.csv", cwd=folder)
+        assert done.returncode == 2 and "j.csv:3: this line is damaged" in done.stderr
+
+
+def test_negative_numbers_are_values(folder):
+    hinge = ["-q", "-p", 1, "-a", "hingeboost", "-n", 2, "-t", 1, "-v", 2, "train.svm"]
+    done = call("tune", "-r", "-1e-3,0", *hinge, cwd=folder)
+    assert done.returncode == 0 and len(table(done.stdout)) == 2, done.stderr

@@ -106,7 +106,7 @@ def frame_of(rows, columns=(), as_text=()):
     frame = pd.DataFrame(rows, columns=None if rows else list(columns))
     for name in frame.columns.difference([*as_text, "commit", "pymcboost", "numpy", "python"]):
         try:
-            frame[name] = pd.to_numeric(frame[name])
+            frame[name] = pd.to_numeric(frame[name].replace("nan", None))  # as journals have it, and pandas has not
         except (ValueError, TypeError):
             pass
     return frame

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reproduce import drawn, many, quality, stopping
+from reproduce.journal import frame_of
 from shared import classifiers
 
 
@@ -68,6 +69,13 @@ def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
     assert "| iris | logistic | over 0.001 minutes | - | - | - |" in text
     assert "| iris | xgboost | out of memory | - | - | - |" in text
     assert "wine" not in text
+
+
+def test_rows_without_numbers_are_read():
+    rows = [{"data": "a", "log_loss": "0.5", "bytes": "3"}, {"data": "b", "log_loss": "nan", "bytes": "nan"}]
+    frame = frame_of(rows)
+    assert frame["log_loss"].dtype == np.float64 and frame["log_loss"].isna().tolist() == [False, True]
+    assert frame["data"].tolist() == ["a", "b"]
 
 
 def test_shares_that_early_stopping_may_set_aside():
