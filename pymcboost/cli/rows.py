@@ -196,7 +196,7 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     import numpy as np
 
     from pymcboost.data.merging import merging
-    from pymcboost.model.categories import of_texts
+    from pymcboost.model.categories import level_of, of_texts
 
     def as_text(names):
         if like and like.categories is not None:
@@ -208,7 +208,10 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     data = next(table_blocks(path, form)(path, choose, as_text, wide is not False))
     if wide is None and not merging(data.X):
         data = data._replace(X=data.X.astype(np.float32))
-    categories = like.categories if like else of_texts(data.texts, data.names)
+    texts = data.texts
+    if table_kind(path, form) != "parquet":  # which has missing values of its own
+        texts = {j: list(map(level_of, column)) for j, column in texts.items()}
+    categories = like.categories if like else of_texts(texts, data.names)
     if categories is not None:
         categories.fill(data.X, data.texts)
     path = "<stdin>" if path == "-" else path

@@ -9,8 +9,8 @@ import numpy as np
 
 from pymcboost.data import archives
 from pymcboost.data.svmlight import SvmlightError, intact
+from pymcboost.model.categories import MISSING
 
-MISSING = {"", "na", "nan", "null", "?"}
 WHOLE = re.compile(r"\s*([+-]?\d{1,15})(?:\.0*)?\s*")
 
 
@@ -33,7 +33,7 @@ class CsvData(NamedTuple):
     label : str or None
         Name of the column of labels.
     texts : dict of int to list
-        Values of the features that are read as text, None where missing; they are 0 in X.
+        Values of the features that are read as text, as they are written; they are 0 in X.
     """
 
     X: np.ndarray
@@ -111,8 +111,7 @@ def _block(lines, name, head, at, as_text, wide, size):
             raise CsvError(f"{name}:{lines.line_num}: {len(row)} values for {len(head)} columns")
         cells = [row[j] for j in at]
         for j, column in texts.items():
-            cell = cells[j].strip()
-            column.append(None if cell.lower() in MISSING else cell)
+            column.append(cells[j].strip())
             cells[j] = "0"
         values.append(_numbers(cells, names, f"{name}:{lines.line_num}", wide))
         labels.append("" if to_label is None else row[to_label].strip())

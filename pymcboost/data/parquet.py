@@ -52,7 +52,14 @@ def _tables(arrow, file, columns, size):
 def _data(arrow, table, name, names, label, texts, wide, begin):
     """The rows of a table; there are ``begin`` before it in the file."""
     X = np.empty((table.num_rows, len(names)), dtype=np.float64 if wide else np.float32)
+    for column in [names[j] for j in texts] + ([] if label is None else [label]):
+        kind = table.column(column).type
+        if arrow.types.is_nested(kind) or arrow.types.is_temporal(kind) or "binary" in str(kind):
+            raise ParquetError(
+                f"{name}: column {column!r} is of the type {kind}; labels and categories are integers or text"
+            )
     texts = {j: table.column(names[j]).to_pylist() for j in texts}
+    texts = {j: [one.strip() if isinstance(one, str) else one for one in its] for j, its in texts.items()}
     for j, column in enumerate(names):
         where = f"{name}: column {column!r}"
         X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), where, wide, begin)

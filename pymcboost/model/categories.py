@@ -1,5 +1,6 @@
 """Categorical features of a model: their levels, and the sets of levels that splits ask for."""
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +11,8 @@ from pymcboost.model.columns import names_of
 # Levels of a feature, and bytes of a name in UTF-8.
 MOST_LEVELS, LONGEST_NAME = 65535, 4096
 TYPES = ("category", "categorical", "enum", "dictionary")
+# Cells of text that mean a missing value, and whole numbers with a point.
+MISSING, WHOLE = {"", "na", "nan", "null", "?"}, re.compile(r"([+-]?\d+)\.0+")
 TEXTS = ("object", "str", "string", "utf8", "large_string", "string_view")
 
 
@@ -90,7 +93,9 @@ class Categories:
     def fill(self, X, texts):
         """Put the codes of text columns, lists by the number of the feature, into rows of numbers."""
         for j, column in texts.items():
-            X[:, j] = self.codes_of(int(np.searchsorted(self.feature, j)), column)
+            at = int(np.searchsorted(self.feature, j))
+            known = set(self.names[at] or ())
+            X[:, j] = self.codes_of(at, [one if one in known else level_of(one) for one in column])
 
     def sections(self):
         """Sections of a file."""
@@ -165,6 +170,17 @@ def text_of(value):
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def level_of(text):
+    """The level that a cell of text is: whole numbers without a point; None for what means a missing value.
+
+    Values that are no text are as they are.
+    """
+    if not isinstance(text, str):
+        return text
+    whole = WHOLE.fullmatch(text)
+    return None if text.lower() in MISSING else whole[1] if whole else text
 
 
 def factors(column):

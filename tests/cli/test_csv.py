@@ -243,3 +243,27 @@ def test_quotes_that_are_not_closed_lose_nothing(tmp_path):
     ):
         assert done.returncode == 2 and not done.stdout
         assert "open.csv: unexpected end of data; a quote may not be closed" in done.stderr
+
+
+def test_levels_have_the_names_of_python(tmp_path):
+    """Whole numbers with a point, as pandas writes integers beside missing values, and levels that read as missing."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    code, mark = rng.integers(0, 12, 400).astype(float), np.array(["?", "a", "NA"])[rng.integers(0, 3, 400)]
+    y = (code % 3 == 1) * 2 + (mark == "?")
+    code[rng.random(400) < 0.1] = np.nan
+    frame = pandas.DataFrame({"y": y.astype(int), "code": code, "mark": mark})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    X = frame[["code", "mark"]].astype({"code": "category"})
+    trees = VectorTreeBoostClassifier(n_estimators=9, categorical_features=["code", "mark"], min_samples_category=2)
+    model = trees.fit(X, y).model_
+    model.save(tmp_path / "p.mcb")
+    done = call("predict", "-b", 1, "--label", "y", "t.csv", "p.mcb", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "out").read_text().splitlines()[1:]
+    found = np.array([[float(part) for part in line.split()[1:]] for line in lines])
+    np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-5)
+    options = ["-q", "-a", "vector-tree", "-n", 9, "--label", "y", "--categorical-features", "code,mark"]
+    assert call("train", *options, "t.csv", "c.mcb", cwd=tmp_path).returncode == 0
+    names = load_model(tmp_path / "c.mcb").categories.names
+    assert names == (sorted(map(str, range(12))), ["a"])  # of a CSV file, ? and NA are missing

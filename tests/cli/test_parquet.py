@@ -114,12 +114,14 @@ def test_what_is_refused(tmp_path, columns):
     footer = int.from_bytes(bytes_of[-8:-4], "little")
     (tmp_path / "footer.parquet").write_bytes(bytes_of[: -8 - footer] + bytes([255]) * footer + bytes_of[-8:])
     (tmp_path / "pages.parquet").write_bytes(bytes_of[:4] + bytes([255]) * 400 + bytes_of[404:])
+    write(tmp_path / "dates.parquet", {**columns, "kind": columns["whole"].cast(arrow.date32())})
     write(tmp_path / "words.parquet", {**columns, "a": columns["kind"]})
     write(tmp_path / "large.parquet", {**columns, "a": arrow.array([0.0] * 4 + [1e39] + [0.0] * 235)})
     write(tmp_path / "none.parquet", {name: column.slice(0, 0) for name, column in columns.items()})
     write(tmp_path / "unlabelled.parquet", {**columns, "kind": arrow.array(["x", None] * 120)})
     for arguments, status, message in (
         (["text.parquet"], 2, "expected a Parquet file"),
+        (["dates.parquet"], 2, "dates.parquet: column 'kind' is of the type date32[day]; labels and categories are"),
         (["footer.parquet"], 2, "footer.parquet: "),
         (["pages.parquet"], 2, "expected a Parquet file"),
         (["gone.parquet"], 4, "gone.parquet: No such file or directory"),
