@@ -280,14 +280,19 @@ def run_training(arguments, estimator, weights, note, workers=None):
 
 def model_bytes(estimator, data, layout):
     """The model file, with what a test file may not tell: that features begin at 0, and the names of columns."""
-    model, more = estimator.model_, {} if data.base == 1 else {"index_base": data.base}
+    model, more = estimator.model_, columns_meta(data)
     if data.labels is not None:
         model = model.relabelled(data.labels)
-    if data.names:
-        more = {"feature_names": data.names, "label_column": data.label}
     if more:
         model = model.with_meta({**model.meta, **more})
     return model.to_bytes(layout)
+
+
+def columns_meta(data):
+    """What a model file says of the columns of the training file."""
+    if data.names:
+        return {"feature_names": data.names, "label_column": data.label}
+    return {} if data.base == 1 else {"index_base": data.base}
 
 
 def save_anywhere(data, arguments):
@@ -316,7 +321,7 @@ def save_anywhere(data, arguments):
     return None, f"{message}; the model could not be written to another folder either"
 
 
-def start(estimator, arguments, note):
+def start(estimator, arguments, note, rows):
     """The function that trains, and the checkpoint or None."""
     if not arguments.checkpoint:
         return estimator.fit, None
@@ -324,12 +329,13 @@ def start(estimator, arguments, note):
 
     every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
     checkpoint = Checkpoint(arguments.checkpoint, every, note)
+    checkpoint.more = columns_meta(rows)
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
 
 def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
-    fit, checkpoint = start(estimator, arguments, note)
+    fit, checkpoint = start(estimator, arguments, note, rows)
     given = (rows.X, rows.y) if rows.chunks is None else (rows.chunks, None)
     started, interrupted = time.perf_counter(), False
     try:

@@ -10,7 +10,7 @@ ASSIGNED = re.compile(r"""(?<![\w./])(\w+)=('[^']*'|"[^"]*"|[-+\w]+(?:\.\w+)*)""
 # What the Python interface has, and the command line has in another form.
 OTHERS = {
     r"give X_val and y_val": "give -P file",
-    r"X_val, y_val|[Xy]_val": "the validation file",
+    r"X_val, y_val|(?<![-\w./'])[Xy]_val(?![\w./])": "the validation file",
     r"the validation set 'val'|validation set 'val'": "the validation file",
     r" in y \(": " in the training file (",
     r"a sparse one: use X\.toarray\(\)": "sparse ones: use kernel='linear'",
@@ -45,5 +45,7 @@ def in_options(text, options=READING):
 
     text = ASSIGNED.sub(with_value, text)
     bare = "|".join(name for name in options if "_" in name or name in BARE)
-    text = re.sub(rf"(?<![-\w./'])(?<!LIBSVM's )({bare})(?![\w=/'+]|\.\w)", lambda found: options[found[1]], text)
+    # Not in names of files, of columns behind their options, and of classes before their rows.
+    before, after = r"(?<![-\w./'])(?<!LIBSVM's )(?<!--label )(?<!--categorical-features )", r"(?![\w=/'+]|\.\w|: \d)"
+    text = re.sub(rf"{before}({bare}){after}", lambda found: options[found[1]], text)
     return re.sub(rf"^({'|'.join(options)}): ", lambda found: f"{options[found[1]]}: ", text)

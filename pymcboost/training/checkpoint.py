@@ -71,7 +71,7 @@ class Checkpoint(Callback):
         if not every >= 0:
             raise ValueError(f"every={every!r} is not allowed; it must be a number of seconds >= 0")
         self.path, self.every, self.note = fspath(path), every, note
-        self.resumed = 0
+        self.resumed, self.more = 0, {}  # what else the file says, as a model file does
 
     def fit(
         self,
@@ -216,7 +216,7 @@ class Checkpoint(Callback):
             meta["best"] = base64.b64encode(self._best).decode()
         meta["state"] = base64.b64encode(file.getvalue()).decode()
         try:
-            files.write(self.path, make_model(checkpoint=meta).to_bytes(), "checkpoint")
+            files.write(self.path, make_model(checkpoint=meta, **self.more).to_bytes(), "checkpoint")
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
             warn(f"no checkpoint after round {rounds}: {error}")

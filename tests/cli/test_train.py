@@ -7,12 +7,21 @@ import re
 import signal
 import subprocess
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cli.programs import call, command, environment, run, start, until_it_waits, write_svm
 
-from pymcboost import Checkpoint, MartClassifier, MCBoostClassifier, load_model, load_svmlight
+from pymcboost import (
+    Checkpoint,
+    MartClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+    load_svmlight,
+)
+from pymcboost.cli import train
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 
@@ -527,3 +536,33 @@ def test_priors_that_weights_have_shifted(files, tmp_path):
     expected = fitted.predict_proba(data.X) / [1, 9, 1]
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(load_model(tmp_path / "cli.mcb").predict_proba(data.X), expected, rtol=1e-5)
+
+
+def test_checkpoints_say_what_model_files_say_of_columns(tmp_path):
+    """Which predictions need: where features begin, and the names of columns."""
+    rows = SimpleNamespace(base=0, names=None, label=None)
+    assert train.columns_meta(rows) == {"index_base": 0}
+    rows.names, rows.label = ["a", "b"], "kind"
+    checkpoint = Checkpoint(tmp_path / "part", every=0)
+    checkpoint.more = train.columns_meta(rows)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    estimator = VectorTreeBoostClassifier(n_estimators=3, calibrate=None)
+    for n in (3, 5):
+        checkpoint.fit(estimator.set_params(n_estimators=n), X, X[:, 0] > 0)
+        meta = load_model(tmp_path / "part").meta
+        assert (meta["feature_names"], meta["label_column"]) == (["a", "b"], "kind")
+    assert checkpoint.resumed == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"X_val.svm": "1 1:2\n1 1:3\n"}, "X_val.svm: all rows have the label 1"),
+        ({"t.csv": "label,C\n0,x\n1,y\n"}, "--categorical-features C (not with"),
+    ],
+)
+def test_names_of_the_user_stay(files, said, tmp_path):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = call("train", "-a", "multiboost", *files, "m.mcb", cwd=tmp_path)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
