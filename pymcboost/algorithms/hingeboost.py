@@ -403,6 +403,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         X = self._check_X(X)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
+    _predict_proba.__name__ = "predict_proba"  # by which scikit-learn knows what the columns are
+
     @property
     def predict_log_proba(self):
         """Logarithms of `predict_proba`, where there is that: a function of X."""
@@ -411,6 +413,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def _predict_log_proba(self, X):
         X = self._check_X(X)
         return self.model_.predict_log_proba(X, n_jobs=self.n_jobs)
+
+    _predict_log_proba.__name__ = "predict_log_proba"
 
     @property
     def feature_importances_(self):

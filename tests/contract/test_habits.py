@@ -10,8 +10,9 @@ import scipy.sparse
 import sklearn
 from contract.variants import ALGORITHMS, as_published
 from sklearn.datasets import load_digits, load_iris
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -51,6 +52,15 @@ def walk(tree, row):
         left = node["missing"] == "left" if np.isnan(value) else value <= np.float32(node["threshold"])
         at = node["left"] if left else node["right"]
     return [*passed, at], sum("value" in node for node in nodes[:at])
+
+
+def test_scikit_learn_knows_probabilities_by_their_name():
+    two = y[:80] % 2
+    for cls in MartClassifier, HingeBoostOCClassifier:
+        model = cls(n_estimators=3, calibrate="temperature", random_state=0).fit(X[:80], two)
+        assert model.predict_log_proba.__name__ == "predict_log_proba"
+        fixed = FixedThresholdClassifier(FrozenEstimator(model), response_method="predict_proba")
+        np.testing.assert_array_equal(fixed.fit(X[:80], two).predict(X), model.predict_proba(X)[:, 1] > 0.5)
 
 
 def test_leaves_and_paths_are_those_of_the_dump(fitted, monkeypatch):
