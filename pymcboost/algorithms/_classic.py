@@ -63,6 +63,12 @@ class ClassicBooster(BinaryBooster):
                 "min_weight_fraction_split"
             )
 
+    @staticmethod
+    def last(previous, column):
+        """What the history has of the last round there is; None without any, or where the rows may be others."""
+        known = previous is not None and previous.how != "init_model" and len(previous.history.get(column, ()))
+        return previous.history[column][-1] if known else None
+
     def fit_learner(self, learner, gradient, attempt=1):
         """What the learner of `resampled` finds."""
         return learner.fit(gradient, self.generator(attempt)) if self.params.subsample < 1 else learner.fit(gradient)

@@ -26,6 +26,10 @@ from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
 
 
+def _no_mistakes(edge):
+    return edge >= 1 - SMALLEST_EDGE**2
+
+
 class AdaBoostMH(LabelsByForm, ClassicBooster):
     """Rounds of AdaBoost.MH."""
 
@@ -69,7 +73,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
         self.loss = self.coded(self.code if self.multilabel else one_vs_all(K))
         learner = TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K)
         self.learner = self.resampled(learner)
-        self.finished = False
+        self.finished = _no_mistakes(self.last(previous, "edge") or 0.0)
 
     def restart(self, scores):
         """Weights of these scores."""
@@ -96,7 +100,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
                 break
         else:
             return None
-        self.finished = gamma >= 1 - SMALLEST_EDGE**2
+        self.finished = _no_mistakes(gamma)
         steps = self.workers.broadcast((common_step(gamma) * np.sign(edges)).astype(np.float32))
         loss.update(h, steps.astype(np.float64), tables)
         steps = steps * np.float32(self.times)

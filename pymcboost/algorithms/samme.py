@@ -41,7 +41,7 @@ class SAMME(ClassicBooster):
     def prepare(self, previous):
         """A learner that names a class."""
         p, data = self.params, self.data
-        self.finished = False
+        self.finished = self.last(previous, "error") == 0
         with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
             self.log_weight = np.log(data.weight)
         if self.stumps:

@@ -52,6 +52,10 @@ def _plain(value):
         return value if isinstance(value, (int, float)) else float(value)
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         return [_plain(v) for v in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(v) for v in value), key=repr)
+    if hasattr(value, "tolist"):  # pandas and other libraries
+        return _plain(value.tolist())
     return repr(type(value).__name__)

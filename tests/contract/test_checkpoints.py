@@ -7,6 +7,7 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 
@@ -122,6 +123,23 @@ def test_a_training_that_has_converged_stays_so(name, more, tmp_path):
     first = Checkpoint(path, 0).fit(cls(**estimator), X, y)
     assert 1 < first.n_estimators_ < 200
     agree(Checkpoint(path, 0).fit(cls(**estimator), X, y), first)
+
+
+@pytest.mark.filterwarnings("ignore:warm_start")
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("name", [name for name in sorted(REGISTRY) if get_class(name).booster.resumable])
+def test_a_training_that_has_ended_stays_so(name, weak_learner, tmp_path):
+    """On rows without mistakes: the same with a checkpoint that is run again, and with a repeated warm start."""
+    cls = get_class(name)
+    if weak_learner == "tree" and "weak_learner" not in cls().get_params():
+        pytest.skip("no such parameter")
+    X = np.arange(60.0)[:, None]
+    y, more = (X[:, 0] // 20).astype(int), {"weak_learner": "tree"} if weak_learner == "tree" else {}
+    first = cls(n_estimators=5, random_state=0, **more).fit(X, y)
+    for _ in range(3):
+        agree(Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=5, random_state=0, **more), X, y), first)
+    again, rounds = cls(n_estimators=5, random_state=0, warm_start=True, **more), first.n_estimators_
+    assert [again.fit(X, y).n_estimators_ for _ in range(3)] == [rounds] * 3
 
 
 def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
@@ -260,6 +278,18 @@ def test_another_training_is_refused_by_what_differs(stopped):
         assert "m.part" in str(error.value) or "warm_start" in change
     # What leaves the model as it is may differ.
     stopped(X=np.asfortranarray(X.astype(np.float32)), n_jobs=2, verbose=1)
+
+
+@pytest.mark.parametrize("of", [np.array, pandas.Index, pandas.Series, lambda them: range(*them)])
+def test_columns_in_any_form_are_compared(of, tmp_path):
+    X, y = some_data()
+    X = np.abs(X).round()
+    for name, value in {"categorical_features": of, "interaction_cst": lambda them: [{*them}, of([4, 5])]}.items():
+        new = [get_class("vector-tree")(n_estimators=2, calibrate=None, **{name: value(c)}) for c in ([0, 2], [1, 3])]
+        Checkpoint(tmp_path / name, 0).fit(new[0], X, y)
+        Checkpoint(tmp_path / name, 0).fit(new[0], X, y)
+        with pytest.raises(ValueError, match=f"{name} was"):
+            Checkpoint(tmp_path / name, 0).fit(new[1], X, y)
 
 
 def test_files_that_are_no_checkpoint(tmp_path):
