@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import time
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -36,7 +37,10 @@ class Callback:
         """Called once, with the rounds there are. Something true ends the training before it begins."""
 
     def measure(self, state):
-        """What the history keeps of the round just done, before it counts: a dict."""
+        """What the history keeps of the round just done, before it counts: a dict, or None.
+
+        Numbers are shown as metrics. A checkpoint keeps columns of numbers and of text.
+        """
         return {}
 
     def after_round(self, state):
@@ -62,6 +66,13 @@ def as_callback(one):
     if not callable(after_round):
         raise TypeError(f"callbacks: {one!r} has no method after_round(state); give objects that have one")
     return _UserCallback(after_round)
+
+
+def as_callbacks(given):
+    """Callbacks with all methods, of a sequence of them."""
+    if not isinstance(given, Iterable):
+        raise TypeError(f"callbacks must be a sequence of callbacks, not {given!r}; give [callback], or ()")
+    return [as_callback(one) for one in given]
 
 
 class ValidationCurves(Callback):

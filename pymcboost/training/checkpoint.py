@@ -20,9 +20,10 @@ from pymcboost.model.file import MAGIC
 from pymcboost.model.model import Model, load_model
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
-from pymcboost.training.callbacks import Callback
+from pymcboost.training.callbacks import Callback, as_callbacks
 from pymcboost.training.estimator import BoostingClassifier
 from pymcboost.training.fingerprint import data_differences, fingerprint
+from pymcboost.training.loop import as_column
 
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
 FORMAT = 2
@@ -77,7 +78,7 @@ class Checkpoint(Callback):
         self,
         estimator: Estimator,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
@@ -108,7 +109,8 @@ class Checkpoint(Callback):
         """
         if sample_weight is not None:
             more["sample_weight"] = sample_weight
-        return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=[self], **more)
+        callbacks = [*as_callbacks(more.pop("callbacks", ())), self]
+        return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=callbacks, **more)
 
     def remove(self) -> None:
         """Remove the file, if it is there, and what killed processes have left beside it.
@@ -207,15 +209,16 @@ class Checkpoint(Callback):
 
     def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
         state = {"gain": gain.dense(), "best_gain": best_gain.dense()}
-        state.update((f"history.{name}", np.asarray(values)) for name, values in history.items())
+        columns = {name: as_column(values) for name, values in history.items()}
+        state.update((f"history.{name}", column) for name, column in columns.items() if not column.dtype.hasobject)
         state.update((f"cv.{name}", np.asarray(values)) for name, values in (cv_results or {}).items())
         file = io.BytesIO()
-        np.savez_compressed(file, **state)
         meta = {"format": FORMAT, "rounds": rounds, "best_round": best_round, "seed": self.seed, "data": self._data}
         if self._best is not None:
             meta["best"] = base64.b64encode(self._best).decode()
-        meta["state"] = base64.b64encode(file.getvalue()).decode()
         try:
+            np.savez_compressed(file, **state)
+            meta["state"] = base64.b64encode(file.getvalue()).decode()
             files.write(self.path, make_model(checkpoint=meta, **self.more).to_bytes(), "checkpoint")
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file

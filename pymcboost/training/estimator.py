@@ -14,7 +14,7 @@ from pymcboost.comm import as_workers
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
-from pymcboost.training.callbacks import as_callback
+from pymcboost.training.callbacks import as_callbacks
 from pymcboost.training.fitting import Training
 from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds, Scoring, Seed, checked, estimator
@@ -86,7 +86,7 @@ class BoostingClassifier(
         try:
             sets = given_sets(*held)
             self._refuse_arguments(unknown)
-            training = Training(draft, [as_callback(one) for one in callbacks], workers)
+            training = Training(draft, as_callbacks(callbacks), workers)
             training.run(X, y, sample_weight, sets, groups, init_model, row_number)
             training.finish()
         except Exception as error:

@@ -41,7 +41,7 @@ from pymcboost.training.inputs import (
     validated,
 )
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
-from pymcboost.training.loop import TrainingState, train
+from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
 from pymcboost.training.rounding import warn_of, with_own_offsets
@@ -145,14 +145,15 @@ class Training:
             warn(f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True")
 
     def rounds_done(self):
-        """Rounds done so far."""
-        return 0 if self.state is None else self.state.n_rounds
+        """Rounds done so far, without those that a warm start or a model that is given began with."""
+        state = self.state
+        return 0 if state is None else state.n_rounds - (0 if state.resumed else state.begun_with)
 
     def finish(self):
         """Give the draft the attributes of a fitted estimator."""
         state, draft = self.state, self.draft
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
-        draft.history_ = {name: np.asarray(values) for name, values in state.history.items()}
+        draft.history_ = {name: as_column(values) for name, values in state.history.items()}
         draft.model_ = state.model()
         if self.temperature is not None:
             draft.model_ = draft.model_.with_temperature(self.temperature)

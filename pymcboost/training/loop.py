@@ -1,13 +1,24 @@
 """The one loop of rounds, and the state that callbacks see."""
 
 from contextlib import ExitStack
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pymcboost.training.callbacks import as_callback
+from pymcboost.training.callbacks import as_callbacks
 from pymcboost.training.gains import Gains
+
+
+def as_column(values):
+    """Values of the rounds as an array, of objects where they make no other."""
+    try:
+        return np.asarray(values)
+    except ValueError:  # arrays of several shapes
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+        return column
 
 
 class TrainingState:
@@ -72,10 +83,10 @@ class TrainingState:
         self.best_round, self.best_gain = self._kept
 
     def metrics(self) -> dict[str, float]:
-        """What the history has of the round just done besides what the algorithm itself keeps: dict of str to float."""
+        """Numbers of the round just done in the history besides what the algorithm itself keeps: dict of str to float."""
         own = self.booster.columns
         found = {name: values[-1] for name, values in self.history.items() if name not in own and len(values)}
-        return {name: value for name, value in found.items() if not np.isnan(value)}
+        return {name: value for name, value in found.items() if isinstance(value, Real) and not np.isnan(value)}
 
     def model(self, **meta: Any) -> Any:
         """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
@@ -124,7 +135,7 @@ def train(state, callbacks=()):
     KeyboardInterrupt
         After Ctrl-C; ``state`` then holds the rounds that were done in full.
     """
-    callbacks = [as_callback(one) for one in callbacks]
+    callbacks = as_callbacks(callbacks)
     with ExitStack() as ends:  # where one fails to close, the others do
         for one in reversed(callbacks):
             ends.callback(one.close, state)
@@ -152,7 +163,7 @@ def one_round(state, callbacks=()):
         state.ended = booster.why_ended()
         return True
     for one in callbacks:
-        found.update(one.measure(state))
+        found.update(one.measure(state) or {})
     state.record(found)
     stop = False
     for one in callbacks:

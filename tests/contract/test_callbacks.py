@@ -118,6 +118,29 @@ def test_a_stream_that_fails_costs_no_training(monkeypatch, error):
         assert MCBoostClassifier(n_estimators=3, verbose=1).fit(X_TRAIN, Y_TRAIN).n_estimators_ == 3
 
 
+def test_whatever_a_callback_measures_is_kept(tmp_path, pyplot):
+    notes = [None, {"note": np.zeros(2)}, {"note": "text", "n": 1}, {"note": None}, {"note": np.zeros(3)}]
+
+    class Notes(Callback):
+        def measure(self, state):
+            return notes[state.n_rounds]
+
+    given = {"callbacks": [Notes(), LivePlot(every=0)]}
+    model = Checkpoint(tmp_path / "m", 0).fit(MartClassifier(n_estimators=5, verbose=1), X_TRAIN, Y_TRAIN, **given)
+    assert model.history_["note"].shape == (5,)
+    np.testing.assert_array_equal(model.history_["note"][4], np.zeros(3))
+    np.testing.assert_array_equal(model.history_["n"], [np.nan, np.nan, 1, np.nan, np.nan])
+    again = Checkpoint(tmp_path / "m", 0).fit(MartClassifier(n_estimators=5), X_TRAIN, Y_TRAIN)
+    assert again.model_.to_bytes() == model.model_.to_bytes()
+    assert {*again.history_} == {*model.history_} - {"note"}
+
+
+def test_callbacks_that_are_no_sequence_are_refused():
+    for callbacks in None, Callback():
+        with pytest.raises(TypeError, match="callbacks must be a sequence of callbacks, not"):
+            MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, callbacks=callbacks)
+
+
 def test_validation_sets_record_curves_silently(capsys):
     model = MCBoostClassifier(n_estimators=5)
     with warnings.catch_warnings():

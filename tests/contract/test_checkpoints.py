@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 
 from pymcboost import Checkpoint, ModelFormatError, load_model
+from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting
@@ -390,6 +391,14 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     assert checkpoint.resumed == rounds[-1]
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_takes_chunks_and_other_callbacks(tmp_path):
+    X, y = some_data()
+    new, rounds = get_class("vector-tree")(n_estimators=2, calibrate=None), []
+    seen = SimpleNamespace(after_round=lambda state: rounds.append(state.n_rounds))
+    Checkpoint(tmp_path / "m").fit(new, Chunks(lambda: [(X, y)]), callbacks=[seen])
+    assert rounds == [1, 2]
 
 
 def test_a_checkpoint_is_a_callback_as_well(tmp_path):
