@@ -183,6 +183,19 @@ def test_an_interrupt_before_the_first_round_leaves_an_unfitted_estimator_unfitt
         assert vars(model) == before
 
 
+def test_an_interrupt_before_the_first_new_round_changes_nothing(monkeypatch):
+    X, y = some_data()
+    warm = new("MartClassifier", n_estimators=3, warm_start=True, calibrate="temperature").fit(X, y)
+    first, before = warm.model_, state_of(warm)
+    fresh = new("MartClassifier", n_estimators=3)
+    monkeypatch.setattr(type(warm).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    for model, more in (warm.set_params(n_estimators=6), {}), (fresh, {"init_model": first}):
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y, **more)
+    assert state_of(warm.set_params(n_estimators=3)) == before
+    assert not hasattr(fresh, "model_")
+
+
 def interrupted_fits(name, more, times, rng):
     """Fits that a signal interrupts at random moments; how many were, and how many of those kept new rounds."""
     X, y = some_data(seed=1)
