@@ -645,6 +645,17 @@ def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     np.testing.assert_allclose(probabilities(algorithm, m, scale), unweighted_probabilities(algorithm, m), atol=1e-4)
 
 
+@pytest.mark.parametrize("algorithm", ["vector-tree", "samme-of-trees", "mcboost", "adaboost-mh"], indirect=True)
+@pytest.mark.parametrize("sum_of_all", [1.0, 2.0, 4e-5])
+def test_the_scale_of_unequal_weights_does_not_matter(algorithm, sum_of_all):
+    X, y = some_data(m=200)
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
+    weight /= weight.mean()
+    models = [algorithm(n_estimators=8).fit(X, y, sample_weight=w) for w in (weight, weight * (sum_of_all / len(y)))]
+    assert models[0].n_estimators_ == models[1].n_estimators_
+    np.testing.assert_allclose(models[0].predict_proba(X), models[1].predict_proba(X), atol=1e-4)
+
+
 @of_ensembles
 def test_weights_that_overflow_are_refused(algorithm):
     X, y = some_data()
