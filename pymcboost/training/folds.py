@@ -17,7 +17,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
-from pymcboost.training.divided import threads_of
+from pymcboost.training.divided import needs_folds, threads_of
 from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
@@ -76,7 +76,7 @@ class OutOfFold:
 
 def refuse_mixed(params, groups):
     """Refuse what does not go with ``n_estimators="auto"``, or without it."""
-    if groups is not None and params.n_estimators != "auto" and params.calibrate is None:
+    if groups is not None and not needs_folds(params):
         raise ValueError(
             'groups are for n_estimators="auto" and calibrate="temperature", which cross-validate; leave them out'
         )

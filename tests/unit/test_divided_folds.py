@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from pymcboost import (
     ABCLogitBoostClassifier,
+    AdaBoostMHClassifier,
     LogitBoostClassifier,
     MCBoostClassifier,
     Model,
@@ -192,6 +193,9 @@ def test_folds_of_several_workers_are_a_number():
     for more, cv in (({"groups": np.arange(300) % 9}, 3), ({}, KFold(3))):
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
             VectorTreeBoostClassifier(n_estimators=2, cv=cv).fit(X, y, comm=Alone(), **more)
+        with pytest.raises(ValueError, match="give cv as a number, and no groups"):
+            labels = AdaBoostMHClassifier(n_estimators=2, cv=cv, decision_threshold="f1")
+            labels.fit(X, np.eye(5, dtype=int)[y], comm=Alone(), **more)
 
 
 @pytest.mark.parametrize("scoring", ["log_loss", "error"])

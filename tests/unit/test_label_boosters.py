@@ -151,6 +151,17 @@ def test_labels_that_no_row_or_every_row_has(cls):
 
 
 @pytest.mark.parametrize("cls", BOTH)
+def test_groups_are_for_the_folds_of_thresholds(cls):
+    X, Y = data()
+    groups, params = np.arange(len(X)) // 2, {"n_estimators": 2, "random_state": 0}
+    models = [cls(decision_threshold="f1", **params).fit(X, Y, groups=of).model_ for of in (groups, None)]
+    assert len(models[0].thresholds) == Y.shape[1]
+    assert (models[0].thresholds != models[1].thresholds).any()
+    with pytest.raises(ValueError, match="groups are for"):
+        cls(**params).fit(X, Y, groups=groups)
+
+
+@pytest.mark.parametrize("cls", BOTH)
 def test_what_is_for_one_label(cls):
     X, Y = data()
     for params, match in (
