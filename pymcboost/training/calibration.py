@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from pymcboost._warn import warn
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
-from pymcboost.training.basis import weights_of_rows
+from pymcboost.training.basis import check_consistent_length, weights_of_rows
 from pymcboost.training.divided_folds import FoldError, n_weighted, of_all, pass_on, present, sizes
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
@@ -262,6 +262,7 @@ class CalibratesOnRows:
         if self.model_.link == "sigmoid":
             raise ValueError("calibrate_on: a temperature is for a class for each row, not for any number of labels")
         weight = weights_of_rows(sample_weight, X)
-        labels = self.model_.classes_[codes_of(y, self.classes_)]
-        vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs)
+        codes = codes_of(y, self.classes_)
+        check_consistent_length(X, codes)
+        vars(self)["model_"] = self.model_.calibrated(X, self.model_.classes_[codes], weight, n_jobs=self.n_jobs)
         return self

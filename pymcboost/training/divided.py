@@ -8,7 +8,7 @@ from pymcboost.comm import ALONE, before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories
 from pymcboost.threads import available_cpus, resolve_n_jobs
-from pymcboost.training.basis import compute_class_weight, weights_of_rows
+from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
 from pymcboost.training.labels import joined_labels, names_labels
 
@@ -18,11 +18,15 @@ OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10
 COMPARED = 1 << 16
 
 
+def needs_folds(params):
+    """Whether folds of the rows may be trained: for the rounds, a temperature or the thresholds of labels."""
+    return params.n_estimators == "auto" or params.calibrate or getattr(params, "decision_threshold", None) == "f1"
+
+
 def refuse(booster, workers, sets, groups, **given):
     """Refuse what a training with several workers does not take, and what one with a communicator does not."""
     name, p = booster.name, booster.params
-    folds = p.calibrate or p.n_estimators == "auto"
-    if workers is not ALONE and folds and (groups is not None or not isinstance(p.cv, Integral)):
+    if workers is not ALONE and needs_folds(p) and (groups is not None or not isinstance(p.cv, Integral)):
         what = "groups are" if groups is not None else f"cv={p.cv!r} is"
         raise ValueError(
             f"{name}: {what} for a training without a communicator; its folds are drawn by the numbers of the rows: "
@@ -150,15 +154,12 @@ def check_row_number(row_number, X, workers):
     return number
 
 
-def class_weights(workers, params, classes, codes):
-    """See `inputs.weights_of_classes`; the rows of all workers are counted."""
-    if workers.size == 1 or codes.ndim == 2:
-        return weights_of_classes(params, classes, codes)
-    count = workers.sum(np.bincount(codes, minlength=len(classes)).astype(np.int64))
-    given = getattr(params, "class_weight", None)
-    if given == "balanced":
-        return count.sum() / (len(classes) * count.astype(np.float64))
-    return compute_class_weight(given, classes=classes, y=classes)
+def class_weights(workers, params, classes, codes, weight):
+    """See `inputs.weights_of_classes`; the rows of all workers are counted. 1 where rows have any number of labels."""
+    if codes.ndim == 2:
+        return np.ones(len(classes))
+    count = workers.sum(np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64))
+    return weights_of_classes(params, classes, count)
 
 
 def check_all_classes(workers, cls, classes, codes, weight):

@@ -248,7 +248,7 @@ class Training:
             classes, codes = continuing.codes_in(initial, classes, codes)
             y = classes[codes]
         check_class_weight(type(draft), getattr(params, "class_weight", None))
-        class_weight = divided.class_weights(workers, params, classes, codes)
+        class_weight = divided.class_weights(workers, params, classes, codes, weight)
         weight = weight * class_weight[codes] if codes.ndim == 1 else weight
         divided.check_all_classes(workers, type(draft), classes, codes, weight)
         X, offsets = self._less_offsets(X, given, weight, known, how)

@@ -312,14 +312,17 @@ def _encode(name, y, classes):
     return np.where(classes[at] == y, at, -1)
 
 
-def weights_of_classes(params, classes, codes):
-    """Weights of the classes by the parameter ``class_weight``, 1 for those without rows: float64 (K,)."""
+def weights_of_classes(params, classes, count):
+    """Weights of the classes by the parameter ``class_weight``: float64 (K,).
+
+    ``count``: rows of positive weight (K,); "balanced" is 1 for classes without any.
+    """
     given, found = getattr(params, "class_weight", None), np.ones(len(classes))
-    if given is None or codes.ndim == 2:
+    if given == "balanced":
+        present = count > 0
+        found[present] = count.sum() / (np.count_nonzero(present) * count[present].astype(np.float64))
         return found
-    present = np.flatnonzero(np.bincount(codes))
-    found[present] = compute_class_weight(given, classes=classes[present], y=classes[codes])
-    return found
+    return found if given is None else compute_class_weight(given, classes=classes, y=classes)
 
 
 def check_classes(cls, codes, weight):

@@ -83,7 +83,7 @@ class TrainingState:
         self.best_round, self.best_gain = self._kept
 
     def metrics(self) -> dict[str, float]:
-        """Numbers that the history has of the last round, besides what the algorithm itself keeps: dict of str to float."""
+        """Numbers of the last round in the history, besides what the algorithm itself keeps: dict of str to float."""
         own = self.booster.columns
         found = {name: values[-1] for name, values in self.history.items() if name not in own and len(values)}
         return {name: value for name, value in found.items() if isinstance(value, Real) and not np.isnan(value)}

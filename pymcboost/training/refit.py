@@ -1,16 +1,18 @@
 """Leaves of a fitted model anew, from other rows; its splits stay."""
 
 from dataclasses import replace
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pymcboost.comm import ALONE
 from pymcboost.model.offsets import with_offsets
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
 from pymcboost.training import basis
-from pymcboost.training.inputs import weights_of_classes
+from pymcboost.training.divided import class_weights
 from pymcboost.training.labels import labels_given
 
 
@@ -54,7 +56,7 @@ class RefitsLeaves:
                 f"{name} cannot refit leaves: they do not follow from the loss of the rows alone. Train anew, or add "
                 "rounds by init_model"
             )
-        if not 0 <= decay <= 1:
+        if not isinstance(decay, Real) or not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
         X, booster, classes = self._check_X(X), self._booster(lambda: 0), self.classes_
         booster.params.n_estimators = 0  # no round is added
@@ -62,11 +64,11 @@ class RefitsLeaves:
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         basis.check_consistent_length(X, codes)
         weight = basis.weights_of_rows(sample_weight, X)
-        weight = weight if several else weight * weights_of_classes(booster.params, classes, codes)[codes]
+        weight = weight if several else weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()
-        booster.categories = self.model_.categories
+        booster.categories, booster.feature_names = self.model_.categories, self.model_.feature_names
         X = X if booster.categories is None else booster.categories.bounded(X)
         X = with_offsets(X, self.model_.offsets)
         n_threads = threads_for(X.shape[0] * X.shape[1], resolve_n_jobs(self.n_jobs))

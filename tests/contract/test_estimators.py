@@ -657,6 +657,18 @@ def test_the_scale_of_unequal_weights_does_not_matter(algorithm, sum_of_all):
 
 
 @of_ensembles
+def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
+    X, y = some_data(m=160)
+    weight = (np.random.default_rng(0).random(len(y)) < 0.2 + 0.2 * y).astype(float)
+    assert {*y[weight > 0]} == {*y}
+    params = {"n_estimators": 3, "class_weight": "balanced", "random_state": 0, "calibrate": None}
+    params |= {"subsample": 1.0} if "subsample" in algorithm().get_params() else {}  # rows are drawn by their numbers
+    models = [algorithm(**params) for _ in range(2)]
+    one, other = models[0].fit(X, y, sample_weight=weight), models[1].fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-6, atol=1e-6)
+
+
+@of_ensembles
 def test_weights_that_overflow_are_refused(algorithm):
     X, y = some_data()
     with pytest.raises(ValueError, match="sum to infinity"):

@@ -214,7 +214,9 @@ def test_odd_arguments_of_refit_leaves_are_refused():
     for n in (100, len(NEW_Y) - 1):
         with pytest.raises(ValueError, match=f"inconsistent numbers of samples: .{len(NEW_Y)}, {n}"):
             model.refit_leaves(NEW_X, NEW_Y[:n])
-    for decay in (-0.1, 1.1, float("nan")):
+    with pytest.raises(ValueError, match=f"inconsistent numbers of samples: .{len(NEW_Y)}, 100"):
+        model.calibrate_on(NEW_X, NEW_Y[:100])
+    for decay in (-0.1, 1.1, float("nan"), None, "all"):
         with pytest.raises(ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"):
             model.refit_leaves(NEW_X, NEW_Y, decay)
     with pytest.raises(ValueError, match="is 10 of type int64, which is no class of the model; give rows of its"):
@@ -222,6 +224,24 @@ def test_odd_arguments_of_refit_leaves_are_refused():
     model.set_params(class_weight={label: float(label > 0) for label in range(10)})
     with pytest.raises(ValueError, match="needs rows of positive weight"):
         model.refit_leaves(NEW_X[NEW_Y == 0], NEW_Y[NEW_Y == 0])
+
+
+def test_named_columns_and_weights_of_classes_without_new_rows():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(OLD_X[:, 8:14], columns=list("abcdef"))
+    cst = {"interaction_cst": [["a", "b"], ["c", "d"]], "calibrate": None}
+    model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, **cst).fit(frame, OLD_Y)
+    assert model.refit_leaves(frame[::2], OLD_Y[::2]).n_estimators_ == 3
+    costs, part = {"class_weight": {label: 1.0 + label for label in range(10)}}, NEW_Y < 7
+    first = MartClassifier(n_estimators=2, random_state=0, **costs).fit(OLD_X, OLD_Y)
+    weight = 1.0 + NEW_Y[part]
+    plain = [MartClassifier(n_estimators=2, random_state=0) for _ in range(2)]
+    weighted = MartClassifier(n_estimators=2, random_state=0, **costs).fit(NEW_X[part], NEW_Y[part], init_model=first)
+    same = plain[0].fit(NEW_X[part], NEW_Y[part], init_model=first, sample_weight=weight)
+    np.testing.assert_array_equal(weighted.decision_function(TEST_X), same.decision_function(TEST_X))
+    same = plain[1].fit(OLD_X, OLD_Y, sample_weight=1.0 + OLD_Y).refit_leaves(NEW_X[part], NEW_Y[part], 0.5, weight)
+    first.refit_leaves(NEW_X[part], NEW_Y[part], 0.5)
+    np.testing.assert_array_equal(first.decision_function(TEST_X), same.decision_function(TEST_X))
 
 
 def refused(init_model, message, X=NEW_X, y=NEW_Y, error=ValueError, cls=MartClassifier, given=None, **params):
