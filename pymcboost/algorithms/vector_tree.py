@@ -77,7 +77,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def __init__(self, params, draw_seed=None, name=""):
         super().__init__(params, draw_seed, name)
-        self._late = max(LATE_ROUNDS, LATE_STEPS / self.params.learning_rate)
+        self._first_rate, self._hastened = self.params.learning_rate, 1.0
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
@@ -177,7 +177,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Up to twice the learning rate."""
         times = min(max(HASTY_RATE / self.params.learning_rate, 1.0), 2.0)
         self.params.learning_rate *= times
-        self._late /= times
+        self._hastened *= times
         return math.ceil(n_rounds / times)
 
     def memory(self):
@@ -283,7 +283,8 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def round(self):
         """The next tree."""
-        p, late = self.params, max(1, self.n_rounds / self._late) ** LATE_POWER
+        p, late_from = self.params, max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._hastened
+        late = max(1, self.n_rounds / late_from) ** LATE_POWER
         self.learner.learning_rate = p.learning_rate  # which a callback may change
         self.learner.min_relative_gain = p.min_relative_gain * late
         if self.learner.reuse is not None:

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 import sklearn
 from contract.variants import ALGORITHMS, as_published
+from sklearn.base import is_classifier
 from sklearn.datasets import load_digits, load_iris
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, make_scorer
@@ -61,6 +62,13 @@ def test_scikit_learn_knows_probabilities_by_their_name():
         assert model.predict_log_proba.__name__ == "predict_log_proba"
         fixed = FixedThresholdClassifier(FrozenEstimator(model), response_method="predict_proba")
         np.testing.assert_array_equal(fixed.fit(X[:80], two).predict(X), model.predict_proba(X)[:, 1] > 0.5)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ALGORITHMS.values() if "learning_rate" in cls().get_params()])
+def test_what_an_estimator_is_does_not_depend_on_wrong_parameters(cls):
+    for rate in (0, None, "fast"):
+        assert is_classifier(cls(learning_rate=rate))
+        assert cls(learning_rate=rate)._repr_html_()
 
 
 def test_leaves_and_paths_are_those_of_the_dump(fitted, monkeypatch):
