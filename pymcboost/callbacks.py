@@ -208,7 +208,7 @@ class LivePlot(Callback):
 
     def close(self, state):
         """Draw the last round."""
-        if self._drawn != state.n_rounds:
+        if state is not None and self._drawn != state.n_rounds:
             self._draw(state)
         if self._shown is not None and self.axes is None:  # the notebook would show the figure again
             self._pyplot.close(self.axes_.figure)

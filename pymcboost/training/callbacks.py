@@ -50,7 +50,7 @@ class Callback:
         """Called once, unless the training fails or is interrupted."""
 
     def close(self, state):
-        """Called once in any case."""
+        """Called once in any case; with None where the training fails before there is a state."""
 
 
 class _UserCallback(Callback):

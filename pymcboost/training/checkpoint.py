@@ -194,7 +194,7 @@ class Checkpoint(Callback):
 
     def close(self, state):
         """After Ctrl-C, write the rounds that a training can go on from."""
-        if not state.interrupted or self._last is None:
+        if state is None or not state.interrupted or self._last is None:
             return
         rounds, *rest = self._last
         # The first rounds are a model only where rounds leave each other alone.

@@ -1,5 +1,6 @@
 """One call of ``fit``: what the user gives is checked, the rounds are done, the estimator gets its attributes."""
 
+import contextlib
 from dataclasses import fields
 from functools import partial
 
@@ -52,7 +53,7 @@ class Training:
 
     def __init__(self, draft, callbacks, workers):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
-        self.thresholds, self.workers = None, workers
+        self.thresholds, self.workers, self.begun = None, workers, []
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
@@ -60,8 +61,17 @@ class Training:
         self.booster.workers = self.workers
         self.params = self.booster.params
 
-    def run(self, X, y, sample_weight, sets, groups, init_model, row_number):
-        """Check, prepare, and do all rounds."""
+    def run(self, *given):
+        """Check, prepare, and do all rounds. Callbacks are closed also where there is an error before the first one."""
+        try:
+            self._run(*given)
+        except BaseException:
+            for callback in self.begun:
+                with contextlib.suppress(Exception):  # the error that ended the training is the one to tell
+                    callback.close(self.state)
+            raise
+
+    def _run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
         shared = next((one for one in self.callbacks if one.shared), None)
         more = {"row_number": row_number, "init_model": init_model, "Checkpoint": shared}
@@ -77,6 +87,7 @@ class Training:
             booster.goes_on = True
         for callback in self.callbacks:
             callback.begin(booster)
+            self.begun.append(callback)
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial, row_number)
         own_val = "val" in sets
@@ -109,7 +120,9 @@ class Training:
         make_model = partial(_model, draft, self.classes)
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results
-        train(self.state, [*self._own_callbacks(validation), *self.callbacks])
+        callbacks = [*self._own_callbacks(validation), *self.callbacks]
+        self.begun = []  # which the loop closes
+        train(self.state, callbacks)
         check_unchanged(data.X)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.

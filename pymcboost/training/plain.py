@@ -42,9 +42,7 @@ def _check_sample_weight(weight, X, dtype, **_):
 
 def compute_class_weight(class_weight, classes, y):
     """Weights of the classes: (K,)."""
-    if class_weight == "balanced":
-        return len(y) / (len(classes) * np.bincount(np.searchsorted(classes, y)).astype(np.float64))
-    return np.array([(class_weight or {}).get(label, 1.0) for label in classes.tolist()])
+    return np.array([class_weight.get(label, 1.0) for label in classes.tolist()])
 
 
 def check_random_state(seed):

@@ -135,6 +135,23 @@ def test_whatever_a_callback_measures_is_kept(tmp_path, pyplot):
     assert {*again.history_} == {*model.history_} - {"note"}
 
 
+def test_callbacks_are_closed_where_a_training_fails_before_its_rounds(tmp_path, pyplot):
+    closed = []
+
+    class Hears(Callback):
+        def close(self, state):
+            closed.append(state)
+            state.n_rounds
+
+    callbacks = [Hears(), TrainingLoss(), LivePlot(), Checkpoint(tmp_path / "m")]
+    for more in {"y": Y_TRAIN[1:]}, {"validation_sets": {"train": (X_VAL, Y_VAL)}}, {"X_val": X_VAL, "y_val": Y_VAL}:
+        estimator = MartClassifier(n_estimators=2, scoring="roc_auc" if "X_val" in more else "error")
+        with pytest.raises(ValueError):
+            estimator.fit(**{"X": X_TRAIN, "y": Y_TRAIN, **more}, callbacks=callbacks)
+        assert callbacks[1]._rows is None
+    assert len(closed) == 3
+
+
 def test_callbacks_that_are_no_sequence_are_refused():
     for callbacks in None, Callback():
         with pytest.raises(TypeError, match="callbacks must be a sequence of callbacks, not"):
