@@ -118,10 +118,18 @@ class TrainingLoss(Callback):
     Parameters
     ----------
     scoring : str, callable or list of these, default=None
-        Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one.
+        Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one. One of them may be
+        callable.
     """
 
     def __init__(self, scoring: str | Callable[..., float] | Sequence[Any] | None = None):
+        several = scoring if isinstance(scoring, (list, tuple)) else [scoring]
+        names = [one if isinstance(one, str) else "score" for one in several]
+        if len({*names}) < len(names):
+            raise ValueError(
+                f"TrainingLoss: two of the metrics have one column, {names}; give each once, and one function, whose "
+                "column is train_score"
+            )
         self.scoring = scoring
         self._rows = self._validation = None
 

@@ -189,6 +189,11 @@ class Training:
             found.append(ValidationCurves(metric))
             if params.early_stopping:
                 also = calibrated_of(params, self.booster.link)
+                if also and validation.named("val_calibrated") is not None:
+                    raise ValueError(
+                        "validation_sets has a set 'val_calibrated', whose curve has the name of early stopping's; "
+                        "rename it"
+                    )
                 found += [CalibratedCurve(one) for one in also]
                 found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta, also))
         if params.verbose and self.workers.rank == 0:
