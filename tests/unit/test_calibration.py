@@ -179,7 +179,7 @@ def test_refused():
     for more, words in (
         ((X, y + 1), r"y\[\d+\] is 3 of type int64, which is no class of the model"),
         ((X, NAMES[y]), r"y\[0\] is 'setosa'"),
-        ((X, y[:-1]), "do not belong together"),
+        ((X, y[:-1]), "inconsistent numbers of samples"),
         ((X, y, np.zeros(150)), "at least one non-zero"),
         ((X, y, -np.ones(150)), "[Nn]egative"),
         ((X[:, :3], y), "features"),
