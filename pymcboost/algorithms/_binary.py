@@ -121,10 +121,10 @@ class BinaryBooster(Booster):
             return EnsembleBuilder(*shape)
         return TreesBuilder(*shape, vector=self.shared, categories=self.categories)
 
-    def new_learner(self, n_columns=None):
+    def new_learner(self, n_columns=None, code=None):
         """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
 
-        With ``n_columns``, a list of the best fit for every column of the gradient.
+        With ``n_columns``, a list of the best fit for every column of the gradient; ``code``: see `EdgeTrees`.
         """
         p, one = self.params, self.shared and n_columns is None
         if self.stumps:
@@ -132,7 +132,7 @@ class BinaryBooster(Booster):
         limits, few = (self.data, self.max_leaves, p.max_depth, self.n_threads), p.min_samples_category
         if one:
             return SharedTree(*limits, few)
-        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, few)
+        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, few, code)
 
     def learner_memory(self, n_columns=None):
         """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""

@@ -70,8 +70,9 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     def prepare(self, previous):
         """The loss of one column per class, and a stump for all or a tree for each."""
         K = self.n_scores
-        self.loss = self.coded(self.code if self.multilabel else one_vs_all(K))
-        learner = TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K)
+        code = self.code if self.multilabel else one_vs_all(K)
+        self.loss = self.coded(code)
+        learner = TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K, code)
         self.learner = self.resampled(learner)
         self.finished = _no_mistakes(self.last(previous, "edge") or 0.0)
 

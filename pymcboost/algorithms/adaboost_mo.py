@@ -58,7 +58,7 @@ class AdaBoostMO(ClassicBooster):
     def prepare(self, previous):
         """The loss and a learner of all columns."""
         self.loss = self.coded(self.code)
-        self.learner = self.resampled(self.new_learner(self.code.shape[1]))
+        self.learner = self.resampled(self.new_learner(self.code.shape[1], self.code))
 
     def round(self):
         """A weak learner for every column, all with one coefficient."""

@@ -66,7 +66,7 @@ class PIBoost(ClassicBooster):
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
         self.loss = self.coded(self.code, apart=True, unit=unit)
-        self.learner = self.resampled(self.new_learner(self.code.shape[1]), constants=True)
+        self.learner = self.resampled(self.new_learner(self.code.shape[1], self.code), constants=True)
 
     def round(self):
         """A separator for every class subset, each with a step of its own."""

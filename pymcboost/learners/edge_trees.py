@@ -172,15 +172,19 @@ class EdgeTrees(_EdgeTrees):
         Share of the rows that gradients have: so much of ``data.least_weight`` lies on either side of a split.
     min_samples_category : float, default=15
         As in the estimators.
+    code : ndarray (n_classes, n_columns), optional
+        Signs of the classes. A column in which all classes with rows have one sign, so that no split gains, gets that
+        sign as a tree without splits. Without it there are no such trees.
     """
 
     def __init__(
         self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0,
-        min_samples_category=15.0,
+        min_samples_category=15.0, code=None,
     ):  # fmt: skip
         limits = max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn
         super().__init__(data, *limits, min_samples_category)
         self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
+        self.constants = [] if code is None else _of_one_sign(data, code)
 
     def fit(self, gradient):
         """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
@@ -188,4 +192,27 @@ class EdgeTrees(_EdgeTrees):
         Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
-        return [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+        found = [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+        return self.with_constants(found, gradient) if self.constants else found
+
+    def with_constants(self, found, gradient):
+        """These trees, and those of the columns of one sign, as long as their rows have any weight."""
+        there = {one.cls for one in found}
+        mass = sizes_of(self.data, gradient, self.n_columns, self.n_threads)[0]
+        signs = {c: sign for c, sign in self.constants if c not in there and mass[c] > 0}
+        made = [constant_tree(c, sign, float(mass[c]), self.outputs[c]) for c, sign in signs.items()]
+        return sorted([*found, *made], key=lambda one: one.cls)
+
+
+def _of_one_sign(data, code):
+    """Columns of a code in which all classes with rows have one sign, and that sign."""
+    signs = np.sign(code[data.comm.sum(np.diff(data.class_start)) > 0])
+    return [(int(c), int(signs[0, c])) for c in np.flatnonzero((signs == signs[0]).all(axis=0) & (signs[0] != 0))]
+
+
+def constant_tree(column, sign, edge, h):
+    """A tree without splits; its outputs go into ``h``."""
+    none = np.zeros(0)
+    h[:] = sign
+    splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
+    return TreeFit(*splits, np.array([float(sign)]), none, column, edge, h, {})

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels.exact import total, unit_of
-from pymcboost.learners.edge_trees import TreeFit, sizes_of
+from pymcboost.learners.edge_trees import constant_tree, sizes_of
 
 
 class Resampled:
@@ -44,8 +44,9 @@ class Resampled:
         if self._constants and len(found) < P:
             there = {one.cls for one in found}
             signs = learner.data.comm.sum(self._drawn.sum(axis=1, dtype=np.float64)).ravel() > 0
-            missing = (self._constant(j, 1 if signs[j] else -1) for j in range(P) if j not in there)
-            found = sorted([*found, *missing], key=lambda one: one.cls)
+            missing = [(j, 1 if signs[j] else -1) for j in range(P) if j not in there]
+            made = [constant_tree(j, sign, 0.0, learner.outputs[j]) for j, sign in missing]
+            found = sorted([*found, *made], key=lambda one: one.cls)
         return [one._replace(edge=edge) for one, edge in zip(found, self._edges(columns, found), strict=True)]
 
     def _draws(self, gradient, columns, generator):
@@ -79,13 +80,6 @@ class Resampled:
         terms = (np.multiply(columns[one.cls], one.h, dtype=np.float64) / size for one, size in parts)
         sums = [np.rint(its).astype(np.int64).sum() for its in terms]
         return (data.comm.sum(np.array(sums, dtype=np.int64)) * unit).tolist()
-
-    def _constant(self, column, sign):
-        none = np.zeros(0)
-        h = self._learner.outputs[column]
-        h[:] = sign
-        splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
-        return TreeFit(*splits, np.array([float(sign)]), none, column, 0.0, h, {})
 
 
 def draw(weight, n, generator):

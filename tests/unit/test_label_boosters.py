@@ -12,9 +12,11 @@ from sklearn.utils.estimator_checks import check_classifier_multioutput
 
 from pymcboost import (
     AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
     Checkpoint,
     GentleBoostClassifier,
     HingeBoostOCClassifier,
+    PIBoostClassifier,
     SAMMEClassifier,
     VectorTreeBoostClassifier,
     load_model,
@@ -248,3 +250,28 @@ def test_lists_of_other_rows():
         model.fit(X, y, X_val=X, y_val=[("yak",), *y[1:]])
     with pytest.raises(ValueError, match="those of the training are like 'cat'"):
         model.fit(X, y, X_val=X, y_val=[(3,)] * len(X))
+
+
+@pytest.mark.parametrize("subsample", [1.0, 0.7])
+def test_labels_of_all_rows_and_of_none_are_learnt_by_trees(subsample):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4)).astype("f4")
+    Y = np.c_[X[:, 0] > 0, np.zeros(200), np.ones(200), X[:, 1] > 0.5].astype(int)
+    trees = {"n_estimators": 20, "weak_learner": "tree", "max_depth": 2, "random_state": 0, "subsample": subsample}
+    model = AdaBoostMHClassifier(**trees, calibrate=None).fit(X, Y)
+    assert model.predict(X)[:, 1:3].tolist() == [[0, 1]] * 200
+    p = model.predict_proba(X)
+    assert p[:, 1].max() < 0.1 and p[:, 2].min() > 0.9
+
+
+@pytest.mark.parametrize("cls", [AdaBoostMHClassifier, PIBoostClassifier, AdaBoostMOClassifier])
+def test_a_class_without_weight_is_never_predicted(cls):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 900)
+    X = rng.normal(size=(900, 3)) + y[:, None] * [1, 0.5, -0.3]
+    weight = np.where(np.arange(300) < 20, 0.0, 1.0)
+    given = np.where(weight > 0, y[:300], 3)
+    trees = {"n_estimators": 30, "weak_learner": "tree", "calibrate": None, "random_state": 0}
+    trees |= {"code": "one-vs-all"} if cls is AdaBoostMOClassifier else {}
+    model = cls(**trees).fit(X[:300], given, sample_weight=weight)
+    assert not (model.predict(X[300:]) == 3).any()
