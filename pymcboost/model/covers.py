@@ -20,6 +20,7 @@ class Covers:
     """What a `Model` can do about covers."""
 
     ensemble: Any
+    layout: Any
     _changed: Any
     _kind: Any
     _rows: Any

@@ -72,7 +72,8 @@ class Checkpoint(Callback):
         if not every >= 0:
             raise ValueError(f"every={every!r} is not allowed; it must be a number of seconds >= 0")
         self.path, self.every, self.note = fspath(path), every, note
-        self.resumed, self.more = 0, {}  # what else the file says, as a model file does
+        self.resumed = 0
+        self.more: dict[str, Any] = {}  # what else the file says, as a model file does
 
     def fit(
         self,
@@ -110,7 +111,8 @@ class Checkpoint(Callback):
         if sample_weight is not None:
             more["sample_weight"] = sample_weight
         callbacks = [*as_callbacks(more.pop("callbacks", ())), self]
-        return estimator.fit(X, y, X_val=X_val, y_val=y_val, callbacks=callbacks, **more)
+        labels: Any = y  # None beside Chunks, which most algorithms take
+        return estimator.fit(X, labels, X_val=X_val, y_val=y_val, callbacks=callbacks, **more)
 
     def remove(self) -> None:
         """Remove the file, if it is there, and what killed processes have left beside it.

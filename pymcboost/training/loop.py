@@ -86,7 +86,7 @@ class TrainingState:
         """Numbers of the last round in the history, besides what the algorithm itself keeps: dict of str to float."""
         own = self.booster.columns
         found = {name: values[-1] for name, values in self.history.items() if name not in own and len(values)}
-        return {name: value for name, value in found.items() if isinstance(value, Real) and not np.isnan(value)}
+        return {name: value for name, value in found.items() if _is_number(value)}
 
     def model(self, **meta: Any) -> Any:
         """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
@@ -170,3 +170,7 @@ def one_round(state, callbacks=()):
         stop = bool(one.after_round(state)) or stop
     state.stopped = booster.workers.check(stop)
     return state.stopped
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not np.isnan(float(value))

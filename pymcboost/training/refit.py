@@ -56,7 +56,8 @@ class RefitsLeaves:
                 f"{name} cannot refit leaves: they do not follow from the loss of the rows alone. Train anew, or add "
                 "rounds by init_model"
             )
-        if not isinstance(decay, Real) or not 0 <= decay <= 1:
+        number: Any = decay  # of any type, whatever the annotation says
+        if not isinstance(number, Real) or not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
         X, booster, classes = self._check_X(X), self._booster(lambda: 0), self.classes_
         booster.params.n_estimators = 0  # no round is added
