@@ -97,7 +97,10 @@ def opened(path):
         if os.fstat(file.fileno()).st_size != START + size + length:
             raise DamagedCache("its size is not that which it names")
         # Private pages: the kernels take arrays that can be written, and the file stays.
-        memory = mmap.mmap(file.fileno(), START + size + length, access=mmap.ACCESS_COPY)
+        try:
+            memory = mmap.mmap(file.fileno(), START + size + length, access=mmap.ACCESS_COPY)
+        except ValueError:  # shorter than a moment ago
+            raise DamagedCache("it was cut off while it was opened") from None
         watch = _Watch(path, file, memory)
     text = memory[START + size :]
     if zlib.crc32(text) != crc_of_notes:

@@ -7,6 +7,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,3 +212,13 @@ def test_command_line_at_any_time(tmp_path, monkeypatch, capsys, seconds, again)
         assert WORDS in told or "c was changed since it was written" in told, told
     assert train.main(command) == 0
     assert Path("m.mcb").stat().st_size
+
+
+def test_a_file_cut_off_between_its_size_and_its_mapping(tmp_path, monkeypatch):
+    path = tmp_path / "c"
+    cached.write(path, 3, 2, lambda X, codes: None, dict)
+    size = os.path.getsize(path)
+    os.truncate(path, size // 2)
+    monkeypatch.setattr(cached.os, "fstat", lambda file: SimpleNamespace(st_size=size, st_mtime_ns=0))
+    with pytest.raises(cached.DamagedCache, match="it was cut off while it was opened"):
+        cached.opened(path)
