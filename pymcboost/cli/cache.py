@@ -3,7 +3,6 @@
 import glob
 import io
 import os
-import stat
 
 from pymcboost.cli.console import UsageError, file_name, refuse_same, stream_number, table_kind
 from pymcboost.cli.rows import (
@@ -45,8 +44,9 @@ def check_cache(parser, arguments, algorithm):
         parser.error(f"--cache is for {DIVIDED}; {algorithm.name} trains in memory")
     given = {"-v": arguments.cross_validation, "--categorical-features": arguments.categorical_features}
     check_beside(parser, given, "--cache", "rows in memory")
-    mode = os.stat(arguments.training_file).st_mode if os.path.exists(arguments.training_file) else stat.S_IFREG
-    if stream_number(arguments.training_file) is not None or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+    path = arguments.training_file
+    special = os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+    if stream_number(path) is not None or special:
         parser.error("--cache reads the training file twice; name a file")
     if stream_number(arguments.cache) is not None:
         parser.error("--cache is read again and again; name a file")

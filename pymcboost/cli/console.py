@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from contextlib import contextmanager, suppress
 
 from pymcboost import files
@@ -169,6 +170,15 @@ def notifier(program, quiet):
             print(f"{program}: {text}", file=sys.stderr, flush=True)
 
     return note
+
+
+@contextmanager
+def noted_warnings(note):
+    """Warnings are notices, whatever PYTHONWARNINGS says."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        yield
 
 
 def word(name):

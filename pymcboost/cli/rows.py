@@ -209,7 +209,7 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
     if wide is None and not merging(data.X):
         data = data._replace(X=data.X.astype(np.float32))
     texts = data.texts
-    if table_kind(path, form) != "parquet":  # which has missing values of its own
+    if not like and table_kind(path, form) != "parquet":  # which has missing values of its own
         texts = {j: list(map(level_of, column)) for j, column in texts.items()}
     categories = like.categories if like else of_texts(texts, data.names)
     if categories is not None:

@@ -4,7 +4,6 @@ import functools
 import os
 import sys
 import time
-import warnings
 
 from pymcboost import files
 from pymcboost.cli.cache import add_cache, check_cache, read_cached
@@ -28,6 +27,7 @@ from pymcboost.cli.console import (
     error_text,
     file_name,
     importing,
+    noted_warnings,
     notifier,
     refuse_same,
     run,
@@ -267,9 +267,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
         held = read_like(arguments, note, missing, data)
         validation = {"X_val": held.X, "y_val": held.y}
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("default", UserWarning)  # a message is no end, whatever PYTHONWARNINGS says
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+    with noted_warnings(note):
         if arguments.cross_validation:
             with importing():
                 from pymcboost.cli.validate import cross_validate

@@ -24,6 +24,7 @@ from pymcboost.cli.console import (
     bounded,
     file_name,
     importing,
+    noted_warnings,
     notifier,
     refuse_same,
     run,
@@ -207,9 +208,7 @@ def tune(argv):
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
     params |= {"class_weight": estimator.class_weight} if weights else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+    with noted_warnings(note):
         folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
     kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
     words = ["-a", algorithm.name, *["--multilabel"] * arguments.multilabel, *words_of(kept, options)]

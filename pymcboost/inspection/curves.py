@@ -93,8 +93,10 @@ def curve(model: Any, feature: int | str) -> Curve:
         )
     if ensemble.additive or j:
         return _curve_of(model, ensemble, j)
-    alone = np.diff(ensemble.offset) == 0
-    found, constant = _curve_of(model, ensemble, j), ensemble.as_stumps().right[alone].sum(axis=0, dtype=np.float64)
+    found, alone = _curve_of(model, ensemble, j), np.diff(ensemble.offset) == 0
+    if not alone.any():
+        return found
+    constant = ensemble.as_stumps().right[alone].sum(axis=0, dtype=np.float64)
     return Curve(j, found.thresholds, found.values + constant, found.missing + constant, found.levels)
 
 

@@ -59,10 +59,10 @@ class Rows:
         Gives the `Categories`, or None: by which the columns of frames become codes.
     """
 
-    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features", "_names", "_categories")
+    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features", "_names", "_categories", "_packed")
 
     def __init__(self, scorer, allows_missing, names=None, categories=None):
-        self._categories = categories
+        self._categories, self._packed = categories, "PACK" in scorer.sections()
         self._scorer, self._allows_missing, self._names = scorer, allows_missing, names
         self._n_classes, self._n_features = scorer.header[:2]
 
@@ -93,10 +93,11 @@ class Rows:
 
     def _summed(self, X):
         """A CSR matrix with one entry a cell where these are rounded, or where packed trees look them up."""
-        rounded = X.data.dtype != np.float32
-        if getattr(X, "has_canonical_format", True) or not (rounded or "PACK" in self._scorer.sections()):
+        if X.data.dtype == np.float32 and not self._packed:
             return X
         check_sparse(X)
+        if getattr(X, "has_canonical_format", True):
+            return X
         X = X.copy()
         X.sum_duplicates()
         return X

@@ -564,3 +564,17 @@ def test_numbers_beyond_float32_are_large_ones_everywhere():
     far = np.full((2, 3), 1e300)
     assert list(model.staged_decision_function(far))[-1].tolist() == model.decision_function(far).tolist()
     assert model.apply(far).shape[0] == 2
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_wrong_indices_are_refused_before_scipy_reads_by_them(kind, monkeypatch):
+    def asked(_):
+        raise AssertionError("SciPy reads by indices that nobody has looked at")
+
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model = pymcboost.VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 0).model_
+    rows = sp.csr_matrix(np.eye(3, dtype=kind))
+    rows.indptr = np.array([0, 1, 2, 2**30], dtype=rows.indptr.dtype)
+    monkeypatch.setattr(sp.csr_matrix, "has_canonical_format", property(asked))
+    with pytest.raises(ValueError, match="X is not a valid CSR matrix"):
+        model.predict(rows)
