@@ -363,6 +363,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
     def truncate(self, t: int) -> Self:
         """The model of the first ``t`` rounds; without a temperature, as that is one of all rounds.
 
+        What `reweighted` or ``restore_priors`` gave the bias was multiplied by the temperature, and stays so: it
+        fits again where `calibrated` gives a temperature near that one.
+
         Parameters
         ----------
         t : int

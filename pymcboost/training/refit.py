@@ -31,7 +31,8 @@ class RefitsLeaves:
 
         Trees keep their splits, and the model its size. Round after round a leaf becomes ``decay`` times the old one
         and ``1 - decay`` times the new one; leaves that no row falls into stay. A temperature stays as well, and
-        `calibrate_on` finds another one. The parameters are those of the estimator.
+        `calibrate_on` finds another one. The parameters are those of the estimator; a `LearningRateSchedule` does not
+        count.
 
         It is for `VectorTreeBoostClassifier` and for the estimators with a tree per class (LogitBoost, Mart, ABC).
         Others say that they have none.
