@@ -11,7 +11,7 @@ import numpy as np
 from pymcboost.data.mapped import PIECE, mapped
 from pymcboost.model.categories import find, is_frame
 from pymcboost.model.columns import in_order, names_of, refuse_dates, wrong_value
-from pymcboost.model.rows import own
+from pymcboost.model.rows import names_labels, own
 
 # The kernels number rows in 32 bits.
 MOST_ROWS = 2**31 - 1
@@ -28,8 +28,9 @@ class Chunks:
     ----------
     source : iterable or callable
         Blocks (X, y) or (X, y, sample_weight): arrays, memory maps or data frames; X without categories of type
-        category. A list, or another object that can be gone through twice; or a function without arguments that begins
-        anew whenever it is called, such as a generator function.
+        category, y in any form that ``fit`` takes, the same in all blocks. A list, or another object that can be gone
+        through twice; or a function without arguments that begins anew whenever it is called, such as a generator
+        function.
     folder : path, default=None
         Where the files are, best on a fast disk; by default that of temporary files.
 
@@ -69,7 +70,7 @@ class Chunks:
             weights += [] if weight is None else [weight.copy()]
         if not first.n_rows:
             if several and first.n_features is not None:
-                weight = np.zeros(0) if any(first.weighted) else None
+                weight = np.zeros(0) if first.weighted else None
                 return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head
             remedy = "; a worker without rows gives a block of none, with its columns" if several else ""
             raise ValueError(f"Chunks: the blocks have no rows{remedy}")
@@ -96,8 +97,7 @@ class _Reading:
     def __init__(self, chunks):
         self.source = chunks.source() if callable(chunks.source) else chunks.source
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
-        self.weighted, self.text, self.crc = None, None, [0, 0, 0]
-        self.no_labels = None
+        self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
 
     def sums(self):
         """What tells other rows."""
@@ -134,25 +134,23 @@ class _Reading:
             raise ValueError("X is sparse; give X.toarray(), or all rows as one sparse matrix to fit")
         refuse_dates(X)
         X = self._columns(X)
-        y = np.asarray(y)
+        y, kind = _labels(y)
         weight = None if weight is None else np.asarray(weight, dtype=np.float64)
         if y.ndim not in (1, 2) or len(y) != len(X) or (weight is not None and weight.shape != (len(X),)):
             sizes = [len(X), *(part.shape for part in (y, weight) if part is not None)]
             raise ValueError(f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}")
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave these rows out")
-        self.weighted, self.text, self.no_labels = self.weighted or [], self.text or [], y[:0].copy()
-        self._alike(self.weighted, weight is not None, "sample_weight")
+        self.weighted, self.no_labels = weight is not None, y[:0].copy()
+        self._alike("weights", "sample_weight" if self.weighted else "no sample_weight")
         if len(y):
-            self._alike(self.text, y.dtype.kind in "OSU", "labels of text")
+            self._alike("y", kind)
         return X, y, weight
 
-    @staticmethod
-    def _alike(known, now, what):
-        known.append(now)
-        del known[1:-1]
-        if known[0] != now:
-            raise ValueError(f"it has {'' if now else 'no '}{what}, unlike the first block; all must be alike")
+    def _alike(self, what, kind):
+        first = self.kinds.setdefault(what, kind)
+        if first != kind:
+            raise ValueError(f"it has {kind}, the first block has {first}; all must be alike")
 
     def _columns(self, X):
         """X as an array, or as a frame with its columns in the order of the first block's."""
@@ -195,6 +193,18 @@ class _Reading:
                 "float32 range; clip or rescale the column, use NaN for a missing value"
             )
         return values
+
+
+def _labels(y):
+    """Labels of a block as an array with a row for each of its rows, and what they are."""
+    if names_labels(y):
+        return np.fromiter(map(tuple, y), dtype=object, count=len(y)), "lists of labels"
+    y = np.asarray(y.toarray() if hasattr(y, "toarray") else own(y))
+    if y.ndim == 2 and y.shape[1] != 1:
+        return y, f"an indicator of {y.shape[1]} columns"
+    y = y.ravel() if y.ndim == 2 else y
+    text = y.dtype.kind in "SU" or (y.dtype.kind == "O" and any(isinstance(label, str) for label in y.flat))
+    return y, "labels of text" if text else "labels that are numbers"
 
 
 def _bytes(array):

@@ -1,4 +1,4 @@
-"""Rows of features, as NumPy arrays or CSR matrices, on their way into the scorer."""
+"""Rows of features, as NumPy arrays or CSR matrices, on their way into the scorer; lists of labels."""
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from pymcboost.threads import counted, resolve_n_jobs
 SERIAL_ROWS = 10_000
 # Scores that the highest of rows are chosen from at once.
 TOP_NUMBERS = 1 << 22
+# What a row's labels may come in.
+LISTS = (tuple, set, frozenset)
 
 
 def check_sparse(X):
@@ -42,6 +44,20 @@ def own(X):
         return np.from_dlpack(X)
     # Other types of numbers have no kind, by which NumPy's are known.
     return np.asarray(X) if not isinstance(getattr(X, "dtype", np.dtype(object)), np.dtype) else X
+
+
+def names_labels(y):
+    """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
+    if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
+        return False
+    if not len(y) or not all(isinstance(row, (*LISTS, list)) for row in y):
+        return False
+    if any(isinstance(row, LISTS) for row in y):
+        return True
+    try:
+        return np.asarray(y).dtype.kind not in "buif"
+    except ValueError:  # of different lengths
+        return True
 
 
 class Rows:

@@ -7,10 +7,11 @@ import numpy as np
 from pymcboost.comm import ALONE, before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories
+from pymcboost.model.rows import names_labels
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
-from pymcboost.training.labels import joined_labels, names_labels
+from pymcboost.training.labels import joined_labels
 
 # Of one worker, whose kernels number them in 32 bits, and of all, whose sums in units of a row have room for these.
 OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10

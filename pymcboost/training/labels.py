@@ -6,27 +6,13 @@ An indicator is a matrix (n, K) of ones and zeros. A row is given the labels who
 import numpy as np
 
 from pymcboost._kernels import elementary
+from pymcboost.model.rows import names_labels
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
-LISTS = (tuple, set, frozenset)
 # Characters of a label that a message shows.
 SHOWN = 40
 # Labels that the precision counts.
 FIRST = (1, 3, 5)
-
-
-def names_labels(y):
-    """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
-    if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
-        return False
-    if not len(y) or not all(isinstance(row, (*LISTS, list)) for row in y):
-        return False
-    if any(isinstance(row, LISTS) for row in y):
-        return True
-    try:
-        return np.asarray(y).dtype.kind not in "buif"
-    except ValueError:  # of different lengths
-        return True
 
 
 def is_indicator(y):

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse
+from pymcboost.model.rows import check_sparse, names_labels
 from pymcboost.training import basis
 from pymcboost.training.inputs import encoded, validated
-from pymcboost.training.labels import labels_given, names_labels
+from pymcboost.training.labels import labels_given
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 

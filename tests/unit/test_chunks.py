@@ -195,6 +195,36 @@ def test_rows_with_any_number_of_labels():
     assert file_of(model.fit(Chunks(cut([100, 3000], X, labels)))) == file_of(model.fit(X, labels))
 
 
+LISTS = [tuple(np.flatnonzero(row).tolist()) for row in made(300)[0][:, 4:7] > 0]
+INDICATOR = (made(300)[0][:, 4:7] > 0).astype(int)
+LISTS100, INDICATOR100 = LISTS[:100], INDICATOR[:100]
+
+
+@pytest.mark.parametrize(
+    ("y", "parts"),
+    [
+        ([*LISTS[:-2], (0, 1), (1, 2)], None),
+        ([(row, 2 + row) for row in INDICATOR[:, 1].tolist()], None),  # as many for each row, but no indicator
+        ([{"abc"[label] for label in row} for row in LISTS], None),
+        (INDICATOR, [scipy.sparse.csr_array(INDICATOR[:100]), INDICATOR[100:]]),
+        (INDICATOR, [INDICATOR[:100], scipy.sparse.csc_matrix(INDICATOR[100:])]),
+    ],
+    ids=["lists", "pairs", "sets", "sparse", "dense-sparse"],
+)
+def test_forms_of_several_labels(y, parts):
+    X = made(300)[0]
+    first, second = parts or (y[:100], y[100:])
+    blocks = [(X[:0], []), (X[:100], first), (X[100:], second)]
+    assert file_of(trees(loss="logistic").fit(Chunks(blocks))) == file_of(trees(loss="logistic").fit(X, y))
+
+
+def test_a_column_of_labels():
+    X, y, _ = made(300)
+    expected = file_of(trees().fit(X, y))
+    assert file_of(trees().fit(Chunks([(X[:100], y[:100, None]), (X[100:], y[100:])]))) == expected
+    assert file_of(trees().fit(Chunks([(X[:100], y[:100]), (X[100:], y[100:].astype(object)[:, None])]))) == expected
+
+
 def test_warm_start():
     X, y, _ = made()
     model, other = trees(n_estimators=2, warm_start=True), trees(n_estimators=2, warm_start=True)
@@ -269,8 +299,14 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ([(FRAME.assign(b="blue"), Y100)], "block 0: column 'b': 'blue' is text (row 0)"),
         ([(X100, Y100), (INFINITE, Y100)], "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite"),
         ([(X100, Y100[1:])], "block 0: X has 100 rows, y and the weights have the shapes [(99,)]"),
-        ([(X100, Y100, W100), (X100, Y100)], "block 1: it has no sample_weight, unlike the first block"),
-        ([(X100, Y100), (X100, X100[:, 1])], "block 1: it has no labels of text, unlike the first block"),
+        ([(X100, Y100, W100), (X100, Y100)], "block 1: it has no sample_weight, the first block has"),
+        ([(X100, Y100), (X100, X100[:, 1])], "block 1: it has labels that are numbers, the first"),
+        ([(X100, W100 > 0), (X100, (W100 > 0).astype(object)), (X100, Y100)], "block 2: it has labels of text"),
+        ([(X100, LISTS100), (X100, INDICATOR100)], "block 1: it has an indicator of 3 columns, the"),
+        ([(X100, INDICATOR100), (X100, LISTS100)], "block 1: it has lists of labels, the first block has"),
+        ([(X100, INDICATOR100), (X100, INDICATOR100[:, :2])], "block 1: it has an indicator of 2 columns, the first"),
+        ([(X100, scipy.sparse.csr_array(INDICATOR))], "block 0: X has 100 rows, y and the weights have"),
+        ([(X100, np.ma.masked_array([1] * 100, [True] * 100))], "block 0: y holds NaN"),
         ([(X100, X100[:, 3])], "block 0: y holds NaN"),
         ([(X100[0], Y100)], "block 0: X must be two-dimensional, but has shape (8,)"),
         ([(scipy.sparse.csr_array(FRAME), Y100)], "block 0: X is sparse; give X.toarray()"),
