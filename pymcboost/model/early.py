@@ -56,8 +56,8 @@ class EarlyExit:
         """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
 
         Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
-        biases has no early exits: `truncate`, `reweighted` and saving with another layout or type of leaves take them
-        away. Linear machines have "certified" as they are.
+        biases has no early exits: `truncate`, `reweighted`, `refit_leaves` and saving with another layout or type of
+        leaves take them away. Linear machines have "certified" as they are.
 
         Parameters
         ----------

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymcboost.comm import ALONE
+from pymcboost.model import file
 from pymcboost.model.offsets import with_offsets
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
@@ -31,8 +32,8 @@ class RefitsLeaves:
 
         Trees keep their splits, and the model its size. Round after round a leaf becomes ``decay`` times the old one
         and ``1 - decay`` times the new one; leaves that no row falls into stay. A temperature stays as well, and
-        `calibrate_on` finds another one. The parameters are those of the estimator; a `LearningRateSchedule` does not
-        count.
+        `calibrate_on` finds another one. Early exits go: they are those of the old leaves. The parameters are those of
+        the estimator; a `LearningRateSchedule` does not count.
 
         It is for `VectorTreeBoostClassifier` and for the estimators with a tree per class (LogitBoost, Mart, ABC).
         Others say that they have none.
@@ -86,5 +87,5 @@ class RefitsLeaves:
             old = [leaf[ends[t] : ends[t + 1]] for t in trees]
             for part, new in zip(old, booster.refit_round(at[data.rows], old, cls, base, decay), strict=True):
                 part[...] = new
-        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf))
+        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **dict.fromkeys(file.EARLY))
         return self

@@ -10,6 +10,7 @@ import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import random_kernel, random_linear, random_rows, random_stumps, random_trees
 
+from pymcboost import VectorTreeBoostClassifier
 from pymcboost.model import early
 from pymcboost.model.early import bounds, checkpoints, looks, may_fail, rounded_up
 from pymcboost.model.model import Model
@@ -262,6 +263,10 @@ def test_what_keeps_early_exits_and_what_takes_them_away():
     for other in (model.truncate(9), model.reweighted([1, 2, 3]), Model.from_bytes(model.to_bytes(leaves="float16"))):
         assert other.early_exits == ()
     assert model.truncate(model.n_rounds).early_exits == WAYS
+    X = np.nan_to_num(X, posinf=9, neginf=-9)
+    fitted = VectorTreeBoostClassifier(n_estimators=9, calibrate=None, random_state=0).fit(X, X[:, 0] > 0)
+    fitted.model_ = with_all(fitted.model_, X)
+    assert fitted.refit_leaves(X, X[:, 0] > 0.5).model_.early_exits == ()
     assert (model.raw_scores(X) == plain.raw_scores(X)).all()
 
 
