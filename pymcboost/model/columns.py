@@ -107,3 +107,16 @@ def _problem_of(value, allow_nan):
 def _listed(names):
     shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
     return shown + (f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else "")
+
+
+def missing_label(y):
+    """First row without a label (None, NaN or pandas' NA), or None."""
+    y = np.asarray(y, dtype=object)
+    for row, label in enumerate(y.ravel() if y.size == len(y) else ()):
+        try:
+            there = label is not None and bool(label == label)
+        except TypeError:  # NA is equal to nothing, nor different
+            there = False
+        if not there:
+            return row
+    return None

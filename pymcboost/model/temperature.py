@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pymcboost._kernels import elementary, exact
 from pymcboost.model import file
+from pymcboost.model.columns import missing_label
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
 LEAST, MOST = 2.0**-16, 2.0**16
@@ -85,6 +86,9 @@ def codes_of(y, classes, what="calibrate on"):
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
+    row = missing_label(y) if y.dtype.kind in "Of" else None
+    if row is not None:
+        raise ValueError(f"y has no label in row {row}; leave out such rows")
     text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
     known = np.isin(y, classes) if len(text) == 1 else np.zeros(len(y), dtype=bool)
     if not known.all():

@@ -12,13 +12,13 @@ from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import is_frame
-from pymcboost.model.columns import refuse_dates, wrong_value
+from pymcboost.model.columns import missing_label, refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
 from pymcboost.training.basis import column_or_1d, compute_class_weight, validate_data, weights_of_rows
-from pymcboost.training.labels import check_order, labels_given, missing_label
+from pymcboost.training.labels import check_order, labels_given
 from pymcboost.training.metrics import Held
 
 # Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.

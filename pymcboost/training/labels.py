@@ -215,19 +215,6 @@ def score_of(probability):
     return float(elementary.log(probability) - elementary.log(1 - probability))
 
 
-def missing_label(y):
-    """First row without a label (None, NaN or pandas' NA), or None."""
-    y = np.asarray(y, dtype=object)
-    for row, label in enumerate(y.ravel() if y.size == len(y) else ()):
-        try:
-            there = label is not None and bool(label == label)
-        except TypeError:  # NA is equal to nothing, nor different
-            there = False
-        if not there:
-            return row
-    return None
-
-
 def check_order(y):
     """Refuse labels that cannot be sorted, such as None among text."""
     types = {type(label) for label in y} if y.dtype.kind == "O" else {str}

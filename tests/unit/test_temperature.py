@@ -102,6 +102,11 @@ def test_refused(scores, codes, weight, words):
 
 def test_labels_that_a_model_does_not_know():
     assert codes_of(["b", "a", "b"], np.array(["a", "b"])).tolist() == [1, 0, 1]
+    pandas = pytest.importorskip("pandas")
+    nothing = pandas.array(["a", "b", None], dtype="string")
+    for y in (nothing, nothing.astype(object), ["a", "b", None], [1.0, 2.0, np.nan]):
+        with pytest.raises(ValueError, match="y has no label in row 2; leave out such rows"):
+            codes_of(y, np.array(["a", "b"]))
     for y, classes in (([1, 5], [1, 2, 3]), (["1", "2"], [1, 2]), ([1, 2], ["1", "2"])):
         with pytest.raises(ValueError, match="no class of the model"):
             codes_of(y, np.array(classes))
