@@ -10,6 +10,7 @@ from pymcboost.model.columns import names_of
 
 # Levels of a feature, and bytes of a name in UTF-8.
 MOST_LEVELS, LONGEST_NAME = 65535, 4096
+DENSE = "categorical features are columns of dense arrays or data frames; give X.toarray()"
 TYPES = ("category", "categorical", "enum", "dictionary")
 # Cells of text that mean a missing value, and whole numbers with a point.
 MISSING, WHOLE = {"", "na", "nan", "null", "?"}, re.compile(r"([+-]?\d+)\.0+")
@@ -65,6 +66,8 @@ class Categories:
 
     def bounded(self, X):
         """Rows of numbers in which codes that are none of the levels are missing."""
+        if hasattr(X, "tocsr"):
+            raise ValueError(DENSE)
         for j, n in zip(self.feature.tolist(), self.levels.tolist(), strict=True):
             other = ~((X[:, j] >= 0) & (X[:, j] < n) & (X[:, j] == np.floor(X[:, j]))) & ~np.isnan(X[:, j])
             if other.any():
@@ -217,7 +220,7 @@ def find(wanted, X, partial=False):
     if not len(chosen):
         return None
     if hasattr(X, "tocsr"):
-        raise ValueError("categorical_features are columns of dense arrays or data frames; give X.toarray()")
+        raise ValueError(DENSE)
     names, levels, known = [], [], names_of(X) if frame else None
     for j in chosen.tolist():
         column = column_of(X, j) if frame else np.asarray(X)[:, j]

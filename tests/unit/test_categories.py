@@ -177,6 +177,16 @@ def test_wrong_input_is_explained():
         find(["many"], many)
     with pytest.raises(ValueError, match="dense arrays or data frames; give X.toarray"):
         VectorTreeBoostClassifier(categorical_features=[0]).fit(scipy.sparse.csr_array(np.eye(4)), [0, 1, 0, 1])
+    codes, labels = np.tile([[0.0], [1.0], [2.0]], (20, 1)), np.arange(60) % 3
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=[0], warm_start=True).fit(codes, labels)
+    sparse = scipy.sparse.csr_array(codes)
+    for call in (
+        lambda: model.set_params(n_estimators=8).fit(sparse, labels),
+        lambda: VectorTreeBoostClassifier(**SMALL).fit(sparse, labels, init_model=model.model_),
+        lambda: model.refit_leaves(sparse, labels),
+    ):
+        with pytest.raises(ValueError, match="dense arrays or data frames; give X.toarray"):
+            call()
     with pytest.raises(ValueError, match="text in an array; give X as a data frame"):
         VectorTreeBoostClassifier(categorical_features=[0]).fit(np.array([["a"], ["b"]], dtype=object), [0, 1])
     with pytest.raises(TypeError, match="categorical_features"):
