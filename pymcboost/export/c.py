@@ -130,8 +130,9 @@ def to_c(
         step, so that the largest just fits this type. The range of every sum is computed beforehand and lies within
         32 bits. Linear machines and decoders are refused.
     rows : array-like or CSR matrix (m, n_features_in_), optional
-        Rows for ``integer``. Where they hold integers alone, features are the narrowest type that holds those, and
-        thresholds are rounded down to it. Elsewhere features are the bits of float32, which are compared as integers.
+        Rows for ``integer``. Where they hold integers below 2^24 in magnitude alone, features are the narrowest type
+        that holds those, and thresholds are rounded down to it. Elsewhere features are the bits of float32, which are
+        compared as integers.
 
     Returns
     -------

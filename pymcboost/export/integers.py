@@ -11,6 +11,8 @@ from pymcboost.export.forest import of_one_label
 TYPES = ("int8", "int16", "int32")
 FEATURES = ("uint8", "int8", "uint16", "int16", "int32")
 LARGEST = (1 << 31) - 1
+# Integers below it are exact in float32, which the model compares.
+EXACT = 1 << 24
 LEAVES = {1: ("right", "left"), 3: ("leaf",)}
 
 
@@ -106,7 +108,7 @@ class Quantised:
 
 def features(threshold, rows):
     """Type of the features in C, and the thresholds for it."""
-    if rows is not None and rows.size and (rows == np.rint(rows)).all():
+    if rows is not None and rows.size and (rows == np.rint(rows)).all() and np.abs(rows).max() < EXACT:
         down, low, high = np.floor(threshold.astype(np.float64)), rows.min(), rows.max()
         for name in FEATURES:
             info = np.iinfo(name)

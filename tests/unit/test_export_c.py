@@ -220,8 +220,11 @@ def test_packed_trees_in_integers(tmp_path, layout, mode, given):
 
 @pytest.mark.parametrize(
     "low, high, type_",
-    [(0, 200, "uint8"), (-100, 100, "int8"), (0, 60000, "uint16"), (-300, 3, "int16"), (0, 1e6, "int32")],
-)
+    [
+        (0, 200, "uint8"), (-100, 100, "int8"), (0, 60000, "uint16"), (-300, 3, "int16"), (0, 1e6, "int32"),
+        (0, 2**24 - 1, "int32"), (0, 2**24, "uint32"), (-6e7, 0, "uint32"), (0, 2**31, "uint32"),
+    ],
+)  # fmt: skip
 def test_features_that_are_integers(tmp_path, low, high, type_):
     rng = np.random.default_rng(0)
     X = np.round(rng.uniform(low, high, size=(400, 4))).astype(np.float32)
