@@ -37,6 +37,7 @@ def describe(model, path):
         "layout": model.layout,
         "link": model.link,
         "temperature": model.temperature,
+        **({"thresholds": model.thresholds.tolist()} if model.thresholds.any() else {}),
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
         "n_features_used": len(features),
@@ -74,6 +75,10 @@ def lines(facts, kind):
     yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]
     if facts["temperature"] is not None:
         yield "temperature", f"{facts['temperature']:.4g}, by which F is divided"
+    if "thresholds" in facts:
+        above = facts["thresholds"]
+        few = " ".join(f"{score:.4g}" for score in above[:CLASSES_SHOWN]) + (" ..." if above[CLASSES_SHOWN:] else "")
+        yield "thresholds", f"{few}; labels whose F is above theirs are given"
     for fact in facts["early_exits"]:
         more = [f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"]
         yield "early exit", f"{fact['way']} ({', '.join(more)})"

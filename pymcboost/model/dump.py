@@ -22,6 +22,7 @@ def head(model):
         "index_base": model.index_base,
         "link": model.link,
         "temperature": model.temperature,
+        **({"thresholds": model.thresholds.tolist()} if model.thresholds.any() else {}),
         "decoder": ensemble.decoder,
         "meta": meta,
         "bias": ensemble.bias.tolist(),

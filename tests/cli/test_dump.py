@@ -192,6 +192,21 @@ def test_chains_of_any_depth(tmp_path):
     assert len(call("info", "--dump", "text", "deep.mcb", cwd=tmp_path).stdout.splitlines()) > 2 * n
 
 
+@pytest.mark.parametrize("above", [0.0, [0.25, 0.0, -1.5]])
+def test_thresholds_of_labels(tmp_path, above):
+    from pymcboost import Model
+    from pymcboost.model.builders import TreesBuilder
+
+    model = Model.from_ensemble(TreesBuilder(3, 1).freeze(), [4, 5, 6], link="sigmoid").with_thresholds(above)
+    model.save(tmp_path / "m.mcb")
+    expected = above if any(model.thresholds) else None
+    assert dumped("m.mcb", tmp_path).get("thresholds") == expected
+    assert ("thresholds" in call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout) == (expected is not None)
+    assert json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout).get("thresholds") == expected
+    line = re.search("^thresholds +(.*)$", call("info", "m.mcb", cwd=tmp_path).stdout, re.M)
+    assert (line and line[1]) == (expected and "0.25 0 -1.5; labels whose F is above theirs are given")
+
+
 def test_dump_and_json_exclude_each_other(files):
     done = call("info", "--json", "--dump", "text", files / "model.mcb")
     assert (done.returncode, "leave one of them out" in done.stderr) == (1, True)
