@@ -87,18 +87,19 @@ def _shares(found, per_class):
 
 def _gain(subject, per_class, X):
     model = model_of(subject)
-    if X is None and not model.has_covers:
-        if per_class or subject is model:
-            bare = "a model file does not hold what its splits gained in training"
-            what = bare if subject is model else "an estimator knows its gains of all classes together"
-            raise ValueError(
-                f"{what}: give rows X, or a model that holds covers (model.with_covers(X_train))"
-                + ("" if per_class else ", or the fitted estimator")
-            )
+    unknown = X is None and not model.has_covers
+    if unknown and subject is not model and not per_class and model.ensemble.share_of is not None:
         return subject.feature_importances_
-    ensemble = sum_of_learners(model, "gains")
+    ensemble = sum_of_learners(model, "gains", "; kind='permutation' is for these, too")
     if ensemble.no_stages is not None:
         raise ValueError("an interval table has no splits; give the model with layout='list'")
+    if unknown:
+        bare = "a model file does not hold what its splits gained in training"
+        what = bare if subject is model else "an estimator knows its gains of all classes together"
+        raise ValueError(
+            f"{what}: give rows X, or a model that holds covers (model.with_covers(X_train))"
+            + ("" if per_class else ", or the fitted estimator")
+        )
     if X is not None:
         ensemble = replace(ensemble, cover=covers.count(ensemble, covers.covering(model, X)))
     return _shares(explained(ensemble), per_class)
@@ -157,7 +158,7 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
         raise ValueError("permutation importance needs rows and their labels: give X and y")
     model._refuse_labels("permutation importance")
     X = model._rows.checked(X)
-    codes = codes_of(y, model.classes_)
+    codes = codes_of(y, model.classes_, "give")
     if len(codes) != X.shape[0] or not len(codes):
         raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give as many, one or more")
     if n_repeats < 1:

@@ -228,10 +228,11 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     -------
     matplotlib axes
     """
-    model = model_of(model)
+    subject, model = model, model_of(model)
     model._refuse_labels("a reliability curve")
-    codes = codes_of(y, model.classes_)
-    p = model.predict_proba(X)
+    codes = codes_of(y, model.classes_, "give")
+    # A loss of one's own has its link in the estimator alone.
+    p = (model if model.has_probabilities or not hasattr(subject, "predict_proba") else subject).predict_proba(X)
     if len(codes) != len(p) or not len(p):
         raise ValueError(f"X has {len(p)} rows and y {len(codes)} labels; give as many, one or more")
     if index(bins) < 1:

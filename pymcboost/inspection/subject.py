@@ -20,11 +20,11 @@ def model_of(what):
     )
 
 
-def sum_of_learners(model, what):
+def sum_of_learners(model, what, remedy=""):
     """The ensemble of a model whose scores are sums over weak learners; ValueError for all others, by name."""
     ensemble = model.ensemble
     if model.is_machine:
-        raise ValueError(f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost)")
+        raise ValueError(f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost){remedy}")
     if ensemble.decoder != "linear":
         raise ValueError(
             f"{what} are parts of a sum; the scores of this model are decoded from the columns of its code "

@@ -455,6 +455,22 @@ def test_wrong_input_of_importance(fitted, data, machine):
         importance(model, "permutation", X=X, y=y, n_repeats=0)
     with pytest.raises(ValueError, match=r"has none \(linear machine\)"):
         importance(machine, "split")
+    with pytest.raises(ValueError, match=r"y\[0\] is 7 .*; give rows of its classes"):
+        importance(model, "permutation", X=X, y=np.full(300, 7))
+
+
+def test_models_without_gains_name_no_rows_as_a_remedy(fitted, data, machine):
+    """Neither rows nor the estimator give them."""
+    filled = data[0].fillna(0.0)
+    kernel = HingeBoostOCClassifier(n_estimators=1, kernel="rbf").fit(filled, data[1])
+    table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
+    machines = "gains are for stumps and trees, not for a .* machine .*; kind='permutation' is for these, too"
+    wrong = ((machine.model_, machines), (kernel, machines), (kernel.model_, machines), (table, "give the model with"))
+    for model, words in wrong:
+        for function, more in ((importance, {}), (importance, {"per_class": True}), (looking.plot_importance, {})):
+            with pytest.raises(ValueError, match=words):
+                function(model, **more)
+    assert importance(machine).tolist() == machine.feature_importances_.tolist()
 
 
 # -- dumps -------------------------------------------------------------------------------------------------------------
@@ -602,6 +618,8 @@ def test_plot_reliability(fitted, data, axes):
         looking.plot_reliability(fitted["class"], X, y, bins=0)
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         looking.plot_reliability(HingeBoostOCClassifier(n_estimators=1).fit(X.fillna(0), y), X.fillna(0), y)
+    with pytest.raises(ValueError, match=r"y\[0\] is 7 .*; give rows of its classes"):
+        looking.plot_reliability(fitted["class"], X, np.full(300, 7))
 
 
 def test_curves_have_the_trees_without_a_split():

@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits
 
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import TrainingLoss
+from pymcboost.inspection import plot_reliability
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "losses.py"
 
@@ -169,6 +170,20 @@ def test_scores_of_the_file_are_those_of_the_training(tmp_path):
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         file.predict_proba(X)
     assert file.meta["params"]["loss"].startswith("Sigmoids with the checksum ")
+
+
+def test_reliability_is_of_the_probabilities_of_the_estimator():
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = blobs()
+    found = model(Softmax()).fit(X, y)
+    ax = plot_reliability(found, X, y, bins=1)
+    said, _ = ax.containers[0].lines[0].get_data()
+    assert said[0] == pytest.approx(found.predict_proba(X).max(axis=1).mean())
+    ax.figure.clear()
+    with pytest.raises(ValueError, match="no link from scores to probabilities"):
+        plot_reliability(found.model_, X, y)
+    with pytest.raises(ValueError, match="the loss softmax_function is a function, and has no probabilities"):
+        plot_reliability(model(softmax_function).fit(X, y), X, y)
 
 
 def test_metrics_and_curves():
