@@ -28,6 +28,11 @@ class Tree(NamedTuple):
 
 def read_bytes(source):
     """The bytes of a file, and its name for messages."""
+    if not isinstance(source, (str, bytes, os.PathLike)):
+        raise TypeError(
+            f"give a file or a booster, not {type(source).__name__}; a fitted estimator has one: .booster_ (LightGBM), "
+            ".get_booster() (XGBoost)"
+        )
     with open(source, "rb") as file:
         return file.read(), os.fspath(source)
 

@@ -47,6 +47,8 @@ def from_lightgbm(source: "str | os.PathLike[str] | Any") -> Model:
     ------
     ModelFormatError
         If the file is damaged or holds what a `Model` cannot.
+    TypeError
+        If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
     """
     if hasattr(source, "model_to_string"):
         return parsed(source.model_to_string(), "the booster")

@@ -40,6 +40,8 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     ------
     ModelFormatError
         If the file is damaged or holds what a `Model` cannot.
+    TypeError
+        If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
     """
     data, where = (source.save_raw("ubj"), "the booster") if hasattr(source, "save_raw") else read_bytes(source)
     data = bytes(data)

@@ -416,3 +416,14 @@ def check(model, expected, X):
     assert np.abs(model.raw_scores(X) - expected).max() <= error
     apart = best[:, -1] - best[:, -2] > 2 * error
     assert apart.mean() > 0.9 and (model.predict(X) == expected.argmax(axis=1))[apart].all()
+
+
+@pytest.mark.parametrize("read", [from_lightgbm, from_xgboost])
+def test_what_is_neither_a_file_nor_a_booster(read):
+    class Classifier:
+        """As LGBMClassifier and XGBClassifier."""
+
+    for source in (Classifier(), {}, None):
+        words = rf"give a file or a booster, not {type(source).__name__}; .*\.booster_ \(LightGBM\), \.get_booster\(\)"
+        with pytest.raises(TypeError, match=words):
+            read(source)
