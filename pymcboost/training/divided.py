@@ -6,7 +6,8 @@ import numpy as np
 
 from pymcboost.comm import ALONE, before
 from pymcboost.learners.sampling import scrambled
-from pymcboost.model.categories import MOST_LEVELS, Categories
+from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
+from pymcboost.model.columns import names_of
 from pymcboost.model.rows import names_labels
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import weights_of_rows
@@ -53,7 +54,7 @@ def check_alike(workers, name, params, **given):
     for rank, (its, there_are) in enumerate(every):
         for one in sorted({*its, *every[0][0]}):
             here, there = its.get(one, "the default"), every[0][0].get(one, "the default")
-            if repr(here) != repr(there):
+            if here != there and repr(here) != repr(there):  # NaN is alike, and 1 and 1.0 are
                 raise ValueError(
                     f"{name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers the same"
                 )
@@ -232,13 +233,15 @@ def whole_sets(workers, sets):
 
 
 def _as_sent(part):
-    """A part of a set: pandas keeps its columns' names and types, and lists of labels stay lists."""
-    kept = part is None or hasattr(part, "iloc") or hasattr(part, "tocsr") or names_labels(part)
+    """A part of a set: frames keep their columns' names and types, and lists of labels stay lists."""
+    kept = part is None or hasattr(part, "iloc") or is_frame(part) or hasattr(part, "tocsr") or names_labels(part)
     return part if kept else np.asarray(part)
 
 
 def rows_of_all(parts):
     """Rows, or labels in any form, of several parts together."""
+    if any(is_frame(part) for part in parts):
+        return _frame_of_all(parts)
     if all(hasattr(part, "iloc") for part in parts):
         import pandas
 
@@ -250,6 +253,51 @@ def rows_of_all(parts):
     if any(names_labels(part) for part in parts):
         return [row for part in parts for row in part]
     return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _frame_of_all(parts):
+    """Frames of one library together, whose columns go by their names."""
+    kinds = {_library(part) for part in parts}
+    if len(kinds) > 1:
+        shown = dict.fromkeys(f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts)
+        raise ValueError(
+            f"rows of one set are {' and '.join(shown)} on different workers; give all of them frames of one library"
+        )
+    names = [names_of(part) for part in parts]
+    for its in names:
+        if set(its or ()) != set(names[0] or ()):
+            raise ValueError(f"frames of one set have the columns {names[0]} and {its}; give all of them the same")
+    if "pandas" in kinds:
+        import pandas
+
+        return pandas.concat(_with_levels_of_all(parts), ignore_index=True)
+    if "polars" in kinds:
+        import polars
+
+        return polars.concat(parts, how="diagonal_relaxed")
+    import pyarrow
+
+    tables = [part if hasattr(part, "to_batches") else pyarrow.Table.from_batches([part]) for part in parts]
+    return pyarrow.concat_tables(tables, promote_options="permissive")
+
+
+def _library(part):
+    """Whose frame a part is; None if it is no frame."""
+    if not is_frame(part):
+        return None
+    return "pandas" if hasattr(part, "iloc") else "pyarrow" if hasattr(part, "column_names") else "polars"
+
+
+def _with_levels_of_all(frames):
+    """Frames of pandas whose categories have the levels of all; where they differ, `concat` leaves no categories."""
+    import pandas
+
+    types, new = [dict(zip(part.columns, part.dtypes, strict=True)) for part in frames], {}
+    for name in types[0]:
+        its = [one.get(name) for one in types]
+        if len(set(its)) > 1 and all(isinstance(one, pandas.CategoricalDtype) for one in its):
+            new[name] = pandas.CategoricalDtype(list(dict.fromkeys(level for one in its for level in one.categories)))
+    return [part.astype(new) for part in frames] if new else frames
 
 
 def _joined(parts):

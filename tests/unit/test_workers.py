@@ -345,6 +345,13 @@ def test_parameters_that_differ_are_refused_by_name(name, values):
         assert f"{name} is" in str(found) and "give all workers the same" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "values"), [("class_weight", [dict.fromkeys(range(4), 1), dict.fromkeys((2, 0, 1, 3), 1)]), ("learning_rate", [1, 1.0])]
+)
+def test_parameters_are_compared_by_their_values(name, values):
+    assert all(isinstance(found, VectorTreeBoostClassifier) for found in errors_of(**{name: values}))
+
+
 def test_a_parameter_that_one_worker_refuses_ends_all():
     found = errors_of(leaf_levels=[3, 999])
     assert isinstance(found[1], ValueError) and isinstance(found[0], WorkerError), found
@@ -442,6 +449,55 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
     found = run(3, task)
     assert [type(its) for its in found] == [bytes] * 3, found
     assert set(found) == {one.model_.to_bytes()}
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_parts_of_a_validation_set_go_by_name_in_every_library(library):
+    """Columns in another order are refused as with one worker; categories are known by their names."""
+    frames = pytest.importorskip(library)
+    X, y = rows(300)
+    level = np.array(["u", "v", "w"])[np.random.default_rng(0).integers(0, 3, 300)]
+    level[:100], level[200:] = "u", "w"  # each worker has other levels
+    columns = {"a": X[:, 0], "b": X[:, 2], "c": level.tolist()}
+    whole = frames.DataFrame(columns) if library == "polars" else frames.table(columns)
+    if library == "polars":
+        whole = whole.with_columns(frames.col("c").cast(frames.Categorical))
+    else:
+        whole = whole.set_column(2, "c", whole["c"].dictionary_encode())
+    params = {"n_estimators": 5, "random_state": 0, "n_jobs": 1, "early_stopping": True}
+
+    def fit(part, comm, names="abc"):
+        own = whole[part.start : part.stop] if library == "polars" else whole.slice(part.start, len(part))
+        model = VectorTreeBoostClassifier(**params)
+        model.fit(own, y[part], X_val=own.select(list(names)), y_val=y[part], comm=comm)
+        return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
+
+    one, halves = fit(range(300), Alone()), [range(150), range(150, 300)]
+    assert run(2, lambda w: fit(halves[w.rank], w)) == [one, one]
+    for found in run(2, lambda w: fit(halves[w.rank], w, "cba")):
+        assert "must be in the same order as they were in fit" in str(found)
+
+
+def test_frames_that_differ_in_kind_or_columns_are_refused():
+    pandas = pytest.importorskip("pandas")
+    X, y = rows(300)
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    for found in errors_of(X_val=[frame, X], y_val=[y, y]):
+        assert "rows of one set are pandas.DataFrame and numpy.ndarray on different workers" in str(found)
+    for found in errors_of(X_val=[frame, frame.drop(columns="b")], y_val=[y, y]):
+        assert "frames of one set have the columns ['a', 'b'" in str(found)
+
+
+@pytest.mark.parametrize("levels", [["p", "q", "r"], [10, 20, 30]])
+def test_rows_of_all_keep_categories(levels):
+    """A part may have other levels, none, or the same in another order; names of columns may be numbers."""
+    pandas = pytest.importorskip("pandas")
+    its = [levels[:2], levels[1:], [None], levels[:2][::-1]]
+    frames = [pandas.DataFrame({"c": pandas.Categorical(one), 5: range(len(one))}) for one in its]
+    found = divided.rows_of_all(frames)
+    assert sorted(found["c"].cat.categories) == levels
+    assert found["c"].astype(object).where(found["c"].notna(), None).tolist() == [one for part in its for one in part]
+    assert found[5].tolist() == [0, 1, 0, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("rest", [0, 40])
