@@ -12,7 +12,8 @@ from pymcboost.comm.mpi import MPIWorkers
 from pymcboost.comm.several import before, lengths, shares
 
 __all__ = [
-    "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "lengths", "shares",
+    "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "lengths",
+    "release", "shares",
 ]  # fmt: skip
 
 
@@ -28,3 +29,9 @@ def as_workers(comm: Any) -> Any:
         f"comm must be a communicator of mpi4py, such as MPI.COMM_WORLD, or one of pymcboost.comm, not "
         f"{type(comm).__name__}"
     )
+
+
+def release(workers: Any, comm: Any) -> None:
+    """Free what `as_workers` has made of ``comm``, after a training without failure: all workers do it together."""
+    if workers is not comm and workers is not ALONE:
+        workers.free()

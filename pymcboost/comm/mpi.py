@@ -109,6 +109,10 @@ class MPIWorkers(Several):
         except WorkerError:
             pass  # this worker has an error of its own
 
+    def free(self):
+        """Free the communicator, of which MPI has some thousand. All workers do it; nothing goes after it."""
+        self._comm.Free()
+
     def _state(self, failed, stop, text=""):
         if self._failed:
             raise WorkerError("a worker has failed before; begin anew with a new communicator")

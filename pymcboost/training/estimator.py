@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
 from pymcboost._warn import warn
-from pymcboost.comm import as_workers
+from pymcboost.comm import as_workers, release
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
@@ -100,6 +100,7 @@ class BoostingClassifier(
                 self.__dict__ = vars(draft)
             raise
         self.__dict__ = vars(draft)
+        release(workers, comm)
         if not self.n_estimators_:
             warn(training.booster.why_constant())
         return self

@@ -77,6 +77,12 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
     assert lines[1].startswith(f"worker 1: {told}")
 
 
+def test_trainings_leave_no_communicators():
+    """MPICH has 2,048 of them for a process."""
+    done = mpiexec(1, str(PROGRAM.with_name("mpi_many.py")), "2100")
+    assert done.stdout == "True\n", done.stderr
+
+
 @pytest.mark.part(2)
 @pytest.mark.parametrize("trouble", ["stop", "kill"])
 def test_process_that_stops_ends_all(trouble):

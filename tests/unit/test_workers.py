@@ -346,7 +346,8 @@ def test_parameters_that_differ_are_refused_by_name(name, values):
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [("class_weight", [dict.fromkeys(range(4), 1), dict.fromkeys((2, 0, 1, 3), 1)]), ("learning_rate", [1, 1.0])]
+    ("name", "values"),
+    [("class_weight", [dict.fromkeys(range(4), 1), dict.fromkeys((2, 0, 1, 3), 1)]), ("learning_rate", [1, 1.0])],
 )
 def test_parameters_are_compared_by_their_values(name, values):
     assert all(isinstance(found, VectorTreeBoostClassifier) for found in errors_of(**{name: values}))
