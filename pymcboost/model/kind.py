@@ -152,7 +152,8 @@ class Kind:
 
     def need_thresholds(self, what, remedy=""):
         """Refuse splits on sets of categories, naming what needs thresholds."""
-        if self.sets() is not None:
+        sets = self.sets()
+        if sets is not None and sets[0].any():
             raise ValueError(
                 f"{what} need thresholds in all splits, and this model has categories; train it with "
                 f"categorical_features=None on columns of numbers (OrdinalEncoder, TargetEncoder){remedy}"

@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
+from unit.test_export_c import compiled
+from unit.test_export_onnx import outputs
 from unit.test_own_loss import Softmax
 
 import pymcboost
@@ -432,6 +434,42 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
             ask()
     early = model.with_early_exit("certified")
     assert early.predict(codes, early="certified").tolist() == model.predict(codes).tolist()
+
+
+@pytest.fixture(scope="module")
+def unasked():
+    """Models with a column of categories that no split asks about, by the names of the estimators; rows, and codes."""
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"a": rng.normal(size=200), "c": pandas.Categorical(rng.choice(list("xyz"), 200))})
+    names = ("LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier")
+    models = {name: getattr(pymcboost, name)(n_estimators=3).fit(X, (X["a"] > 0).astype(int)).model_ for name in names}
+    for model in models.values():
+        assert model.categories is not None and not model.ensemble.subset.any()
+    return models, X, next(iter(models.values())).categories.encoded(X).to_numpy(np.float32)
+
+
+@pytest.mark.parametrize("name", ["LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier"])
+def test_exports_of_categories_that_no_split_asks_about(unasked, name, tmp_path):
+    models, X, codes = unasked
+    for model in (models[name], models[name].truncate(0)):
+        expected = model.predict_codes(X).tolist()
+        assert integer_labels(model, "int16", X).tolist() == expected
+        for given, folder in (({}, "double"), ({"integer": "int16", "rows": codes}, "integers")):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            scores, best = compiled(model, tmp_path / folder, **given)[0](codes)
+            assert best.tolist() == expected
+            assert given or scores.tobytes() == model.raw_scores(X).tobytes()
+
+
+@pytest.mark.parametrize("name", ["LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier"])
+def test_runtimes_of_categories_that_no_split_asks_about(unasked, name):
+    models, X, codes = unasked
+    model = models[name]
+    found, error = outputs(model, codes)
+    assert np.abs(found["scores"] - model.raw_scores(X)).max() <= error
+    treelite = pytest.importorskip("treelite")
+    scores = treelite.gtil.predict(treelite.Model.deserialize_bytes(to_treelite(model)), codes, nthread=1)
+    np.testing.assert_allclose(scores.reshape(200, 2), model.raw_scores(X), atol=1e-5)
 
 
 def test_stumps_without_categories_are_stumps():
