@@ -18,9 +18,9 @@ static size_t used; /* where the memory that is taken ends */
 static void *take(size_t size) {
     size_t start = (used + 15) & ~(size_t)15, pages = __builtin_wasm_memory_size(0);
     if (size > SIZE_MAX - PAGE - start) return 0;
-    used = start + size;
-    size_t wanted = (used + PAGE - 1) / PAGE;
+    size_t wanted = (start + size + PAGE - 1) / PAGE;
     if (wanted > pages && __builtin_wasm_memory_grow(0, wanted - pages) == SIZE_MAX) return 0;
+    used = start + size;
     return (void *)start;
 }
 
@@ -45,6 +45,10 @@ EXPORT(mcb_open) int open_model(const void *bytes, size_t size) {
 EXPORT(mcb_strerror) const char *message(int status) { return mcb_strerror(status); }
 EXPORT(mcb_n_features) uint32_t n_features(void) { return model.n_features; }
 EXPORT(mcb_n_classes) uint32_t n_classes(void) { return model.n_classes; }
+
+/* Whether columns have offsets, and the floats of a row of doubles, less the offsets. */
+EXPORT(mcb_has_offsets) int has_offsets(void) { return mcb_has_offsets(&model); }
+EXPORT(mcb_features) void features(const double *values, float *row) { mcb_features(&model, values, row); }
 
 /* Class of a row, and its scores. */
 EXPORT(mcb_predict) uint32_t predict(const float *row, double *scores) { return mcb_predict(&model, row, scores); }

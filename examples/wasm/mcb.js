@@ -19,15 +19,22 @@ export class Model {
     if (status) throw new Error(this.#text(c.mcb_strerror(status)));
     this.nFeatures = c.mcb_n_features();
     this.nClasses = c.mcb_n_classes();
+    this.hasOffsets = c.mcb_has_offsets() !== 0;
+    this.values = this.#took(c.mcb_take(8 * this.nFeatures));
     this.row = this.#took(c.mcb_take(4 * this.nFeatures));
     this.scores = this.#took(c.mcb_take(8 * this.nClasses));
     this.length = this.#took(c.mcb_take(4));
   }
 
-  // Class of a row, counted from 0, and its scores.
+  // Class of a row, counted from 0, and its scores. A Float32Array counts as less the offsets of columns already, where the
+  // model has them (hasOffsets); they are subtracted from other arrays.
   predict(row) {
     if (row.length !== this.nFeatures) throw new RangeError(`a row has ${this.nFeatures} numbers, not ${row.length}`);
-    new Float32Array(this.c.memory.buffer, this.row, this.nFeatures).set(row);
+    if (row instanceof Float32Array) new Float32Array(this.c.memory.buffer, this.row, this.nFeatures).set(row);
+    else {
+      new Float64Array(this.c.memory.buffer, this.values, this.nFeatures).set(row);
+      this.c.mcb_features(this.values, this.row);
+    }
     const k = this.c.mcb_predict(this.row, this.scores);
     return { k, scores: this.#scores().slice() };
   }
@@ -40,6 +47,9 @@ export class Model {
 
   // Label of a class: a text, or a BigInt.
   label(k) {
+    if (!(Number.isInteger(k) && k >= 0 && k < this.nClasses)) {
+      throw new RangeError(`a class is an integer from 0 to ${this.nClasses - 1}, not ${k}`);
+    }
     const place = this.c.mcb_label_text(k, this.length);
     if (!place) return this.c.mcb_label_int(k);
     return this.#text(place, new Uint32Array(this.c.memory.buffer, this.length, 1)[0]);

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bindings.models import EXAMPLES, MODELS, compiled_wasm, needed, run, written, zig
+from bindings.models import EXAMPLES, MODELS, compiled_wasm, lines, needed, run, written, zig
 from c.build import STRICT, build
-from reference.scoring import random_rows, random_trees
+from reference.scoring import random_rows, random_stumps, random_trees
 
 import pymcboost
 from pymcboost.export import integer_labels
@@ -33,6 +33,7 @@ def test_c(tmp_path):
     program = build(C / "example.c", tmp_path, ["cc", "-std=c99", "-O1"])
     for name in MODELS:
         model, rows, wanted = written(name, tmp_path)
+        MODELS[name][0].features(MODELS[name][1]).tofile(rows)
         label, *numbers = zip(*(line.split() for line in run(program, model, rows).splitlines()), strict=True)
         bits = np.vectorize(float.fromhex)(numbers).view(np.uint64).T
         assert [" ".join([a, *(f"{one:016x}" for one in b)]) for a, b in zip(label, bits, strict=True)] == wanted, name
@@ -40,6 +41,16 @@ def test_c(tmp_path):
 
 def test_cpp(tmp_path):
     same([build(C / "bits.cpp", tmp_path, ["c++", "-std=c++11", "-O0", *STRICT])], tmp_path)
+
+
+@pytest.mark.parametrize(("compiler", "source"), [("cc -std=c99", "score.c"), ("c++ -std=c++11", "score.cpp")])
+def test_examples_subtract_offsets(compiler, source, tmp_path):
+    program = build(EXAMPLES / source, tmp_path, [*compiler.split(), "-O0", *STRICT])
+    row = np.where(np.arange(64) == 42, 9.0, 0.0)[None]
+    model = Model.from_ensemble(random_stumps(70, 64, 10), range(10), offsets=dict.fromkeys(range(64), -2.0))
+    model.save(tmp_path / "model.mcb")
+    assert model.predict(row) != model.predict(row.astype(np.float32))
+    assert run(program, tmp_path / "model.mcb") == f"class {model.predict(row)[0]}\n"
 
 
 @pytest.mark.slow
@@ -70,6 +81,21 @@ def test_webassembly(tmp_path):
         run(node, folder / "score.mjs", wasm, tmp_path / "model.mcb", tmp_path / "rows")
     with pytest.raises(AssertionError, match="usage: node score.mjs mcb.wasm MODEL.mcb ROWS"):
         run(node, folder / "score.mjs", wasm)
+
+
+@pytest.mark.slow
+def test_webassembly_with_wrong_classes_and_little_memory(tmp_path):
+    node, wasm, scripts = needed("node"), compiled_wasm(tmp_path), EXAMPLES / "wasm"
+    model, rows = Model.from_ensemble(random_trees(2000, 9, 5, "vector"), range(5)), random_rows(3, 9)
+    model.save(tmp_path / "model.mcb")
+    rows.tofile(tmp_path / "rows")
+    asked = [node, Path(__file__).with_name("labels.mjs"), scripts / "mcb.js", wasm, tmp_path / "model.mcb"]
+    pages, *said = run(*asked, 4, 5, -1, 0.5).splitlines()
+    assert said == ["4", *(f"a class is an integer from 0 to 4, not {k}" for k in (5, -1, 0.5))]
+    # Room for the file and a row, and none for what mcb_prepare takes, which it can do without.
+    most = int(pages) + len(model.to_bytes()) // 65536 + 2
+    command = [node, f"--wasm-max-mem-pages={most}", scripts / "score.mjs", wasm, tmp_path / "model.mcb"]
+    assert run(*command, tmp_path / "rows").splitlines() == lines(model, rows)
 
 
 def microcontroller(folder, model, rows, *options):
