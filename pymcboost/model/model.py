@@ -1,7 +1,6 @@
 """Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
 
 from functools import cache, partial
-from operator import index
 from os import PathLike
 from typing import Any, Literal, Self
 
@@ -359,26 +358,6 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         feature, share = self.used_features()
         result[feature] = share
         return result
-
-    def truncate(self, t: int) -> Self:
-        """The model of the first ``t`` rounds; without a temperature, as that is one of all rounds.
-
-        What `reweighted` or ``restore_priors`` gave the bias was multiplied by the temperature, and stays so: it
-        fits again where `calibrated` gives a temperature near that one.
-
-        Parameters
-        ----------
-        t : int
-            0 to n_rounds.
-
-        Returns
-        -------
-        Model
-        """
-        self._need_stages()
-        first = self.ensemble.truncate_rounds(index(t))
-        dropped = () if len(first) == self.n_learners else ("CALB", *file.EARLY)
-        return self.from_bytes(self._encoded(first, self.layout, self.leaves, **dict.fromkeys(dropped)))
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
         """The same model with other information, see `meta`; without names in it columns count in their order."""

@@ -1,7 +1,8 @@
 """What a model says of its rounds and of single weak learners."""
 
 from collections.abc import Iterator
-from typing import Any
+from operator import index
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ class Stages:
     _need_stages: Any
     _need_probabilities: Any
     _probabilities_of: Any
+    n_learners: Any
+    _changed: Any
+    _of_first: Any
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
@@ -69,6 +73,29 @@ class Stages:
         self._need_stages()
         self._need_probabilities()
         return map(self._probabilities_of, self._stages(X))
+
+    def truncate(self, t: int) -> Self:
+        """The model of the first ``t`` rounds; without a temperature, as that is one of all rounds.
+
+        What ``restore_priors`` gave the bias was multiplied by the temperature, and is divided by it again. What
+        `reweighted` gave the bias of other models stays multiplied: it fits where `calibrated` gives a temperature near
+        that one. Models of LightGBM keep theirs, which is the slope of its link.
+
+        `thresholds` of labels stay as well. Those of ``decision_threshold="f1"`` are scores of all rounds: after few
+        rounds a label may be given to no row, or to all; `with_thresholds` sets others.
+
+        Parameters
+        ----------
+        t : int
+            0 to n_rounds.
+
+        Returns
+        -------
+        Model
+        """
+        self._need_stages()
+        first = self.ensemble.truncate_rounds(index(t))
+        return self._changed(first) if len(first) == self.n_learners else self._of_first(first)
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Leaf of every row in every weak learner.

@@ -28,6 +28,8 @@ BITS = 12
 # Newton's steps square the error: after one below this, what is left is below those digits.
 STEP = 1e-5
 BLOCK = 1 << 16
+# In the meta of a model with restore_priors, once it has another temperature than that of its training: the first one.
+PRIORS = "priors_temperature"
 
 
 def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
@@ -146,6 +148,9 @@ class Calibration:
     ensemble: Any
     _sections: Any
     _changed: Any
+    information: Any
+    has_stages: Any
+    with_meta: Any
 
     @property
     def temperature(self) -> float | None:
@@ -224,7 +229,27 @@ class Calibration:
         """
         if temperature is not None:
             self._refuse_labels("a temperature")
-        return self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
+        model, first = self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB")), self._of_priors()
+        return model if first is None else model.with_meta({**self.information, PRIORS: first})
+
+    def _of_priors(self):
+        """Temperature by which restore_priors multiplied what it gave the bias; None where it gave nothing."""
+        params = self.information.get("params") if self.has_stages else None
+        if not (isinstance(params, dict) and params.get("restore_priors") and self._sections()["BIAS"].any()):
+            return None
+        first = self.information.get(PRIORS)
+        return first if isinstance(first, float) and first > 0 else self.temperature or 1.0
+
+    def _of_first(self, ensemble):
+        """The model of the first rounds, as `truncate` says."""
+        if str(self.information.get("imported")).startswith("LightGBM"):  # the slope of its link
+            return self._changed(ensemble, **dict.fromkeys(file.EARLY))
+        first = self._of_priors()
+        if first is not None:
+            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (1 / first - 1))
+        model = self._changed(ensemble, **dict.fromkeys(("CALB", *file.EARLY)))
+        kept = {name: value for name, value in self.information.items() if name != PRIORS}
+        return model if PRIORS not in self.information else model.with_meta(kept)
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
         """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.

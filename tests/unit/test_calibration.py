@@ -243,6 +243,30 @@ def test_priors_are_restored(cls, class_weight):
     assert again.model_.to_bytes() == restored.model_.to_bytes()
 
 
+@pytest.mark.parametrize("cls", [AdaBoostMHClassifier, VectorTreeBoostClassifier])
+def test_priors_of_the_first_rounds(cls):
+    """Those of a training of as many rounds, whatever temperatures the model has had."""
+    more = {"random_state": 0, "class_weight": "balanced", "restore_priors": True}
+    short = cls(n_estimators=4, calibrate=None, **more).fit(X[RARE], y[RARE]).model_
+    for calibrate in (None, "temperature"):
+        whole = cls(n_estimators=8, calibrate=calibrate, **more).fit(X[RARE], y[RARE])
+        model = whole.model_
+        assert "priors_temperature" not in model.meta
+        again = model.with_temperature(7.0).with_temperature(0.5)
+        for found in (model, model.with_temperature(None), again, whole.calibrate_on(X[::2], y[::2]).model_):
+            assert found.truncate(8).to_bytes() == found.to_bytes()
+            first = found.truncate(4)
+            for same in (model, found.with_temperature(None)):
+                assert first.to_bytes() == same.truncate(4).to_bytes()
+            assert first.meta == model.meta
+            np.testing.assert_allclose(first.ensemble.bias, short.ensemble.bias, rtol=1e-6)
+            np.testing.assert_allclose(first.predict_proba(X), short.predict_proba(X), rtol=1e-5)
+            assert first.truncate(2).ensemble.bias.tobytes() == first.ensemble.bias.tobytes()
+            np.testing.assert_allclose(
+                first.reweighted([1, 2, 3]).predict_proba(X), short.reweighted([1, 2, 3]).predict_proba(X), rtol=1e-5
+            )
+
+
 def test_priors_without_weights_are_those_of_the_data():
     model = MCBoostClassifier(n_estimators=5).fit(X, y).model_
     restored = MCBoostClassifier(n_estimators=5, restore_priors=True).fit(X, y).model_

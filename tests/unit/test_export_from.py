@@ -98,6 +98,10 @@ def test_lightgbm_of_two_classes(tmp_path):
     expected = np.array([sum(t.leaf(x, lightgbm_left) for t in trees) for x in X])
     assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5)
+    expected = np.array([trees[0].leaf(x, lightgbm_left) for x in X])
+    first = model.truncate(1).predict_proba(X)
+    np.testing.assert_allclose(first[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5)
+    np.testing.assert_allclose(first, next(model.staged_predict_proba(X)), rtol=1e-14)
 
 
 def test_lightgbm_zeros_that_are_missing(tmp_path):
