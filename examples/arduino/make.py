@@ -42,11 +42,21 @@ void setup() {{
 }}
 
 void loop() {{
-  if (!Serial.available()) return;
-  for (int i = 0; i < {features}; i++) row[i] = ({feature})Serial.{reader}();
+  // What begins no number, such as the end of a line: with nothing behind it, reading would wait for its time-out.
+  int c;
+  while ((c = Serial.peek()) >= 0 && c != '-' && c != '.' && (c < '0' || c > '9')) Serial.read();
+  if (c < 0) return;
+  for (int i = 0; i < {features}; i++) {{
+{read}
+  }}
   Serial.println({label}{prefix}_label({prefix}_predict(row)));
 }}
 """
+
+# How a number of a type smaller than long is read.
+READ_BOUNDED = """\
+    const long value = Serial.parseInt();
+    row[i] = ({feature})constrain(value, {low}, {high}); // numbers beyond the type become its ends"""
 
 
 def read_rows(path, n_features):
@@ -88,10 +98,13 @@ def main(argv=None):
     for folder in (library / "src", sketch.parent):
         folder.mkdir(parents=True, exist_ok=True)
     (library / "src" / f"{options.name}.h").write_text(header)
+    read = f"    row[i] = Serial.{'parseInt' if options.integer else 'parseFloat'}();"
+    if feature not in ("float", "int32_t"):
+        ends = np.iinfo(feature[:-2])
+        read = READ_BOUNDED.format(feature=feature, low=ends.min, high=ends.max)
     words = {
         "name": options.name, "prefix": prefix, "feature": feature, "features": model.n_features_in_,
-        "classes": model.n_classes_, "reader": "parseInt" if options.integer else "parseFloat",
-        "label": "(long)" if model.classes_.dtype.kind in "iu" else "",
+        "classes": model.n_classes_, "read": read, "label": "(long)" if model.classes_.dtype.kind in "iu" else "",
         "architectures": "*" if options.integer else "samd,sam,esp32,esp8266,mbed,rp2040,stm32,renesas_uno",
     }  # fmt: skip
     (library / "library.properties").write_text(PROPERTIES.format(**words))

@@ -18,29 +18,45 @@ from pymcboost.export import integer_labels
 from pymcboost.model.model import Model
 
 NUMBER = re.match(r"\d+\.\d+\.\d+", pymcboost.__version__)[0]
-# What the sketch uses of Arduino: rows come from standard input, labels go to standard output.
+# What the sketch uses of Arduino: rows come from standard input, labels go to standard output. Reading waits for a number,
+# and for what ends it.
 ARDUINO = """\
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#define constrain(x, low, high) ((x) < (low) ? (low) : ((x) > (high) ? (high) : (x)))
 struct Line {
-    int ended = 0;
+    char text[1000], *at = text;
+    int waits = 0;
     void begin(long) {}
     void setTimeout(long) {}
-    int available() {
-        int c = getchar();
-        while (c == ' ' || c == '\\n') c = getchar();
-        ended = c == EOF;
-        if (!ended) ungetc(c, stdin);
-        return !ended;
+    int available() { return (int)strlen(at); }
+    int peek() { return *at ? (unsigned char)*at : -1; }
+    int read() { return *at ? (unsigned char)*at++ : -1; }
+    double number(int whole) {
+        at += strcspn(at, whole ? "-0123456789" : "-.0123456789");
+        double v = *at ? whole ? (double)strtol(at, &at, 10) : strtod(at, &at) : 0;
+        waits += !*at;
+        return v;
     }
-    double parseFloat() { double v = 0; return scanf("%lf", &v) == 1 ? v : 0; }
-    long parseInt() { return (long)parseFloat(); }
+    float parseFloat() { return (float)number(0); }
+    long parseInt() { return (long)number(1); }
     void println(long v) { printf("%ld\\n", v); }
     void println(const char *v) { printf("%s\\n", v); }
 };
 static Line Serial;
 """
-MAIN = "int main() { setup(); while (!Serial.ended) loop(); }\n"
+# Rows come one after the other, with time between them.
+MAIN = """\
+int main() {
+    setup();
+    while (fgets(Serial.text, sizeof Serial.text, stdin)) {
+        Serial.at = Serial.text;
+        for (int i = 0; i < 3; i++) loop();
+    }
+    printf("%d time-outs\\n", Serial.waits);
+}
+"""
 
 
 def scored(project, folder, **found):
@@ -105,8 +121,10 @@ def arduino(folder, model, *options, rows=None):
     main.write_text(f'#include "Arduino.h"\n#include "{sketch}"\n{MAIN}')
     flags = ["-std=gnu++11", "-Wall", "-Wextra", "-Werror", f"-I{folder}", f"-I{library / 'src'}"]
     run(needed("c++"), *flags, main, "-o", folder / "program")
-    text = "\n".join(" ".join(f"{number:.9g}" for number in row) for row in rows)
-    return library, run(folder / "program", input=text + "\n").splitlines()
+    text = "".join(" , ".join(f"{number:.9g}" for number in row) + "\r\n" for row in rows)
+    *answers, waits = run(folder / "program", input=text).splitlines()
+    assert waits == "0 time-outs"
+    return library, answers
 
 
 @pytest.mark.parametrize("labels", [[-7, 0, 3, 9, 100_000], [f"klasse-ä{i}" for i in range(5)]])
@@ -126,6 +144,7 @@ def test_arduino_of_integers(tmp_path):
     model = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5))
     rows = np.random.default_rng(0).integers(-3, 4, (23, 9)).astype(np.float32)
     rows.tofile(tmp_path / "rows")
+    rows = np.vstack((rows, np.full((2, 9), [[200], [-200]], dtype=np.float32)))  # beyond int8
     library, answers = arduino(tmp_path, model, tmp_path / "rows", "--integer", "int16", rows=rows)
     assert answers == [str(label) for label in integer_labels(model, "int16", rows)]
     assert "architectures=*\n" in (library / "library.properties").read_text()
