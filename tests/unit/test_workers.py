@@ -337,7 +337,13 @@ def errors_of(y=None, size=2, **given):
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("n_estimators", [2, 3]), ("max_bins", [16, 32]), ("loss", ["softmax", "exp"]), ("leaf_levels", [None, 3])],
+    [
+        ("n_estimators", [2, 3]),
+        ("max_bins", [16, 32]),
+        ("loss", ["softmax", "exp"]),
+        ("leaf_levels", [None, 3]),
+        ("interaction_cst", [[np.arange(3), np.arange(3, 6)], [np.arange(2), np.arange(2, 6)]]),
+    ],
 )
 def test_parameters_that_differ_are_refused_by_name(name, values):
     for found in errors_of(**{name: values}):
@@ -347,7 +353,11 @@ def test_parameters_that_differ_are_refused_by_name(name, values):
 
 @pytest.mark.parametrize(
     ("name", "values"),
-    [("class_weight", [dict.fromkeys(range(4), 1), dict.fromkeys((2, 0, 1, 3), 1)]), ("learning_rate", [1, 1.0])],
+    [
+        ("class_weight", [dict.fromkeys(range(4), 1), dict.fromkeys((2, 0, 1, 3), 1)]),
+        ("learning_rate", [1, 1.0]),
+        ("interaction_cst", [[np.arange(3), np.arange(3, 6)]] * 2),
+    ],
 )
 def test_parameters_are_compared_by_their_values(name, values):
     assert all(isinstance(found, VectorTreeBoostClassifier) for found in errors_of(**{name: values}))
