@@ -223,7 +223,7 @@ def train(argv, alone=False):
 
     try:
         return run_training(arguments, estimator, weights, note, workers)
-    except Exception as error:
+    except BaseException as error:  # Ctrl-C, too: the others would wait
         if workers is not None:
             workers.fail(error)
         if isinstance(error, (ValueError, MemoryError)):

@@ -89,12 +89,10 @@ class BoostingClassifier(
             training = Training(draft, as_callbacks(callbacks), workers)
             training.run(X, y, sample_weight, sets, groups, init_model, row_number)
             training.finish()
-        except Exception as error:
+        except BaseException as error:
             workers.fail(error)  # which the others would wait for
-            raise
-        except KeyboardInterrupt as interrupt:
-            workers.fail(interrupt)
-            if workers.size == 1 and training and training.rounds_done():  # which are a usable model
+            interrupted = isinstance(error, KeyboardInterrupt)
+            if interrupted and workers.size == 1 and training and training.rounds_done():  # which are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)

@@ -1,6 +1,6 @@
 """A program for mpiexec: train on a part of the rows, and print the checksum of the model, or of several models.
 
-    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: none, raise, late, stop, kill, interrupt] [estimators]
+    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: none, raise, late, exit, stop, kill, interrupt] [estimators]
 
 Where a training is stopped scikit-learn is not loaded, which takes longer than the training.
 """
@@ -41,6 +41,8 @@ class Trouble:
             return
         if self.kind == "late":
             raise ZeroDivisionError("after five rounds")
+        if self.kind == "exit":
+            raise SystemExit("after five rounds")
         os.kill(os.getpid(), SIGNALS[self.kind])
 
 
@@ -66,7 +68,7 @@ def main(trouble="none", *names):
     try:
         for model in models:
             model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)
-    except (ArithmeticError, ValueError, OSError, KeyboardInterrupt) as error:
+    except (ArithmeticError, ValueError, OSError, SystemExit, KeyboardInterrupt) as error:
         say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
         return
     found = hashlib.sha256(b"".join(model.model_.to_bytes() for model in models)).hexdigest()

@@ -67,6 +67,7 @@ def test_command_line_trains_on_caches(one_file, tmp_path):
     [
         ("raise", "ValueError: column 2: inf is infinite"),
         ("late", "ZeroDivisionError: after five rounds"),
+        ("exit", "SystemExit: after five rounds"),
         ("interrupt", "KeyboardInterrupt"),
     ],
 )
@@ -93,6 +94,35 @@ def test_process_that_stops_ends_all(trouble):
     assert "worker 1" not in done.stdout
     if trouble == "stop":
         assert "worker 0 of 2 has waited 5 s for the others" in done.stderr
+
+
+INTERRUPTED = """
+import signal, sys, threading, time
+from mpi4py import MPI
+from pymcboost.cli.train import main
+
+def interrupt(path):
+    with open(path, "wb"):  # the reader is there
+        time.sleep(0.3)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(5)
+
+if MPI.COMM_WORLD.rank:
+    threading.Thread(target=interrupt, args=sys.argv[-1:], daemon=True).start()
+sys.exit(main(sys.argv[1:-1]))
+"""
+
+
+@pytest.mark.part(2)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFO")
+def test_interrupt_while_rows_are_read_ends_all(tmp_path):
+    (tmp_path / "part-0.svm").write_text("0 1:1\n1 1:2\n")
+    os.mkfifo(tmp_path / "part-1.svm")
+    options = trained(tmp_path / "part-%r.svm", tmp_path / "m.mcb", "--mpi")[2:]
+    done = mpiexec(2, "-c", INTERRUPTED, *options, str(tmp_path / "part-1.svm"), seconds=20)
+    assert done.returncode != 0
+    assert "mcboost-train: interrupted\n" in done.stderr
+    assert "worker 1 of 2 has failed: KeyboardInterrupt" in done.stderr
 
 
 @pytest.mark.parametrize(
