@@ -285,7 +285,7 @@ class _Text(_Reader):
             begin = self.begin
             for block, lines in self._texts(path):
                 how = {"n_features": n_features, "base": base, "layout": "plain", "lines": lines}
-                data, width = load_stream(io.BytesIO(block), path, len(block), **how)
+                data, width, _ = load_stream(io.BytesIO(block), path, len(block), **how)
                 yield path, begin, data, width
                 begin += data.X.shape[0]
 

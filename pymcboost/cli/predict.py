@@ -236,7 +236,7 @@ def _read_rows(model, arguments, base, note):
 
     several, wide = model.link == "sigmoid", bool(model.offsets)
     how = {"base": base, "layout": "plain", "multilabel": several, "wide": wide}
-    data, n_found = load_and_count(arguments.test_file, model.n_features_in_, **how)
+    data, n_found, _ = load_and_count(arguments.test_file, model.n_features_in_, **how)
     for notice in data.notices:
         note(in_options(notice.replace("n_features=", "the model's ")))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):

@@ -27,6 +27,7 @@ class Rows(NamedTuple):
     categories: Any = None
     labels: Any = None  # of rows with any number of them: y is then their indicator
     chunks: Any = None  # the rows of a cache, which X is a view of
+    entries: int = 0  # of LIBSVM text, with its zeros
 
 
 def lists_wanted(arguments, booster, loss, weights):
@@ -49,19 +50,14 @@ def lists_wanted(arguments, booster, loss, weights):
 def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are.
 
-    Else those of all ``workers``.
+    Else those of all ``workers``; see `read`.
     """
     import numpy as np
 
     from pymcboost.data.svmlabels import indicator
-    from pymcboost.data.svmlight import load_svmlight
-
-    data = load_svmlight(path, multilabel=True, **how)
-    path = "<stdin>" if path == "-" else path
-    for notice in data.notices:
-        note(notice)
+    data, entries, path = _load(path, note, workers, multilabel=True, **how)
     known = None if like is None else like.labels
-    if workers is not None:
+    if like is None and workers is not None:
         known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
     Y, labels = indicator(data.y, known)
     if len(labels) < 2:
@@ -69,31 +65,61 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     dropped = sum(map(len, data.y)) - np.count_nonzero(Y)
     if dropped:
         note(f"{path}: {counted(int(dropped), 'label')} that the training file does not have, left out")
-    found = Rows(data.X, Y, data.base, labels=labels)
+    found = Rows(data.X, Y, data.base, labels=labels, entries=entries)
     check_values(path, found, allows_missing)
     m, d = data.X.shape
-    note(f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / m:.4g} a row")
+    note(f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / max(1, m):.4g} a row")
     return found
 
 
-def read(path, note, allows_missing, wide=None, **how):
+def _load(path, note, workers, **how):
+    """What a LIBSVM file holds, its entries, and its name in messages; the notices are said."""
+    from pymcboost.data.svmlight import load_and_count
+
+    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **how)
+    path = "<stdin>" if path == "-" else path
+    rows_of_all(workers, path, data, note)
+    return data, entries, path
+
+
+def rows_of_all(workers, path, data, note):
+    """Say the notices of a reader, and how many rows each worker has; None where there are no workers.
+
+    The first of several says those of all, of one file and kind the first.
+    """
+    if workers is None:
+        for notice in data.notices:
+            note(notice)
+        return None
+    from pymcboost.comm import lengths
+
+    rows, kinds = lengths(workers, data.X.shape[0]), {}
+    if not rows.sum():
+        raise ValueError(f"{path}: no row of data; expected rows like 1 3:0.5 7:2")
+    for notices in workers.exchange(data.notices):
+        for notice in notices:
+            kinds.setdefault(notice.partition(" (")[0], notice)
+    for notice in kinds.values():
+        note(notice)
+    return rows
+
+
+def read(path, note, allows_missing, wide=None, workers=None, **how):
     """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read.
 
     ``wide``: whether values are float64; None: where they merge in float32 and the file can be read again.
+    ``workers``: each reads a file of its own, which may have no rows.
     """
     from pymcboost.data.merging import merging
     from pymcboost.data.svmlight import load_and_count
 
-    data, _ = load_and_count(path, wide=bool(wide), **how)
+    data, entries, name = _load(path, note, workers, wide=bool(wide), **how)
     if wide is None and _merges(path, data):
         how |= {"base": data.base, "n_features": data.X.shape[1]}
         exact = load_and_count(path, wide=True, **how)[0].X
         data = data._replace(X=exact) if merging(exact) else data  # a file of rounded values is warned of
-    path = "<stdin>" if path == "-" else path
-    for notice in data.notices:
-        note(notice)
-    check_row_labels(path, data)
-    return checked(path, Rows(data.X, data.y, data.base), note, allows_missing)
+    check_row_labels(name, data)
+    return checked(name, Rows(data.X, data.y, data.base, entries=entries), note, allows_missing)
 
 
 def check_row_labels(path, data, begin=0, column=None):
@@ -136,7 +162,7 @@ def _merges(path, data):
 def read_training(arguments, note, allows_missing, several=False, wide=None, workers=None):
     """Rows and labels of the training file, in its format; ``several``: with lists of labels, those of all ``workers``.
 
-    ``wide``: see `read`.
+    ``wide``, ``workers``: see `read`.
     """
     path, form = arguments.training_file, arguments.format
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
@@ -144,19 +170,19 @@ def read_training(arguments, note, allows_missing, several=False, wide=None, wor
         return read_lists(path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
         return read_table(path, form, note, allows_missing, arguments.label, None, arguments.categorical_features, wide)
-    return read(path, note, allows_missing, wide, base=base, n_features=arguments.n_features)
+    return read(path, note, allows_missing, wide, workers, base=base, n_features=arguments.n_features)
 
 
-def read_like(arguments, note, allows_missing, data):
-    """Rows of the validation file, read as those of the training file, ``data``, were."""
+def read_like(arguments, note, allows_missing, data, workers=None):
+    """Rows of the validation file, read as those of the training file, ``data``, were; ``workers``: see `read`."""
     path, wide = arguments.validation_file, data.X.dtype.itemsize == 8
     if data.names:
         return read_table(path, arguments.format, note, allows_missing, like=data, wide=wide)
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
     how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
-        return read_lists(path, note, allows_missing, data, **how)
-    return read(path, note, allows_missing, wide, **how)
+        return read_lists(path, note, allows_missing, data, workers, **how)
+    return read(path, note, allows_missing, wide, workers, **how)
 
 
 def refuse_one_class(y, path):
@@ -297,7 +323,7 @@ def note_rows(path, data, note):
     note(
         f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
         + counted(classes.size, "class", "classes")
-        + (f" ({shown})" if classes.size <= CLASSES_SHOWN else "")
+        + (f" ({shown})" if 0 < classes.size <= CLASSES_SHOWN else "")
     )
 
 

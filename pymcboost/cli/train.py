@@ -246,7 +246,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     if arguments.cache:
         data = read_cached(arguments, note, missing, workers)
     elif workers is not None and arguments.divided:
-        data = read_part(workers, arguments, missing)
+        data = read_part(workers, arguments, note, missing)
     else:
         data = read_training(arguments, note, missing, several, None if workers is None else False, workers)
     if workers is not None and not arguments.cache:
@@ -264,7 +264,8 @@ def run_training(arguments, estimator, weights, note, workers=None):
         note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:
-        held = read_like(arguments, note, missing, data)
+        divided = workers is not None and arguments.validation_divided
+        held = read_like(arguments, note, missing, data, workers if divided else None)
         validation = {"X_val": held.X, "y_val": held.y}
 
     with noted_warnings(note):

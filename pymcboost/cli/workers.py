@@ -73,20 +73,21 @@ def begin(arguments):
     arguments.training_file = arguments.training_file.replace(RANK, str(workers.rank))
     arguments.cache = arguments.cache and arguments.cache.replace(RANK, str(workers.rank))
     validation = arguments.validation_file
-    if validation and RANK in validation:
+    arguments.validation_divided = bool(validation) and RANK in validation
+    if arguments.validation_divided:
         arguments.validation_file = validation.replace(RANK, str(workers.rank))
     elif validation and workers.rank:
         arguments.validation_file = None  # the first process reads it for all
     return workers
 
 
-def read_part(workers, arguments, allows_missing):
+def read_part(workers, arguments, note, allows_missing):
     """The rows of the lines of the training file that begin in this process's range of its bytes.
 
     Lines and rows have their numbers in the whole file in all messages.
     """
-    from pymcboost.cli.rows import Rows, check_row_labels, check_values
-    from pymcboost.comm import before, lengths
+    from pymcboost.cli.rows import Rows, check_row_labels, check_values, rows_of_all
+    from pymcboost.comm import before
     from pymcboost.data.svmlight import load_stream
     from pymcboost.data.textblocks import LineRange
 
@@ -94,22 +95,16 @@ def read_part(workers, arguments, allows_missing):
     with LineRange(path, workers.rank, workers.size) as stream:
         lines = before(workers, stream.count_lines())
         how = {"n_features": arguments.n_features, "base": base if base == "auto" else int(base), "lines": lines}
-        data, _ = load_stream(stream, path, stream.end - stream.begin, **how)
-    rows = lengths(workers, data.X.shape[0])
-    if not rows.sum():
-        raise ValueError(f"{path}: no row of data; expected rows like 1 3:0.5 7:2")
-    begin = int(rows[: workers.rank].sum())
+        data, _, entries = load_stream(stream, path, stream.end - stream.begin, **how)
+    begin = int(rows_of_all(workers, path, data, note)[: workers.rank].sum())
     check_row_labels(path, data, begin)
-    found = Rows(data.X, data.y.astype("int64"), data.base)
+    found = Rows(data.X, data.y.astype("int64"), data.base, entries=entries)
     check_values(path, found, allows_missing, begin)
     return found
 
 
 def agreed(workers, data, note, n_features=None):
-    """The rows as a matrix with the columns of all processes, dense or sparse as one process would hold all rows.
-
-    Zeros in the text are no entries here.
-    """
+    """The rows as a matrix with the columns of all processes, dense or sparse as one process would hold all rows."""
     import numpy as np
 
     from pymcboost.data.svmlight import better_dense
@@ -120,8 +115,8 @@ def agreed(workers, data, note, n_features=None):
     if not width:
         raise ValueError("no row has a feature; give n_features if that is meant")
     own = data.X[:, : width - shift]
-    n_rows, entries = own.shape[0], own.count_nonzero() if hasattr(own, "indptr") else np.count_nonzero(own)
-    n_all, entries = workers.sum(np.array([n_rows, entries])).tolist()
+    n_rows = own.shape[0]
+    n_all, entries = workers.sum(np.array([n_rows, data.entries])).tolist()
     dense = better_dense(n_all, width, entries)
     if dense:
         X = np.zeros((n_rows, width), dtype=np.float32)

@@ -307,12 +307,17 @@ def load_svmlight(
     return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
 
 
-def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False):
-    """What `load_svmlight` returns, float64 if ``wide``; and how many features the file's largest index asks for."""
+def load_and_count(
+    path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False, lines=None,
+):  # fmt: skip
+    """What `load_svmlight` returns, float64 if ``wide``; and how many features the largest index asks for, and entries.
+
+    ``lines``: see `load_stream`. Entries are those of the text, also zeros and those of features that are dropped.
+    """
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
     try:
-        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, wide)
+        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, wide, lines)
     finally:
         if ours:
             stream.close()
@@ -331,37 +336,38 @@ def load_stream(
     with intact(name):
         scanner = _scan(text, name, size, base, rows, lines)
     rows.trim(scanner.rows, scanner.nnz)
-    notices = []
+    notices, before = [], lines or 0
     if scanner.qid_line:
-        notices.append(f"{name}: qid ignored (first at line {scanner.qid_line})")
-    base = _settle_base(name, base, scanner, rows, notices)
+        notices.append(f"{name}: qid ignored (first at line {before + scanner.qid_line})")
+    base = _settle_base(name, base, scanner, rows, notices, before)
     largest, line, column = scanner.largest
+    line += before
     found = largest + 1 - base if largest >= 0 else 0
     if n_features is None:
         if largest < 0 and lines is None:
             raise SvmlightError(f"{name}: no row has a feature; give n_features if that is meant")
         n_features = found
     elif found > n_features:
-        notices.append(
-            f"{name}: features beyond n_features={n_features} dropped (largest index {largest} at line {line})"
-        )
+        which = "index" if lines is not None else "largest index"  # other parts may have a larger one
+        notices.append(f"{name}: features beyond n_features={n_features} dropped ({which} {largest} at line {line})")
     where = f"largest index {largest} at line {line}, column {column}"
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
     y = text.y() if multilabel else rows.labels if scanner.fractions else rows.labels.astype(np.int64)
-    return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found
+    return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found, scanner.nnz
 
 
-def _settle_base(name, base, scanner, rows, notices):
+def _settle_base(name, base, scanner, rows, notices, before):
     if base == "auto":
         base = 0 if scanner.zero_line else 1
         if base == 0:
             rows.indices += 1
-            notices.append(f"{name}: index 0 found (line {scanner.zero_line}), indices read as zero-based; set base=0")
+            line = before + scanner.zero_line
+            notices.append(f"{name}: index 0 found (line {line}), indices read as zero-based; set base=0")
     largest, line, column = scanner.largest
     if base == 0 and largest == MAX_INDEX:
         raise SvmlightError(
-            f"{name}:{line}:{column}: feature index {largest} is above 2^31-2, the largest of a zero-based file; "
-            "renumber the features"
+            f"{name}:{before + line}:{column}: feature index {largest} is above 2^31-2, the largest of a zero-based "
+            "file; renumber the features"
         )
     return base
 

@@ -1,6 +1,6 @@
 """A program for mpiexec: train on a part of the rows, and print the checksum of the model, or of several models.
 
-    mpiexec -n 3 python mpi_fit.py [what goes wrong in worker 1: none, raise, late, exit, stop, kill, interrupt] [estimators]
+    mpiexec -n 3 python mpi_fit.py [trouble in worker 1: none, raise, late, exit, stop, kill, interrupt] [estimators]
 
 Where a training is stopped scikit-learn is not loaded, which takes longer than the training.
 """

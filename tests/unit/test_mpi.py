@@ -107,9 +107,10 @@ def interrupt(path):
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         time.sleep(5)
 
+path = sys.argv.pop()
 if MPI.COMM_WORLD.rank:
-    threading.Thread(target=interrupt, args=sys.argv[-1:], daemon=True).start()
-sys.exit(main(sys.argv[1:-1]))
+    threading.Thread(target=interrupt, args=[path], daemon=True).start()
+sys.exit(main())
 """
 
 
@@ -190,6 +191,89 @@ def trained(path, model, *options, algorithm="vector-tree"):
 
 def alone(*command):
     subprocess.run([sys.executable, *command], check=True)
+
+
+SPARSE = """
+import sys
+from pymcboost.cli.train import main
+from pymcboost.data import svmlight
+svmlight.SMALL_DENSE = 0
+sys.exit(main())
+"""
+
+
+@pytest.mark.part(2)
+def test_zeros_in_the_text_count_as_in_one_process(tmp_path):
+    """They make the rows dense."""
+    named, few = (" ".join(f"{j}:{value}" for j in range(3, 21)) for value in (0, 1))
+    lines = [f"{i % 2} 1:{i % 2} 2:{i} {few if i == 0 else named if i < 20 else ''}\n" for i in range(40)]
+    (tmp_path / "all.svm").write_text("".join(lines))
+    parted(tmp_path, "".join(lines[:30]), "".join(lines[30:]))
+    alone("-c", SPARSE, *trained(tmp_path / "all.svm", tmp_path / "1.mcb", "-n", "1")[2:])
+    for name in ("part-%r.svm", "all.svm"):
+        done = mpiexec(2, "-c", SPARSE, *trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:])
+        assert "20 features, held densely" in done.stderr
+        assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
+
+
+def parted(tmp_path, *parts):
+    """Files of these texts, one for each process; the name that stands for them."""
+    for r, text in enumerate(parts):
+        (tmp_path / f"part-{r}.svm").write_text(text)
+    return tmp_path / "part-%r.svm"
+
+
+ROWS = "0 1:1 2:3\n1 1:2\n" * 10
+
+
+@pytest.mark.part(2)
+@pytest.mark.parametrize("parts", [("", ROWS), (ROWS, "# no row\n"), (ROWS, "0\n1\n"), ("0\n1\n", ROWS)])
+def test_process_may_have_no_rows_or_no_features(parts, tmp_path):
+    (tmp_path / "all.svm").write_text("".join(parts))
+    options = ["-n", "3", "--min-samples-leaf", "1"]
+    alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", *options))
+    done = mpiexec(2, *trained(parted(tmp_path, *parts), tmp_path / "2.mcb", *options, "--mpi"))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", [[], ["--loss", "logistic"]])
+def test_process_may_have_no_rows_of_validation(more, tmp_path):
+    rows = ROWS.replace("\n1", "\n0,1") if more else ROWS
+    options = ["-n", "3", "--mpi", *more, "-P", str(tmp_path / "v-%r.svm")]
+    command = trained(parted(tmp_path, "", rows), tmp_path / "m.mcb", *options)
+    (tmp_path / "v-0.svm").write_text(rows)
+    for text in ("", "# no row\n"):
+        (tmp_path / "v-1.svm").write_text(text)
+        done = mpiexec(2, *command)
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "v-0.svm").write_text("")
+    done = mpiexec(2, *command)
+    assert done.returncode != 0
+    assert "v-0.svm: no row of data" in done.stderr
+
+
+@pytest.mark.part(2)
+def test_rows_of_no_process_are_refused(tmp_path):
+    done = mpiexec(2, *trained(parted(tmp_path, "", "# none\n"), tmp_path / "m.mcb", "--mpi"))
+    assert done.returncode != 0
+    assert "part-0.svm: no row of data" in done.stderr
+
+
+@pytest.mark.part(2)
+@pytest.mark.parametrize("name", ["all.svm", "part-%r.svm"])
+def test_first_process_says_the_notices_of_all(name, tmp_path):
+    """With the line's number in the file."""
+    (tmp_path / "all.svm").write_text(ROWS + ROWS.replace("1:2", "qid:1 1:2 9:1"))
+    parted(tmp_path, ROWS, "\n" * 20 + ROWS.replace("1:2", "qid:1 1:2 9:1"))
+    command = trained(tmp_path / name, tmp_path / "m.mcb", "-n", "3", "--n-features", "2", "--mpi")
+    command.remove("-q")
+    done = mpiexec(2, *command)
+    assert done.returncode == 0, done.stderr
+    shown = str(tmp_path / name).replace("%r", "1")
+    assert done.stderr.count(f"{shown}: qid ignored (first at line 22)") == 1
+    assert done.stderr.count(f"{shown}: features beyond --n-features 2 dropped (index 9 at line 22)") == 1
 
 
 @pytest.mark.slow

@@ -529,7 +529,8 @@ def test_values_that_are_not_rounded_to_float32_are_those_of_python(tmp_path):
     values += ["12345678", "0.12345678901234567890", "99999999.99999999", "-0", "1e22", "1e23", "3.4e38"]
     text = " ".join(f"{j}:{value}" for j, value in enumerate(values, 1))
     (tmp_path / "rows.svm").write_text(f"1 {text}\n2 3:7 99:1\n")
-    data, found = load_and_count(tmp_path / "rows.svm", len(values), wide=True)
-    assert data.X.dtype == np.float64 and data.X.shape == (2, len(values)) and found == 99
+    data, found, entries = load_and_count(tmp_path / "rows.svm", len(values), wide=True)
+    assert data.X.dtype == np.float64 and data.X.shape == (2, len(values))
+    assert (found, entries) == (99, len(values) + 2)
     assert np.array_equal(data.X[0], [float(value) for value in values], equal_nan=True)
     assert data.X[1, 2] == 7 and np.count_nonzero(data.X[1]) == 1
