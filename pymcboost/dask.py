@@ -7,7 +7,9 @@ The workers add up their sums by XGBoost's collective: one of the packages xgboo
 """
 
 import hashlib
+import math
 import socket
+import uuid
 from contextlib import suppress
 from typing import Any, ClassVar, Self
 
@@ -23,19 +25,26 @@ from pymcboost.training.parameters import Parameter, checked, estimator
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
 # Words of errors that follow from that of another worker.
 OF_OTHERS = ("WorkerError", "XGBoostError")
+# Of a worker: the trainings that were interrupted. The client waits so many seconds for workers that stop.
+STOPPED: set[str] = set()
+STOPPING = 10
 
 
 def _parts(name, what, X="X", count=None):
     """Partitions of a Dask collection by rows, in order; one array is a partition. ``X`` is the name of that one."""
     if not hasattr(what, "to_delayed"):
         raise TypeError(f"{name} must be a Dask array, data frame or series, not {type(what).__name__}")
-    blocks = getattr(what, "numblocks", (0, 1))
-    if len(blocks) > 1 and blocks[1] > 1:
-        raise ValueError(f"{name} has {blocks[1]} chunks of columns; give whole rows: {name}.rechunk({{1: -1}})")
+    _check_whole_rows(name, what)
     found = list(np.ravel(what.to_delayed()))
     if count is not None and len(found) != count:
         raise ValueError(f"{name} has {len(found)} partitions, {X} has {count}; they must be divided alike")
     return found
+
+
+def _check_whole_rows(name, what):
+    blocks = getattr(what, "numblocks", (0, 1))
+    if len(blocks) > 1 and blocks[1] > 1:
+        raise ValueError(f"{name} has {blocks[1]} chunks of columns; give whole rows: {name}.rechunk({{1: -1}})")
 
 
 def _joined(parts):
@@ -43,17 +52,22 @@ def _joined(parts):
     return None if not parts or parts[0] is None else rows_of_all(parts)
 
 
-def _length(part):
-    return len(part[1])
+def _lengths(part):
+    """Rows of X, y and the weights, where there are any. Lists of labels have no shape."""
+    return [None if one is None else one.shape[0] if hasattr(one, "shape") else len(one) for one in part]
 
 
-def _task(local, parts, begins, held, context):
+def _stop(training):
+    STOPPED.add(training)
+
+
+def _task(local, parts, begins, held, context, training):
     """`_train` in the thread of this call, between workers that find each other by ``context``."""
     found = None
     try:
         with collective().CommunicatorContext(**context):
             try:
-                return _train(local, parts, begins, held)
+                return _train(local, parts, begins, held, training)
             except Exception as error:
                 found = error
                 raise
@@ -63,11 +77,11 @@ def _task(local, parts, begins, held, context):
         raise found from None
 
 
-def _train(local, parts, begins, held):
+def _train(local, parts, begins, held, training):
     """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
-    workers = CollectiveWorkers()
+    workers = CollectiveWorkers(lambda: training in STOPPED)
     X, y, weight = (_joined([part[i] for part in parts]) for i in range(3))
-    number = np.concatenate([begin + np.arange(len(part[1])) for part, begin in zip(parts, begins, strict=True)])
+    number = np.concatenate([begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)])
     X_val, y_val, weight_val = (_joined([part[i] for part in held]) for i in range(3))
     more = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
     local.fit(X, y, sample_weight=weight, comm=workers, row_number=number, **more)
@@ -118,15 +132,17 @@ class DaskClassifier:
         ------
         WorkerError
             Where a worker dies, or is silent for ``timeout`` seconds. Errors of a training are raised as they are.
+        KeyboardInterrupt
+            After Ctrl-C; the training on the workers ends, too.
         """
-        checked(type(self), self.get_params(deep=False))
+        if checked(type(self), self.get_params(deep=False))["warm_start"]:
+            raise ValueError(f"{type(self).__name__}: warm_start is for a training with one worker, without Dask")
         given_sets(X_val, y_val, sample_weight_val, None)
-        client = self._client()
-        parts, held = self._futures(client, X, y, sample_weight), []
+        client, held = self._client(), []
+        parts, lengths = self._futures(client, X, y, sample_weight)
         if X_val is not None:
-            held = self._futures(client, X_val, y_val, sample_weight_val, "_val")
+            held, _ = self._futures(client, X_val, y_val, sample_weight_val, "_val")
         where = self._places(client, parts)
-        lengths = client.gather(client.map(_length, parts))
         begins = np.concatenate(([0], np.cumsum(lengths)[:-1])).tolist()
         fitted = self._run(client, parts, begins, held, where)
         known = self._get_param_names()
@@ -154,15 +170,20 @@ class DaskClassifier:
         return self._lazy("decision_function", X)
 
     def _lazy(self, method, X):
-        local = self.to_local()
+        local, example = self.to_local(), self.to_local()
         if not hasattr(X, "to_delayed"):
             return getattr(local, method)(X)
-        if hasattr(X, "map_partitions"):
-            X = X[vars(local).pop("feature_names_in_", X.columns).tolist()]  # by name; arrays from here on
-            X = X.to_dask_array(lengths=True) if method != "predict" else X.to_dask_array()
-        answer = getattr(local, method)(np.zeros((1, self.n_features_in_)))
+        _check_whole_rows("X", X)
+        frame = hasattr(X, "map_partitions")
+        names = vars(example).pop("feature_names_in_", None) if frame else None
+        answer = getattr(example, method)(np.zeros((1, self.n_features_in_)))
+        if frame:
+            by_name = names is not None and {*names} <= {*X.columns}  # what is missing the estimator says
+            return _of_frame(X[list(names)] if by_name else X, local, method, answer)
         axis, chunks = (1, None) if answer.ndim == 1 else (None, (X.chunks[0], (answer.shape[1],)))
-        return X.map_blocks(_answer, local, method, drop_axis=axis, chunks=chunks, dtype=answer.dtype)
+        return X.map_blocks(
+            _answer, local, method, none=answer[:0], drop_axis=axis, chunks=chunks, dtype=answer.dtype
+        )
 
     def _local(self):
         return type(self)._of(**{name: value for name, value in self.get_params(deep=False).items()
@@ -176,7 +197,10 @@ class DaskClassifier:
         return default_client() if self.client is None else self.client
 
     def _futures(self, client, X, y, weight, of=""):
-        """Partitions as futures of (X, y, weights or None), where their rows are; ``of`` ends their names."""
+        """Partitions as futures of (X, y, weights or None), where their rows are, and their numbers of rows.
+
+        ``of`` ends their names.
+        """
         from dask import delayed
 
         X = _parts(f"X{of}", X)
@@ -190,7 +214,12 @@ class DaskClassifier:
         for one in rows:
             if one.status == "error":
                 one.result()
-        return rows
+        lengths = client.gather(client.map(_lengths, rows))
+        for i, (n, *others) in enumerate(lengths):
+            for what, its in zip((f"y{of}", f"sample_weight{of}"), others, strict=True):
+                if its not in (n, None):
+                    raise ValueError(f"partition {i}: X{of} has {n} rows, {what} has {its}; they must be divided alike")
+        return rows, [n for n, *_ in lengths]
 
     def _places(self, client, parts):
         """Partitions of every worker that has any, by number."""
@@ -205,24 +234,30 @@ class DaskClassifier:
         from distributed import wait
         from xgboost.tracker import RabitTracker
 
-        names = sorted(where)
+        names, training = sorted(where), uuid.uuid4().hex
         tracker = RabitTracker(host_ip=_address(client), n_workers=len(names))
-        tracker.start()
-        context = {**tracker.worker_args(), "dmlc_timeout": int(self.timeout), "dmlc_retry": 3}
-        tasks = [
-            client.submit(
-                _task, self._local(), [parts[i] for i in where[name]], [begins[i] for i in where[name]],
-                held if name == names[0] else [], context, workers=[name], allow_other_workers=False, pure=False,
-            )
-            for name in names
-        ]  # fmt: skip
         try:
-            wait(tasks)
-        except KeyboardInterrupt:
-            client.cancel(tasks)
-            raise
-        with suppress(Exception):  # where workers have failed it complains of them
-            tracker.free()
+            tracker.start()
+            context = {**tracker.worker_args(), "dmlc_timeout": math.ceil(self.timeout), "dmlc_retry": 3}
+            tasks = [
+                client.submit(
+                    _task, self._local(), [parts[i] for i in where[name]], [begins[i] for i in where[name]],
+                    held if name == names[0] else [], context, training,
+                    workers=[name], allow_other_workers=False, pure=False,
+                )
+                for name in names
+            ]  # fmt: skip
+            try:
+                wait(tasks)
+            except KeyboardInterrupt:
+                with suppress(Exception):  # of workers that are gone, or do not stop in time
+                    client.run(_stop, training, workers=names, on_error="ignore")
+                    wait(tasks, timeout=STOPPING)
+                client.cancel(tasks)
+                raise
+        finally:
+            with suppress(Exception):  # where workers have failed it complains of them
+                tracker.free()
         errors = [task.exception() for task in tasks if task.status == "error"]
         own = [error for error in errors if type(error).__name__ not in OF_OTHERS]
         if own:
@@ -232,8 +267,25 @@ class DaskClassifier:
         return next(one for one in client.gather(tasks) if one is not None)
 
 
-def _answer(part, local, method):
-    return getattr(local, method)(part)
+def _answer(part, local, method, none):
+    """Answers for a partition, ``none`` where it has no rows, which estimators refuse."""
+    return getattr(local, method)(part) if part.shape[0] else none
+
+
+def _of_frame(X, local, method, answer):
+    """Lazy answers for a frame, one like ``answer`` for each row. Labels may be of unknown number."""
+    import dask.array
+    from dask import delayed
+
+    parts, local = X.to_delayed(), delayed(local, traverse=False)
+    known = method != "predict"
+    lengths = X.map_partitions(len, enforce_metadata=False).compute().tolist() if known else [np.nan] * len(parts)
+    return dask.array.concatenate([
+        dask.array.from_delayed(
+            delayed(_answer)(part, local, method, answer[:0]), (n, *answer.shape[1:]), answer.dtype
+        )
+        for part, n in zip(parts, lengths, strict=True)
+    ])  # fmt: skip
 
 
 PARAMETERS = {

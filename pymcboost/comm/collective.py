@@ -26,10 +26,15 @@ class CollectiveWorkers(Several):
     It belongs to the thread that has entered the context: elsewhere a sum would be the worker's own. So the number of
     workers is checked before every operation. A dead worker is an error at once, a silent one after the time-out of the
     context.
+
+    Parameters
+    ----------
+    stopped : callable, default=None
+        Asked before every operation; where it returns something true, the training ends with a `WorkerError`.
     """
 
-    def __init__(self):
-        self._module = collective()
+    def __init__(self, stopped=None):
+        self._module, self._stopped = collective(), stopped
         self.n_sums = self.n_bytes = 0
         self.size, self.rank = self._module.get_world_size(), self._module.get_rank()
         names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]
@@ -78,6 +83,8 @@ class CollectiveWorkers(Several):
         return array
 
     def _here(self):
+        if self._stopped and self._stopped():
+            raise WorkerError("the training was interrupted")
         if self._module.get_world_size() != self.size:
             raise WorkerError(
                 f"this thread is not that of the communicator, which has {self.size} workers; enter "

@@ -1,6 +1,7 @@
 """Estimators for the workers of Dask."""
 
 import inspect
+import signal
 
 import numpy as np
 import pytest
@@ -111,6 +112,74 @@ def test_data_frames_and_validation_sets(client):
     assert np.array_equal(found.predict(parts[0]).compute(), whole.predict(frame[:1000]))
 
 
+METHODS = "predict", "predict_proba", "decision_function"
+
+
+@pytest.mark.parametrize("levels", [["p", "q", "r", "s"], [10, 20, 30, 40]])
+def test_lazy_answers_of_frames(client, levels):
+    """Categories by their names, missing values of nullable columns, columns by name; those of the frame in memory."""
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    X, y = rows(400)
+    code = np.random.default_rng(0).integers(0, 4, 400)
+    frame = pd.DataFrame({"c": pd.Categorical(np.array(levels)[code]), "x": X[:, 0], "n": pd.array(code, "Int64")})
+    frame.loc[::7, "n"] = pd.NA
+    parts, dy = dd.from_pandas(frame, npartitions=4), dd.from_pandas(pd.Series(y ^ code % 2), npartitions=4)
+    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
+    for method in METHODS:
+        want, lazy = getattr(found.to_local(), method)(frame), getattr(found, method)(parts[["x", "n", "c"]])
+        assert lazy.dtype == want.dtype
+        assert lazy.ndim == want.ndim
+        assert np.array_equal(lazy.compute(), want)
+    assert found.predict_proba(parts).shape == (400, 4)
+    some = parts[parts.x < np.sort(X[300:, 0])[0]]  # none of the last partition
+    assert np.array_equal(found.predict(some).compute(), found.to_local().predict(some.compute()))
+    with pytest.raises(ValueError, match="missing:\n- c"):
+        found.predict(parts[["x", "n"]]).compute()
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("levels", [["p", "q", "r", "s"], [10, 20, 30, 40]])
+def test_categories_that_differ_between_partitions(client, levels, size):
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe")
+    from dask import delayed
+    from distributed import wait
+
+    X, y = rows(400)
+    code = np.random.default_rng(0).integers(0, 3, 400) + np.repeat([0, 1], 200)
+    y ^= code % 2
+    frame = pd.DataFrame({"c": np.array(levels)[code], "x": X[:, 0]})
+    parts = [delayed(frame[i : i + 100].astype({"c": "category"})) for i in range(0, 400, 100)]
+    parts = dd.from_delayed(parts, meta=frame[:0].astype({"c": "category"}), verify_meta=False)
+    own = sorted(client.scheduler_info()["workers"])[:size]
+    parts, dy = client.persist([parts, dd.from_pandas(pd.Series(y), npartitions=4)], workers=own)
+    wait([parts, dy])
+    whole = VectorTreeBoostClassifier(**PARAMS).fit(parts.compute(), y)
+    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
+    assert found.model_.categories.names == (sorted(map(str, levels)),)
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+
+
+def test_ctrl_c_ends_the_training_on_the_workers(client):
+    """They are free for other tasks soon, also in folds, before the first round that counts."""
+    X, y = rows(4000)
+    given = divided(X, y, size=1000)
+    for params in ({"n_estimators": 100_000}, {"n_estimators": "auto", "learning_rate": 1e-4}):
+        model = DaskVectorTreeBoostClassifier(client=client, random_state=0, **params)
+        old = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 3)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                model.fit(*given)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, old)
+        small = [client.submit(int, 1, workers=[one], pure=False) for one in client.scheduler_info()["workers"]]
+        assert [one.result(timeout=5) for one in small] == [1, 1]
+    assert not hasattr(model, "model_")
+
+
 def test_a_second_fit_keeps_nothing_of_the_first(client):
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
@@ -152,6 +221,15 @@ def test_what_is_refused(client):
         model.fit(dX.rechunk((400, 3)), dy)
     with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
         model.fit(dX, divided(y, size=500)[0])
+    other = da.from_array(y, chunks=((300, 500, 300, 400),))
+    with pytest.raises(ValueError, match="^partition 0: X has 400 rows, y has 300; they must be divided alike"):
+        model.fit(dX, other)
+    with pytest.raises(ValueError, match="^partition 0: X has 400 rows, sample_weight has 300"):
+        model.fit(dX, dy, other)
+    with pytest.raises(ValueError, match="^partition 0: X_val has 400 rows, y_val has 500"):
+        model.fit(dX, dy, X_val=dX[400:].rechunk((400, 6)), y_val=other[300:])
+    with pytest.raises(ValueError, match="^DaskVectorTreeBoostClassifier: warm_start is for .* one worker"):
+        DaskVectorTreeBoostClassifier(client=client, warm_start=True).fit(*divided(X, y, size=1500))
     with pytest.raises(TypeError, match="y must be a Dask array, .*, not NoneType"):
         model.fit(dX, None)
     for given, message in (
@@ -168,6 +246,10 @@ def test_what_is_refused(client):
             model.fit(dX, dy, **given)
     with pytest.raises(ValueError, match="timeout=0 is not allowed"):
         DaskVectorTreeBoostClassifier(client=client, timeout=0).fit(dX, dy)
+    model.set_params(timeout=0.5).fit(dX, dy)
+    for method in METHODS:
+        with pytest.raises(ValueError, match=r"^X has 2 chunks of columns; give whole rows: X.rechunk"):
+            getattr(model, method)(dX.rechunk((400, 3)))
 
 
 def test_parameters_are_those_of_the_estimator():
