@@ -340,12 +340,13 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     try:
         fit(*given, **validation, **({} if workers is None else {"comm": workers}))
     except KeyboardInterrupt:
-        if not getattr(estimator, "n_estimators_", 0):
+        if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
             raise
         interrupted = True
     seconds = time.perf_counter() - started
     if workers is not None and workers.rank:  # the first process writes the model
-        return INTERRUPTED if interrupted else OK
+        errors(estimator.model_, rows, validation, workers)
+        return OK
     data = model_bytes(estimator, rows, arguments.layout)
     path, problem = save_anywhere(data, arguments)
     shown = "<stdout>" if path is not None and stream_number(path) == 1 else path
@@ -359,8 +360,11 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     elif checkpoint and os.path.exists(arguments.checkpoint):
         note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
-        report(estimator, rows, validation, arguments, note, seconds)
+        shares = errors(estimator.model_, rows, validation, workers)
+        report(estimator, rows, shares[: 1 + bool(validation)], arguments, note, seconds)
         note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
+    elif workers is not None:
+        workers.fail(OSError(problem))
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO
@@ -378,22 +382,33 @@ def drop(checkpoint):
     return None
 
 
-def training_error(model, rows):
-    """Share of the rows, or of their labels, that a model gets wrong."""
-    if rows.chunks is None:
-        return (model.predict(rows.X) != rows.y).mean()
-    parts = (slice(at, at + SCORED) for at in range(0, len(rows.y), SCORED))
-    wrong = sum(int((model.predict(rows.X[part]) != rows.y[part]).sum()) for part in parts)
-    rows.chunks.gathered()  # raises where the file has been changed
-    return wrong / max(1, len(rows.y))
+def mistakes(model, X, y, chunks=None):
+    """How many rows, or labels of theirs, a model gets wrong, and how many there are."""
+    if chunks is None:
+        return int((model.predict(X) != y).sum()), y.size
+    parts = (slice(at, at + SCORED) for at in range(0, len(y), SCORED))
+    wrong = sum(int((model.predict(X[part]) != y[part]).sum()) for part in parts)
+    chunks.gathered()  # raises where the file has been changed
+    return wrong, y.size
 
 
-def report(estimator, rows, validation, arguments, note, seconds):
-    """Say how the training went."""
+def errors(model, rows, validation, workers):
+    """Shares that a model gets wrong, of training and validation; of the rows of all workers."""
+    import numpy as np
+
+    counts = np.zeros((2, 2), dtype=np.int64)
+    counts[0] = mistakes(model, rows.X, rows.y, rows.chunks)
+    if validation:
+        counts[1] = mistakes(model, validation["X_val"], validation["y_val"])
+    if workers is not None:
+        workers.sum(counts)
+    return counts[:, 0] / np.maximum(1, counts[:, 1])
+
+
+def report(estimator, rows, shares, arguments, note, seconds):
+    """Say how the training went; ``shares``: see `errors`."""
     from pymcboost.training.metrics import ERRORS
 
-    # Of lists of labels: the share of labels that are wrong.
-    error = training_error(estimator.model_, rows)
     rounds = estimator.n_estimators_
     found = getattr(estimator, "cv_results_", None)
     wanted = found["n_estimators"] if found else estimator.n_estimators
@@ -403,15 +418,14 @@ def report(estimator, rows, validation, arguments, note, seconds):
         note(f"{len(found['folds'])} folds: best mean {estimator.scoring} {value:.6g}, after {best} of {tried}")
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
-    note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * error:.4g}%")
+    note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%")
     for column, offset in estimator.model_.offsets.items():
         name = repr(rows.names[column]) if rows.names else column + rows.base
         note(f"feature {name}: {offset:.15g} is subtracted, as its values merge in float32")
     if estimator.model_.temperature is not None:
         note(f"temperature {estimator.model_.temperature:.4g}")
-    if validation:
-        error = (estimator.model_.predict(validation["X_val"]) != validation["y_val"]).mean()
-        note(f"validation error {100 * error:.4g}%")
+    for share in shares[1:]:
+        note(f"validation error {100 * share:.4g}%")
     curve = estimator.history_.get(f"val_{estimator.scoring}", ())
     if len(curve):
         best = int(curve.argmin() if estimator.scoring in ERRORS else curve.argmax())

@@ -193,6 +193,41 @@ def alone(*command):
     subprocess.run([sys.executable, *command], check=True)
 
 
+@pytest.mark.part(2)
+@pytest.mark.parametrize(("first", "more"), [(20, []), (0, []), (20, ["--cache", "c-%r.cache"])])
+def test_errors_are_those_of_all_rows(first, more, tmp_path):
+    """Most rows of the second process have labels at random."""
+    rng = np.random.default_rng(0)
+    x, flipped = rng.integers(0, 9, 60), rng.random(60) < 0.4
+    lines = [f"{int((v > 4) ^ (flip and i >= 20))} 1:{v}\n" for i, (v, flip) in enumerate(zip(x, flipped, strict=True))]
+    (tmp_path / "all.svm").write_text("".join(lines))
+    where = parted(tmp_path, "".join(lines[:first]), "".join(lines[first:]))
+    for r, part in enumerate((lines[:10], lines[30:])):
+        (tmp_path / f"v-{r}.svm").write_text("".join(part))
+    (tmp_path / "v.svm").write_text("".join(lines[:10] + lines[30:]))
+    options = ["-n", "3", "--mpi", "-P", tmp_path / "v-%r.svm", "--metric", "error"]
+    command = trained(where, tmp_path / "m.mcb", *options, *(str(tmp_path / a) if "%" in a else a for a in more))
+    command.remove("-q")
+    done = mpiexec(2, *command)
+    assert done.returncode == 0, done.stderr
+    model = load_model(tmp_path / "m.mcb")
+    for what, name in {"training": "all.svm", "validation": "v.svm"}.items():
+        data = load_svmlight(tmp_path / name)
+        error = (model.predict(data.X) != data.y).mean()
+        assert error > 0.1
+        assert f"{what} error {100 * error:.4g}%\n" in done.stderr
+
+
+@pytest.mark.part(2)
+def test_model_that_cannot_be_written_is_an_error_in_all(tmp_path):
+    script = "import sys; from pymcboost.cli import train; train.save_anywhere = lambda *_: (None, 'nowhere to go')\n"
+    options = trained(parted(tmp_path, ROWS, ROWS), tmp_path / "m.mcb", "-n", "3", "--mpi")[2:]
+    done = mpiexec(2, "-c", script + "sys.exit(train.main())", *options, seconds=20)
+    assert done.returncode != 0
+    assert "mcboost-train: error: nowhere to go" in done.stderr
+    assert "worker 0 of 2 has failed: OSError: nowhere to go" in done.stderr
+
+
 SPARSE = """
 import sys
 from pymcboost.cli.train import main
