@@ -298,12 +298,24 @@ def fit(X, y, names, options):
     return model.fit(X, np.array([*names, BACKGROUND])[y], sample_weight=weight).model_
 
 
+def check_exit(library, scenes, options, n_scenes):
+    """Refuse scenes with too few windows for the early exit, before the training: by those of some."""
+    label = windows(library, np.random.default_rng([options.seed, 4]), scenes, 10, 0, 0.7)[1]
+    found, needed = n_scenes * np.count_nonzero(label < len(scenes.names)) // 10, 2 * int(np.ceil(3 / options.rate))
+    if found < needed:
+        raise SystemExit(
+            f"--rate {options.rate:g}: the exit needs {needed} windows with objects, and {n_scenes} scenes have about "
+            f"{found}; take a larger rate, a larger --height and --width, or more --scenes, of which it gets a quarter"
+        )
+
+
 def train(library, scenes, options, log):
     """Rounds of training, each with the windows that the last model took for objects; then the early exit.
 
     Returns the file of the model, and the windows of the last round: features and numbers of classes.
     """
-    rng, names = np.random.default_rng(options.seed), scenes.names
+    rng, names, n_held = np.random.default_rng(options.seed), scenes.names, max(40, options.scenes // 4)
+    check_exit(library, scenes, options, n_held)
     X, y = windows(library, rng, scenes, options.scenes, 30)
     for number in range(options.rounds):
         model = fit(X, y, names, options)
@@ -319,11 +331,17 @@ def train(library, scenes, options, log):
             label = labelled(places, boxes, frame.shape, len(names))
             add_windows(library, found, frame, places, np.where(label == len(names), label, -1))
         X, y = np.concatenate(found[0]), np.concatenate(found[1])
-    held, label = windows(library, rng, scenes, max(40, options.scenes // 4), 0, 0.7)
+    held, label = windows(library, rng, scenes, n_held, 0, 0.7)
     path = options.out / "detector.mcb"
     path.write_bytes(model.to_bytes())
     held = held[label < len(names)]
-    early = load_model(path).with_early_exit("rejection", held, rate=options.rate, background=BACKGROUND)
+    try:
+        early = load_model(path).with_early_exit("rejection", held, rate=options.rate, background=BACKGROUND)
+    except ValueError as error:
+        raise SystemExit(
+            f"{path} has no early exit, since the model takes too many windows with objects for background: take more "
+            f"--scenes and --trees, or a larger --rate ({error})"
+        ) from error
     path.write_bytes(early.to_bytes())
     return path.read_bytes(), X, y
 
@@ -361,14 +379,15 @@ def measure(library, model, labels, scenes, n_scenes, early, seed):
         frame, boxes = scenes.draw(rng, 8 if number % 4 else 0)
         n_of += np.bincount(boxes[:, 3].astype(int), minlength=len(names))
         rows += matched(hits(library, model, frame, early, True, -3.0, counts), boxes, classes)
-    score, of, right = (np.array(column) for column in zip(*rows, strict=True))
+    score, of, right = np.array(rows, dtype=float).reshape(-1, 3).T
+    right = right > 0
     each = [average_precision(score[of == k], right[of == k], n_of[k])[0] for k in range(len(names))]
     total, recall, precision = average_precision(score, right, n_of.sum())
     order = np.argsort(-score, kind="stable")
     wrong = np.cumsum(~right[order]) / n_scenes
     at = {f"misses_at_{limit:g}": 1 - float(recall[wrong <= limit].max(initial=0)) for limit in (0.1, 1, 10)}
     at["threshold_at_1"] = float(score[order][wrong <= 1].min(initial=np.inf))
-    curve = np.linspace(0, len(recall) - 1, 50).astype(int)
+    curve = np.linspace(0, len(recall) - 1, 50 if len(recall) else 0).astype(int)
     return {
         "average_precision": total, "mean_of_classes": float(np.mean([each[k] for k in scenes.drawn])), **at,
         "of_each": {names[k]: round(each[k], 4) for k in scenes.drawn},
@@ -404,23 +423,29 @@ def main(arguments=None):
     """Train, measure, and write everything into one folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("detector-out"), help="folder of all that is written")
-    for name, default, text in (
-        ("trees", 256, "vector trees"),
-        ("leaves", 6, "leaves of a tree"),
-        ("rounds", 3, "trainings, each with harder windows"),
-        ("scenes", 500, "scenes of the first round"),
-        ("test-scenes", 100, "scenes that are measured"),
-        ("height", 480, "of a scene"),
-        ("width", 640, "of a scene"),
-        ("repeat", 10, "times 10 frames, to measure the speed"),
-        ("seed", 0, "start of the random numbers"),
-    ):
+    numbers = (
+        ("trees", 256, 1, "vector trees"),
+        ("leaves", 6, 2, "leaves of a tree"),
+        ("rounds", 3, 1, "trainings, each with harder windows"),
+        ("scenes", 500, 1, "scenes of the first round"),
+        ("test-scenes", 100, 1, "scenes that are measured"),
+        ("height", 480, 2 * WINDOW, "of a scene"),
+        ("width", 640, 2 * WINDOW, "of a scene"),
+        ("repeat", 10, 1, "times 10 frames, to measure the speed"),
+        ("seed", 0, 0, "start of the random numbers"),
+    )
+    for name, default, _, text in numbers:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default: {default})")
     parser.add_argument("--rate", type=float, default=0.05, help="share of objects' windows that the exit may lose")
     parser.add_argument("--learning-rate", type=float, default=0.3)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="objects that are drawn and found (default: all)")
     parser.add_argument("--keep-windows", action="store_true", help="write the windows of the last round: windows.npz")
     options = parser.parse_args(arguments)
+    for name, _, least, _ in numbers:
+        if (given := getattr(options, name.replace("-", "_"))) < least:
+            parser.error(f"--{name} {given}: at least {least}")
+    if not 0 < options.rate < 1:
+        parser.error(f"--rate {options.rate:g}: above 0 and below 1")
     options.out.mkdir(parents=True, exist_ok=True)
     library = build(options.out)
     scenes, test = scenes_of((options.height, options.width), options.only)

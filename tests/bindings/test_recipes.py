@@ -18,8 +18,8 @@ from pymcboost.export import integer_labels
 from pymcboost.model.model import Model
 
 NUMBER = re.match(r"\d+\.\d+\.\d+", pymcboost.__version__)[0]
-# What the sketch uses of Arduino: rows come from standard input, labels go to standard output. Reading waits for a number,
-# and for what ends it.
+# What the sketch uses of Arduino: rows come from standard input, labels go to standard output. Reading waits for a
+# number, and for what ends it.
 ARDUINO = """\
 #include <cstdio>
 #include <cstdlib>

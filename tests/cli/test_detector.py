@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -292,6 +293,49 @@ def test_unknown_objects_and_folders_are_refused(trainer, beside, tmp_path, caps
             beside.main([what, "--out", str(tmp_path)])
         assert f"no {name} there, which train.py" in capsys.readouterr().err
         (tmp_path / name).touch()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--rounds", "0"], "error: --rounds 0: at least 1\n"),
+        (["--height", "47"], "error: --height 47: at least 48\n"),
+        (["--test-scenes", "0"], "error: --test-scenes 0: at least 1\n"),
+        (["--rate", "0"], "error: --rate 0: above 0 and below 1\n"),
+    ],
+)
+def test_numbers_that_leave_nothing_to_train_are_refused(trainer, tmp_path, capsys, words, message):
+    with pytest.raises(SystemExit):
+        trainer.main(["--out", str(tmp_path / "none"), *words])
+    assert capsys.readouterr().err.endswith(message) and not (tmp_path / "none").exists()
+
+
+def test_too_few_windows_for_the_exit_are_refused_before_the_training(trainer, made, monkeypatch):
+    monkeypatch.setattr(trainer, "build", lambda folder: trainer.loaded(made))
+    monkeypatch.delattr(trainer, "fit")
+    with pytest.raises(SystemExit, match=r"--rate 0.05: the exit needs 120 windows .* 40 scenes have about \d\d; take"):
+        trainer.main(["--out", str(made), "--height", "64", "--width", "64", "--scenes", "6"])
+
+
+def test_a_model_of_background_alone_has_no_exit(trainer, made, tmp_path, monkeypatch):
+    good = trainer.load_model(made / "detector.mcb")
+    bias = np.where(good.classes_ == trainer.BACKGROUND, 100, 0).astype(np.float32)
+    model = type(good).from_ensemble(replace(good.ensemble, bias=bias), good.classes_)
+    monkeypatch.setattr(trainer, "build", lambda folder: trainer.loaded(made))
+    monkeypatch.setattr(trainer, "fit", lambda *_: model)
+    with pytest.raises(SystemExit, match=r"detector.mcb has no early exit, since .* take more --scenes .*, not 0; "):
+        trainer.main(["--out", str(tmp_path), "--height", "144", "--width", "192", "--scenes", "2", "--rounds", "1"])
+
+
+def test_a_detector_that_finds_nothing_is_measured(trainer, made, monkeypatch):
+    def hits(library, model, frame, early, single, threshold, counts):
+        counts += 1  # windows and learners
+        return np.empty((0, 8))
+
+    monkeypatch.setattr(trainer, "hits", hits)
+    scenes = trainer.Scenes(trainer.load_digits()[1], None, [], (240, 320))
+    said = trainer.measure(None, b"", ["1", trainer.BACKGROUND], scenes, 2, True, 0)
+    assert (said["average_precision"], said["misses_at_1"], said["recall"]) == (0, 1, [])
 
 
 def test_digits_of_both_sets_have_one_scale(trainer, tmp_path, monkeypatch):
