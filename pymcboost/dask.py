@@ -274,18 +274,13 @@ def _answer(part, local, method, none):
 
 def _of_frame(X, local, method, answer):
     """Lazy answers for a frame, one like ``answer`` for each row. Labels may be of unknown number."""
-    import dask.array
-    from dask import delayed
+    from dask.array import Array
 
-    parts, local = X.to_delayed(), delayed(local, traverse=False)
-    known = method != "predict"
-    lengths = X.map_partitions(len, enforce_metadata=False).compute().tolist() if known else [np.nan] * len(parts)
-    return dask.array.concatenate([
-        dask.array.from_delayed(
-            delayed(_answer)(part, local, method, answer[:0]), (n, *answer.shape[1:]), answer.dtype
-        )
-        for part, n in zip(parts, lengths, strict=True)
-    ])  # fmt: skip
+    found = X.map_partitions(_answer, local, method, none=answer[:0], meta=answer[:0])
+    if method == "predict":
+        return found
+    lengths = tuple(X.map_partitions(len, enforce_metadata=False).compute().tolist())
+    return Array(found.dask, found.name, (lengths, *found.chunks[1:]), dtype=found.dtype)
 
 
 PARAMETERS = {
