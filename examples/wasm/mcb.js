@@ -26,8 +26,8 @@ export class Model {
     this.length = this.#took(c.mcb_take(4));
   }
 
-  // Class of a row, counted from 0, and its scores. A Float32Array counts as less the offsets of columns already, where the
-  // model has them (hasOffsets); they are subtracted from other arrays.
+  // Class of a row, counted from 0, and its scores. Where the model has offsets of columns (hasOffsets), a
+  // Float32Array holds what is left without them; they are subtracted from other arrays.
   predict(row) {
     if (row.length !== this.nFeatures) throw new RangeError(`a row has ${this.nFeatures} numbers, not ${row.length}`);
     if (row instanceof Float32Array) new Float32Array(this.c.memory.buffer, this.row, this.nFeatures).set(row);

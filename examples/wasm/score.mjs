@@ -1,6 +1,7 @@
 // Score rows in node: node score.mjs mcb.wasm MODEL.mcb ROWS
 //
-// ROWS holds float32 numbers, nFeatures for each row; float64 where the model has offsets of columns. Prints the lines of lines.js.
+// ROWS holds float32 numbers, nFeatures for each row; float64 where the model has offsets of columns.
+// Prints the lines of lines.js.
 import { readFileSync } from "node:fs";
 import { lines } from "./lines.js";
 import { Model } from "./mcb.js";
