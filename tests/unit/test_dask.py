@@ -2,6 +2,7 @@
 
 import inspect
 import signal
+import sys
 
 import numpy as np
 import pytest
@@ -161,6 +162,7 @@ def test_categories_that_differ_between_partitions(client, levels, size):
     assert found.model_.to_bytes() == whole.model_.to_bytes()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs interval timers")
 def test_ctrl_c_ends_the_training_on_the_workers(client):
     """They are free for other tasks soon, also in folds, before the first round that counts."""
     X, y = rows(4000)
