@@ -142,7 +142,7 @@ def name_of(given):
 
 
 def shown(given):
-    """What a model file says of a loss: the name of one of ours, or the name and a checksum of one that is given."""
+    """What a model file says of a loss or a metric: the name of one of ours, or name and checksum of one given."""
     if isinstance(given, str):
         return given
     try:

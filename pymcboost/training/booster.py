@@ -11,7 +11,7 @@ from pymcboost.data.mapped import scores_of
 from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
-from pymcboost.training.meta import shown_loss
+from pymcboost.training.meta import shown_own
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class Booster:
         """Refuse to add to a model what is made of other weak learners, or for another loss."""
         was, now = previous.model.meta.get("params", {}), vars(self.params)
         for name in self.must_stay:
-            is_now = shown_loss(now[name]) if name == "loss" and name in was else now.get(name)
+            is_now = shown_own(now[name]) if name == "loss" and name in was else now.get(name)
             if name in was and was[name] != is_now:
                 raise ValueError(
                     f"{previous.how}: the model so far has {name}={was[name]!r}, now it is {is_now!r}; "

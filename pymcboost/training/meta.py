@@ -1,5 +1,6 @@
 """What a model file says of its training."""
 
+import re
 import zlib
 from dataclasses import fields
 from numbers import Real
@@ -7,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._version import __version__
-from pymcboost.losses.own import shown as shown_loss
+from pymcboost.losses.own import shown as shown_own
 from pymcboost.model.categories import Categories
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
@@ -23,8 +24,8 @@ def meta_of(estimator):
     """Algorithm, parameters, version and feature names: a dictionary that JSON keeps."""
     params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
-    if "loss" in shown:
-        shown["loss"] = shown_loss(params["loss"])
+    for name in {"loss", "scoring"} & {*shown}:
+        shown[name] = shown_own(params[name])
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]
@@ -41,7 +42,7 @@ def _plain(value):
     if value is None or isinstance(value, (bool, str)):
         return value
     if hasattr(value, "split"):
-        return repr(value)
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # the address is another one in every process
     if isinstance(value, Categories):
         return value.feature.tolist()
     if isinstance(value, np.generic):

@@ -10,6 +10,8 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse
+from sklearn.metrics import f1_score, make_scorer
+from sklearn.model_selection import KFold
 
 from pymcboost import Checkpoint, ModelFormatError, load_model
 from pymcboost.data import Chunks
@@ -291,6 +293,31 @@ def test_columns_in_any_form_are_compared(of, tmp_path):
         Checkpoint(tmp_path / name, 0).fit(new[0], X, y)
         with pytest.raises(ValueError, match=f"{name} was"):
             Checkpoint(tmp_path / name, 0).fit(new[1], X, y)
+
+
+class Halves:
+    def split(self, X, y, groups=None):
+        rows = np.arange(len(y))
+        return [(rows[rows % 2 != i], rows[rows % 2 == i]) for i in (0, 1)]
+
+
+@pytest.mark.parametrize("make", [Halves, lambda: KFold(2, shuffle=True, random_state=np.random.RandomState(0))])
+def test_splitters_have_no_address_in_the_file(make, tmp_path):
+    for cv in [make(), make()]:  # at two addresses
+        new, checkpoint = get_class("vector-tree")(n_estimators=2, cv=cv), Checkpoint(tmp_path / "m", 0)
+        assert " at 0x" not in checkpoint.fit(new, *some_data()).model_.meta["params"]["cv"]
+    assert checkpoint.resumed == 2
+
+
+MICRO, MACRO = (make_scorer(f1_score, average=average) for average in ("micro", "macro"))
+
+
+@pytest.mark.parametrize(("first", "other"), [(MICRO, MACRO), (changed, agree), (changed, lambda *_: 1.0)])
+def test_another_function_as_scoring_is_refused(first, other, tmp_path):
+    for _ in range(2):
+        Checkpoint(tmp_path / "m", 0).fit(get_class("mart")(n_estimators=2, scoring=first), *some_data())
+    with pytest.raises(ValueError, match="is the checkpoint of another training: scoring was"):
+        Checkpoint(tmp_path / "m", 0).fit(get_class("mart")(n_estimators=2, scoring=other), *some_data())
 
 
 def test_files_that_are_no_checkpoint(tmp_path):
