@@ -24,7 +24,7 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
-from pymcboost.learners.constraints import Ordered, group_bits, signs_of
+from pymcboost.learners.constraints import Ordered, OrderedLabels, group_bits, signs_of
 from pymcboost.learners.draws import drawn_of
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, leaves_for
@@ -208,6 +208,10 @@ class VectorTreeBoost(ManyLabels, Booster):
         d, pairs, signs, names = self.data.n_features, p.interaction_cst, p.monotonic_cst, self.feature_names
         categorical = [] if self.categories is None else self.categories.feature.tolist()
         pays, times = (p.feature_penalty, p.threshold_penalty), _bounds_by(self.data)
+        ordered = None
+        if signs is not None:
+            signs = signs_of(signs, self.classes, d, categorical, names)
+            ordered = (OrderedLabels if self.multilabel else Ordered)(signs, self._loss.shift_invariant)
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -228,7 +232,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             max_entries=p.max_leaf_entries,
             reuse=Reuse(self.data.columns, *pays) if any(pays) else None,
             leaf_levels=p.leaf_levels,
-            ordered=None if signs is None else Ordered(signs_of(signs, self.classes, d, categorical, names)),
+            ordered=ordered,
             n_threads=self.n_threads,
         )
 
@@ -369,7 +373,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "monotonic_cst": Parameter(
             "Columns, by number or name, in which the probability of a class may only rise or only fall: "
             "{column: (label, +1 or -1)}. The score of the class less that of any other is monotone then, missing "
-            "values aside. With two classes +1 or -1 alone stands for the second.",
+            "values aside; with the logistic loss, that of the label itself. With two classes +1 or -1 "
+            "alone stands for the second.",
             python_only=True,
         ),
     }

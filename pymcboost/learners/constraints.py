@@ -96,10 +96,12 @@ class Ordered:
     ----------
     signs : dict of int to (int, int)
         See `signs_of`.
+    centred : bool, default=True
+        Whether vectors have the mean 0, as where a loss does not change with a shift of all scores.
     """
 
-    def __init__(self, signs):
-        self.signs = signs
+    def __init__(self, signs, centred=True):
+        self.signs, self._centred = signs, centred
         self.bounded = sorted({k for k, _ in signs.values()})
 
     def __call__(self, value, feature, right, count):
@@ -136,7 +138,7 @@ class Ordered:
                 means = [(sums[b] - sums[a]) / (rows[b] - rows[a]) for a, b in (parts[:2], parts[1:])]
                 inside = self._moved((means[0] + means[1]) / 2, low, high, inside)
                 at = self.bounded.index(k)
-                between = inside[k] - inside
+                between = self._gaps(inside, k)
                 below, above = high.copy(), low.copy()
                 below[at], above[at] = np.minimum(high[at], between), np.maximum(low[at], between)
                 if sign > 0:
@@ -147,15 +149,34 @@ class Ordered:
             waiting.append((middle, end, parts[1], right_low, right_high, inside))
         return out
 
+    def _gaps(self, vector, k):
+        """The numbers of a vector that may only rise where class k does: (K,)."""
+        return vector[k] - vector
+
     def _moved(self, wanted, low, high, inside):
         """A vector near the wanted one with differences in the bounds, in which ``inside`` is."""
         near = np.rint(wanted / self._unit) * self._unit
         for at, k in enumerate(self.bounded):
-            near = near[k] - np.clip(near[k] - near, low[at], high[at])
+            near = near[k] - np.clip(self._gaps(near, k), low[at], high[at])
+        if not self._centred:
+            near += np.rint((wanted.mean() - near.mean()) / self._unit) * self._unit
         for step in STEPS:
             found = np.rint((inside + step * (near - inside)) / self._unit) * self._unit
-            found -= np.rint(found.mean() / self._unit) * self._unit
-            gaps = np.array([found[k] - found for k in self.bounded])
+            if self._centred:
+                found -= np.rint(found.mean() / self._unit) * self._unit
+            gaps = np.array([self._gaps(found, k) for k in self.bounded])
             if (low <= gaps).all() and (gaps <= high).all() and (found.astype(np.float32) == found).all():
                 return found
         raise AssertionError("a vector that keeps the bounds does not")
+
+
+class OrderedLabels(Ordered):
+    """The same where each label has a probability of its own: F_k itself is bounded, and no other label is moved."""
+
+    def _gaps(self, vector, k):
+        return np.full_like(vector, vector[k])
+
+    def _moved(self, wanted, low, high, inside):
+        found = np.rint(wanted / self._unit) * self._unit
+        found[self.bounded] = np.clip(found[self.bounded], low[:, 0], high[:, 0])
+        return found

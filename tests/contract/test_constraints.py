@@ -147,6 +147,43 @@ def test_a_constraint_that_is_true_does_not_cost(K):
     assert losses[1] < losses[0]
 
 
+def squared(y, scores):
+    return scores - np.eye(scores.shape[1])[y], np.ones_like(scores)
+
+
+def test_each_label_is_bounded_by_its_own_score():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2)).astype(np.float32)
+    up, other = (1 / (1 + np.exp(-3 * X))).T
+    y = (rng.random((400, 3)) < np.column_stack((up, 1 - other, 4 * other * (1 - other)))).astype(int)
+    model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40, "loss": "logistic"}), []
+    low, high = pairs(X, 0, rng)
+    for signs in (None, {0: (0, 1), 1: (1, -1)}):
+        model.set_params(monotonic_cst=signs).fit(X[:200], y[:200])
+        losses.append(log_loss(y[200:].ravel(), model.predict_proba(X[200:]).ravel()))
+    assert losses[1] < losses[0]
+    rise = model.predict_proba(high)[:, 0] - model.predict_proba(low)[:, 0]
+    assert rise.min() >= 0 and rise.max() > 0.5
+    low, high = pairs(X, 1, rng)
+    assert (raw(model, high)[:, 1] <= raw(model, low)[:, 1]).all()
+    assert 0 < (raw(model, high)[:, 2] > raw(model, low)[:, 2]).mean() < 1, "other labels are free"
+
+
+def test_a_loss_of_ones_own_that_a_shift_changes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 3)).astype(np.float32)
+    y = (np.column_stack((2 * X[:, 0], 0 * X[:, 0], np.sin(2 * X[:, 1]))) + rng.gumbel(size=X.shape)).argmax(axis=1)
+    model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40}, loss=squared), []
+    for signs in (None, {0: (0, 1)}):
+        scores = model.set_params(monotonic_cst=signs).fit(X[:400], y[:400]).decision_function(X[400:])
+        losses.append(((scores - np.eye(3)[y[400:]]) ** 2).mean())
+    assert losses[1] < losses[0]
+    assert model.decision_function(X).sum(axis=1).mean() == pytest.approx(1, abs=0.05)
+    low, high = pairs(X, 0, rng)
+    rise = differences(raw(model, high), 0) - differences(raw(model, low), 0)
+    assert rise.min() >= -1e-12 and rise.max() > 0.5
+
+
 def test_without_splits_on_the_columns_leaves_stay_as_they_are():
     value = np.array([[0.1, -0.1], [-0.3, 0.3]])
     tree = np.array([4]), np.array([1]), np.array([3, 5])
