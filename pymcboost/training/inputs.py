@@ -182,6 +182,7 @@ def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):
 
 def encoded(estimator, categories, X):
     """Rows with codes in place of their categories; a frame whose columns are not those of `fit` is refused first."""
+    refuse_chunks(X)
     if categories is None:
         return X
     if is_frame(X):
@@ -189,8 +190,15 @@ def encoded(estimator, categories, X):
     return categories.encoded(X)
 
 
+def refuse_chunks(X, where=""):
+    """Refuse `Chunks` where no training reads them."""
+    if isinstance(X, Chunks):
+        raise TypeError(f"{where}Chunks are for the X of fit alone; give arrays here, to predict a block at a time")
+
+
 def given_sets(X_val, y_val, sample_weight_val, validation_sets):
     """Validation sets that the user gives, by name: X, y and weights or None."""
+    refuse_chunks(X_val, "X_val: ")
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
@@ -209,6 +217,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
             )
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
             raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
+        refuse_chunks(parts[0], f"validation_sets[{name!r}]: ")
         found[name] = (*parts, None)[:3]
     return found
 

@@ -335,6 +335,20 @@ def test_wrong_use(tmp_path):
         trees().fit(X100)
 
 
+def test_chunks_are_for_fit_alone():
+    X, y, _ = made(200)
+    chunks, model = Chunks([(X, y)]), trees(n_estimators=1).fit(X, y)
+    for call, where in (
+        (lambda: model.predict(chunks), ""),
+        (lambda: model.calibrate_on(chunks, y), ""),
+        (lambda: model.refit_leaves(chunks, y), ""),
+        (lambda: trees().fit(X, y, X_val=chunks), "X_val: "),
+        (lambda: trees().fit(X, y, validation_sets={"more": (chunks, y)}), r"validation_sets\['more'\]: "),
+    ):
+        with pytest.raises(TypeError, match=f"^{where}Chunks are for the X of fit alone; give arrays here"):
+            call()
+
+
 def test_full_disk(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
