@@ -28,10 +28,10 @@ def needs_folds(params):
 def refuse(booster, workers, sets, groups, **given):
     """Refuse what a training with several workers does not take, and what one with a communicator does not."""
     name, p = booster.name, booster.params
-    if workers is not ALONE and needs_folds(p) and (groups is not None or not isinstance(p.cv, Integral)):
+    if workers is not ALONE and (groups is not None or (needs_folds(p) and not isinstance(p.cv, Integral))):
         what = "groups are" if groups is not None else f"cv={p.cv!r} is"
         raise ValueError(
-            f"{name}: {what} for a training without a communicator; its folds are drawn by the numbers of the rows: "
+            f"{name}: {what} for a training without a communicator; its rows are held out by the numbers of the rows: "
             "give cv as a number, and no groups"
         )
     if workers.size == 1:
@@ -41,7 +41,7 @@ def refuse(booster, workers, sets, groups, **given):
             f"{name} trains with one worker; rows divided among several are for vector trees, class-wise trees, "
             "MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
         )
-    for what, value in {"groups": groups, **given}.items():
+    for what, value in given.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}: {what} is for a training with one worker")
 

@@ -200,7 +200,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
             More sets whose metric the history keeps; early stopping does not look at them.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are in one fold, with ``n_estimators="auto"``.
+            Rows of one group are held out together: in folds, and by ``early_stopping`` without ``X_val``.
         init_model : Model, path or fitted estimator, default=None
             A model of the same algorithm that the rounds are added to, ``n_estimators`` of them. These rows need not be
             those that it comes from, nor have rows of all its classes.

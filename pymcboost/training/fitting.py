@@ -79,7 +79,7 @@ class Training:
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
-        refuse_mixed(params, groups)
+        refuse_mixed(params, groups, "val" in sets)
         self._warn_of_idle()
         initial = None if init_model is None else continuing.previous_of(init_model, draft)
         if initial is not None:
@@ -277,7 +277,7 @@ class Training:
         basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
-            rows, held = self._held_out(X, y, codes, weight, row_number)
+            rows, held = self._held_out(X, y, codes, weight, row_number, inputs.groups)
             found.insert(0, Held.of("val", *held))
             inputs.weight = weight.copy()
             inputs.weight[rows] = 0
@@ -285,7 +285,7 @@ class Training:
             inputs.validation = Validation(found, len(classes))
         return inputs
 
-    def _held_out(self, X, y, codes, weight, row_number):
+    def _held_out(self, X, y, codes, weight, row_number, groups):
         """Rows here that are set aside for early stopping; X, y, codes and weights of those of all workers."""
         params, workers = self.params, self.workers
         random_state = _random_state(params.random_state, self.callbacks)
@@ -293,7 +293,7 @@ class Training:
         few = bool(calibrated_of(params, self.booster.link))
         share = share_held(params.validation_fraction, n_weighted(workers, weight), n_classes, few)
         if workers is ALONE:
-            rows = held_out(codes, weight, share, random_state)
+            rows = held_out(codes, weight, share, random_state, groups)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
             return rows, (X_held, y[rows], codes[rows], weight[rows])
         number = divided.numbers_of(workers, divided.check_row_number(row_number, X, workers), X.shape[0])

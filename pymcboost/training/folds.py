@@ -74,11 +74,13 @@ class OutOfFold:
         return {"rounds": self.rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
 
 
-def refuse_mixed(params, groups):
-    """Refuse what does not go with ``n_estimators="auto"``, or without it."""
-    if groups is not None and not needs_folds(params):
+def refuse_mixed(params, groups, has_val):
+    """Refuse what does not go with ``n_estimators="auto"``, or without it; ``has_val``: X_val is given."""
+    holds_out = not has_val and (params.early_stopping or needs_folds(params))
+    if groups is not None and params.n_estimators != "auto" and not holds_out:
         raise ValueError(
-            'groups are for n_estimators="auto" and calibrate="temperature", which cross-validate; leave them out'
+            'groups are for n_estimators="auto" and, without X_val, for early_stopping and calibrate="temperature", '
+            "which hold rows out; leave them out"
         )
     if params.n_estimators != "auto":
         return

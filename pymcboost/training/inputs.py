@@ -17,7 +17,7 @@ from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
-from pymcboost.training.basis import column_or_1d, compute_class_weight, validate_data, weights_of_rows
+from pymcboost.training.basis import check_random_state, column_or_1d, compute_class_weight, validate_data, weights_of_rows
 from pymcboost.training.labels import check_order, labels_given
 from pymcboost.training.metrics import Held
 
@@ -271,12 +271,17 @@ def share_held(fraction, n_rows, n_classes, few):
     return min(SET_ASIDE, max(MOST_SET_ASIDE, OF_EACH_CLASS * n_classes) / max(n_rows, 1)) if few else SET_ASIDE
 
 
-def held_out(codes, weight, fraction, random_state):
-    """Rows for validation, split off from those with positive weight; a class of one row stays in the training part."""
+def held_out(codes, weight, fraction, random_state, groups=None):
+    """Rows for validation, split off from those with positive weight; a class of one row stays in the training part.
+
+    Where there are ``groups``, whole ones.
+    """
     from sklearn.model_selection import train_test_split
 
     used = np.flatnonzero(weight > 0)
     codes = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int64)
+    if groups is not None:
+        return used[_whole_groups(codes[used], groups[used], fraction, random_state)]
     counts = np.bincount(codes[used])
     lone = counts[codes[used]] == 1
     try:
@@ -289,6 +294,27 @@ def held_out(codes, weight, fraction, random_state):
             "rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
         ) from error
     return rows
+
+
+def _whole_groups(codes, groups, fraction, random_state):
+    """Rows of groups at random, about this share of all rows; every class keeps a row outside."""
+    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
+    rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
+    left, wanted, found = np.bincount(codes), fraction * len(codes), []
+    order = check_random_state(random_state).permutation(len(size))
+    order = order[np.argsort(np.maximum(size[order], 2 * wanted), kind="stable")]  # those that are far too large last
+    for rows in (rows_of_group[g] for g in order):
+        rest = left - np.bincount(codes[rows], minlength=len(left))
+        if (rest[left > 0] > 0).all():
+            left, found = rest, [*found, rows]
+        if left.sum() <= len(codes) - wanted:
+            break
+    if not found:
+        raise ValueError(
+            f"early_stopping: cannot set aside one of {counted(len(size), 'group')} and keep rows of every class; give "
+            "smaller groups, or X_val and y_val, or set early_stopping=False"
+        )
+    return np.sort(np.concatenate(found))
 
 
 def labels_of_file(classes):

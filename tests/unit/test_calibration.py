@@ -489,7 +489,7 @@ def test_groups_stay_together(monkeypatch):
     assert len(seen) == 3
     for train, held in seen:
         assert not np.isin(groups[held], groups[train]).any()
-    with pytest.raises(ValueError, match='calibrate="temperature", which cross-validate'):
+    with pytest.raises(ValueError, match='calibrate="temperature", which hold rows out'):
         VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, y, groups=groups)
 
 

@@ -26,7 +26,7 @@ from pymcboost import (
 )
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
-from pymcboost.training import folds
+from pymcboost.training import fitting, folds
 from pymcboost.training.booster import Booster
 from pymcboost.training.folds import held_scores, out_of_fold, splits
 from pymcboost.training.inputs import Inputs
@@ -62,6 +62,33 @@ def test_folds_are_stratified_and_hold_every_used_row_out_once(n_folds):
     for i, (_, held) in enumerate(parts):
         assert np.array_equal(again[i][1], held)
         assert not np.array_equal(others[i][1], held)
+
+
+@pytest.mark.parametrize("n_groups", [4, 30])
+@pytest.mark.parametrize("scoring", ["error", "log_loss"])
+def test_early_stopping_holds_out_whole_groups(scoring, n_groups, monkeypatch):
+    X, y = some_rows()
+    groups, seen = np.random.default_rng(1).integers(0, n_groups, len(y)), []
+    original = fitting.held_out
+    monkeypatch.setattr(fitting, "held_out", lambda *given: seen.append(original(*given)) or seen[-1])
+    weight = np.repeat([0.0, 1.0], [20, 130])
+    fit = VectorTreeBoostClassifier(n_estimators=2, early_stopping=True, scoring=scoring, calibrate=None).fit
+    fit(X, y, weight, groups=groups)
+    (rows,) = seen
+    rest = np.setdiff1d(np.arange(20, 150), rows)
+    assert rows.min() >= 20 and not set(groups[rows]) & set(groups[rest])
+    assert 13 <= len(rows) <= (20 if n_groups == 30 else 50)
+    assert np.unique(y[rest]).tolist() == [0, 1, 2]
+
+
+def test_groups_that_cannot_be_held_out_are_refused():
+    X, y = some_rows()
+    new = VectorTreeBoostClassifier(n_estimators=2, early_stopping=True)
+    with pytest.raises(ValueError, match="cannot set aside one of 3 groups and keep rows of every class"):
+        new.fit(X, y, groups=y)
+    for early_stopping in True, False:
+        with pytest.raises(ValueError, match="groups are for .* without X_val, .* leave them out"):
+            new.set_params(early_stopping=early_stopping).fit(X, y, X_val=X, y_val=y, groups=y)
 
 
 def test_groups_stay_together():

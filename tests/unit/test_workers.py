@@ -279,7 +279,7 @@ def error_of(task):
     ("more", "words"),
     [
         ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
-        ({"groups": np.zeros(200)}, "groups is for a training with one worker"),
+        ({"groups": np.zeros(200)}, "groups are for a training without a communicator"),
         ({"row_number": np.zeros(200, dtype=int)}, "row_number must be different numbers from 0 on"),
         ({"row_number": np.zeros(3, dtype=int)}, r"row_number must be integers of shape \(200,\)"),
     ],
