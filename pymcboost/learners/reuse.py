@@ -39,6 +39,9 @@ class Reuse:
 
 
 def on_grid(value, levels, learning_rate):
-    """Round leaf vectors, in place, to multiples of ``2 learning_rate / (levels + 1)``, up to ``levels`` of them."""
+    """Round leaf vectors, in place, to multiples of ``2 learning_rate / (levels + 1)``, up to ``levels`` of them.
+
+    They are rounded to float32 then, as a file has them.
+    """
     step = 2 * learning_rate / (levels + 1)
-    value[:] = np.clip(np.rint(value / step), -levels, levels) * step + 0.0
+    value[:] = (np.clip(np.rint(value / step), -levels, levels) * step + 0.0).astype(np.float32)

@@ -96,7 +96,7 @@ def packed(ensemble, layout, leaves):
     if len(value) > MOST_VALUES:
         raise ValueError(
             f"the leaves have {len(value)} different values, and layout={layout!r} has room for {MOST_VALUES}; give "
-            "leaves='int8', which rounds them, or train with leaf_levels"
+            "leaves='int8', which rounds them, or train with leaf_levels and one learning_rate"
         )
     rounds = None if (np.diff(ensemble.rounds) == 1).all() else narrow(np.diff(ensemble.rounds))
     leaf = leaf.reshape(ensemble.leaf.shape)

@@ -13,7 +13,7 @@ import scipy.sparse
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
 
-from pymcboost import Checkpoint, ModelFormatError, load_model
+from pymcboost import Checkpoint, ModelFormatError, VectorTreeBoostClassifier, load_model
 from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
@@ -112,6 +112,22 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
     checkpoint.remove()
+
+
+def kinked(y, scores):
+    """Derivatives of a loss that jump where scores are sums of some of the numbers of leaves."""
+    right = np.eye(scores.shape[1])[y] > 0
+    gradient = np.where(right, np.where(scores < 0.6, -1.0, -0.01), np.where(scores > -0.6, 1.0, 0.01))
+    return gradient, np.ones_like(scores)
+
+
+@pytest.mark.parametrize(("loss", "levels"), [("softmax", 2), (kinked, 1)])
+def test_numbers_of_leaves_are_trained_on_as_the_file_has_them(loss, levels, tmp_path):
+    params = {"loss": loss, "leaf_levels": levels, "learning_rate": 0.3, "random_state": 0, "calibrate": None}
+    for rounds in (4, 20):
+        model = VectorTreeBoostClassifier(n_estimators=rounds, **params)
+        Checkpoint(tmp_path / "m.part", 0).fit(model, *some_data())
+    agree(model, VectorTreeBoostClassifier(n_estimators=20, **params).fit(*some_data()))
 
 
 @pytest.mark.parametrize("more", [{}, {"max_passes": 1}, {"loss": "log"}])

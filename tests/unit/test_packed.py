@@ -8,6 +8,8 @@ from reference.scoring import random_rows, random_sets, random_stumps, random_tr
 from sklearn.datasets import load_digits
 
 from pymcboost import LogitBoostClassifier, VectorTreeBoostClassifier
+from pymcboost.callbacks import LearningRateSchedule
+from pymcboost.learners.reuse import on_grid
 from pymcboost.model import packed
 from pymcboost.model.model import Model
 from pymcboost.model.packed import rounded
@@ -128,6 +130,9 @@ def test_what_cannot_be_packed(model, tmp_path):
     exact = classifier(20, max_leaf_nodes=9).fit(X, y)
     with pytest.raises(ValueError, match=r"leaves have \d+ different values.*room for 256; give leaves='int8'"):
         exact.save(tmp_path / "m.mcb", layout="packed")
+    rates = LearningRateSchedule(lambda t: 0.5 * 0.99**t)
+    with pytest.raises(ValueError, match="or train with leaf_levels and one learning_rate"):
+        classifier(40, leaf_levels=7).fit(X, y, callbacks=[rates]).save(tmp_path / "m.mcb", layout="packed")
     exact.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
     with pytest.raises(ValueError, match="leaves='int8' is for layout='packed' and 'tight', not for layout='list'"):
         model.to_bytes("list", "int8")
@@ -149,6 +154,10 @@ def test_what_cannot_be_packed(model, tmp_path):
 
 
 def test_leaves_lie_on_the_grid(model):
+    value = np.random.default_rng(0).normal(size=(50, 3))
+    on_grid(value, 7, 0.3)
+    assert np.array_equal(value, value.astype(np.float32))
+    assert {*np.rint(value / 0.075).ravel().tolist()} == {*range(-7, 8)}
     assert {*(model.ensemble.leaf * 4).ravel().tolist()} == {-2, -1, 0, 1, 2, 3}
     coarse = classifier(30, leaf_levels=1, max_leaf_nodes=16).fit(X[::2], y[::2])
     assert {*coarse.model_.ensemble.leaf.ravel().tolist()} == {-0.5, 0.0, 0.5}
