@@ -65,8 +65,8 @@ class HingeBoostOC(Booster):
 
     def check(self):
         """Costs are numbers; how many there must be depends on the classes."""
-        cost = self.params.cost_matrix
-        if np.ndim(cost) == 2:  # other shapes fit no number of classes
+        cost = _numbers(self.params.cost_matrix)
+        if cost.ndim == 2:  # other shapes fit no number of classes
             costs(cost, len(cost))
 
     def takes_sparse(self):
@@ -224,7 +224,7 @@ def costs(cost_matrix, n_classes):
     """The cost matrix as float64 (K, K) after checking it; 1 for every error if None."""
     if cost_matrix is None:
         return 1.0 - np.eye(n_classes)
-    cost = np.asarray(cost_matrix, dtype=np.float64)
+    cost = _numbers(cost_matrix)
     if cost.shape != (n_classes, n_classes):
         raise ValueError(
             f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
@@ -238,6 +238,17 @@ def costs(cost_matrix, n_classes):
     if not cost.any():
         raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
     return cost
+
+
+def _numbers(cost_matrix):
+    """The cost matrix as float64, of any shape; one number if None."""
+    try:
+        return np.asarray(cost_matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "cost_matrix must be K x K numbers, rows for the right class, in the order of the sorted labels; this one "
+            "has rows of different lengths, or what is no number"
+        ) from None
 
 
 @estimator

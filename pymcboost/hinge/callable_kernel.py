@@ -9,6 +9,7 @@ import numpy as np
 
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.model.kind import Machine
+from pymcboost.model.labels import number_of
 from pymcboost.model.scale import Scale
 from pymcboost.model.temperature import Calibration
 
@@ -72,6 +73,12 @@ class CallableKernelModel(Calibration):
     def predict(self, X, n_jobs=None):
         """Predicted labels: (m,)."""
         return self.classes_[self.predict_codes(X)]
+
+    def _top(self, X, k, n_jobs):
+        """See `Model`."""
+        k, scores = number_of(k, len(self.classes_)), self.raw_scores(X)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return best, np.take_along_axis(scores, best, axis=1)
 
     def predict_proba(self, X, n_jobs=None):
         """Softmax of the scores divided by the temperature: (m, K)."""

@@ -63,10 +63,7 @@ class Labels:
 
     def _top(self, X, k, n_jobs):
         """As `predict_top`, with positions of the classes."""
-        k = index(k)
-        if not 1 <= k <= self.n_classes_:
-            raise ValueError(f"k must be from 1 to {self.n_classes_}, the number of classes, not {k}")
-        return self._rows.top(X, k, n_jobs)
+        return self._rows.top(X, number_of(k, self.n_classes_), n_jobs)
 
     def _given(self, scores):
         """Indicator of the labels with these raw scores."""
@@ -76,3 +73,11 @@ class Labels:
         """The same model with other labels in the place of these: sorted integers or strings (K,)."""
         labels = dict(file.label_sections(classes, self.n_classes_))
         return self._changed(**{tag: labels.get(tag) for tag in ("LABI", "LABO", "LABS")})
+
+
+def number_of(k, n_classes):
+    """How many of the highest scores are wanted, after checking it."""
+    k = index(k)
+    if not 1 <= k <= n_classes:
+        raise ValueError(f"k must be from 1 to {n_classes}, the number of classes, not {k}")
+    return k

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from reference.scoring import finite_rows, random_kernel, random_linear, raw_scores
 
+from pymcboost import HingeBoostOCClassifier
 from pymcboost.model import rows
 from pymcboost.model.kernel import KERNELS, KernelMachine
 from pymcboost.model.linear import LinearMachine
@@ -252,6 +253,25 @@ def test_model_of_a_machine(tmp_path):
         machine = KernelMachine(kernel, 1, 0, 1, support, np.ones((3, 2)), np.zeros(2))
         feature, share = Model.from_ensemble(machine, range(2)).used_features()
         assert (feature.tolist(), share.tolist()) == (used, [0] * len(used))
+
+
+def test_highest_scores_of_a_callable_kernel():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)).astype(np.float32), np.array(["a", "b", "c"])[np.arange(60) % 3]
+    model = HingeBoostOCClassifier(n_estimators=4, kernel=lambda A, B: A @ B.T, random_state=0).fit(X, y)
+    every = model.decision_function(X)
+    labels, scores = model.predict_top(X, 2)
+    assert (labels[:, 0] == model.predict(X)).all()
+    assert same_bits(scores, np.sort(every, axis=1)[:, :0:-1].copy())
+    assert model.predict_top(X[:1] * 0, 3)[0].shape == (1, 3)
+    with pytest.raises(ValueError, match="k must be from 1 to 3, the number of classes, not 4"):
+        model.predict_top(X, 4)
+
+
+@pytest.mark.parametrize("cost", [[[0, 1, 1], [1, 0], [1, 1, 0]], [["a", "b"], ["c", "d"]], "costs", [[0, {}], [1, 0]]])
+def test_cost_matrices_that_are_no_numbers_are_refused(cost):
+    with pytest.raises(ValueError, match="^cost_matrix must be K x K numbers, rows for the right class, in the order"):
+        HingeBoostOCClassifier(n_estimators=2, cost_matrix=cost).fit(np.eye(6), np.arange(6) % 3)
 
 
 def test_two_classes():
