@@ -60,7 +60,7 @@ class LearningRateSchedule(Callback):
 
     The models of folds have the parameter's rate in all rounds. So ``n_estimators="auto"`` is refused, and a warning
     says that a temperature of folds (``calibrate``) is that of other models: give ``X_val`` and ``y_val``, from which
-    it then comes, or set ``calibrate=None``.
+    it then comes, or set ``calibrate=None``. For thresholds of labels it is ``decision_threshold=0.5``.
 
     Parameters
     ----------
@@ -87,10 +87,14 @@ class LearningRateSchedule(Callback):
 
     def before_training(self, state):
         """Set the rate of the first round."""
-        if state.booster.params.calibrate and (state.validation is None or state.validation.named("val") is None):
+        calibrate = state.booster.params.calibrate
+        if calibrate and (state.validation is None or state.validation.named("val") is None):
+            what, remedy = "the temperature comes", "calibrate=None"
+            if calibrate == "thresholds":
+                what, remedy = "the thresholds of labels come", "decision_threshold=0.5"
             warn(
-                "LearningRateSchedule: the temperature comes from models of folds, which have one learning rate in all "
-                "rounds; give X_val and y_val, or set calibrate=None"
+                f"LearningRateSchedule: {what} from models of folds, which have one learning rate in all rounds; give "
+                f"X_val and y_val, or set {remedy}"
             )
         self._set(state)
 

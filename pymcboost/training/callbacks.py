@@ -72,6 +72,10 @@ def as_callbacks(given):
     """Callbacks with all methods, of a sequence of them."""
     if not isinstance(given, Iterable):
         raise TypeError(f"callbacks must be a sequence of callbacks, not {given!r}; give [callback], or ()")
+    given = list(given)
+    for number, one in enumerate(given):
+        if any(one is other for other in given[:number]):
+            raise ValueError(f"callbacks: one {type(one).__name__} is there twice; give each object once")
     return [as_callback(one) for one in given]
 
 

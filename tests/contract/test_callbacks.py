@@ -158,6 +158,13 @@ def test_callbacks_that_are_no_sequence_are_refused():
             MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, callbacks=callbacks)
 
 
+def test_a_callback_that_is_given_twice_is_refused():
+    for one in TrainingLoss(), types.SimpleNamespace(after_round=lambda state: None):
+        name = type(one).__name__
+        with pytest.raises(ValueError, match=f"callbacks: one {name} is there twice; give each object once"):
+            MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, callbacks=iter([one, TimeLimit(9), one]))
+
+
 def test_validation_sets_record_curves_silently(capsys):
     model = MCBoostClassifier(n_estimators=5)
     with warnings.catch_warnings():
@@ -366,8 +373,14 @@ def test_what_does_not_go_with_a_schedule_is_refused():
     with pytest.warns(UserWarning, match="the temperature comes from models of folds") as caught:
         VectorTreeBoostClassifier(n_estimators=2, random_state=0).fit(X, y, callbacks=schedule)
     assert caught[0].filename == __file__
+    labels = {"n_estimators": 2, "loss": "logistic", "random_state": 0}
+    Y = np.eye(10, dtype=int)[y]
+    message = "the thresholds of labels come from .* give X_val and y_val, or set decision_threshold=0.5"
+    with pytest.warns(UserWarning, match=message):
+        VectorTreeBoostClassifier(decision_threshold="f1", calibrate=None, **labels).fit(X, Y, callbacks=schedule)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        VectorTreeBoostClassifier(**labels).fit(X, Y, callbacks=schedule)
         VectorTreeBoostClassifier(n_estimators=2).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=schedule)
     for wrong in (0, 1.5, float("nan")):
         with pytest.raises(ValueError, match=r"the rate of round 1 is .*; it must be above 0 and at most 1"):
