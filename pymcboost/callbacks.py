@@ -146,9 +146,9 @@ class TrainingLoss(Callback):
         if state.validation is not None and state.validation.named("train") is not None:
             raise ValueError("TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it")
         inputs, self._rows, booster = self._rows, None, state.booster
-        held = _training_rows(inputs)
         given = booster.params.scoring if self.scoring is None else self.scoring
         given = given if isinstance(given, (list, tuple)) else [given]
+        held = _training_rows(inputs, next(filter(callable, given), None))
         link, loss = booster.probabilities, booster.loss_value
         self._metrics = [Metric(one, inputs.classes, link, loss) for one in given]
         for metric in self._metrics:
@@ -171,13 +171,14 @@ class TrainingLoss(Callback):
         self._rows = self._validation = None
 
 
-def _training_rows(inputs: Inputs):
-    """The rows of positive weight as a set "train"."""
+def _training_rows(inputs: Inputs, scoring):
+    """The rows of positive weight as a set "train", for this function or None."""
     used = inputs.weight > 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
     X = inputs.X if used.all() else rows_of(inputs.X, rows)
     X = X.tocsc() if hasattr(X, "tocsc") else X
-    return Held.of("train", X, inputs.y(rows), inputs.codes[rows], inputs.weight[rows])
+    given = inputs.given_to(scoring, None if used.all() else rows)
+    return Held.of("train", X, inputs.y(rows), inputs.codes[rows], inputs.weight[rows], given)
 
 
 class LivePlot(Callback):

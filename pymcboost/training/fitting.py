@@ -228,6 +228,7 @@ class Training:
     def _inputs(self, X, y, sample_weight, sets, groups, continued, initial, row_number):
         draft, params, workers = self.draft, self.params, self.workers
         allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
+        came = X
         X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
         known = draft.model_ if continued else None if initial is None else initial.model
         wanted = getattr(params, "categorical_features", None)
@@ -273,12 +274,13 @@ class Training:
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
             None if groups is None else basis.column_or_1d(groups), categories, offsets,
+            given=came if head is None and workers is ALONE else None,
         )  # fmt: skip
         basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             rows, held = self._held_out(X, y, codes, weight, row_number, inputs.groups)
-            found.insert(0, Held.of("val", *held))
+            found.insert(0, Held.of("val", *held, inputs.given_to(params.scoring, rows)))
             inputs.weight = weight.copy()
             inputs.weight[rows] = 0
         if found:

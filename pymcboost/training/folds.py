@@ -21,7 +21,7 @@ from pymcboost.training.divided import needs_folds, threads_of
 from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
-from pymcboost.training.metrics import Held, Metric, calibrated_of
+from pymcboost.training.metrics import Held, Metric, as_given, calibrated_of
 from pymcboost.training.strata import stratified
 
 # Rounds that are tried at most.
@@ -246,7 +246,8 @@ def _drawn(cv, inputs, rows, strata, seed):
     from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
     if strata is None:
-        data, splitter = (inputs.X, inputs.y(), inputs.groups), check_cv(cv)
+        X = inputs.X if inputs.given is None else as_given(inputs.given)
+        data, splitter = (X, inputs.y(), inputs.groups), check_cv(cv)
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
         data = np.zeros(len(rows)), strata, inputs.groups[rows]
@@ -270,7 +271,8 @@ class _Model:
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # Rows of one worker alone are not what is measured, and may be none.
         held = Held if hasty or inputs.workers is not ALONE else Held.of
-        self.held = held(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows])
+        given = None if hasty else inputs.given_to(estimator.scoring, rows)
+        self.held = held(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows], given)
         self.validation = Validation([self.held], K)
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]

@@ -17,9 +17,15 @@ from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own
 from pymcboost.threads import counted
-from pymcboost.training.basis import check_random_state, column_or_1d, compute_class_weight, validate_data, weights_of_rows
+from pymcboost.training.basis import (
+    check_random_state,
+    column_or_1d,
+    compute_class_weight,
+    validate_data,
+    weights_of_rows,
+)
 from pymcboost.training.labels import check_order, labels_given
-from pymcboost.training.metrics import Held
+from pymcboost.training.metrics import Held, as_given
 
 # Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.
 TYPES, WIDE = [np.float32, np.float64], [np.float64, np.float32]
@@ -60,6 +66,8 @@ class Inputs:
         Numbers of the rows, where they are given.
     workers : Alone or another communicator
         Among which the rows are divided.
+    given : array, frame or sparse matrix, optional
+        X as the user gave it; None of `Chunks` and of rows that are divided.
     """
 
     X: Any
@@ -76,11 +84,16 @@ class Inputs:
     offsets: dict[int, float] | None = None
     row_number: np.ndarray | None = None
     workers: Any = ALONE
+    given: Any = None
 
     def y(self, rows=slice(None)):
         """Labels of rows, or their indicator."""
         codes = self.codes[rows]
         return self.classes[codes] if codes.ndim == 1 else codes.astype(int)
+
+    def given_to(self, scoring, rows=None):
+        """X, or rows of it, as the user gave it, where ``scoring`` is a function, which may look at it; else None."""
+        return as_given(self.given, rows) if callable(scoring) and self.given is not None else None
 
 
 class Validation:
@@ -224,7 +237,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
 
 def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     """A validation set after checking it; the weights of the classes count in it as in training."""
-    several = inputs.codes.ndim == 2
+    several, came = inputs.codes.ndim == 2, X
     try:
         check_sparse(X)
         X = encoded(estimator, inputs.categories, X)
@@ -248,12 +261,13 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
             f"{_shown(name, 'X')} holds a value beyond the float32 range, up to 3.4e38: features are rounded to "
             "float32; scale them"
         )
+    given = as_given(came) if callable(estimator.scoring) else None
     if several:
-        return Held.of(name, X, y, codes, weight)
+        return Held.of(name, X, y, codes, weight, given)
     codes = _encode(name, y, inputs.classes)
     with np.errstate(over="ignore"):
         weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
-    return Held.of(name, X, y, codes, weight)
+    return Held.of(name, X, y, codes, weight, given)
 
 
 def share_held(fraction, n_rows, n_classes, few):

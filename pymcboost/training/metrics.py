@@ -11,6 +11,7 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost._kernels.exact import on_grid, total
 from pymcboost._warn import warn
+from pymcboost.model.rows import own
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.training import labels
 
@@ -30,13 +31,15 @@ class Held:
     ----------
     name : str
     X : ndarray or CSC matrix (n, d)
-        Only handed to scorers.
+        As the training has them.
     y : ndarray (n,)
         Labels.
     codes : ndarray of int (n,)
         Their positions in the classes; -1 for labels that training has not seen. Or an indicator (n, K) of labels.
     weight : ndarray of float64 (n,) or None
         None where all rows count the same.
+    given : array, frame or sparse matrix (n, d), optional
+        The rows as the user gave them, where a function measures; see `as_given`. By default X.
     """
 
     name: str
@@ -44,9 +47,10 @@ class Held:
     y: np.ndarray
     codes: np.ndarray
     weight: np.ndarray | None
+    given: Any = None
 
     @classmethod
-    def of(cls, name, X, y, codes, weight):
+    def of(cls, name, X, y, codes, weight, given=None):
         """With the weights divided by their largest; an error where the rows have none."""
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
@@ -55,7 +59,7 @@ class Held:
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
-        return cls(name, X, y, codes, weight)
+        return cls(name, X, y, codes, weight, given)
 
     def mean(self, values):
         """Mean over the rows, which does not depend on their order."""
@@ -67,6 +71,16 @@ class Held:
         """Sums of the weighted values of every class, before them that of unseen labels: (K' + 1,)."""
         weight = np.ones(len(self.codes)) if self.weight is None else self.weight
         return np.bincount(self.codes + 1, weight * values)
+
+
+def as_given(X, rows=None):
+    """X, or rows of it, as the user gave it. Lists become arrays, and rows of sparse matrices CSR."""
+    X = own(X) if hasattr(X, "shape") else np.asarray(X)
+    if rows is None:
+        return X
+    if hasattr(X, "column_names"):  # pyarrow
+        return X.take(rows)
+    return X.iloc[rows] if hasattr(X, "iloc") else X.tocsr()[rows] if hasattr(X, "tocsr") else X[rows]
 
 
 def log_probabilities(scores, link):
@@ -264,7 +278,7 @@ class Metric:
         weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
         try:
             view = RoundView(scores, self.classes, self._log_probabilities, self.link == "sigmoid")
-            value = self._scorer(view, held.X, held.y, **weights)
+            value = self._scorer(view, held.X if held.given is None else held.given, held.y, **weights)
         except (ValueError, AttributeError) as error:
             raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error
         if not isinstance(value, numbers.Real) or np.isnan(value):

@@ -190,6 +190,16 @@ def test_validation_rows_folds_and_calibration_have_the_offsets(trained):
         model.fit(X, y, X_val=scipy.sparse.csr_array(held[0]), y_val=held[1])
 
 
+def test_early_stopping_decides_by_rows_that_keep_the_offsets():
+    """As with the same rows whose times are near 0, and a function that knows where these begin."""
+    (X, y), found = time_stamps(), []
+    for rows, begin in (X, EPOCH), (since(X), 0.0):
+        late = lambda model, X, y, begin=begin: model.predict_proba(X)[X[:, 1] > begin + 450].max()  # noqa: E731
+        model = MartClassifier(n_estimators=9, early_stopping=True, n_iter_no_change=3, scoring=late, random_state=0)
+        found.append(model.fit(rows, y).history_["val_score"].tolist())
+    assert found[0] == pytest.approx(found[1], abs=0.1) and len(found[0]) > 3
+
+
 def test_more_rounds_keep_the_offsets_of_the_first(tmp_path):
     (X, y), (other, truth) = time_stamps(), time_stamps(seed=4)
     other = other + [0, 5000, 0]

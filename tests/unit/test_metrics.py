@@ -3,13 +3,16 @@
 import re
 
 import numpy as np
+import pandas
 import pytest
 import scipy.sparse
 import sklearn.metrics
 from contract.variants import as_published
 from sklearn.metrics import get_scorer, make_scorer
+from sklearn.model_selection import KFold
 
 from pymcboost import HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
+from pymcboost.callbacks import TrainingLoss
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.training.callbacks import Patience
 from pymcboost.training.inputs import Validation
@@ -161,6 +164,59 @@ def test_callables_get_the_rows_and_labels_as_given_and_predict_nothing_again():
     assert model.history_["val_score"].tolist() == [1, 2, 3, 4, 5, 6]
     assert len(seen) == 6
     assert all(np.array_equal(X_val, X[:50]) and np.array_equal(y_val, y[:50]) for X_val, y_val in seen)
+
+
+LETTERS = np.array(["a", "b", "c"])[np.arange(120) % 3]
+FORMS = {
+    "offsets": lambda X: X,
+    "list": lambda X: X.tolist(),
+    "pandas": lambda X: pandas.DataFrame({"time": X[:, 0], "letter": pandas.Categorical(LETTERS)}),
+    "polars": lambda X: pytest.importorskip("polars").DataFrame({"time": X[:, 0], "b": X[:, 1]}),
+    "pyarrow": lambda X: pytest.importorskip("pyarrow").table({"time": X[:, 0], "b": X[:, 1]}),
+    "csr": lambda X: scipy.sparse.csr_array(X - [1.7e9, 0]),
+    "coo": lambda X: scipy.sparse.coo_array(X - [1.7e9, 0]),
+}
+
+
+def shown(X):
+    """Rows of any kind as text, one for each."""
+    if hasattr(X, "column_names"):
+        X = X.to_pandas()
+    return list(map(str, (X.toarray() if hasattr(X, "toarray") else X.to_numpy() if hasattr(X, "columns") else X)[:]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("how", ["X_val", "split", "folds", "all"])
+def test_functions_see_rows_as_they_were_given(how, form):
+    """Time stamps whole, categories by name, frames as frames and sparse rows by rows."""
+    rng = np.random.default_rng(0)
+    X, y, seen = np.column_stack([1.7e9 + np.arange(120), rng.normal(size=120)]), rng.integers(0, 2, 120), []
+    X = FORMS[form](X)
+
+    class Splits(KFold):
+        def split(self, X, y=None, groups=None):
+            seen.append(X)
+            return super().split(X, y, groups)
+
+    def scorer(estimator, X, y):
+        seen.append(X)
+        return 0.0
+
+    params, given = {"n_estimators": 2, "scoring": scorer, "calibrate": None}, {}
+    if how == "X_val":
+        given = {"X_val": X, "y_val": y, "validation_sets": {"more": (X, y)}}
+    elif how == "split":
+        params["early_stopping"] = True
+    elif how == "folds":
+        params |= {"n_estimators": "auto", "n_iter_no_change": 1, "cv": Splits(2)}
+    else:
+        given = {"callbacks": [TrainingLoss()]}
+    MartClassifier(**params).fit(X, y, **given)
+    kinds = {"list": np.ndarray, "coo": (scipy.sparse.coo_array, scipy.sparse.csr_array)}
+    assert seen and all(isinstance(one, kinds.get(form, type(X))) for one in seen)
+    rows = shown(np.asarray(X) if form == "list" else X)
+    assert {row for one in seen for row in shown(one)} <= {*rows}
+    assert how == "split" or {row for one in seen for row in shown(one)} == {*rows}
 
 
 def test_two_classes_have_one_decision():
