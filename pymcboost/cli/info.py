@@ -78,7 +78,7 @@ def lines(facts, kind):
     if "thresholds" in facts:
         above = facts["thresholds"]
         few = " ".join(f"{score:.4g}" for score in above[:CLASSES_SHOWN]) + (" ..." if above[CLASSES_SHOWN:] else "")
-        yield "thresholds", f"{few}; labels whose F is above theirs are given"
+        yield "thresholds", f"{few}; a label is given where its F is above"
     for fact in facts["early_exits"]:
         more = [f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"]
         yield "early exit", f"{fact['way']} ({', '.join(more)})"

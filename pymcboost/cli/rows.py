@@ -96,9 +96,9 @@ def rows_of_all(workers, path, data, note):
     rows, kinds = lengths(workers, data.X.shape[0]), {}
     if not rows.sum():
         raise ValueError(f"{path}: no row of data; expected rows like 1 3:0.5 7:2")
-    for notices in workers.exchange(data.notices):
+    for name, notices in workers.exchange((path, data.notices)):
         for notice in notices:
-            kinds.setdefault(notice.partition(" (")[0], notice)
+            kinds.setdefault((name, notice.removeprefix(name).partition(" (")[0]), notice)
     for notice in kinds.values():
         note(notice)
     return rows

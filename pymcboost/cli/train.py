@@ -343,10 +343,16 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
         if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
             raise
         interrupted = True
-    seconds = time.perf_counter() - started
-    if workers is not None and workers.rank:  # the first process writes the model
-        errors(estimator.model_, rows, validation, workers)
-        return OK
+    seconds, shares, failed = time.perf_counter() - started, None, None
+    if workers is not None and not interrupted:  # before the first process writes the model, for which none has to wait
+        try:
+            shares = errors(estimator, rows, validation, arguments, workers)
+        except Exception as error:
+            if workers.rank:
+                raise
+            failed = error
+        if workers.rank:
+            return OK
     data = model_bytes(estimator, rows, arguments.layout)
     path, problem = save_anywhere(data, arguments)
     shown = "<stdout>" if path is not None and stream_number(path) == 1 else path
@@ -360,14 +366,15 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     elif checkpoint and os.path.exists(arguments.checkpoint):
         note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
-        shares = errors(estimator.model_, rows, validation, workers)
-        report(estimator, rows, shares[: 1 + bool(validation)], arguments, note, seconds)
+        if failed is None:
+            shares = errors(estimator, rows, validation, arguments) if shares is None else shares
+            report(estimator, rows, shares[: 1 + bool(validation)], arguments, note, seconds)
         note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
-    elif workers is not None:
-        workers.fail(OSError(problem))
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO
+    if failed is not None:
+        raise failed
     return INTERRUPTED if interrupted else OK
 
 
@@ -382,26 +389,32 @@ def drop(checkpoint):
     return None
 
 
-def mistakes(model, X, y, chunks=None):
+def mistakes(model, X, y, n_jobs, chunks=None):
     """How many rows, or labels of theirs, a model gets wrong, and how many there are."""
     if chunks is None:
-        return int((model.predict(X) != y).sum()), y.size
+        return int((model.predict(X, n_jobs=n_jobs) != y).sum()), y.size
     parts = (slice(at, at + SCORED) for at in range(0, len(y), SCORED))
-    wrong = sum(int((model.predict(X[part]) != y[part]).sum()) for part in parts)
+    wrong = sum(int((model.predict(X[part], n_jobs=n_jobs) != y[part]).sum()) for part in parts)
     chunks.gathered()  # raises where the file has been changed
     return wrong, y.size
 
 
-def errors(model, rows, validation, workers):
-    """Shares that a model gets wrong, of training and validation; of the rows of all workers."""
+def errors(estimator, rows, validation, arguments, workers=None):
+    """Shares that a model gets wrong, of training and validation; of the rows of all workers where each has a part."""
     import numpy as np
 
-    counts = np.zeros((2, 2), dtype=np.int64)
-    counts[0] = mistakes(model, rows.X, rows.y, rows.chunks)
-    if validation:
-        counts[1] = mistakes(model, validation["X_val"], validation["y_val"])
+    from pymcboost.training.divided import threads_of
+
+    model, n_jobs = estimator.model_, None if workers is None else threads_of(estimator.n_jobs, workers)
+    counts, held = np.zeros((2, 2), dtype=np.int64), [validation[name] for name in ("X_val", "y_val") if validation]
+    counts[0] = mistakes(model, rows.X, rows.y, n_jobs, rows.chunks)
+    divided = workers is not None and arguments.validation_divided
+    if divided:
+        counts[1] = mistakes(model, *held, n_jobs)
     if workers is not None:
         workers.sum(counts)
+    if held and not divided:  # after the sum, for which the others would wait
+        counts[1] = mistakes(model, *held, n_jobs)
     return counts[:, 0] / np.maximum(1, counts[:, 1])
 
 

@@ -35,7 +35,7 @@ class TrainingRows:
     n_classes : int
     sample_weight : ndarray of float64 (n,)
         Non-negative; rows of weight 0 are dropped before thresholds are formed. Equal weights become 1; others, where
-        their mean is below 1/2048 or 1024 and more, are divided by the power of two next to it.
+        their mean is below 1/2048, or at least 1024, are divided by the power of two next to it.
     exact : bool, default=False
         Weights are rounded to multiples of a power of two, so that their sums are exact in any order.
     min_weight_fraction_leaf : float, default=0

@@ -77,9 +77,10 @@ class Stages:
     def truncate(self, t: int) -> Self:
         """The model of the first ``t`` rounds; without a temperature, as that is one of all rounds.
 
-        What ``restore_priors`` gave the bias was multiplied by the temperature, and is divided by it again. What
-        `reweighted` gave the bias of other models stays multiplied: it fits where `calibrated` gives a temperature near
-        that one. Models of LightGBM keep theirs, which is the slope of its link.
+        What ``restore_priors`` gave the bias was multiplied by the temperature of the training. The bias is divided by
+        it again: use `reweighted` after this, or before another temperature is set. What `reweighted` gave the bias of
+        other models stays multiplied: it fits where `calibrated` gives a temperature near that one. Models of LightGBM
+        have the temperature that is the slope of its link.
 
         `thresholds` of labels stay as well. Those of ``decision_threshold="f1"`` are scores of all rounds: after few
         rounds a label may be given to no row, or to all; `with_thresholds` sets others.

@@ -28,8 +28,8 @@ BITS = 12
 # Newton's steps square the error: after one below this, what is left is below those digits.
 STEP = 1e-5
 BLOCK = 1 << 16
-# In the meta of a model with restore_priors, once it has another temperature than that of its training: the first one.
-PRIORS = "priors_temperature"
+# In the meta of models with restore_priors and of LightGBM's, once they have another temperature than at first.
+FIRST = "first_temperature"
 
 
 def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
@@ -88,7 +88,7 @@ def codes_of(y, classes, what="calibrate on"):
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
-    row = missing_label(y) if y.dtype.kind in "Of" else None
+    row = None if y.dtype.kind not in "Of" or (y.dtype.kind == "f" and not np.isnan(y).any()) else missing_label(y)
     if row is not None:
         raise ValueError(f"y has no label in row {row}; leave out such rows")
     text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
@@ -229,27 +229,35 @@ class Calibration:
         """
         if temperature is not None:
             self._refuse_labels("a temperature")
-        model, first = self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB")), self._of_priors()
-        return model if first is None else model.with_meta({**self.information, PRIORS: first})
+        model = self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
+        if not (self._is_lightgbm() or self._has_priors()):
+            return model
+        return model.with_meta({**self.information, FIRST: self._first_temperature()})
 
-    def _of_priors(self):
-        """Temperature by which restore_priors multiplied what it gave the bias; None where it gave nothing."""
+    def _is_lightgbm(self):
+        """Whether the first temperature is the slope of LightGBM's link."""
+        return self.has_stages and str(self.information.get("imported")).startswith("LightGBM")
+
+    def _has_priors(self):
+        """Whether the bias is what restore_priors gave it, times the first temperature."""
         params = self.information.get("params") if self.has_stages else None
-        if not (isinstance(params, dict) and params.get("restore_priors") and self._sections()["BIAS"].any()):
-            return None
-        first = self.information.get(PRIORS)
-        return first if isinstance(first, float) and first > 0 else self.temperature or 1.0
+        return isinstance(params, dict) and bool(params.get("restore_priors")) and bool(self._sections()["BIAS"].any())
+
+    def _first_temperature(self):
+        """That of the training, or of the import."""
+        first = self.information.get(FIRST, self.temperature)
+        return first if isinstance(first, float) and first > 0 else None
 
     def _of_first(self, ensemble):
         """The model of the first rounds, as `truncate` says."""
-        if str(self.information.get("imported")).startswith("LightGBM"):  # the slope of its link
-            return self._changed(ensemble, **dict.fromkeys(file.EARLY))
-        first = self._of_priors()
-        if first is not None:
+        first, kept = self._first_temperature(), None
+        if self._is_lightgbm():
+            kept = first
+        elif first is not None and self._has_priors():
             ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (1 / first - 1))
-        model = self._changed(ensemble, **dict.fromkeys(("CALB", *file.EARLY)))
-        kept = {name: value for name, value in self.information.items() if name != PRIORS}
-        return model if PRIORS not in self.information else model.with_meta(kept)
+        sections = {**dict.fromkeys(file.EARLY), "CALB": dict(file.calibration_sections(kept)).get("CALB")}
+        model, more = self._changed(ensemble, **sections), dict(self.information)
+        return model if more.pop(FIRST, self) is self else model.with_meta(more)
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
         """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.

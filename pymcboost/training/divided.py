@@ -1,5 +1,6 @@
 """A training whose rows are divided among workers: what it takes, and what they agree on before the first round."""
 
+import json
 from numbers import Integral
 
 import numpy as np
@@ -54,21 +55,13 @@ def check_alike(workers, name, params, **given):
     for rank, (its, there_are) in enumerate(every):
         for one in sorted({*its, *every[0][0]}):
             here, there = its.get(one, "the default"), every[0][0].get(one, "the default")
-            if not _same(here, there):
+            if json.dumps(here, sort_keys=True) != json.dumps(there, sort_keys=True):  # as the file has them
                 raise ValueError(
                     f"{name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers the same"
                 )
         for what, is_there in there_are.items():
             if is_there != every[0][1][what]:
                 raise ValueError(f"{name}: {what} is given on some workers alone; give it on all of them, or on none")
-
-
-def _same(one, other):
-    """Whether two values of a parameter are alike: 1 and 1.0 are, and NaN and NaN."""
-    try:
-        return repr(one) == repr(other) or bool(one == other)
-    except ValueError:  # arrays, or lists of them
-        return False
 
 
 def categories_of(workers, name, categories):

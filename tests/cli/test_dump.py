@@ -204,7 +204,7 @@ def test_thresholds_of_labels(tmp_path, above):
     assert ("thresholds" in call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout) == (expected is not None)
     assert json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout).get("thresholds") == expected
     line = re.search("^thresholds +(.*)$", call("info", "m.mcb", cwd=tmp_path).stdout, re.M)
-    assert (line and line[1]) == (expected and "0.25 0 -1.5; labels whose F is above theirs are given")
+    assert (line and line[1]) == (expected and "0.25 0 -1.5; a label is given where its F is above")
 
 
 def test_dump_and_json_exclude_each_other(files):

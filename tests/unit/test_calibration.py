@@ -251,7 +251,7 @@ def test_priors_of_the_first_rounds(cls):
     for calibrate in (None, "temperature"):
         whole = cls(n_estimators=8, calibrate=calibrate, **more).fit(X[RARE], y[RARE])
         model = whole.model_
-        assert "priors_temperature" not in model.meta
+        assert "first_temperature" not in model.meta
         again = model.with_temperature(7.0).with_temperature(0.5)
         for found in (model, model.with_temperature(None), again, whole.calibrate_on(X[::2], y[::2]).model_):
             assert found.truncate(8).to_bytes() == found.to_bytes()

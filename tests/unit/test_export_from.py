@@ -102,6 +102,10 @@ def test_lightgbm_of_two_classes(tmp_path):
     first = model.truncate(1).predict_proba(X)
     np.testing.assert_allclose(first[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5)
     np.testing.assert_allclose(first, next(model.staged_predict_proba(X)), rtol=1e-14)
+    for temperature in 3.0, None:
+        other = model.with_temperature(temperature).truncate(1)
+        np.testing.assert_array_equal(other.predict_proba(X), first)
+        assert "first_temperature" not in other.meta
 
 
 def test_lightgbm_zeros_that_are_missing(tmp_path):
