@@ -312,16 +312,20 @@ def held_out(codes, weight, fraction, random_state, groups=None):
 
 def _whole_groups(codes, groups, fraction, random_state):
     """Rows of groups at random, about this share of all rows; every class keeps a row outside."""
-    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
+    try:
+        _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
+    except TypeError as error:
+        raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
     rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
-    left, wanted, found = np.bincount(codes), fraction * len(codes), []
+    left, wanted, n_left, found = np.bincount(codes), fraction * len(codes), len(codes), []
     order = check_random_state(random_state).permutation(len(size))
     order = order[np.argsort(np.maximum(size[order], 2 * wanted), kind="stable")]  # those that are far too large last
     for rows in (rows_of_group[g] for g in order):
         rest = left - np.bincount(codes[rows], minlength=len(left))
         if (rest[left > 0] > 0).all():
-            left, found = rest, [*found, rows]
-        if left.sum() <= len(codes) - wanted:
+            left, n_left = rest, n_left - len(rows)
+            found.append(rows)
+        if n_left <= len(codes) - wanted:
             break
     if not found:
         raise ValueError(

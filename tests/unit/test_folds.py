@@ -86,6 +86,8 @@ def test_groups_that_cannot_be_held_out_are_refused():
     new = VectorTreeBoostClassifier(n_estimators=2, early_stopping=True)
     with pytest.raises(ValueError, match="cannot set aside one of 3 groups and keep rows of every class"):
         new.fit(X, y, groups=y)
+    with pytest.raises(ValueError, match="groups: .* give all rows numbers, or all text"):
+        new.fit(X, y, groups=np.where(y, "a", None))
     for early_stopping in True, False:
         with pytest.raises(ValueError, match="groups are for .* without X_val, .* leave them out"):
             new.set_params(early_stopping=early_stopping).fit(X, y, X_val=X, y_val=y, groups=y)
