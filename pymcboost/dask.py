@@ -25,7 +25,8 @@ from pymcboost.training.parameters import Parameter, checked, estimator
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
 # Words of errors that follow from that of another worker.
 OF_OTHERS = ("WorkerError", "XGBoostError")
-# Of a worker: the trainings that were interrupted. The client waits so many seconds for workers that stop.
+# Of a worker: the trainings that were interrupted. The client waits so many seconds until workers have heard it, and
+# as many until they have stopped.
 STOPPED: set[str] = set()
 STOPPING = 10
 
@@ -250,10 +251,13 @@ class DaskClassifier:
             try:
                 wait(tasks)
             except KeyboardInterrupt:
-                with suppress(Exception):  # of workers that are gone, or do not stop in time
-                    client.run(_stop, training, workers=names, on_error="ignore")
-                    wait(tasks, timeout=STOPPING)
-                client.cancel(tasks)
+                try:
+                    with suppress(Exception):  # of workers that are gone, or do not stop in time
+                        # callback_timeout is for Client.sync; run alone waits for silent workers without end
+                        client.run(_stop, training, workers=names, on_error="ignore", callback_timeout=STOPPING)
+                        wait(tasks, timeout=STOPPING)
+                finally:  # also after a second Ctrl-C
+                    client.cancel(tasks)
                 raise
         finally:
             with suppress(Exception):  # where workers have failed it complains of them
@@ -274,12 +278,13 @@ def _answer(part, local, method, none):
 
 def _of_frame(X, local, method, answer):
     """Lazy answers for a frame, one like ``answer`` for each row. Labels may be of unknown number."""
+    from dask import compute, delayed
     from dask.array import Array
 
     found = X.map_partitions(_answer, local, method, none=answer[:0], meta=answer[:0])
     if method == "predict":
         return found
-    lengths = tuple(X.map_partitions(len, enforce_metadata=False).compute().tolist())
+    lengths = compute(*map(delayed(len), X.to_delayed()))
     return Array(found.dask, found.name, (lengths, *found.chunks[1:]), dtype=found.dtype)
 
 
