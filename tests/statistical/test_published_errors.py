@@ -18,6 +18,8 @@ from shared.measure import error_percent
 
 REPEATS = 10
 PUBLISHED_REPEATS = 50
+# HingeBoost.OC: how much higher than the published error.
+ALLOWED = 1.05
 
 
 def test_digits_bundled(project_root):
@@ -69,7 +71,7 @@ def test_hingeboost(data_folder, data, kernel, scaled, start, C, seeds):
     unit = {"data": data, "kernel": kernel, "scaled": scaled, "method": start, "C": C, "rounds": hinge.ROUNDS}
     errors = [float(hinge.fit({**unit, "gamma": "none", "seed": seed})["error"]) for seed in range(seeds)]
     published = hinge.PUBLISHED[data, kernel]["hinge"]
-    assert np.mean(errors) <= hinge.ALLOWED * published, f"{np.mean(errors):.2f}, paper {published}"
+    assert np.mean(errors) <= ALLOWED * published, f"{np.mean(errors):.2f}, paper {published}"
 
 
 @pytest.mark.slow
