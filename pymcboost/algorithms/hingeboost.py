@@ -379,7 +379,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
             More sets whose metric the history keeps; early stopping does not look at them.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are in one fold, with ``n_estimators="auto"``.
+            Rows of one group are held out together: in folds, and by ``early_stopping`` without ``X_val``.
 
         Returns
         -------
