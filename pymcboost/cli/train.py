@@ -347,7 +347,8 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     if workers is not None and not interrupted:  # before the first process writes the model, for which none has to wait
         try:
             shares = errors(estimator, rows, validation, arguments, workers)
-        except Exception as error:
+        except BaseException as error:  # Ctrl-C, too: the model is there, and is written
+            workers.fail(error)
             if workers.rank:
                 raise
             failed = error

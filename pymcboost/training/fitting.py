@@ -111,13 +111,12 @@ class Training:
         booster.feature_names = inputs.meta.get("feature_names")
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         check_unchanged(inputs.X)
-        validation = inputs.validation
+        validation, make_model = inputs.validation, partial(_model, inputs.meta, self.classes)
         del inputs  # the training data have what they need of it
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
         booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None or previous.best_gain is None else Gains.of(previous.best_gain)
-        make_model = partial(_model, draft, self.classes)
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results = cv_results
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
@@ -274,7 +273,7 @@ class Training:
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
             None if groups is None else basis.column_or_1d(groups), categories, offsets,
-            given=came if head is None and workers is ALONE else None,
+            given=came if head is None and workers is ALONE and not _same_rows(came, X, offsets, categories) else None,
         )  # fmt: skip
         basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
@@ -353,5 +352,10 @@ def _random_state(given, callbacks):
     return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
 
-def _model(estimator, classes, booster, n_rounds, more):
-    return booster.model(labels_of_file(classes), {**meta_of(estimator), **more})
+def _same_rows(came, X, offsets, categories):
+    """Whether the rows that came are those that the training has, number by number."""
+    return type(came) is np.ndarray and came.dtype == X.dtype and not offsets and categories is None
+
+
+def _model(meta, classes, booster, n_rounds, more):
+    return booster.model(labels_of_file(classes), {**meta, **more})

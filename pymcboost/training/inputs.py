@@ -92,8 +92,9 @@ class Inputs:
         return self.classes[codes] if codes.ndim == 1 else codes.astype(int)
 
     def given_to(self, scoring, rows=None):
-        """X, or rows of it, as the user gave it, where ``scoring`` is a function, which may look at it; else None."""
-        return as_given(self.given, rows) if callable(scoring) and self.given is not None else None
+        """X, or rows of it, as the user gave it, where ``scoring`` is a function that may look at it; else None."""
+        looks = callable(scoring) and not hasattr(scoring, "_score_func")  # scorers of scikit-learn's metrics do not
+        return as_given(self.given, rows) if looks and self.given is not None else None
 
 
 class Validation:
@@ -311,21 +312,27 @@ def held_out(codes, weight, fraction, random_state, groups=None):
 
 
 def _whole_groups(codes, groups, fraction, random_state):
-    """Rows of groups at random, about this share of all rows; every class keeps a row outside."""
+    """Rows of groups at random, about this share of the rows of every class; each class keeps a row outside."""
     try:
         _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
     except TypeError as error:
         raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
     rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
-    left, wanted, n_left, found = np.bincount(codes), fraction * len(codes), len(codes), []
+    every = np.bincount(codes)
+    wanted, held, found = fraction * every, np.zeros(len(every)), []
     order = check_random_state(random_state).permutation(len(size))
-    order = order[np.argsort(np.maximum(size[order], 2 * wanted), kind="stable")]  # those that are far too large last
-    for rows in (rows_of_group[g] for g in order):
-        rest = left - np.bincount(codes[rows], minlength=len(left))
-        if (rest[left > 0] > 0).all():
-            left, n_left = rest, n_left - len(rows)
-            found.append(rows)
-        if n_left <= len(codes) - wanted:
+    # Groups by which all classes come nearer to their shares; where there is none, the smallest that may be held out.
+    for nearer in True, False:
+        for rows in (rows_of_group[g] for g in (order if nearer else order[np.argsort(size[order], kind="stable")])):
+            now = held + np.bincount(codes[rows], minlength=len(every))
+            if (now[every > 0] < every[every > 0]).all() and (
+                not nearer or np.abs(now - wanted).sum() < np.abs(held - wanted).sum()
+            ):
+                held = now
+                found.append(rows)
+            if found and (not nearer or held.sum() >= wanted.sum()):
+                break
+        if found:
             break
     if not found:
         raise ValueError(

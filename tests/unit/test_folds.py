@@ -29,7 +29,7 @@ from pymcboost.registry import get_class
 from pymcboost.training import fitting, folds
 from pymcboost.training.booster import Booster
 from pymcboost.training.folds import held_scores, out_of_fold, splits
-from pymcboost.training.inputs import Inputs
+from pymcboost.training.inputs import Inputs, held_out
 
 
 def some_rows(K=3, n=150, d=4, seed=0):
@@ -77,8 +77,19 @@ def test_early_stopping_holds_out_whole_groups(scoring, n_groups, monkeypatch):
     (rows,) = seen
     rest = np.setdiff1d(np.arange(20, 150), rows)
     assert rows.min() >= 20 and not set(groups[rows]) & set(groups[rest])
-    assert 13 <= len(rows) <= (20 if n_groups == 30 else 50)
+    assert 8 <= len(rows) <= (20 if n_groups == 30 else 50)
     assert np.unique(y[rest]).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_held_out_are_near_the_share_of_every_class(seed):
+    codes, groups = np.repeat([0, 1], 500), np.arange(1000) // 50  # of one class each
+    rows = held_out(codes, np.ones(1000), 0.1, seed, groups)
+    assert np.bincount(codes[rows]).tolist() == [50, 50]
+    codes = np.random.default_rng(seed).integers(0, 2, 1000)
+    for sizes, expected in ([99, 450, 451], {99}), ([20, 20, 20, 20, 460, 460], {60, 80}), ([490, 510], {490}):
+        groups = np.repeat(np.arange(len(sizes)), sizes)
+        assert len(held_out(codes, np.ones(1000), 0.1, seed, groups)) in expected
 
 
 def test_groups_that_cannot_be_held_out_are_refused():

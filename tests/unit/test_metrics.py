@@ -8,10 +8,11 @@ import pytest
 import scipy.sparse
 import sklearn.metrics
 from contract.variants import as_published
+from sklearn.datasets import load_iris
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.model_selection import KFold
 
-from pymcboost import HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
+from pymcboost import Checkpoint, HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
 from pymcboost.callbacks import TrainingLoss
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.training.callbacks import Patience
@@ -355,3 +356,23 @@ def test_one_temperature_for_all_sets():
     found = CalibratedLogLoss("softmax").of_sets([scores[part] for part in parts], sets, [np.ones(25), np.ones(35)])
     whole = CalibratedLogLoss("softmax")(scores, Held.of("all", None, codes, codes, np.ones(60)))
     assert np.average(found, weights=[25, 35]) == pytest.approx(whole, rel=1e-12)
+
+
+class Recorder:
+    """A function as scoring that keeps what it has measured."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, estimator, X, y):
+        self.seen.append(float(np.mean(estimator.predict(X) == y)))
+        return self.seen[-1]
+
+
+def test_checkpoint_with_a_scoring_function_that_has_a_state_goes_on(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    path, models = tmp_path / "c.part", []
+    for rounds in 3, 5:
+        model = VectorTreeBoostClassifier(n_estimators=rounds, scoring=Recorder(), random_state=0, calibrate=None)
+        models.append(Checkpoint(path, every=0).fit(model, X, y, X_val=X, y_val=y))
+    assert len(models[1].history_["val_score"]) == 5 and len(models[1].scoring.seen) < 5
