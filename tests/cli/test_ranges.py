@@ -18,7 +18,7 @@ def parts_of(path, size, base="auto", n_features=None):
 
     def task(workers):
         try:
-            return agreed(workers, read_part(workers, arguments, True), lambda text: None, n_features)
+            return agreed(workers, read_part(workers, arguments, lambda text: None, True), lambda text: None, n_features)
         except Exception as error:
             workers.fail(error)
             raise

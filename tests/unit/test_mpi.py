@@ -114,7 +114,6 @@ sys.exit(main())
 """
 
 
-@pytest.mark.part(2)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFO")
 def test_interrupt_while_rows_are_read_ends_all(tmp_path):
     (tmp_path / "part-0.svm").write_text("0 1:1\n1 1:2\n")
@@ -218,7 +217,6 @@ def test_errors_are_those_of_all_rows(first, more, tmp_path):
         assert f"{what} error {100 * error:.4g}%\n" in done.stderr
 
 
-@pytest.mark.part(2)
 def test_nothing_waits_while_the_model_is_written(tmp_path):
     """The others have ended before: a pipe may have a late reader."""
     script = (
@@ -257,7 +255,6 @@ sys.exit(main())
 """
 
 
-@pytest.mark.part(2)
 def test_zeros_in_the_text_count_as_in_one_process(tmp_path):
     """They make the rows dense."""
     named, few = (" ".join(f"{j}:{value}" for j in range(3, 21)) for value in (0, 1))
@@ -309,7 +306,6 @@ def test_process_may_have_no_rows_of_validation(more, tmp_path):
     assert "v-0.svm: no row of data" in done.stderr
 
 
-@pytest.mark.part(2)
 def test_rows_of_no_process_are_refused(tmp_path):
     done = mpiexec(2, *trained(parted(tmp_path, "", "# none\n"), tmp_path / "m.mcb", "--mpi"))
     assert done.returncode != 0
