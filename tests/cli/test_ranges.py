@@ -16,9 +16,12 @@ def parts_of(path, size, base="auto", n_features=None):
     """What each process reads, or its error."""
     arguments = SimpleNamespace(training_file=str(path), base=base, n_features=n_features)
 
+    def silent(text):
+        pass
+
     def task(workers):
         try:
-            return agreed(workers, read_part(workers, arguments, lambda text: None, True), lambda text: None, n_features)
+            return agreed(workers, read_part(workers, arguments, silent, True), silent, n_features)
         except Exception as error:
             workers.fail(error)
             raise
