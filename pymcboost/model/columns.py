@@ -111,6 +111,9 @@ def _listed(names):
 
 def missing_label(y):
     """First row without a label (None, NaN or pandas' NA), or None."""
+    if isinstance(y, np.ndarray) and y.dtype.kind == "f":
+        missing = np.isnan(y).ravel()  # without a loop over the rows
+        return int(missing.argmax()) if len(missing) == len(y) and missing.any() else None
     y = np.asarray(y, dtype=object)
     for row, label in enumerate(y.ravel() if y.size == len(y) else ()):
         try:

@@ -88,7 +88,7 @@ def codes_of(y, classes, what="calibrate on"):
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
-    row = None if y.dtype.kind not in "Of" or (y.dtype.kind == "f" and not np.isnan(y).any()) else missing_label(y)
+    row = missing_label(y) if y.dtype.kind in "Of" else None
     if row is not None:
         raise ValueError(f"y has no label in row {row}; leave out such rows")
     text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}

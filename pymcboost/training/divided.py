@@ -49,8 +49,6 @@ def refuse(booster, workers, sets, groups, **given):
 
 def check_alike(workers, name, params, **given):
     """Refuse parameters that differ between the workers, and arguments of fit that only some have."""
-    if workers.size == 1:
-        return
     every = workers.exchange((params, {what: value is not None for what, value in given.items()}))
     for rank, (its, there_are) in enumerate(every):
         for one in sorted({*its, *every[0][0]}):

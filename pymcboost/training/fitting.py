@@ -75,7 +75,8 @@ class Training:
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
         shared = next((one for one in self.callbacks if one.shared), None)
         more = {"row_number": row_number, "init_model": init_model, "Checkpoint": shared}
-        divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
+        if workers.size > 1:
+            divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
