@@ -70,7 +70,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn) {
 
 PMB_INLINE int pmb_pairs_splittable(const pmb_pairs *w, int32_t at) {
     const pmb_pair_node *its = w->its + at;
-    return its->rows > 1 && its->sums.n >= 2 * w->limits.least_n &&
+    return its->rows > 1 && its->sums.n / 2 >= w->limits.least_n && its->sums.h / 2 >= w->limits.least_h &&
            (w->g.max_depth == 0 || w->g.nodes[at].depth < w->g.max_depth) &&
            (double)its->sums.h > w->o->min_share * (double)w->its[0].sums.h;
 }

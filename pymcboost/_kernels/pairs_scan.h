@@ -1,7 +1,8 @@
 /* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
  *
  * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
- * g, and h << count_bits | n, or three: g, h and n. Two without bits for a count have none: n is h, as with one word.
+ * g, and h << count_bits | n, or three: g, h and n. Two without bits for a count have none: n is h, as with one word. Of
+ * three, h may be the weight, and n what is bounded besides.
  */
 #ifndef PYMCBOOST_PAIRS_SCAN_H
 #define PYMCBOOST_PAIRS_SCAN_H
@@ -34,6 +35,7 @@ typedef struct {
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h */
     int32_t count_bits; /* of the options */
+    int32_t weight_is_h; /* not n */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
@@ -50,6 +52,16 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->l2_1 = (float)(l2 * q->of_h);
     q->plain = l2 == 0 && (one || q->least_h == 0);
+    q->weight_is_h = 0;
+}
+
+/* For cells whose h is the weight, and whose n has the bound that h has otherwise. */
+PMB_STATIC void pmb_swap_limits(pmb_limits *q) {
+    int64_t least_h = q->least_n;
+    q->least_n = q->least_h;
+    q->least_h = least_h;
+    q->plain = 0;
+    q->weight_is_h = 1;
 }
 
 /* g, h and n of a set of rows */
@@ -112,6 +124,8 @@ PMB_INLINE double pmb_score_2(pmb_sums l, pmb_sums r, int edge, const pmb_limits
 PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge, const pmb_limits *q) {
     return words == 1 ? (double)pmb_score_1(l, r, edge, q) : pmb_score_2(l, r, edge, q);
 }
+
+PMB_INLINE int64_t pmb_weight(pmb_sums s, const pmb_limits *q) { return q->weight_is_h ? s.h : s.n; }
 
 PMB_INLINE int pmb_too_small(pmb_sums s, const pmb_limits *q) { return s.n < q->least_n || s.h < q->least_h; }
 

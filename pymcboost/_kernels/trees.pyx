@@ -175,6 +175,8 @@ cdef class Grower:
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
         if is_double and self.options.cell_words == 1:
             raise ValueError("double precision needs cell_words of 2 or 3")
+        if counts and self.options.min_hessian > 0 and self.options.cell_words < 3:
+            raise ValueError("a bound of second derivatives beside weights needs cell_words=3")
         if y.shape[0] != self.data.c.m or units.shape[1] != PMB_PARTS:
             raise ValueError("the arrays do not fit the data")
         for j in range(n):
@@ -203,7 +205,8 @@ cdef class Grower:
         jobs : IN (n, 2) class and base class (-1: none)
         y, class_start : IN
         weight : IN (m,), or empty where all are 1
-        counts : whether the gain has the weights in place of h (mart)
+        counts : whether the gain has the weights in place of h (mart); with min_hessian the second derivatives are
+            then n, beside them
         scale : IN (n, 3) units per 1 of g, h and n
         units : IN (2, PARTS) of the sums of leaves, see `exact.units_in_parts`
         sample : IN rows to grow on, ascending, or None for all

@@ -74,7 +74,7 @@ class ClassTreesBooster(Booster):
 
     def _memory_of(self, n_trees, sums=4):
         p, data, K = self.params, self.data, self.data.n_classes
-        counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
+        counted, _ = bounds_for(data, p.min_samples_leaf, self.counts, p.min_hessian_leaf)
         size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, sums * memory.chunks(data) / K)
@@ -96,7 +96,7 @@ class ClassTreesBooster(Booster):
             max_features=drawn if p.max_features == "auto" else p.max_features,
             l2=p.l2_regularization,
             min_gain=p.min_gain,
-            min_hessian_leaf=0.0 if self.counts else p.min_hessian_leaf,
+            min_hessian_leaf=p.min_hessian_leaf,
             subsample=share_of(p.subsample, self.data.total_rows),
             min_samples_category=p.min_samples_category,
         )
@@ -272,6 +272,7 @@ class ClassTreesClassifier(EnsembleClassifier):
     subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
+    min_hessian_leaf: float = 0.0
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
@@ -307,8 +308,6 @@ class LogitBoostClassifier(ClassTreesClassifier):
     algorithm = "logitboost"
     booster = ClassTreesBooster
 
-    min_hessian_leaf: float = 0.0
-
 
 @estimator
 class MartClassifier(ClassTreesClassifier):
@@ -335,8 +334,6 @@ class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
 
     algorithm = "abc-logitboost"
     booster = AdaptiveBaseBooster
-
-    min_hessian_leaf: float = 0.0
 
 
 @estimator

@@ -196,8 +196,8 @@ class Grown:
 
 
 def cell_words_of(data, counted):
-    """Words of a histogram's cell, with a count of weights or without one."""
-    return 1 + bool(counted) + is_wide(data.total_rows)
+    """Words of a histogram's cell; ``counted``: how many sums it has beside g and h, 0 to 2."""
+    return min(3, 1 + counted + is_wide(data.total_rows))
 
 
 class Quantiser:
@@ -206,8 +206,9 @@ class Quantiser:
     Parameters
     ----------
     data : TreeData
-    counted : bool
-        Whether cells have a count of weights, as double precision, categories and bounds on the weight of a leaf need.
+    counted : int
+        1: cells have a count of weights, as double precision, categories and bounds on the weight of a leaf need. 2:
+        another sum beside the weights, in a word of its own.
     min_samples_leaf : float, default=0
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
     least_weight : float, default=0
@@ -236,7 +237,7 @@ class Quantiser:
         self.count_bits = 0
         if self.cell_words == 1:  # rounding adds at most one unit a row
             self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
-        elif is_wide(m):
+        elif self.cell_words == 3:
             self.limit_g = self.limit_h = counts = WORD_ROOM
         else:
             self.count_bits = 24 if m < MANY_ROWS else 31
@@ -246,5 +247,5 @@ class Quantiser:
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         mean = one if uniform else data.total_weight / m
         least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
-        most = WORD_ROOM if is_wide(m) else np.iinfo(np.int32).max
+        most = WORD_ROOM if self.cell_words == 3 else np.iinfo(np.int32).max
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

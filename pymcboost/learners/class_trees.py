@@ -21,13 +21,16 @@ LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
 TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
-def bounds_for(data, min_samples_leaf, counts):
-    """Whether a histogram's cell has a count of weights, and whether the bound on a leaf's weight bounds anything."""
+def bounds_for(data, min_samples_leaf, counts, min_hessian_leaf=0.0):
+    """What a histogram's cell has beside g and h, and whether the bound on a leaf's weight bounds anything.
+
+    The former is 0, 1 (a count of weights) or, where h is the weight and second derivatives are bounded, 2.
+    """
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
     # Without a count h is what bounds a leaf, which is the weight in mart alone.
     counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
-    return bool(counted), bounded
+    return 2 if counts and min_hessian_leaf > 0 else int(bool(counted)), bounded
 
 
 def together(data, counted, max_leaves):
@@ -63,8 +66,8 @@ class ClassTrees:
         min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
-        self._max_features = max_features
-        counted, bounded = bounds_for(data, min_samples_leaf, counts)
+        self._max_features, self._bounded = max_features, min_hessian_leaf > 0
+        counted, bounded = bounds_for(data, min_samples_leaf, counts, min_hessian_leaf)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
         levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
         self._grower = _trees.Grower(
@@ -155,6 +158,8 @@ class ClassTrees:
         scale[:, 0] = np.minimum(self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE)
         scale[:, 1] = np.minimum(self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE)
         scale[:, 2] = self.units.per_count
+        if self.counts and self._bounded:
+            scale[:, 2] = scale[:, 1]
         if self.counts:
             scale[:, 1] = self.units.per_count
         K = self.data.n_classes

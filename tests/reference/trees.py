@@ -120,6 +120,12 @@ def gain_of(left, right, l2=0.0):
         return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / h) * l2
 
 
+def allowed_of(left, right, least, least_h):
+    """Whether both sides have the least n, and the least h, or where they have a fourth sum, the least of that."""
+    low = [np.minimum(one, other) for one, other in zip(left, right, strict=True)]
+    return (low[2] >= least) & (low[3 if len(low) > 3 else 1] >= least_h)
+
+
 def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     """The best set of levels of a column as a `Split`, or None.
 
@@ -135,7 +141,7 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     sums = np.where(rare, together[:, None], cells[:, there])
     key = (sums[0] / sums[1]).astype(np.float32)
     order = sorted(range(len(there)), key=lambda j: (key[j], j))
-    best, left = None, np.zeros(3, dtype=np.int64)
+    best, left = None, np.zeros(len(values), dtype=np.int64)
     for place, j in enumerate(order):
         left = left + cells[:, there[j]]
         if rare[j] and place + 1 < len(order) and rare[order[place + 1]]:
@@ -143,7 +149,7 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
         for side in range(1 + bool(gone[1])):
             own = left + side * gone
             right = total - own
-            if min(own[2], right[2]) < least or min(own[1], right[1]) < least_h:
+            if not allowed_of(own, right, least, least_h):
                 continue
             found = float(score(own, right, real, l2))
             if best is None or found > best[0]:
@@ -183,9 +189,9 @@ def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         by_bin, gone = by_bin[:, 1:], by_bin[:, :1]
         left = by_bin.cumsum(axis=1)[:, : len(cuts)]
         sides = 2 if (view.bins[column] < 0).any() else 1
-        left = np.stack([left, left + gone][:sides], axis=2).reshape(3, -1)
+        left = np.stack([left, left + gone][:sides], axis=2).reshape(len(values), -1)
         right = total[:, None] - left
-        allowed = (left[2] >= least) & (right[2] >= least) & (left[1] >= least_h) & (right[1] >= least_h)
+        allowed = allowed_of(left, right, least, least_h)
         if not allowed.any():
             continue
         found = np.where(allowed, score(left, right, real, l2), -1)
@@ -215,15 +221,16 @@ def job_key(key, k, b, n_classes):
 
 def grow(
     view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0, l2=0.0,
-    least_h=0, min_gain=0.0, take=0, key=0,
+    least_h=0, min_gain=0.0, take=0, key=0, bounded=None,
 ):  # fmt: skip
     """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
 
     Only nodes with more than the ``share`` of the h of all rows are split. ``take``: features that a node draws, 0 for
-    all; where those of the root cannot split it, all nodes have all.
+    all; where those of the root cannot split it, all nodes have all. ``bounded``: integers of the rows whose sums are
+    to be ``least_h``, in place of h.
     """
     options = {name: value for name, value in locals().items() if name not in ("view", "g", "h", "n", "take")}
-    values = [np.asarray(v, dtype=np.int64) for v in (g, h, n)]
+    values = [np.asarray(v, dtype=np.int64) for v in (g, h, n, bounded) if v is not None]
     bound = share * values[1][slice(None) if rows is None else rows].sum()
 
     pool = [column for column in view.cuts if columns is None or column in columns]
@@ -375,9 +382,11 @@ class Boosting:
         unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
         of_g, of_h = 2.0**45 / wg, 2.0**37 / wh
         ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)
+        bounded = rounded(g, h, self.weight, False, (1, 2.0**37, unit), 2)[1] if self.counts else None
         tree = grow(
             self.view, *ints, least=max(1, self.least * unit), l2=0.0 if self.counts else self.l2 * of_h,
-            least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h, **self.options,
+            least_h=self.min_hessian * (2.0**37 if self.counts else of_h), min_gain=self.min_gain * of_g**2 / of_h,
+            bounded=bounded, **self.options,
         )  # fmt: skip
         factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
         leaf = np.empty(len(self.y), dtype=int)
