@@ -93,7 +93,7 @@ PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pm
     int32_t at, side;
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
-        PMB_VT(d->lanes, pmb_vt_squares_, pmb_vt_level(d, s, 0, b), s, run, total + b * d->lanes, its->weight, turn > 0);
+        pmb_vt_steps_of(d, pmb_vt_level(d, s, 0, b), s, run, total + b * d->lanes, its->weight, turn);
     }
     for (int32_t j = 1; alone && j < run->count; j++) s->d2[run->first + j] = s->d2_missing[run->first + j] = 0;
     for (int32_t j = 0, rare = 0, next; j < run->count; j++, rare = next) {
@@ -249,7 +249,7 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
     if (!starts) pmb_vt_alone(d, its, total, run, least, s, &best);
     for (int start = 0; start < starts; start++) {
         if (start) memset(u, 0, sizeof(double) * (size_t)K), u[start - 1] = 1;
-        else if (d->blocks > 1) pmb_vt_leading_of_many(d, run->count, mean, s, u);
+        else if (pmb_vt_gradient_blocks(d) > 1) pmb_vt_leading_of_many(d, run->count, mean, s, u);
         else pmb_vt_leading(d, run->count, mean, s, u);
         for (int j = 0; j <= PMB_VT_REFINED; j++) {
             pmb_vt_order(d, run, mean, u, s);

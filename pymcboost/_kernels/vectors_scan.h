@@ -7,7 +7,8 @@
  *
  * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads
  * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
- * 15 classes take several blocks of 16 lanes.
+ * 15 classes take several blocks of 16 lanes. Curvatures h of the rows, where either side of a split must have some, are
+ * in the first lane of one more block.
  */
 #ifndef PYMCBOOST_VECTORS_SCAN_H
 #define PYMCBOOST_VECTORS_SCAN_H
@@ -63,6 +64,7 @@ typedef struct {
     const uint8_t *used;         /* by feature from used_at on: marks of its thresholds that cost nothing; or NULL */
     const int64_t *used_at;
     double new_worth;            /* factor of the gains at other thresholds */
+    int64_t least_curvature;     /* on either side; 0: there is no block of curvatures, which would be the last one */
 } pmb_vt_data;
 
 /* What the payload keeps of a node. */
@@ -143,6 +145,9 @@ PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
 #undef LANES
 
 #define PMB_VT(lanes, name, ...) PMB_BY_LANES(name##i_, lanes, __VA_ARGS__)
+
+/* Blocks of gradients. */
+PMB_INLINE int pmb_vt_gradient_blocks(const pmb_vt_data *d) { return d->blocks - (d->least_curvature > 0); }
 
 /* The block whose lanes include n comes first. */
 PMB_INLINE int pmb_vt_block(const pmb_vt_data *d, int turn) {
@@ -259,6 +264,30 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
     for (int half = 4; half; half /= 2)
         for (int l = 0; l < half; l++) best[l] = best[l + half] > best[l] ? best[l + half] : best[l];
     return best[0];
+}
+
+/* Take away the squares of steps that leave less than the least curvature on a side. hist, total: of its block. */
+PMB_STATIC void pmb_vt_bound(const pmb_vt_data *d, const pmb_sum *hist, const pmb_sum *total, const pmb_vt_run *run,
+                             pmb_vt_scratch *s) {
+    const int32_t *slot = s->slot + run->first;
+    int64_t low = d->least_curvature, all = total[0], missing = 0, rest = all, left = 0;
+    if (run->missing >= 0) missing = hist[(int64_t)run->missing * d->lanes];
+    for (int32_t j = 0; j < run->count; j++)
+        if (slot[j] != PMB_VT_REST) rest -= hist[(int64_t)slot[j] * d->lanes];
+    rest -= missing;
+    if (run->missing == PMB_VT_REST) missing = rest;
+    for (int32_t j = 0; j < run->count; j++) {
+        left += slot[j] == PMB_VT_REST ? rest : hist[(int64_t)slot[j] * d->lanes];
+        if (left < low || all - left < low) s->d2[run->first + j] = 0;
+        if (left + missing < low || all - left - missing < low) s->d2_missing[run->first + j] = 0;
+    }
+}
+
+/* What a block adds to the squares of a run, or takes away. */
+PMB_INLINE void pmb_vt_steps_of(const pmb_vt_data *d, const pmb_sum *hist, pmb_vt_scratch *s, const pmb_vt_run *run,
+                                const pmb_sum *total, int64_t weight, int turn) {
+    if (turn == pmb_vt_gradient_blocks(d)) pmb_vt_bound(d, hist, total, run, s);
+    else PMB_VT(d->lanes, pmb_vt_squares_, hist, s, run, total, weight, turn > 0);
 }
 
 /* Threshold of a step of a run, of those that part the rows alike the one that is marked and nearest to the middle, or -1. */

@@ -84,7 +84,7 @@ PMB_INLINE void pmb_vt_judge(const pmb_vt_data *d, const pmb_vt_node *its, const
                              int32_t n_runs, int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
     for (int j = 0; j < n_runs; j++)
         if (!d->set_at || d->set_at[s->runs[j].feature] < 0)
-            PMB_VT(d->lanes, pmb_vt_squares_, s->hist, s, s->runs + j, total, its->weight, turn > 0);
+            pmb_vt_steps_of(d, s->hist, s, s->runs + j, total, its->weight, turn);
     if (d->set_at) pmb_vt_judge_levels(d, its, total, turn, n_runs, least, s, to);
     if (turn + 1 < d->blocks) return;
     for (int j = 0; j < n_runs; j++) {

@@ -50,6 +50,7 @@ cdef extern from "vectors.h" nogil:
         const uint8_t *used
         const int64_t *used_at
         double new_worth
+        int64_t least_curvature
     ctypedef struct pmb_vt_options:
         int32_t take, threads
         int64_t least
@@ -222,10 +223,11 @@ cdef class Grower:
         self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
 
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
-             bint class_orders=False, int one_hot=0, double smoothing=0):
+             bint class_orders=False, int one_hot=0, double smoothing=0, int64_t least_curvature=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
         Sets of levels lose ``level_cost`` for every level in parts but two. For their orders see `learners.levels`.
+        Above 0, ``least_curvature`` is the least sum on either side of the first lane of the last block.
 
         Returns
         -------
@@ -246,7 +248,9 @@ cdef class Grower:
         cdef const pmb_node *node
         if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
-        self.w.g.min_gain, self.w.d.level_cost = min_gain, level_cost
+        if A.shape[0] != self.w.d.blocks or (least_curvature > 0) != (A.shape[0] > self.w.d.n_classes // A.shape[2] + 1):
+            raise ValueError("A has one block more than its gradients fill if there is a least curvature, or else not")
+        self.w.g.min_gain, self.w.d.level_cost, self.w.d.least_curvature = min_gain, level_cost, least_curvature
         self.w.d.class_orders, self.w.d.one_hot, self.w.d.level_smoothing = class_orders, one_hot, smoothing
         self.is_begun = False
         with nogil:

@@ -186,20 +186,21 @@ class VectorTreeBoost(ManyLabels, Booster):
         fewer = self.fewer
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         drawn = drawn_of(p.max_features, pool, data.total_rows)
-        grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
+        bounded = p.min_hessian_leaf > 0
+        grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads, bounded)
         given = not isinstance(p.loss, str)
         newton = 0 if given else 15 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
         if self.narrow:
-            found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
+            found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer, bounded)]
             if p.max_leaf_entries is None:
                 found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))
                 found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
             return found
-        held = memory.rows(data, integers=fewer is None, curvature=given)
+        held = memory.rows(data, integers=fewer is None, curvature=given, bounded=bounded)
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100 (more errors), {held.remedy}")
         found = [held, grower, memory.tables(data, K, 0, newton)]
-        return found if fewer is None else [*found, memory.directions(data, fewer)]
+        return found if fewer is None else [*found, memory.directions(data, fewer, bounded)]
 
     def prepare(self, previous):
         """Loss and grower."""
@@ -224,6 +225,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_relative_gain=p.min_relative_gain,
+            min_hessian_leaf=p.min_hessian_leaf,
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
             split_columns=p.split_columns,
@@ -425,6 +427,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
+    min_hessian_leaf: float = 0.0
     min_relative_gain: float | Literal["auto"] = "auto"
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"

@@ -89,7 +89,7 @@ class VectorTrees:
         Only nodes with more than this share of the weight are split.
     min_samples_category : float, default=15
         Categories of less weight in a node go with others of that kind.
-    l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
+    l2, min_gain, min_relative_gain, min_hessian_leaf, subsample, max_features_tree : float, optional
         As in the estimators.
     groups : ndarray of uint64 (n_features,), optional
         Columns on one path have a bit in common.
@@ -107,7 +107,7 @@ class VectorTrees:
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
         max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0, max_entries=None,
-        reuse=None, leaf_levels=None,
+        reuse=None, leaf_levels=None, min_hessian_leaf=0.0,
     ):  # fmt: skip
         self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
         self.data, self.loss, self._min_share = data, loss, min_share
@@ -124,13 +124,14 @@ class VectorTrees:
         self._least_levels = levels.least_levels(data, loss.weight, subsample, loss.units, min_samples_category)
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
+        self._min_hessian, self._searched.more_blocks = min_hessian_leaf, int(min_hessian_leaf > 0)
         self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool):
         """A kernel that draws features for every tree, and of these some for every node."""
         on, kernel = self._searched, _vtrees64 if is_wide(self.data.total_rows) else _vtrees
         grower = kernel.Grower(
-            self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn, self.n_threads,
+            self.data.columns, on.n_columns, on.lanes, on.blocks + on.more_blocks, *self._limits, n_drawn, self.n_threads,
             self._min_share, self._subsample, pool, self._groups, self._least_levels,
             self.data.row_number if self._subsample < 1 else None,
             self.data.comm if self.data.comm.size > 1 else None,
@@ -151,7 +152,8 @@ class VectorTrees:
             return None
         least = self._least_gain() / self._searched.gain_unit
         orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * self.loss.units
-        found = least, self._level_cost() / self._searched.gain_unit, *orders
+        curved = self.loss.lay_curvatures(A, self._min_hessian) if self._min_hessian else 0
+        found = least, self._level_cost() / self._searched.gain_unit, *orders, curved
         grown = self._grower.grow(A, key, *found)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, *found)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
-from pymcboost.losses.loss import Loss
+from pymcboost.losses.loss import Loss, spread
 
 
 class Logistic(Loss):
@@ -51,3 +51,7 @@ class Logistic(Loss):
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
         """See `Loss.leaf_curvature`."""
         return rows.leaf_sums(leaf_rows, leaf_start)[:, 1] + l2
+
+    def row_curvatures(self, rows, part):
+        """See `Loss.row_curvatures`."""
+        return spread(rows.gradients_of(part))

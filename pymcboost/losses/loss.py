@@ -85,6 +85,16 @@ class Loss:
         """Curvatures (n_leaves, K) of `leaf_steps`."""
         return rows.curvature_sums(leaf_rows, leaf_start) + l2
 
+    def row_curvatures(self, rows, part):
+        """Second derivatives of some rows by each score, summed up (n,); of a scaled loss divided by exp(shift)."""
+        return rows.curvature[part, : rows.data.n_classes].sum(axis=1, dtype=np.float64)
+
+
+def spread(gradient):
+    """Sums of p (1 - p) over the classes, p being the size of a gradient (n, K): (n,)."""
+    size = np.abs(gradient)
+    return (size * (1 - size)).sum(axis=1)
+
 
 class CompiledLoss(Loss):
     """A loss with a kernel for gradients. ``kernel`` is its number there.

@@ -85,6 +85,11 @@ class NarrowRows(Rows):
         """Mean over the rows of w |g|^2, of the gradients that were projected last."""
         return self.square / self.data.total_rows
 
+    def gradients_of(self, part):
+        """See `Rows`."""
+        K = self.data.n_classes
+        return self.loss.gradient(self.F[part, :K], self.data.y[part]).astype(np.float64)
+
     def leaf_sums(self, rows, leaf_start):
         """See `Rows`."""
         self._know_gradients()

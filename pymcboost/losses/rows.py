@@ -79,9 +79,13 @@ class Integers:
         Negative gradients of the rows, without their weights.
     lanes, blocks, width : int
         Classes, and one lane more for the weight, go in blocks of lanes.
+    more_blocks : int
+        1: the integers have one more block, for `Rows.lay_curvatures`.
     gain_unit : float
         What a gain of 1 in the last integers is in gradients squared per weight.
     """
+
+    more_blocks = 0
 
     def __init__(self, data, n_threads, n_columns=None, rows=None):
         self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
@@ -96,9 +100,10 @@ class Integers:
         units = scale if units is None else units
         self.gain_unit = units / scale / scale
         if self._integers is None:
-            self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
+            shape = self.blocks + self.more_blocks, self.data.n_rows, self.lanes
+            self._integers = self.data.zeros(shape, np.int32)
         _vrows.quantise(
-            self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
+            self.gradient, weight, self.n_columns, scale, units, self._integers[: self.blocks], self.n_threads
         )  # fmt: skip
         return self._integers
 
@@ -218,6 +223,32 @@ class Rows(Integers):
         n = self.data.total_rows * self.width
         top, _ = refined(self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n))
         return top / self.data.total_rows
+
+    def lay_curvatures(self, integers, least):
+        """Write the rows' second derivatives, summed over the scores, into the last block; ``least`` in their units.
+
+        They are times the weights, which count as 1 where all are equal.
+        """
+        comm, n = self.data.comm, self.data.total_rows
+        found, sums = np.empty(self.data.n_rows), np.zeros(1, dtype=np.int64)
+        for part in self.parts(CHUNK):
+            found[part] = self.loss.row_curvatures(self, part)
+        if len(self.weight):
+            found *= self.weight
+        largest = max(_range_of(comm, found)[1], 1e-300)
+        unit = unit_of(largest, n)
+        for part in self.parts(CHUNK):
+            sums += np.rint(found[part] / unit).astype(np.int64).sum()
+        least = min(least * float(elementary.exp(-self.shift)), 1e300)
+        scale = scale_of(n, max((int(comm.sum(sums)[0]) + n) * unit, least), largest)
+        for part in self.parts(CHUNK):
+            integers[-1, part, 0] = np.rint(found[part] * scale)
+        room = WIDE_ROOM if is_wide(n) else INTEGER_ROOM
+        return max(1, math.ceil(min(least * scale * (1 - 1e-9), room)))
+
+    def gradients_of(self, part):
+        """Gradients (n, K) float64 of some rows, without their weights."""
+        return self.gradient[part, : self.data.n_classes].astype(np.float64)
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
-from pymcboost.losses.loss import CompiledLoss
+from pymcboost.losses.loss import CompiledLoss, spread
 
 
 class Softmax(CompiledLoss):
@@ -35,6 +35,10 @@ class Softmax(CompiledLoss):
         np.maximum(size, 1e-30, out=size)
         step *= (K - 1) / K
         return np.divide(step, size)
+
+    def row_curvatures(self, rows, part):
+        """See `Loss.row_curvatures`."""
+        return spread(rows.gradients_of(part))
 
     def bound(self, n_classes):
         """See `Loss.bound`."""

@@ -147,10 +147,11 @@ def in_memory(data):
     return not isinstance(data.X, Mapped)
 
 
-def rows(data, scores=True, integers=True, curvature=False):
+def rows(data, scores=True, integers=True, curvature=False, bounded=False):
     """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
-    m, padded = data.n_rows, row_layout(data.n_classes)[2]
+    m, (lanes, _, padded) = data.n_rows, row_layout(data.n_classes)
     size = m * padded * (in_memory(data) * (4 + 8 * scores + 4 * integers) + 4 * curvature)
+    size += 4 * m * lanes * bounded * integers * in_memory(data)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 
@@ -171,10 +172,10 @@ def leaves(data, n_trees, max_leaves, scores):
     return Part(what, most, "max_leaf_entries=100 (more errors), fewer rounds or rows")
 
 
-def directions(data, n_columns):
+def directions(data, n_columns, bounded=False):
     """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
-    m, padded = data.n_rows, row_layout(n_columns)[2]
-    size = 8 * m * padded * in_memory(data)
+    lanes, _, padded = row_layout(n_columns)
+    m, size = data.n_rows, (8 * padded + 4 * lanes * bounded) * data.n_rows * in_memory(data)
     return Part(f"the gradients of {m} rows in {n_columns} directions", size, "fewer rows")
 
 
@@ -233,10 +234,12 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     ]  # fmt: skip
 
 
-def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
+def vectors(data, n_columns, max_leaves, n_drawn, n_threads, bounded=False):
     """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vtrees.Grower`."""
     columns, m = data.columns, data.n_rows
-    lanes, blocks, padded = row_layout(n_columns)
+    lanes, blocks, _ = row_layout(n_columns)
+    blocks += bounded
+    padded = lanes * blocks
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vtrees.GROUP else 0
     entries = 0
     if columns.row_cell is not None:
@@ -249,5 +252,5 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     if words and blocks > 1:
         gathered += 4 * n_threads * columns.most_level_cells(vtrees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
-    size = 16 * m + gathered + entries + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
+    size = (16 + 8 * bounded) * m + gathered + entries + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -87,13 +87,14 @@ def grown(data, loss, trees, key):
     least = trees._least_gain() / on.gain_unit
     cost = trees._level_cost() / on.gain_unit
     orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * loss.units
-    found = trees._grower.grow(A, key, least, cost, *orders)
+    curved = loss.lay_curvatures(A, trees._min_hessian) if trees._min_hessian else 0
+    found = trees._grower.grow(A, key, least, cost, *orders, curved)
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
         np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
-    return splits, leaf.copy(), np.concatenate(list(A), axis=1)
+    return splits, leaf.copy(), np.concatenate(list(A[: on.blocks]), axis=1)
 
 
 def least_gain(loss, settings):
@@ -116,7 +117,11 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
     draws = settings["max_features"] < 1 or pool < len(bins) or settings.get("subsample", 1.0) < 1
     for key in (seed, 2**63 + 17 * seed)[: 1 + draws]:
         results = [grown(data, loss, trees, key) for loss, trees in learners]
-        A, on = results[0][2], learners[0][1]._searched
+        A, trees = results[0][2], learners[0][1]
+        on, curved = trees._searched, {}
+        if on.more_blocks:
+            least = loss.lay_curvatures(on._integers, trees._min_hessian)
+            curved = {"curvature": on._integers[-1, :, 0], "least_curvature": least}
         take = max(1, round(settings["max_features"] * pool))
         expected, expected_leaf = twin.grow(
             bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
@@ -124,7 +129,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
             least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
             level_cost=learners[0][1]._level_cost() / on.gain_unit, class_orders=levels.CLASS_ORDERS,
-            one_hot=levels.ONE_HOT, smoothing=levels.SMOOTHING * loss.units,
+            one_hot=levels.ONE_HOT, smoothing=levels.SMOOTHING * loss.units, **curved,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -348,6 +353,77 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
     np.testing.assert_array_equal(leaf, expected_leaf)
     plain = grown(data, *learner(data, "softmax", rng=np.random.default_rng(3)), 7)[0]
     assert splits != plain
+
+
+BOUNDED = [
+    {"min_hessian_leaf": 1e-3}, {"min_hessian_leaf": 3.0, "subsample": 0.6}, {"min_hessian_leaf": 1e30},
+    {"min_hessian_leaf": 12.0, "max_features": 1.0, "max_leaves": 40}, {"min_hessian_leaf": 2.0, "split_columns": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", BOUNDED, ids=str)
+@pytest.mark.part(2)
+def test_leaves_have_their_second_derivatives(kind, options, sparse):
+    """In one block of classes and in several, with threads, missing values and drawn rows."""
+    m = 300
+    for K, name, n_threads in ((2, "softmax", (1,)), (3, "exp", (1,)), (7, "log", (1, 2)), (20, "softmax", (1, 3))):
+        rng = np.random.default_rng(K)
+        X = features(kind, rng, m)
+        if sparse:
+            X[rng.random(X.shape) < 0.6] = 0
+            X = scipy.sparse.csr_matrix(X)
+        y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+        weight = rng.random(m) + 0.1 if K == 3 else None
+        _, splits = check(X, y, K, name, weight=weight, seed=K, n_threads=n_threads, **options)
+        assert splits or options["min_hessian_leaf"] > 1
+        assert not splits or options["min_hessian_leaf"] < 1e9
+
+
+def test_second_derivatives_of_large_nodes_codes_of_two_bytes_and_categories(moved):
+    rng = np.random.default_rng(0)
+    m, options = 9000, {"min_hessian_leaf": 150.0, "max_features": 1.0, "max_leaves": 20}
+    X = np.where(rng.random((m, 12)) < 0.85, 7.0, rng.integers(0, 30, (m, 12)))
+    check(X, (X[:, :2] > 7).sum(axis=1), 3, n_threads=(1, 3), **options)
+    moved()
+    check(features("continuous", rng, 600), rng.integers(0, 3, 600), 3, **{**options, "min_hessian_leaf": 9.0})
+    for K in (2, 6, 20):
+        X = rng.integers(0, [4, 30, 200], (900, 3)).astype(float)
+        X[rng.random(X.shape) < 0.1] = np.nan
+        y = np.concatenate([np.arange(K), rng.integers(0, K, 900 - K)])
+        for least in (1e-3, 20.0):
+            check(X, y, K, seed=K, categorical=(1, 2), max_features=1.0, min_hessian_leaf=least)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("name", [*NAMES, "logistic"])
+def test_second_derivatives_of_rows(name, wide, weighted, monkeypatch):
+    """Sums over the scores as integers, of losses whose gradients are held and of those whose are not."""
+    monkeypatch.setattr(exact, "WIDE_ROWS", 0 if wide else exact.WIDE_ROWS)
+    rng = np.random.default_rng(4)
+    for m, K in ((1, 2), (300, 3), (200, 20)):
+        y = np.arange(m) % K
+        data = TreeData(rng.normal(size=(m, 2)), y, K, rng.random(m) + 0.1 if weighted else np.ones(m))
+        data.labels = (rng.random((m, K)) < 0.4).astype(np.uint8)
+        F, weight = rng.normal(size=(m, K)) * 3, data.weight if weighted and m > 1 else np.ones(m)
+        p = 1 / (1 + np.exp(-F))
+        traces = (p * (1 - p)).sum(axis=1)
+        if name != "logistic":
+            each = [slice(i, i + 1) for i in range(m)]
+            traces = np.array([np.trace(twin.hessian_of(F[i], data.y[i], name, [1.0])) for i in each])
+        for kind in ("rows", "narrow")[: 1 + (name == "softmax")]:
+            loss = LOSSES[name].rows(data) if kind == "rows" else NarrowRows(LOSSES[name], data, 1)
+            loss.start(F)
+            on = loss if kind == "rows" else loss.directions(3)
+            on.more_blocks = 1
+            A = on.integers(5)
+            third = float(weight @ traces) / 3
+            unit = third / loss.lay_curvatures(A, third)
+            np.testing.assert_allclose(A[-1, :, 0] * unit, weight * traces, rtol=2e-5, atol=2 * unit + 1e-6)
+            assert not A[-1, :, 1:].any()
+            assert loss.lay_curvatures(A, 1e300) > A[-1, :, 0].astype(np.int64).sum()
 
 
 @pytest.mark.parametrize("spread", [0, 3, 300])

@@ -96,10 +96,11 @@ def squares_of(G, lanes, n_classes, mean, left):
     return total
 
 
-def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=None, new_worth=1.0):
+def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, used=None, new_worth=1.0):
     """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers.
 
-    Scores at positions that are not in ``used`` are multiplied by ``new_worth``.
+    Scores at positions that are not in ``used`` are multiplied by ``new_worth``. bound: integers of the rows, and the
+    least sum of them on either side.
     """
     G = A.sum(axis=0)
     weight = float(G[n_classes])
@@ -109,7 +110,7 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
     cells = np.zeros((len(values), A.shape[1]), dtype=np.int64)
     np.add.at(cells, cell, A[~gone])
     up_to, missing, any_gone = np.cumsum(cells, axis=0), A[gone].sum(axis=0), gone.any()
-    lefts, codes, worth = [], [], []
+    lefts, codes, worth, curved = [], [], [], []
     for j, b in enumerate(values):
         last = j + 1 == len(values)
         if last and not any_gone:
@@ -120,6 +121,7 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
         position = min(marked, key=lambda at, middle=position: (abs(at - middle), at)) if marked else position
         for nan_left in (False, True) if any_gone and not last else (False,):
             lefts.append(up_to[j] + nan_left * missing)
+            curved.append(bound[0][(~gone & (bins <= b)) | (gone & nan_left)].sum())
             codes.append((int(position), nan_left))
     if not lefts:
         return None
@@ -127,14 +129,20 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
     left = L[:, n_classes].astype(np.float64)
     d2 = squares_of(L, lanes, n_classes, mean, left)
     right = weight - left
+    fine = (left >= least) & (right >= least) & (d2 > 1) & has_enough(np.array(curved), bound)
     with np.errstate(divide="ignore", invalid="ignore"):
-        score = np.where((left >= least) & (right >= least) & (d2 > 1), d2 / (left * right), -1)
+        score = np.where(fine, d2 / (left * right), -1)
     score = np.where(score > 0, score * worth, score)
     top = score.max()
     if top < 0:
         return None
     at = int(np.flatnonzero(score * TIE >= top)[0])
     return score[at], *codes[at]
+
+
+def has_enough(left, bound):
+    """Whether sums on the left, and what is left of all on the right, are as large as bound asks for."""
+    return np.minimum(left, bound[0].sum() - left) >= bound[1]
 
 
 def leading(sums, weights):
@@ -205,8 +213,8 @@ def order_of(sums, weights, u, rare, smoothing=0.0):
     return sorted(range(len(key)), key=lambda j: (key[j], j))
 
 
-def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0, class_orders=False,
-                one_hot=0, smoothing=0.0):  # fmt: skip
+def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, least_levels, level_cost=0.0,
+                class_orders=False, one_hot=0, smoothing=0.0):  # fmt: skip
     """(score, bins on the left, nan_left) of one categorical feature at a node, or None.
 
     least_levels: (2, n) weights below which levels go together, and are in parts; class_orders, one_hot, smoothing: see
@@ -242,6 +250,9 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
             left = sides[:, n_classes].astype(np.float64)
             d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
             fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
+            on_left = [set(levels[order[: one[1] + 1]].tolist()) | ({n_bins} if one[2] else set()) for one in tries]
+            curved = [bound[0][np.isin(bins, list(its))].sum() for its in on_left]
+            fine &= has_enough(np.array(curved), bound)
             with np.errstate(divide="ignore", invalid="ignore"):
                 score = np.where(fine, d2 / (left * right), -1)
             top = score.max(initial=-1)
@@ -280,13 +291,15 @@ def _across(sums, weights, inside):
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
          pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0, class_orders=False, one_hot=0, smoothing=0.0):  # fmt: skip
+         level_cost=0.0, class_orders=False, one_hot=0, smoothing=0.0, curvature=None, least_curvature=0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
     multiplied by ``worth`` of the feature, and by ``new_worth`` at positions that are not in ``used`` of the feature.
+    Either side of a split has the ``least_curvature``, the sum of ``curvature`` (m,) of its rows.
     """
     m, d = len(A), len(bins)
+    curvature = np.zeros(m, dtype=np.int64) if curvature is None else curvature.astype(np.int64)
     features = list(range(d)) if pool in (None, d) else sample(mix((key + GOLDEN + 1) & MASK), d, pool)
 
     def node(rows, key, depth):
@@ -296,7 +309,8 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             return found
         best = []
         for f in (features[j] for j in sample(key, len(features), take)):
-            part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least
+            bound = curvature[rows], least_curvature
+            part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least, bound
             paid = (None, 1.0) if used is None else (used[f], new_worth)
             if f in (least_levels or ()):
                 split = best_subset(*part, least_levels[f], level_cost, class_orders, one_hot, smoothing)
