@@ -128,8 +128,8 @@ LABELS = ("labels", "labels-sparse")
 CODES_AT = [0, 1, 2]
 SMALL = (
     "wine", "iris", "digits", "sparse", "sparse-nan", "nan", "weights", "class-weights", "balanced", "K2", "K11", "K20",
-    "subsampling", "regularised", "early-stopping", "validation-set", "warm-start", "checkpoint", "checkpoint-stopping",
-    "threads", "threads-sparse", "threads-K20", "categories", *LABELS,
+    "subsampling", "regularised", "second-derivatives", "early-stopping", "validation-set", "warm-start", "checkpoint",
+    "checkpoint-stopping", "threads", "threads-sparse", "threads-K20", "categories", *LABELS,
 )  # fmt: skip
 REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
 REGULARISED_CLASS_TREES = {**REGULARISED, "max_features": 0.5}
@@ -234,6 +234,7 @@ def conditions_of(algorithm, variant):
     known = estimators()[algorithm]().get_params()
     left_out = set() if "subsample" in known or "max_features" in known else {"subsampling"}
     left_out |= set() if known.keys() >= REGULARISED.keys() else {"regularised"}
+    left_out |= set() if "min_hessian_leaf" in known else {"second-derivatives"}
     if algorithm == "hingeboost":
         left_out |= {"nan", "large-nan-K20", "sparse-nan", "weights", "class-weights", "balanced"}
         left_out |= {"checkpoint", "checkpoint-stopping"}
@@ -314,8 +315,10 @@ def fit_as(condition, cls, params, X, y):
         return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
     if condition == "regularised":
         more = REGULARISED if cls.algorithm == "vector-tree" else REGULARISED_CLASS_TREES
-        more = {**more, "min_hessian_leaf": 0.1} if "min_hessian_leaf" in cls().get_params() else more
+        more = {**more, "min_hessian_leaf": 0.1} if cls.algorithm.endswith("logitboost") else more
         return cls(**{**params, **more}).fit(X, y)
+    if condition == "second-derivatives":
+        return cls(**params, min_hessian_leaf=3.0).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
     stopping |= {"scoring": "error"} if "scoring" in cls().get_params() else {}
     if condition == "categories":

@@ -131,8 +131,8 @@ class VectorTrees:
         """A kernel that draws features for every tree, and of these some for every node."""
         on, kernel = self._searched, _vtrees64 if is_wide(self.data.total_rows) else _vtrees
         grower = kernel.Grower(
-            self.data.columns, on.n_columns, on.lanes, on.blocks + on.more_blocks, *self._limits, n_drawn, self.n_threads,
-            self._min_share, self._subsample, pool, self._groups, self._least_levels,
+            self.data.columns, on.n_columns, on.lanes, on.blocks + on.more_blocks, *self._limits, n_drawn,
+            self.n_threads, self._min_share, self._subsample, pool, self._groups, self._least_levels,
             self.data.row_number if self._subsample < 1 else None,
             self.data.comm if self.data.comm.size > 1 else None,
         )  # fmt: skip

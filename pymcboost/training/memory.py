@@ -252,5 +252,6 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads, bounded=False):
     if words and blocks > 1:
         gathered += 4 * n_threads * columns.most_level_cells(vtrees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
-    size = (16 + 8 * bounded) * m + gathered + entries + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
+    size = (16 + 8 * bounded) * m + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
+    size += gathered + entries
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -66,8 +66,8 @@ TREES = {
     "subsample": [("--subsample 1", 1.0)],
     "l2_regularization": [("--l2-regularization 1e12", 1e12), ("--l2-regularization 0", 0.0)],
     "min_gain": [("--min-gain 0.5", 0.5)],
+    "min_hessian_leaf": [("--min-hessian-leaf 1e-3", 1e-3)],
 }
-NEWTON = {**TREES, "min_hessian_leaf": [("--min-hessian-leaf 1e-3", 1e-3)]}
 ADAPTIVE = {
     "gap": [("--gap 1", 1)],
     "n_candidates": [("--n-candidates 3", 3), ("--n-candidates none", None)],
@@ -148,9 +148,9 @@ OF_LABELS = CLASSIC | {
 
 TABLES = {
     "mcboost": GIVEN,
-    "logitboost": {**COMMON, **NEWTON},
+    "logitboost": {**COMMON, **TREES},
     "mart": {**COMMON, **TREES},
-    "abc-logitboost": {**COMMON, **NEWTON, **ADAPTIVE},
+    "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
     "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
     "multiboost": {
         **COLUMN_GENERATION,

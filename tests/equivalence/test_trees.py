@@ -519,6 +519,13 @@ def test_l2_far_above_and_far_below_the_second_derivatives(real, cell_words, spr
         check(data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
 
 
+def test_a_bound_of_second_derivatives_beside_weights_needs_three_words():
+    rng = np.random.default_rng(1)
+    data = TreeData(mixture(50, rng), labels(50, 3, rng), 3, np.ones(50))
+    with pytest.raises(ValueError, match="cell_words=3"):
+        check(data, data.X, remainders(data, rng), [(0, -1)], cell_words=2, counts=True, min_hessian=1.0)
+
+
 def test_gains_with_l2():
     """The gain and the order of the scores against fractions."""
     rng = np.random.default_rng(30)

@@ -426,6 +426,14 @@ def test_second_derivatives_of_rows(name, wide, weighted, monkeypatch):
             assert loss.lay_curvatures(A, 1e300) > A[-1, :, 0].astype(np.int64).sum()
 
 
+def test_a_least_curvature_needs_its_block():
+    data = TreeData(np.arange(8.0)[:, None], np.arange(8) % 2, 2, np.ones(8))
+    for least, more in ((0.0, 3), (3.0, 0)):
+        loss, trees = learner(data, "softmax", min_hessian_leaf=least)
+        with pytest.raises(ValueError, match="one block more"):
+            trees._grower.grow(loss.integers(1), 1, 0.0, 0.0, False, 0, 0.0, more)
+
+
 @pytest.mark.parametrize("spread", [0, 3, 300])
 def test_weights(spread):
     """Also weights 10^-300 and 10^300 times others, and zero."""

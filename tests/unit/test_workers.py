@@ -110,6 +110,9 @@ OPTIONS = {
     "monotone": {"monotonic_cst": {0: (3, 1)}},
     "groups": {"interaction_cst": [[0, 1], [2, 3]]},
     "few bins": {"max_bins": 8},
+    "second derivatives": {"min_hessian_leaf": 8.0},
+    "second derivatives, exp": {"min_hessian_leaf": 500.0, "loss": "exp"},
+    "second derivatives, own loss": {"min_hessian_leaf": 8.0, "loss": gradient_hessian},
     "small files": {"feature_penalty": 0.3, "threshold_penalty": 0.1, "leaf_levels": 15},
 }
 
@@ -123,7 +126,11 @@ def test_options(name):
 
 
 @pytest.mark.parametrize(
-    ("K", "params"), [(2, {}), (20, {}), (40, {}), (40, {"split_columns": None}), (40, {"max_leaf_entries": 5})]
+    ("K", "params"),
+    [
+        (2, {}), (20, {}), (40, {}), (40, {"split_columns": None}), (40, {"max_leaf_entries": 5}),
+        (40, {"max_leaf_entries": 5, "min_hessian_leaf": 9.0}),
+    ],
 )
 def test_numbers_of_classes(K, params):
     X, y = rows(800)
