@@ -17,7 +17,7 @@ import pymcboost
 from pymcboost.comm import MPIWorkers
 from pymcboost.training import plain
 
-ROWS, TIMEOUT = 2000, 5.0
+ROWS, ROUNDS, TIMEOUT = 2000, 8, 2.5
 MORE = {
     "ABCLogitBoostClassifier": {"calibrate": "temperature"},
     "AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]},
@@ -60,7 +60,7 @@ def main(trouble="none", *names):
     if mine and trouble == "raise":
         X[part[3], 2] = np.inf
     models = [
-        getattr(pymcboost, name)(n_estimators=20, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
+        getattr(pymcboost, name)(n_estimators=ROUNDS, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
         for name in names or ["VectorTreeBoostClassifier"]
     ]
     callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []

@@ -35,9 +35,9 @@ def test_every_change_is_refused():
 
 
 def test_repaired_files_are_harmless():
-    counts = fuzz("--repaired", "--count", "1000", "--alone", *QUICK)
-    assert sum(counts.values()) == 1000
-    assert counts[0] > 30
+    counts = fuzz("--repaired", "--count", "500", "--alone", *QUICK)
+    assert sum(counts.values()) == 500
+    assert counts[0] > 15
     assert len(counts) > 25
 
 

@@ -52,7 +52,8 @@ def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     if how == "categories":
         X[:, 2] = np.arange(len(y)) % 40
         params["categorical_features"] = [2]
-    fewer = cls(n_estimators=4, random_state=0, **({"gap": 2} if cls in BASED else {}), **params).fit(X, y, weight)
+    params["n_estimators"] = 2
+    fewer = cls(random_state=0, **({"gap": 2} if cls in BASED else {}), **params).fit(X, y, weight)
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
     del params["n_jobs"]
     one = check(cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), weight, **params)

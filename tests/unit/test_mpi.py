@@ -36,11 +36,11 @@ def mpiexec(n, *command, seconds=60):
 
 
 def test_three_processes_have_the_models_of_one():
-    from divided.mpi_fit import MORE, rows
+    from divided.mpi_fit import MORE, ROUNDS, rows
 
     X, y = rows()
     every = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, AdaBoostMHClassifier
-    plain = {"n_estimators": 20, "random_state": 0, "calibrate": None}
+    plain = {"n_estimators": ROUNDS, "random_state": 0, "calibrate": None}
     params = [{**plain, **MORE.get(cls.__name__, {})} for cls in every]
     models = [cls(**its).fit(X, y, comm=Alone()).model_.to_bytes() for cls, its in zip(every, params, strict=True)]
     want = hashlib.sha256(b"".join(models)).hexdigest()
@@ -93,7 +93,7 @@ def test_process_that_stops_ends_all(trouble):
     assert time.monotonic() - start < 30
     assert "worker 1" not in done.stdout
     if trouble == "stop":
-        assert "worker 0 of 2 has waited 5 s for the others" in done.stderr
+        assert "worker 0 of 2 has waited 2.5 s for the others" in done.stderr
 
 
 INTERRUPTED = """
@@ -222,7 +222,7 @@ def test_nothing_waits_while_the_model_is_written(tmp_path):
     script = (
         "import sys, time\nfrom pymcboost.cli import train\nfrom pymcboost.comm import mpi\n"
         "mpi.MPIWorkers.__init__.__defaults__ = (2.0,)\nsave = train.save_anywhere\n"
-        "train.save_anywhere = lambda *given: time.sleep(6) or save(*given)\n"
+        "train.save_anywhere = lambda *given: time.sleep(3) or save(*given)\n"
     )
     options = trained(parted(tmp_path, ROWS, ROWS), tmp_path / "m.mcb", "-n", "3", "--mpi")[2:]
     done = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)
