@@ -442,6 +442,7 @@ def test_sparse_input_equals_dense_input(real, cell_words):
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("leaves", [2, 12, 40])
+@pytest.mark.part(3)
 def test_few_of_many_sparse_features(real, cell_words, leaves):
     """Where nodes draw few of them, no cells but theirs are made; with more leaves or draws the cells of all are."""
     rng = np.random.default_rng(11)
@@ -1393,6 +1394,7 @@ def levels_of(data, unit, most, share=1.0):
 @pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2), (np.float64, 3)])
 @pytest.mark.parametrize("most", [0, 15, 1e9])
 @pytest.mark.parametrize("levels", [2, 9, 40, 300])
+@pytest.mark.part(2)
 def test_sets_of_categories(real, words, most, levels):
     rng = np.random.default_rng(levels)
     weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None

@@ -177,6 +177,7 @@ def test_many_sparse_cells(values, max_features):
     {"max_features": 0.24}, {"max_features": 0.03, "max_leaves": 100, "min_samples_leaf": 1},
     {"max_features": 0.1, "subsample": 0.6, "max_leaves": 30}, {"max_features": 0.1, "max_features_tree": 0.5},
 ])  # fmt: skip
+@pytest.mark.part(2)
 def test_few_sparse_features_are_looked_up(options, values):
     """Where few features are searched, nodes with many entries have no list of them; those below have."""
     rng = np.random.default_rng(values)
@@ -262,6 +263,7 @@ def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
     (600, 3, {}), (700, 2, {"subsample": 0.6, "max_features": 1.0}), (500, 20, {"max_features": 1.0}),
     (6000, 3, {"max_features": 1.0, "max_leaves": 40}),
 ])  # fmt: skip
+@pytest.mark.part(5)
 def test_moved_rows(kind, m, K, options, moved):
     """Few and many columns of a node, whose gradients are gathered or not; codes of two bytes; blocks; drawn rows."""
     rng = np.random.default_rng(m)
@@ -282,6 +284,7 @@ def test_moved_rows(kind, m, K, options, moved):
     (600, 3, {}), (500, 7, {"subsample": 0.6, "max_features": 1.0}), (400, 20, {}), (5000, 4, {"max_leaves": 30}),
 ])  # fmt: skip
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.part(5)
 def test_sums_of_64_bits(kind, m, K, options, sparse, monkeypatch):
     """The kernels for more rows than 32 bits have room for, and integers beyond them."""
     monkeypatch.setattr(exact, "WIDE_ROWS", 0)
@@ -898,6 +901,7 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
 @pytest.mark.parametrize(
     ("K", "n_levels"), [(2, 9), (3, 4), (5, 300), (12, 40), (15, 40), (16, 9), (20, 300), (47, 40)]
 )
+@pytest.mark.part(3)
 def test_sets_of_categories(K, n_levels, few):
     options = {"subsample": 0.6} if few is None else {"min_samples_category": few}
     rng = np.random.default_rng(K + n_levels)
@@ -929,6 +933,7 @@ def test_the_best_of_all_sets_of_two_classes():
 
 @pytest.mark.parametrize("orders", [(True, 0), (False, 4), (True, 5), (False, 0, 9.5)])
 @pytest.mark.parametrize(("K", "n"), [(2, 9), (3, 4), (5, 40), (12, 40), (31, 40)])
+@pytest.mark.part(3)
 def test_more_orders_of_categories(K, n, orders, monkeypatch):
     rng = np.random.default_rng(K + n)
     X = rng.integers(0, [n, 3, n, 7], (400, 4)).astype(np.float64)

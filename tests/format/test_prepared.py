@@ -81,6 +81,7 @@ def test_groups_of_rows(compiled, n_classes, tmp_path):
 
 
 @pytest.mark.parametrize("flags", [[], ["-DMCB_SIMD"]])
+@pytest.mark.part(2)
 def test_stack_is_as_large_as_the_header_says(flags, tmp_path):
     flags = [*flags, f"-I{pymcboost.get_include()}", "-fstack-usage"]
     command = ["gcc", "-O2", *flags, "-c", SOURCE, "-o", tmp_path / "m.o"]

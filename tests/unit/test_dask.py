@@ -177,84 +177,6 @@ def test_categories_that_differ_between_partitions(client, levels, size):
     assert found.model_.to_bytes() == whole.model_.to_bytes()
 
 
-@contextmanager
-def ctrl_c(client, before=lambda: None):
-    """Ctrl-C once both workers are in a round, after ``before``."""
-    main, seen, ended = threading.get_ident(), [], threading.Event()
-
-    def watch():
-        while not ended.wait(0.05):
-            if sum("in one_round" in str(stack) for stack in client.call_stack().values()) == 2:
-                seen.append(True)
-                before()
-                signal.pthread_kill(main, signal.SIGALRM)
-                return
-
-    thread, old = threading.Thread(target=watch), signal.signal(signal.SIGALRM, signal.default_int_handler)
-    thread.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            yield
-    finally:
-        ended.set()
-        thread.join()
-        signal.signal(signal.SIGALRM, old)
-    assert seen
-
-
-needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
-
-
-@needs_signals
-def test_ctrl_c_ends_the_training_on_the_workers(client):
-    """They are free for other tasks soon, also in folds, before the first round that counts."""
-    X, y = rows(4000)
-    given = divided(X, y, size=1000)
-    for params in ({"n_estimators": 100_000}, {"n_estimators": "auto", "learning_rate": 1e-4}):
-        model = DaskVectorTreeBoostClassifier(client=client, random_state=0, **params)
-        with ctrl_c(client):
-            model.fit(*given)
-        small = [client.submit(int, 1, workers=[one], pure=False) for one in client.scheduler_info()["workers"]]
-        assert [one.result(timeout=60) for one in small] == [1, 1]
-    assert not hasattr(model, "model_")
-
-
-@needs_signals
-def test_a_second_ctrl_c_cancels_the_tasks(client, monkeypatch):
-    cancelled, cancel, run = [], client.cancel, client.run
-
-    def interrupted(*args, **keywords):
-        run(*args, **keywords)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(client, "run", interrupted)
-    monkeypatch.setattr(client, "cancel", lambda tasks: cancelled.extend(tasks) or cancel(tasks))
-    with ctrl_c(client):
-        DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(*divided(*rows(4000), size=1000))
-    assert len(cancelled) == 2
-
-
-@needs_signals
-def test_ctrl_c_does_not_wait_for_a_silent_worker(client, monkeypatch):
-    worker, silent = [*client.run(os.getpid).values()][1], []
-    wakes = threading.Timer(20, os.kill, (worker, signal.SIGCONT))
-    monkeypatch.setattr("pymcboost.dask.STOPPING", 1)
-
-    def stop():
-        os.kill(worker, signal.SIGSTOP)
-        silent.append(time.monotonic())
-        wakes.start()
-
-    try:
-        with ctrl_c(client, stop):
-            DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(*divided(*rows(4000), size=1000))
-        assert time.monotonic() - silent[0] < 15
-    finally:
-        wakes.cancel()
-        os.kill(worker, signal.SIGCONT)
-        client.restart()  # its tasks look for XGBoost's tracker, which is gone, for half a minute
-
-
 def test_a_second_fit_keeps_nothing_of_the_first(client):
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")
@@ -331,3 +253,82 @@ def test_parameters_are_those_of_the_estimator():
     own = set(inspect.signature(VectorTreeBoostClassifier).parameters)
     assert set(inspect.signature(DaskVectorTreeBoostClassifier).parameters) == own | {"client", "timeout"}
     assert "client :" in DaskVectorTreeBoostClassifier.__doc__
+
+
+@contextmanager
+def ctrl_c(client, before=lambda: None):
+    """Ctrl-C once both workers are in a round, after ``before``."""
+    main, seen, ended = threading.get_ident(), [], threading.Event()
+
+    def watch():
+        while not ended.wait(0.05):
+            if sum("in one_round" in str(stack) for stack in client.call_stack().values()) == 2:
+                seen.append(True)
+                before()
+                signal.pthread_kill(main, signal.SIGALRM)
+                return
+
+    thread, old = threading.Thread(target=watch), signal.signal(signal.SIGALRM, signal.default_int_handler)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        ended.set()
+        thread.join()
+        signal.signal(signal.SIGALRM, old)
+    assert seen
+
+
+needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="needs signals of POSIX")
+
+
+@needs_signals
+def test_ctrl_c_ends_the_training_on_the_workers(client):
+    """They are free for other tasks soon, also in folds, before the first round that counts."""
+    X, y = rows(4000)
+    given = divided(X, y, size=1000)
+    for params in ({"n_estimators": 100_000}, {"n_estimators": "auto", "learning_rate": 1e-4}):
+        model = DaskVectorTreeBoostClassifier(client=client, random_state=0, **params)
+        with ctrl_c(client):
+            model.fit(*given)
+        small = [client.submit(int, 1, workers=[one], pure=False) for one in client.scheduler_info()["workers"]]
+        assert [one.result(timeout=60) for one in small] == [1, 1]
+    assert not hasattr(model, "model_")
+
+
+@pytest.mark.slow
+@needs_signals
+def test_ctrl_c_does_not_wait_for_a_silent_worker(client, monkeypatch):
+    worker, silent = [*client.run(os.getpid).values()][1], []
+    wakes = threading.Timer(20, os.kill, (worker, signal.SIGCONT))
+    monkeypatch.setattr("pymcboost.dask.STOPPING", 1)
+
+    def stop():
+        os.kill(worker, signal.SIGSTOP)
+        silent.append(time.monotonic())
+        wakes.start()
+
+    try:
+        with ctrl_c(client, stop):
+            DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(*divided(*rows(4000), size=1000))
+        assert time.monotonic() - silent[0] < 15
+    finally:
+        wakes.cancel()
+        os.kill(worker, signal.SIGCONT)
+        client.restart()  # its tasks look for XGBoost's tracker, which is gone, for half a minute
+
+
+@needs_signals
+def test_a_second_ctrl_c_cancels_the_tasks(client, monkeypatch):
+    cancelled, cancel, run = [], client.cancel, client.run
+
+    def interrupted(*args, **keywords):
+        run(*args, **keywords)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "run", interrupted)
+    monkeypatch.setattr(client, "cancel", lambda tasks: cancelled.extend(tasks) or cancel(tasks))
+    with ctrl_c(client):
+        DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(*divided(*rows(4000), size=1000))
+    assert len(cancelled) == 2

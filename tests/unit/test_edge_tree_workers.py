@@ -233,12 +233,12 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", ["plain", "ties in one tile", "bundles", "categories"])
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_shares_of_the_features_do_not_change_the_model(name, size, how, monkeypatch):
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
     X, y = wide_rows(how, 5000)
     categories = {"categorical_features": [0, 18, 19, 37]} if how == "categories" else {}
-    check(X, y, division(y, size, "random"), name=name, n_estimators=3, **TREES, **categories)
+    check(X, y, division(y, size, "random"), name=name, n_estimators=2, **TREES, **categories)
 
 
 @pytest.mark.parametrize("scattered", [False, True])

@@ -92,6 +92,7 @@ def scores(cls, copies, monkeypatch, **options):
     (AdaBoostMHClassifier, {"weak_learner": "tree", "min_weight_fraction_leaf": 0.05}, 1e-6),
 ])  # fmt: skip
 @pytest.mark.parametrize("shares", [False, True])
+@pytest.mark.part(3)
 def test_ten_thousand_million_rows(cls, options, tolerance, shares, monkeypatch):
     """As many copies of each row have the model of sums of 64 bits of fewer copies, but where splits nearly tie."""
     monkeypatch.setattr(Crowd, "scattered", 0 if shares else Crowd.scattered)

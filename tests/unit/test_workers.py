@@ -543,6 +543,7 @@ def test_a_worker_without_values_of_a_category(rest):
 
 @pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.part(3)
 def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
     """Model, history and temperature are those of one worker; with sparse rows, weights, and a set that is watched."""
     X, y = rows(2400)
