@@ -83,7 +83,7 @@ def test_the_refusal_of_too_many_class_subsets_is_short():
 def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner):
     X, y = load_iris(return_X_y=True)
     for subsample in (0.02, 0.1, 0.7):
-        for seed in range(4):
+        for seed in range(2):
             words = {"n_estimators": 40, "subsample": subsample, "weak_learner": weak_learner, "random_state": seed}
             model = cls(**words).fit(X, y)
             # Learners without errors are the last ones of SAMME and AdaBoost.MH.
