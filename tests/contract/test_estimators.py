@@ -129,6 +129,7 @@ def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
 
 
 @pytest.mark.parametrize("labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])])
+@pytest.mark.part(2)
 def test_labels(algorithm, labels, tmp_path):
     X, y = some_data(K=3)
     model = algorithm(n_estimators=20).fit(X, labels[y])
@@ -282,6 +283,7 @@ def test_warm_start_does_not_mix_losses(name):
         model.set_params(n_estimators=8, loss="log").fit(X, y)
 
 
+@pytest.mark.part(2)
 def test_early_stopping(algorithm):
     X, y = some_data(m=600, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
@@ -640,7 +642,7 @@ unweighted_probabilities = cache(probabilities)
 @of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     np.testing.assert_allclose(probabilities(algorithm, m, scale), unweighted_probabilities(algorithm, m), atol=1e-4)
 

@@ -72,6 +72,7 @@ def test_the_twins_gradient_is_the_derivative(loss):
 @pytest.mark.parametrize(
     ("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)]
 )
+@pytest.mark.part(3)
 def test_weights_after_updates(loss, m, K, layout):
     """The multiplied weights equal those of the accumulated scores, also after a restart from scores."""
     rng = np.random.default_rng(m + K)

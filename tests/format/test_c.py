@@ -291,6 +291,7 @@ def test_other_processors_compile(compiler, option, tmp_path):
 
 
 @pytest.mark.parametrize("options", [["-O2", "-DMCB_NO_VECTOR"], ["-O1", "-DMCB_PLAIN"]], ids=lambda its: its[1])
+@pytest.mark.part(2)
 def test_calls_nothing_but_memory_functions(options, tmp_path):
     """Freestanding: the linker is asked for copying, filling and comparing bytes only; there are no variables."""
     if shutil.which("gcc") is None or shutil.which("nm") is None:

@@ -75,6 +75,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(3)
 def test_options(cls, name):
     X, y = rows(9000)
     X[: len(X) // 2, 5] = np.nan
@@ -281,7 +282,7 @@ def wide_rows(how, m=9000):
 @pytest.mark.parametrize("how", WIDE)
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypatch):
     """Eight workers have fewer tiles in a tree than workers."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)

@@ -116,6 +116,7 @@ def test_names_that_differ_in_case_are_two(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["MY_NAME", "SUM", "INPUT", "VALUE", "CLASSES", "THRESHOLD", "while", "int"])
+@pytest.mark.part(2)
 def test_any_name_can_begin_those_in_c(name, tmp_path):
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
