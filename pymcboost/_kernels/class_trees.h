@@ -129,7 +129,7 @@ typedef struct {
     const int32_t *y;
     const int64_t *class_start;
     const double *weight; /* NULL: all are 1 */
-    int32_t is_double, K, k, b, counts; /* counts: h is the weight, and n, where second derivatives are bounded, is those */
+    int32_t is_double, K, k, b, counts; /* counts: h is the weight; with min_hessian, n is the second derivative */
     pmb_scale scale;
     double shrinkage, cap;          /* of leaf values */
     double level_cost;              /* gain that a set of levels loses for every level in parts but two */

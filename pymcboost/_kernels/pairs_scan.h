@@ -29,13 +29,13 @@ PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) { return o->cell_words 
 
 /* What bounds the splits of a tree, in units of its integers. */
 typedef struct {
-    int64_t least_n, least_h; /* on either side; without a count h is n, and least_n the larger of the two */
+    int64_t least_n, least_h; /* of the fields of a cell, on either side; without a count h is n, and least_n the larger */
     double l2;                /* added to the h of either side */
     double level_cost;        /* gain that a set loses for every level in parts but two */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
-    int32_t plain;    /* neither l2 nor least_h */
+    int32_t plain;    /* neither l2 nor least_h is looked at */
     int32_t count_bits; /* of the options */
-    int32_t weight_is_h; /* not n */
+    int32_t weight_is_h; /* and n is the second derivative */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */

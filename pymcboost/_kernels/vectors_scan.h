@@ -7,8 +7,8 @@
  *
  * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads
  * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
- * 15 classes take several blocks of 16 lanes. Curvatures h of the rows, where either side of a split must have some, are
- * in the first lane of one more block.
+ * 15 classes take several blocks of 16 lanes. Curvatures of the rows, where either side of a split must have some, are
+ * in the first lanes of one more block, digit by digit: their sums need more bits than a lane has.
  */
 #ifndef PYMCBOOST_VECTORS_SCAN_H
 #define PYMCBOOST_VECTORS_SCAN_H
@@ -25,6 +25,7 @@
 #define PMB_VT_FAR 16        /* the same for codes */
 #define PMB_VT_CELLS 256     /* sparse cells, to the end of a feature, that are searched together */
 #define PMB_VT_VECTORS 5     /* that the search in levels needs at a time */
+#define PMB_VT_DIGITS 4      /* of a curvature */
 #define PMB_VT_ROWS 512      /* rows gathered at a time where the gathered ones are not kept */
 
 /* Sums over rows: of 32 bits, or of 64 in the kernels for more rows. */
@@ -65,6 +66,7 @@ typedef struct {
     const int64_t *used_at;
     double new_worth;            /* factor of the gains at other thresholds */
     int64_t least_curvature;     /* on either side; 0: there is no block of curvatures, which would be the last one */
+    int32_t curvature_bits;      /* of a digit */
 } pmb_vt_data;
 
 /* What the payload keeps of a node. */
@@ -266,18 +268,25 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
     return best[0];
 }
 
+/* Sum of curvatures in a cell. */
+PMB_INLINE int64_t pmb_vt_curvature(const pmb_vt_data *d, const pmb_sum *hist, int64_t cell) {
+    int64_t sum = 0;
+    for (int l = 0; l < PMB_VT_DIGITS; l++) sum = sum * ((int64_t)1 << d->curvature_bits) + hist[cell * d->lanes + l];
+    return sum;
+}
+
 /* Take away the squares of steps that leave less than the least curvature on a side. hist, total: of its block. */
 PMB_STATIC void pmb_vt_bound(const pmb_vt_data *d, const pmb_sum *hist, const pmb_sum *total, const pmb_vt_run *run,
                              pmb_vt_scratch *s) {
     const int32_t *slot = s->slot + run->first;
-    int64_t low = d->least_curvature, all = total[0], missing = 0, rest = all, left = 0;
-    if (run->missing >= 0) missing = hist[(int64_t)run->missing * d->lanes];
+    int64_t low = d->least_curvature, all = pmb_vt_curvature(d, total, 0), missing = 0, rest = all, left = 0;
+    if (run->missing >= 0) missing = pmb_vt_curvature(d, hist, run->missing);
     for (int32_t j = 0; j < run->count; j++)
-        if (slot[j] != PMB_VT_REST) rest -= hist[(int64_t)slot[j] * d->lanes];
+        if (slot[j] != PMB_VT_REST) rest -= pmb_vt_curvature(d, hist, slot[j]);
     rest -= missing;
     if (run->missing == PMB_VT_REST) missing = rest;
     for (int32_t j = 0; j < run->count; j++) {
-        left += slot[j] == PMB_VT_REST ? rest : hist[(int64_t)slot[j] * d->lanes];
+        left += slot[j] == PMB_VT_REST ? rest : pmb_vt_curvature(d, hist, slot[j]);
         if (left < low || all - left < low) s->d2[run->first + j] = 0;
         if (left + missing < low || all - left - missing < low) s->d2_missing[run->first + j] = 0;
     }

@@ -31,6 +31,7 @@ cdef extern from "signs.h" nogil:
                            int64_t frm, int64_t to, double magic, float *scratch, float *out, uint64_t *sums)
 
 cdef extern from "vrows_lanes.h" nogil:
+    double pmb_vr_curvature(int loss, const float *g, int64_t K)
     void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
     void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
                     int64_t start, int64_t stop, double *largest)
@@ -162,6 +163,20 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
             pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
                             shift, magic, &G[start, 0], its)
     return sums_.sum(axis=0) if summed else None
+
+
+def curvatures(const float[:, ::1] G, int64_t K, int loss, int n_threads):
+    """Second derivatives of the loss of each row by each score, summed up (m,), from gradients (m, width).
+
+    Those of sigmoids are softmax's.
+    """
+    cdef int64_t b, i, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    out_ = np.empty(m)
+    cdef double[::1] out = out_
+    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
+        for i in range(b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS)):
+            out[i] = pmb_vr_curvature(loss, &G[i, 0], K)
+    return out_
 
 
 def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, double scale, double units,

@@ -410,8 +410,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",
-        "min_hessian_leaf": "Least sum of second derivatives, times the sample weights, in a leaf: of all scores "
-        "together, with softmax 1 - sum p_k^2 for a row. Rows that ``subsample`` leaves out are not counted.",
+        "min_hessian_leaf": PARAMETERS["min_hessian_leaf"].help + " It is the sum over all scores: with softmax "
+        "1 - sum p_k^2 a row.",
         "min_samples_category": PARTED_CATEGORY,
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",

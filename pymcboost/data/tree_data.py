@@ -207,8 +207,8 @@ class Quantiser:
     ----------
     data : TreeData
     counted : int
-        1: cells have a count of weights, as double precision, categories and bounds on the weight of a leaf need. 2:
-        another sum beside the weights, in a word of its own.
+        Sums beside g and h: 1 is a count of weights, as double precision, categories and bounds on the weight of a leaf
+        need. With 2, cells have three words.
     min_samples_leaf : float, default=0
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
     least_weight : float, default=0
@@ -232,12 +232,13 @@ class Quantiser:
     def __init__(self, data, counted, min_samples_leaf=0.0, least_weight=0.0):
         m, (lightest, one) = data.total_rows, data.weight_ends
         self.cell_words = cell_words_of(data, counted)
+        wide = self.cell_words == 3 or is_wide(m)
         self.uniform = uniform = lightest == one
         self.weight = np.ones(0) if uniform else data.weight
         self.count_bits = 0
         if self.cell_words == 1:  # rounding adds at most one unit a row
             self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
-        elif self.cell_words == 3:
+        elif wide:
             self.limit_g = self.limit_h = counts = WORD_ROOM
         else:
             self.count_bits = 24 if m < MANY_ROWS else 31
@@ -247,5 +248,5 @@ class Quantiser:
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         mean = one if uniform else data.total_weight / m
         least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
-        most = WORD_ROOM if self.cell_words == 3 else np.iinfo(np.int32).max
+        most = WORD_ROOM if wide else np.iinfo(np.int32).max
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

@@ -22,9 +22,9 @@ TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
 def bounds_for(data, min_samples_leaf, counts, min_hessian_leaf=0.0):
-    """What a histogram's cell has beside g and h, and whether the bound on a leaf's weight bounds anything.
+    """Sums that a histogram's cell has beside g and h, and whether the bound on a leaf's weight bounds anything.
 
-    The former is 0, 1 (a count of weights) or, where h is the weight and second derivatives are bounded, 2.
+    0 sums, 1 (the weight), or 2: in mart h is the weight, and a bound of second derivatives needs three words.
     """
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)

@@ -152,8 +152,8 @@ class VectorTrees:
             return None
         least = self._least_gain() / self._searched.gain_unit
         orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * self.loss.units
-        curved = self.loss.lay_curvatures(A, self._min_hessian) if self._min_hessian else 0
-        found = least, self._level_cost() / self._searched.gain_unit, *orders, curved
+        curved = self.loss.lay_curvatures(A, self._min_hessian) if self._min_hessian else ()
+        found = least, self._level_cost() / self._searched.gain_unit, *orders, *curved
         grown = self._grower.grow(A, key, *found)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, *found)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
-from pymcboost.losses.loss import Loss, spread
+from pymcboost.losses.loss import Loss
 
 
 class Logistic(Loss):
@@ -52,6 +52,6 @@ class Logistic(Loss):
         """See `Loss.leaf_curvature`."""
         return rows.leaf_sums(leaf_rows, leaf_start)[:, 1] + l2
 
-    def row_curvatures(self, rows, part):
+    def row_curvatures(self, rows):
         """See `Loss.row_curvatures`."""
-        return spread(rows.gradients_of(part))
+        return rows.curvatures("softmax")

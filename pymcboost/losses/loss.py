@@ -85,15 +85,12 @@ class Loss:
         """Curvatures (n_leaves, K) of `leaf_steps`."""
         return rows.curvature_sums(leaf_rows, leaf_start) + l2
 
-    def row_curvatures(self, rows, part):
-        """Second derivatives of some rows by each score, summed up (n,); of a scaled loss divided by exp(shift)."""
-        return rows.curvature[part, : rows.data.n_classes].sum(axis=1, dtype=np.float64)
-
-
-def spread(gradient):
-    """Sums of p (1 - p) over the classes, p being the size of a gradient (n, K): (n,)."""
-    size = np.abs(gradient)
-    return (size * (1 - size)).sum(axis=1)
+    def row_curvatures(self, rows):
+        """Second derivatives of the rows by each score, summed up (m,); of a scaled loss divided by exp(shift)."""
+        found, K = np.empty(rows.data.n_rows), rows.data.n_classes
+        for part in rows.parts(CHUNK):
+            found[part] = rows.curvature[part, :K].astype(np.float64).sum(axis=1)
+        return found
 
 
 class CompiledLoss(Loss):

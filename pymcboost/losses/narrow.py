@@ -85,10 +85,10 @@ class NarrowRows(Rows):
         """Mean over the rows of w |g|^2, of the gradients that were projected last."""
         return self.square / self.data.total_rows
 
-    def gradients_of(self, part):
+    def curvatures(self, kind):
         """See `Rows`."""
-        K = self.data.n_classes
-        return self.loss.gradient(self.F[part, :K], self.data.y[part]).astype(np.float64)
+        self._know_gradients()
+        return _srows.curvatures(self.F, self.norm, self.data.y, self.n_threads)
 
     def leaf_sums(self, rows, leaf_start):
         """See `Rows`."""

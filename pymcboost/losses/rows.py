@@ -6,6 +6,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
 # Gradients whose sum is below this share of the weights are rounding.
@@ -225,30 +226,36 @@ class Rows(Integers):
         return top / self.data.total_rows
 
     def lay_curvatures(self, integers, least):
-        """Write the rows' second derivatives, summed over the scores, into the last block; ``least`` in their units.
+        """Write the rows' second derivatives, summed over the scores, into the last block of the integers.
 
-        They are times the weights, which count as 1 where all are equal.
+        They are times the weights, which count as 1 where all are equal, and as digits of so many bits; a row has at
+        most the ``least`` sum of a leaf, with which it is enough by itself. Returns that in units, and the bits.
         """
         comm, n = self.data.comm, self.data.total_rows
-        found, sums = np.empty(self.data.n_rows), np.zeros(1, dtype=np.int64)
-        for part in self.parts(CHUNK):
-            found[part] = self.loss.row_curvatures(self, part)
+        found = self.loss.row_curvatures(self)
         if len(self.weight):
             found *= self.weight
+        least, bits, room = min(least * float(elementary.exp(-self.shift)), 1e300), 10, 2.0**61
+        np.minimum(found, least, out=found)
+        if not is_wide(n):
+            bits = min(bits, 31 - n.bit_length())
+            room = math.ldexp(INTEGER_ROOM - n, bits * (_vtrees.DIGITS - 1))
         largest = max(_range_of(comm, found)[1], 1e-300)
-        unit = unit_of(largest, n)
+        unit, sums = unit_of(largest, n), np.zeros(1, dtype=np.int64)
         for part in self.parts(CHUNK):
             sums += np.rint(found[part] / unit).astype(np.int64).sum()
-        least = min(least * float(elementary.exp(-self.shift)), 1e300)
-        scale = scale_of(n, max((int(comm.sum(sums)[0]) + n) * unit, least), largest)
+        scale = power_of_two(room / max((int(comm.sum(sums)[0]) + n) * unit, least))
         for part in self.parts(CHUNK):
-            integers[-1, part, 0] = np.rint(found[part] * scale)
-        room = WIDE_ROOM if is_wide(n) else INTEGER_ROOM
-        return max(1, math.ceil(min(least * scale * (1 - 1e-9), room)))
+            units = np.rint(found[part] * scale).astype(np.int64)
+            for lane in range(_vtrees.DIGITS - 1, 0, -1):
+                integers[-1, part, lane] = units & ((1 << bits) - 1)
+                units >>= bits
+            integers[-1, part, 0] = units
+        return max(1, math.ceil(least * scale * (1 - 1e-9))), bits
 
-    def gradients_of(self, part):
-        """Gradients (n, K) float64 of some rows, without their weights."""
-        return self.gradient[part, : self.data.n_classes].astype(np.float64)
+    def curvatures(self, kind):
+        """Second derivatives of the rows, summed over the scores (m,), of a compiled loss of this ``kind``."""
+        return _vrows.curvatures(self.gradient, self.data.n_classes, _vrows.LOSS_CODES[kind], self.n_threads)
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""

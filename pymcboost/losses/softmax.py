@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
-from pymcboost.losses.loss import CompiledLoss, spread
+from pymcboost.losses.loss import CompiledLoss
 
 
 class Softmax(CompiledLoss):
@@ -36,9 +36,9 @@ class Softmax(CompiledLoss):
         step *= (K - 1) / K
         return np.divide(step, size)
 
-    def row_curvatures(self, rows, part):
+    def row_curvatures(self, rows):
         """See `Loss.row_curvatures`."""
-        return spread(rows.gradients_of(part))
+        return rows.curvatures("softmax")
 
     def bound(self, n_classes):
         """See `Loss.bound`."""

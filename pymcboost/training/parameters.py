@@ -89,7 +89,11 @@ PARAMETERS = {
         "Only nodes of a tree with more than this share of the weight of its rows are split.",
         low=0, high=1, open_high=True,
     ),
-    "min_hessian_leaf": Parameter("Least sum of second derivatives, times the sample weights, in a leaf.", low=0),
+    "min_hessian_leaf": Parameter(
+        "Least sum of second derivatives, times the sample weights, in a leaf. Equal weights count as 1; rows that "
+        "``subsample`` leaves out do not count.",
+        low=0,
+    ),
     "max_features": Parameter(
         "Share of the features that a node may be split on; drawn anew at every node, at least one.",
         low=0, open_low=True, high=1,

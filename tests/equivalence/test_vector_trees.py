@@ -87,14 +87,19 @@ def grown(data, loss, trees, key):
     least = trees._least_gain() / on.gain_unit
     cost = trees._level_cost() / on.gain_unit
     orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * loss.units
-    curved = loss.lay_curvatures(A, trees._min_hessian) if trees._min_hessian else 0
-    found = trees._grower.grow(A, key, least, cost, *orders, curved)
+    curved = loss.lay_curvatures(A, trees._min_hessian) if trees._min_hessian else ()
+    found = trees._grower.grow(A, key, least, cost, *orders, *curved)
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
         np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
     return splits, leaf.copy(), np.concatenate(list(A[: on.blocks]), axis=1)
+
+
+def in_units(integers, bits):
+    """Curvatures of the rows, from their digits."""
+    return sum(integers[-1, :, j].astype(np.int64) << bits * (3 - j) for j in range(4))
 
 
 def least_gain(loss, settings):
@@ -120,8 +125,8 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
         A, trees = results[0][2], learners[0][1]
         on, curved = trees._searched, {}
         if on.more_blocks:
-            least = loss.lay_curvatures(on._integers, trees._min_hessian)
-            curved = {"curvature": on._integers[-1, :, 0], "least_curvature": least}
+            least, bits = loss.lay_curvatures(on._integers, trees._min_hessian)
+            curved = {"curvature": in_units(on._integers, bits), "least_curvature": least}
         take = max(1, round(settings["max_features"] * pool))
         expected, expected_leaf = twin.grow(
             bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
@@ -282,6 +287,7 @@ def test_moved_rows(kind, m, K, options, moved):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("m", "K", "options"), [
     (600, 3, {}), (500, 7, {"subsample": 0.6, "max_features": 1.0}), (400, 20, {}), (5000, 4, {"max_leaves": 30}),
+    (500, 7, {"min_hessian_leaf": 50.0}),
 ])  # fmt: skip
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.part(5)
@@ -422,11 +428,52 @@ def test_second_derivatives_of_rows(name, wide, weighted, monkeypatch):
             on = loss if kind == "rows" else loss.directions(3)
             on.more_blocks = 1
             A = on.integers(5)
-            third = float(weight @ traces) / 3
-            unit = third / loss.lay_curvatures(A, third)
-            np.testing.assert_allclose(A[-1, :, 0] * unit, weight * traces, rtol=2e-5, atol=2 * unit + 1e-6)
-            assert not A[-1, :, 1:].any()
-            assert loss.lay_curvatures(A, 1e300) > A[-1, :, 0].astype(np.int64).sum()
+            all_of_it = float(weight @ traces)
+            least, bits = loss.lay_curvatures(A, 2 * all_of_it)
+            units = in_units(A, bits)
+            np.testing.assert_allclose(units / least * 2 * all_of_it, weight * traces, rtol=2e-5, atol=1e-6)
+            assert units.sum() < least and not A[-1, :, 4:].any()
+            least, bits = loss.lay_curvatures(A, all_of_it / 4)  # no row has more
+            assert in_units(A, bits).max() <= 1.001 * least
+            least, bits = loss.lay_curvatures(A, 1e300)
+            assert least > in_units(A, bits).sum()
+
+
+@pytest.mark.parametrize("m", [100_000, 400_000])
+@pytest.mark.parametrize("least", [1e-3, 0.08, 0.1])
+def test_small_second_derivatives_of_many_rows_add_up(m, least):
+    """One side of the only split has almost all of them, the other one some hundred-thousandth."""
+    y, hard = np.arange(m) % 2, np.arange(m) % 20 < 2
+    data = TreeData(hard[:, None].astype(float), y, 2, np.ones(m))
+    wrong = np.where(hard, 0.5, 5e-7 * 1e5 / m)[data.rows]
+    F = np.zeros((m, 2))
+    F[np.arange(m), data.y] = np.log(1 / wrong - 1)
+    F[data.X[data.rows, 0] > 0, 0] += 0.5
+    loss = LOSSES["softmax"].rows(data)
+    loss.start(F)
+    trees = VectorTrees(
+        data, loss, max_leaves=4, max_depth=None, min_samples_leaf=1, max_features=1.0, leaf_step="diagonal",
+        learning_rate=0.1, n_threads=1, min_hessian_leaf=least,
+    )  # fmt: skip
+    easy = 2 * (wrong * (1 - wrong))[data.X[data.rows, 0] == 0].sum()
+    assert 0.085 < easy < 0.095
+    assert (trees.fit(1) is not None) == (easy > least)
+
+
+def test_one_huge_second_derivative_is_one_row():
+    """Another row does not take the units of all others."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 3)), np.arange(2000) % 2
+    X[:, 0] += 5 * y
+
+    def derivatives(y, F):
+        p = 1 / (1 + np.exp(F[:, ::-1] - F))
+        h = np.maximum(p * (1 - p), 1e-6)
+        h[0] = 1e10
+        return p - (np.arange(2) == y[:, None]), h
+
+    model = VectorTreeBoostClassifier(loss=derivatives, n_estimators=10, min_hessian_leaf=1.0, random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.98
 
 
 def test_a_least_curvature_needs_its_block():
@@ -434,7 +481,7 @@ def test_a_least_curvature_needs_its_block():
     for least, more in ((0.0, 3), (3.0, 0)):
         loss, trees = learner(data, "softmax", min_hessian_leaf=least)
         with pytest.raises(ValueError, match="one block more"):
-            trees._grower.grow(loss.integers(1), 1, 0.0, 0.0, False, 0, 0.0, more)
+            trees._grower.grow(loss.integers(1), 1, 0.0, 0.0, False, 0, 0.0, more, 5)
 
 
 @pytest.mark.parametrize("spread", [0, 3, 300])

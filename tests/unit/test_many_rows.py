@@ -124,7 +124,8 @@ def test_more_rows_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(("cls", "options"), [
-    (VectorTreeBoostClassifier, {"calibrate": None}),
+    (VectorTreeBoostClassifier, {"calibrate": None}), (MartClassifier, {"min_hessian_leaf": 4.0}),
+    (VectorTreeBoostClassifier, {"calibrate": None, "min_hessian_leaf": 4.0}),
     (VectorTreeBoostClassifier, {"calibrate": None, "categorical_features": [2, 3], "subsample": 0.6}),
     (LogitBoostClassifier, {}), (MCBoostClassifier, {"weak_learner": "tree"}),
     (ABCLogitBoostClassifier, {"categorical_features": [2, 3], "subsample": 0.6}),
