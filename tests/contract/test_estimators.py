@@ -209,6 +209,7 @@ def test_missing_values(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.part(3)
 def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
     """Sums that choose a split, a coefficient or a leaf are sums of integers; JointBoost's are rounded in order."""
     rng = np.random.default_rng(3)

@@ -39,6 +39,7 @@ CAN = [name for name in ALGORITHMS if can(name)]
 
 
 @pytest.mark.parametrize("name", CAN)
+@pytest.mark.part(2)
 def test_rounds_are_added_for_new_rows(name, tmp_path):
     cls = ALGORITHMS[name]
     first = cls(n_estimators=6).fit(OLD_X, OLD_Y)
@@ -148,6 +149,7 @@ def test_which_algorithms_have_leaves_of_the_loss_alone():
         ("abc-mart", {"gap": 2, "l2_regularization": 3.0, "class_weight": "balanced"}),
     ],
 )
+@pytest.mark.part(3)
 def test_the_training_rows_give_the_leaves_of_the_training(name, params, classes, weighted):
     labels = OLD_Y if classes == 10 else (OLD_Y > 4).astype(int)
     weight = np.arange(len(OLD_Y)) % 3 + 0.5 * weighted if weighted else None

@@ -210,6 +210,7 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
 @pytest.mark.parametrize(
     "how", ["plain", "categories", "costs", "many classes", "bundles", "categories of many classes"]
 )
+@pytest.mark.part(2)
 def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
     """Equal columns are a tie, also where two workers scan them."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
