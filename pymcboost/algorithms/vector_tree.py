@@ -60,11 +60,6 @@ LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
 
 
-def _bounds_by(data):
-    """What bounds of weights are multiplied with: less than 1 where the mean weight is, so that its scale is free."""
-    return min(1.0, data.total_weight / data.total_rows) if data.weight_unit >= 1 else 1.0
-
-
 class VectorTreeBoost(ManyLabels, Booster):
     """Rounds of one tree for all classes."""
 
@@ -208,7 +203,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
         d, pairs, signs, names = self.data.n_features, p.interaction_cst, p.monotonic_cst, self.feature_names
         categorical = [] if self.categories is None else self.categories.feature.tolist()
-        pays, times = (p.feature_penalty, p.threshold_penalty), _bounds_by(self.data)
+        pays = p.feature_penalty, p.threshold_penalty
         ordered = None
         if signs is not None:
             signs = signs_of(signs, self.classes, d, categorical, names)
@@ -218,7 +213,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             self.loss,
             max_leaves=p.max_leaf_nodes,
             max_depth=p.max_depth,
-            min_samples_leaf=times * p.min_samples_leaf,
+            min_samples_leaf=self.data.bound_scale * p.min_samples_leaf,
             max_features=p.max_features,
             leaf_step=p.leaf_step,
             learning_rate=p.learning_rate,
@@ -229,7 +224,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
             split_columns=p.split_columns,
-            min_samples_category=times * p.min_samples_category,
+            min_samples_category=p.min_samples_category,
             groups=None if pairs is None else group_bits(pairs, d, names),
             max_entries=p.max_leaf_entries,
             reuse=Reuse(self.data.columns, *pays) if any(pays) else None,

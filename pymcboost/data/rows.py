@@ -113,6 +113,16 @@ class TrainingRows:
         raise NotImplementedError
 
     @property
+    def bound_scale(self):
+        """What bounds of weights are multiplied with: less than 1 where the mean weight is, so that its scale is free.
+
+        Equal weights are 1: they are counted.
+        """
+        if self.weight_ends[0] == self.weight_ends[1]:
+            return 1.0
+        return min(self.weight_unit, self.total_weight / self.total_rows)
+
+    @property
     def is_sparse(self):
         """Whether the features come as a sparse matrix."""
         return hasattr(self.X, "tocsr")

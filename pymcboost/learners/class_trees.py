@@ -69,7 +69,7 @@ class ClassTrees:
         self._max_features, self._bounded = max_features, min_hessian_leaf > 0
         counted, bounded = bounds_for(data, min_samples_leaf, counts, min_hessian_leaf)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
-        levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category)
+        levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category, data.bound_scale)
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
             data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,

@@ -26,7 +26,7 @@ class JointLevels:
         cells = int(self._start[-1])
         at = (data.codes + self._start[:-1, None]).ravel()
         weight = np.bincount(at, np.tile(data.weight, len(data.levels)), cells)
-        rare = rare_at_root(weight, min_samples_category).astype(np.uint8)
+        rare = rare_at_root(weight / data.bound_scale, min_samples_category).astype(np.uint8)
         self._kernel = _splits.Levels(self._start, weight, rare, data.least_weight, tie, n_threads)
         self._gain = np.full((data.n_classes, len(data.levels)), -1.0)
         self._set = np.zeros((2, cells))

@@ -26,7 +26,8 @@ class ClassWeights(Integers):
     def __init__(self, data, n_threads, drawn=1.0):
         super().__init__(data, n_threads)
         self.units = scale_of(data.total_rows, max(1, round(drawn * data.n_rows)), 1.0)
-        self.weight = data.weight
+        # Bounds of weights are about weights that are 1 on average, as those of every tree are.
+        self.weight, self.bound_scale = data.weight / (data.total_weight / data.total_rows), 1.0
         self.gradient[np.arange(data.n_rows), data.y] = 1.0
 
     def least(self, weight):

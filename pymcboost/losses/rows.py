@@ -154,7 +154,7 @@ class Rows(Integers):
         least, largest = _range_of(data.comm, data.weight)
         self.uniform = least == largest
         self.weight, self.largest = data.weight[:0] if self.uniform else data.weight, 1.0
-        self.total, self.units = float(n), 1.0
+        self.total, self.units, self.bound_scale = float(n), 1.0, data.bound_scale
         if not self.uniform:
             self.largest, self.total = largest, float(data.comm.sum(data.weight.sum(keepdims=True))[0])
             self.units = scale_of(n, self.total, largest)

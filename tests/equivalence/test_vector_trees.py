@@ -497,6 +497,19 @@ def test_weights(spread):
     assert data.n_rows == (weight > 0).sum()
 
 
+@pytest.mark.parametrize("least", [1, 20])
+def test_the_bound_of_a_leaf_has_the_scale_of_the_weights(least):
+    """Also where their mean is 1024 or more, and they are divided by a power of two."""
+    rng = np.random.default_rng(0)
+    X, y, weight = rng.normal(size=(300, 3)), np.arange(300) % 3, np.where(np.arange(300) % 2, 1.0, 3.0)
+    scores = []
+    for scale in (2.0**3, 2.0**9, 2.0**30):
+        model = VectorTreeBoostClassifier(n_estimators=3, min_samples_leaf=least * scale, calibrate=None, random_state=0)
+        scores.append(model.fit(X, y, sample_weight=scale * weight).decision_function(X))
+    assert scores[0].any()
+    assert all((one == scores[0]).all() for one in scores)
+
+
 def test_weights_are_repetitions():
     """Integer weights give the tree of the rows repeated that often."""
     rng = np.random.default_rng(2)

@@ -408,6 +408,26 @@ def test_all_that_take_categories(name, weak_learner):
         model.save("never.mcb", layout="interval")
 
 
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("name", TAKERS)
+def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
+    """Below a mean of 1; of trees of classes, whose weights have a mean of 1, everywhere."""
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 3
+    X, weight = (20 * y + rng.integers(0, 20, 600)).astype(float)[:, None], np.where(np.arange(600) % 2, 0.5, 1.5)
+    cls = getattr(pymcboost, name)
+    known = cls().get_params()
+    if "weak_learner" not in known and weak_learner == "stump":
+        return
+    params = {"random_state": 0, "weak_learner": weak_learner, "n_estimators": 3, "categorical_features": [0]}
+    params = {key: value for key, value in params.items() if key in known}
+    scales = [1.0, 2.0**-8, 2.0**-12] + [2.0**3, 2.0**12] * (name in ("SAMMEClassifier", "AdaBoostMLClassifier"))
+    scores = [cls(**params).fit(X, y, sample_weight=scale * weight).model_.raw_scores(X) for scale in scales]
+    assert (scores[0].argmax(axis=1) == y).mean() > 0.95
+    for found in scores[1:]:
+        np.testing.assert_allclose(found, scores[0], rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", TAKERS)
 def test_resumed_trainings_on_categories(name, tmp_path, monkeypatch):
     X, y = frame()
