@@ -98,10 +98,15 @@ def rows_of_all(workers, path, data, note):
         raise ValueError(f"{path}: no row of data; expected rows like 1 3:0.5 7:2")
     for name, notices in workers.exchange((path, data.notices)):
         for notice in notices:
-            kinds.setdefault((name, notice.removeprefix(name).partition(" (")[0]), notice)
+            kinds.setdefault((name, kind_of(notice, name)), notice)
     for notice in kinds.values():
         note(notice)
     return rows
+
+
+def kind_of(notice, name):
+    """What a notice about this file says, without the place."""
+    return notice.removeprefix(name).partition(" (")[0]
 
 
 def read(path, note, allows_missing, wide=None, workers=None, **how):
@@ -260,7 +265,7 @@ def choice(names, label):
         features = names or [name for name in head if name != own]
         need(head, [own, *features])
         if not features:
-            raise ValueError("there is no column besides that of the labels; commas part those of CSV")
+            raise ValueError("there is no column besides that of the labels")
         return features, own
 
     return choose

@@ -88,7 +88,8 @@ def _blocks(lines, name, choose, as_text, wide, size):
         names, label = choose(head)
         as_text = as_text(names) if as_text else ()
     except ValueError as error:
-        raise CsvError(f"{name}:1: {error}") from None
+        remedy = "" if len(head) > 1 else "; commas part columns"
+        raise CsvError(f"{name}:1: {error}{remedy}") from None
     at = [head.index(own) for own in names], None if label is None else head.index(label)
     before = 0
     while found := _block(lines, name, head, at, as_text, wide, size):
@@ -128,7 +129,9 @@ def _numbers(cells, names, where, wide):
         numbers = np.array([_number(*pair, where) for pair in zip(cells, names, strict=True)])
     with np.errstate(over="ignore"):
         row = numbers.astype(np.float32)
-    beyond = np.isinf(row) & np.isfinite(numbers)
+    beyond = np.isinf(row)
+    if beyond.any():  # 1e400 is infinite as float64, too
+        beyond &= ["inf" not in cell.lower() for cell in cells]
     if beyond.any():
         j = beyond.argmax()
         raise CsvError(f"{where}: column {names[j]!r}: {cells[j]} is too large for float32 (about 3.4e38); scale it")

@@ -65,7 +65,8 @@ def _data(arrow, table, name, names, label, texts, wide, begin):
         X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), where, wide, begin)
     y = np.full(table.num_rows, "", dtype=object)
     if label is not None:
-        y[:] = ["" if value is None or value != value else str(value) for value in table.column(label).to_pylist()]
+        found = table.column(label).to_pylist()
+        y[:] = ["" if value is None or value != value else str(value).strip() for value in found]
     return CsvData(X, y, y != "", names, label, texts)
 
 

@@ -126,13 +126,21 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
     assert "u.csv:1: there are 3 columns of features, but the model needs 5 and has no names\n" in done.stderr
 
 
+def test_infinity_is_scored_where_it_is_written(files, tmp_path):
+    for value, status in (("inf", 0), ("-Infinity", 0), ("1e400", 2), ("-1e400", 2), ("1e39", 2)):
+        (tmp_path / "t.csv").write_text(f"a,b,c,d,e\n1,2,3,4,{value}\n")
+        done = call("predict", "t.csv", files / "model.mcb", "out", cwd=tmp_path)
+        assert done.returncode == status
+        assert (f"t.csv:2: column 'e': {value} is too large for float32" in done.stderr) == (status == 2)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "t.csv:1: there is no line with the names of the columns"),
         ("y,a,a\n1,2,3\n", "t.csv:1: the column name 'a' occurs twice"),
         ("y,a\n", "t.csv: no row of data after the names of the columns"),
-        ("y\n1\n", "t.csv:1: there is no column besides that of the labels; commas part those of CSV"),
+        ("y\n1\n", "t.csv:1: there is no column besides that of the labels; commas part columns"),
         ("y,a\n1,2\n\n1,2,3\n", "t.csv:4: 3 values for 2 columns"),
         ("y,a\n1,2\n1,gas\n", "t.csv:3: column 'a' has the text 'gas'; features must be numbers, or empty where"),
         (
@@ -142,6 +150,8 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
         ),
         ("y,a\n1,1_0\n", "t.csv:2: column 'a' has the text '1_0'; features must be numbers"),
         ("y,a\n1,1e99\n", "t.csv:2: column 'a': 1e99 is too large for float32 (about 3.4e38); scale it"),
+        ("y,a\n1,1e400\n", "t.csv:2: column 'a': 1e400 is too large for float32 (about 3.4e38); scale it"),
+        ("y,a\n1,NA\n2,-1e400\n", "t.csv:3: column 'a': -1e400 is too large for float32 (about 3.4e38); scale it"),
         ("y,a\n1,2\n,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
         ("y,a\n1,2\n2,-inf\n", "t.csv: row 2 has -inf for the feature 'a'; write nan for a missing value"),
     ],

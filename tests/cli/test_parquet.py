@@ -63,6 +63,16 @@ def test_kinds_of_labels(tmp_path, columns):
     assert (tmp_path / "dictionary.mcb").read_bytes() == (tmp_path / "text.mcb").read_bytes()
 
 
+def test_blanks_around_text_labels_are_no_part_of_them(tmp_path, columns):
+    padded = arrow.array([f" c{i % 3}" + " " * (i % 2) for i in range(240)])
+    write(tmp_path / "t.parquet", {**columns, "kind": padded})
+    as_csv(tmp_path / "t.csv", {**columns, "kind": padded})
+    for name in ("t.parquet", "t.csv"):
+        assert call("train", "-q", "-n", 3, name, f"{name}.mcb", cwd=tmp_path).returncode == 0
+    assert load_model(tmp_path / "t.parquet.mcb").classes_.tolist() == ["c0", "c1", "c2"]
+    assert (tmp_path / "t.parquet.mcb").read_bytes() == (tmp_path / "t.csv.mcb").read_bytes()
+
+
 def test_truth_values_and_decimals_are_numbers(tmp_path, columns):
     flags = columns["flag"].cast(arrow.bool_())
     write(tmp_path / "t.parquet", {**columns, "flag": flags, "whole": columns["whole"].cast(arrow.decimal128(12, 1))})
@@ -118,6 +128,7 @@ def test_what_is_refused(tmp_path, columns):
     write(tmp_path / "words.parquet", {**columns, "a": columns["kind"]})
     write(tmp_path / "large.parquet", {**columns, "a": arrow.array([0.0] * 4 + [1e39] + [0.0] * 235)})
     write(tmp_path / "none.parquet", {name: column.slice(0, 0) for name, column in columns.items()})
+    write(tmp_path / "one.parquet", {"kind": columns["kind"]})
     write(tmp_path / "unlabelled.parquet", {**columns, "kind": arrow.array(["x", None] * 120)})
     for arguments, status, message in (
         (["text.parquet"], 2, "expected a Parquet file"),
@@ -128,6 +139,7 @@ def test_what_is_refused(tmp_path, columns):
         (["words.parquet"], 2, "words.parquet: column 'a' is of the type string; features must be numbers"),
         (["large.parquet"], 2, "large.parquet: column 'a', row 5: 1e+39 is too large for float32"),
         (["none.parquet"], 2, "none.parquet: no row of data"),
+        (["one.parquet"], 2, "one.parquet: there is no column besides that of the labels\n"),
         (["unlabelled.parquet"], 2, "unlabelled.parquet: row 2 has no label in the column 'kind'"),
         (["--label", "sort", "t.parquet"], 2, "t.parquet: there is no column 'sort'; there are 'kind', 'a', "),
         (["--base", 1, "t.parquet"], 1, "--base and --n-features are for LIBSVM text"),
