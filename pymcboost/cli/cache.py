@@ -10,6 +10,7 @@ from pymcboost.cli.rows import (
     check_row_labels,
     check_values,
     choice,
+    kind_of,
     labels_as,
     note_columns,
     note_rows,
@@ -299,15 +300,19 @@ class _Text(_Reader):
         base, wanted = self.arguments.base, self.arguments.n_features
         base = base if base == "auto" else int(base)
         labels, largest, self.base, wrong = np.empty(0, np.int64), 0, 1 if base == "auto" else base, None
+        notices = {}
         for path, begin, data, width in self._blocks(MAX_INDEX, base):
             wrong = wrong or _wrong_labels(path, data, begin)
             labels = np.union1d(labels, data.y)
             largest = max(largest, width + data.base) if width else largest
-            if data.base < self.base:
-                self.base = 0
-                note(f"{path}: index 0 found, indices read as zero-based; set base=0")
+            self.base = min(self.base, data.base)
+            for notice in data.notices:
+                notices.setdefault(kind_of(notice, path), notice)
             self.n_rows += data.X.shape[0]
         n_rows = self.n_rows
+        every = [notices] if self.workers is None else self.workers.exchange(notices)
+        for notice in {kind: notice for one in reversed(every) for kind, notice in one.items()}.values():
+            note(notice)
         if self.workers is not None:
             n_rows = int(self.workers.sum(np.array([n_rows]))[0])
             self.begin = 0 if self.whole else before(self.workers, self.n_rows)
@@ -339,7 +344,7 @@ class _Table(_Reader):
     def _blocks(self):
         blocks = table_blocks(self.parts[0], self.arguments.format)
         for path in self.parts:
-            begin, choose = 0, choice(self.names, self.label or self.arguments.label)
+            begin, choose = 0, choice(self.names, self.arguments.label if self.label is None else self.label)
             for data in blocks(path, choose, size=TABLE_ROWS):
                 self.names, self.label = data.names, data.label
                 yield path, begin, data

@@ -338,3 +338,22 @@ def test_files_that_cannot_be_read_twice(folder, capsys):
     for path, name in (("pipe", "c"), ("all.svm", "-"), ("all.svm", "")):
         run(path, "m.mcb", "--cache", name, status=1)
         assert "name a file" in (told := capsys.readouterr().err) or "is not a file name" in told
+
+
+def test_labels_of_a_column_without_a_name(folder, capsys):
+    (folder / "ix-1.csv").write_text(",a,b\n" + "".join(f"{i % 2},{i},{i % 3}\n" for i in range(40)))
+    (folder / "ix-2.csv").write_text("a,,b\n" + "".join(f"{i},{i % 2},{i % 3}\n" for i in range(40)))
+    run("ix-*.csv", "m.mcb", "--cache", "c")
+    assert "labels from the first column, ''" in capsys.readouterr().err
+    model = load_model("m.mcb")
+    assert (model.feature_names, model.classes_.tolist()) == (["a", "b"], [0, 1])
+
+
+def test_notices_of_the_reader_are_said_once(folder, capsys):
+    for i in (0, 1):
+        lines = open(f"part-{i}.svm").read().splitlines()
+        text = "".join(line.replace(" ", " qid:1 ", 1) + "\n" for line in lines)
+        open(f"part-{i}.svm", "w").write(text)
+    run("part-*.svm", "m.mcb", "--cache", "c")
+    told = capsys.readouterr().err
+    assert told.count("part-0.svm: qid ignored (first at line 1)") == told.count("qid") == 1
