@@ -504,7 +504,8 @@ def test_the_bound_of_a_leaf_has_the_scale_of_the_weights(least):
     X, y, weight = rng.normal(size=(300, 3)), np.arange(300) % 3, np.where(np.arange(300) % 2, 1.0, 3.0)
     scores = []
     for scale in (2.0**3, 2.0**9, 2.0**30):
-        model = VectorTreeBoostClassifier(n_estimators=3, min_samples_leaf=least * scale, calibrate=None, random_state=0)
+        params = {"n_estimators": 3, "min_samples_leaf": least * scale, "calibrate": None, "random_state": 0}
+        model = VectorTreeBoostClassifier(**params)
         scores.append(model.fit(X, y, sample_weight=scale * weight).decision_function(X))
     assert scores[0].any()
     assert all((one == scores[0]).all() for one in scores)
