@@ -308,11 +308,11 @@ def _differences(before, now):
     """What a new training has other than the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
         return [f"the algorithm was {before.get('algorithm')}, it is {now['algorithm']}"]
-    old, new = before.get("params", {}), now["params"]
+    old, new, absent = before.get("params", {}), now["params"], object()  # which None is not
     return [
         f"{name} was {_shown(old, name)}, it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})
-        if old.get(name) != new.get(name)
+        if old.get(name, absent) != new.get(name, absent)
     ]
 
 

@@ -65,6 +65,7 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     for more, message in [
         (["-r", "0.2", "train.svm"], "--learning-rate was 0.1, it is 0.2"),
         (["-a", "logitboost", "train.svm"], "the algorithm was mart, it is logitboost"),
+        (["--calibrate", "none", "train.svm"], "training: calibrate was the default, it is None"),
         (["-n", "2", "train.svm"], "part has 3 rounds, more than --n-estimators 2"),
         (["other.svm"], "part is the checkpoint of another training: the features differ"),
         (["-w2", "3", "train.svm"], "--class-weight was None"),

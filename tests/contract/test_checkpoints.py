@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import time
+from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,6 +19,7 @@ from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting
+from pymcboost.training.parameters import parameters
 
 # Every algorithm, and what else has a part in its state.
 TRAININGS = [
@@ -297,6 +299,25 @@ def test_another_training_is_refused_by_what_differs(stopped):
         assert "m.part" in str(error.value) or "warm_start" in change
     # What leaves the model as it is may differ.
     stopped(X=np.asfortranarray(X.astype(np.float32)), n_jobs=2, verbose=1)
+
+
+NONE_OR_DEFAULT = [
+    pytest.param(cls, field.name, id=f"{name}-{field.name}")
+    for name, cls in ((name, get_class(name)) for name in sorted(REGISTRY))
+    for field in fields(cls)
+    if cls.booster.resumable and field.default is not None and parameters(cls)[field.name].allows(None)
+]
+
+
+@pytest.mark.parametrize("none_first", [False, True])
+@pytest.mark.parametrize(("cls", "name"), NONE_OR_DEFAULT)
+def test_none_is_another_value_than_the_default(cls, name, none_first, tmp_path, monkeypatch):
+    if cls()._booster().restart_every:
+        monkeypatch.setattr(cls.booster, "restart_every", 1)
+    first, then = ({name: None}, {}) if none_first else ({}, {name: None})
+    Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=1, random_state=0, **first), *some_data(m=60))
+    with pytest.raises(ValueError, match=f"is the checkpoint of another training: {name} was"):
+        Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2, random_state=0, **then), *some_data(m=60))
 
 
 @pytest.mark.parametrize("of", [np.array, pandas.Index, pandas.Series, lambda them: range(*them)])
