@@ -7,6 +7,7 @@ import warnings
 def warn(text):
     """Warn at the line outside this package that led here; of a thread's own, at its first."""
     level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pymcboost."):
+    ours = "pymcboost.", "contextlib"  # whose ExitStack closes callbacks
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, stacklevel=level)

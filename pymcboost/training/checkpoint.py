@@ -87,7 +87,7 @@ class Checkpoint(Callback):
     ) -> Estimator:
         """Fit an estimator, from the rounds in the file on where there is one.
 
-        The file is written as training goes on, and once more at Ctrl-C. It stays: call `remove` when the model is in a
+        The file is written as training goes on, once more at Ctrl-C, and before a calibration. It stays: call `remove` when the model is in a
         safe place. It is the same as giving the checkpoint among the ``callbacks`` of the estimator's ``fit``.
 
         Parameters
@@ -195,8 +195,10 @@ class Checkpoint(Callback):
             self._next = time.monotonic() + self.every
 
     def close(self, state):
-        """After Ctrl-C, write the rounds that a training can go on from."""
-        if state is None or not state.interrupted or self._last is None:
+        """Write the rounds that a training can go on from: after Ctrl-C, or before a temperature or thresholds."""
+        if state is None or self._last is None:
+            return
+        if not (state.interrupted or (state.complete and state.booster.params.calibrate)):
             return
         rounds, *rest = self._last
         # The first rounds are a model only where rounds leave each other alone.

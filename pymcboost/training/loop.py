@@ -43,6 +43,8 @@ class TrainingState:
         Whether a callback ended it.
     interrupted : bool
         Whether Ctrl-C ended it.
+    complete : bool
+        Whether no round is to come.
     best_round : int or None
         The best round on the validation rows, where early stopping looks for it.
     best_gain : Gains
@@ -55,7 +57,7 @@ class TrainingState:
         self.booster, self.n_estimators, self.validation = booster, n_estimators, validation
         self.history = history or {}
         self.begun_with = booster.n_rounds
-        self.ended, self.stopped, self.interrupted, self.best_round = None, False, False, None
+        self.ended, self.stopped, self.interrupted, self.complete, self.best_round = None, False, False, False, None
         # A checkpoint knows which round was the best, a warm start does not.
         self.resumed = best_gain is not None
         self.cv_results = None
@@ -145,6 +147,7 @@ def train(state, callbacks=()):
                 stop = bool(one.before_training(state)) or stop
             while not stop and state.n_rounds < state.n_estimators:
                 stop = one_round(state, callbacks)
+            state.complete = True
         except KeyboardInterrupt:
             state.roll_back()
             state.interrupted = True

@@ -515,7 +515,7 @@ def test_interrupt_of_the_calibration_saves_all_rounds_without_it(files, tmp_pat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pymcboost.training.calibration.held_scores", interrupt)
-    options = ["-n", 9, "--calibrate", "temperature", "--checkpoint", "part", "--checkpoint-every", 0]
+    options = ["-n", 9, "--calibrate", "temperature", "--checkpoint", "part"]
     done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
     assert done.returncode == 130
     assert "mcboost-train: interrupted; the 9 rounds done are saved in m.mcb, not calibrated\n" in done.stderr

@@ -116,6 +116,35 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     checkpoint.remove()
 
 
+@pytest.mark.parametrize(
+    ("name", "more", "of"),
+    [
+        ("mart", {}, "calibration.temperature_of_folds"),
+        ("abc-mart", {"early_stopping": True, "n_iter_no_change": 3}, "calibration.temperature_of_folds"),
+        ("mcboost", {"calibrate": "temperature"}, "calibration.temperature_of_folds"),
+        ("vector-tree", {"loss": "logistic", "decision_threshold": "f1"}, "thresholds.of_folds"),
+    ],
+)
+def test_ctrl_c_after_the_rounds_leaves_them(name, more, of, tmp_path, monkeypatch):
+    cls = get_class(name)
+    if cls(**more)._booster().restart_every:
+        monkeypatch.setattr(cls.booster, "restart_every", 4)
+    X, y = some_data()
+    y = (y[:, None] == np.unique(y)).astype(int) if "decision_threshold" in more else y
+    params = {"n_estimators": 18, "random_state": 3, **more}
+
+    def interrupt(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"pymcboost.training.{of}", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            Checkpoint(tmp_path / "m").fit(cls(**params), X, y)
+    again = Checkpoint(tmp_path / "m")
+    agree(again.fit(cls(**params), X, y), cls(**params).fit(X, y))
+    assert again.resumed == (16 if name == "mcboost" else load_model(tmp_path / "m").n_rounds) > 0
+
+
 def kinked(y, scores):
     """Derivatives of a loss that jump where scores are sums of some of the numbers of leaves."""
     right = np.eye(scores.shape[1])[y] > 0
@@ -253,10 +282,11 @@ def stopped(tmp_path):
     """Path of a checkpoint of 5 rounds, and how to go on."""
     X, y = some_data()
     weight = np.ones(len(y))
-    Checkpoint(tmp_path / "m.part", 0).fit(get_class("mart")(n_estimators=5), X, y, weight, X[:50], y[:50])
+    first = get_class("mart")(n_estimators=5, calibrate=None)
+    Checkpoint(tmp_path / "m.part", 0).fit(first, X, y, weight, X[:50], y[:50])
 
     def go_on(name="mart", X=X, y=y, weight=weight, X_val=X[:50], y_val=y[:50], n_estimators=8, **more):
-        estimator = get_class(name)(n_estimators=n_estimators, **more)
+        estimator = get_class(name)(n_estimators=n_estimators, calibrate=None, **more)
         return Checkpoint(tmp_path / "m.part").fit(estimator, X, y, weight, X_val, y_val)
 
     before = (tmp_path / "m.part").read_bytes()
@@ -388,7 +418,7 @@ def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
     remover = SimpleNamespace(after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None)
     with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the checkpoint") as caught:
         model = cls(n_estimators=2).fit(X, y, callbacks=[remover, Checkpoint(folder / "m", 0)])
-    assert caught[0].filename == __file__
+    assert {one.filename for one in caught} == {__file__}
     assert model.n_estimators_ == 2
 
 
@@ -406,8 +436,11 @@ def test_writing_waits_for_its_time(tmp_path, monkeypatch):
     X, y = some_data()
     written = []
     monkeypatch.setattr("pymcboost.files.write", lambda path, data, what: written.append(len(data)))
-    Checkpoint(tmp_path / "m", 1000).fit(get_class("mart")(n_estimators=9), X, y)
+    Checkpoint(tmp_path / "m", 1000).fit(get_class("mart")(n_estimators=9, calibrate=None), X, y)
     assert len(written) == 0
+    Checkpoint(tmp_path / "m", 1000).fit(get_class("mart")(n_estimators=9), X, y)
+    assert len(written) == 1  # before the temperature is found
+    written.clear()
     clock = iter(range(0, 1000, 10))
     monkeypatch.setattr("pymcboost.training.checkpoint.time.monotonic", lambda: next(clock))
     Checkpoint(tmp_path / "m", 25).fit(get_class("mart")(n_estimators=9), X, y)
