@@ -51,7 +51,10 @@ class Journal:
         if not os.path.isfile(self.path) or not os.path.getsize(self.path):
             return
         with open(self.path, encoding="utf-8", errors="replace", newline="") as stream:
-            head = next(csv.reader(stream), [])
+            try:
+                head = next(csv.reader(stream), [])
+            except csv.Error:
+                head = []
         last = len(self.measured._fields)
         if head[:2] != self.head[:2]:
             raise UsageError(f"journal {self.path} exists and is none; name another file, or remove it")
@@ -77,21 +80,25 @@ class Journal:
             self._write(self.head)
         lines = csv.reader(io.StringIO(whole.decode(errors="replace")))
         next(lines, None)
-        for row in lines:
-            if len(row) != len(self.head) or row[0] != setting:
-                raise ValueError(
-                    f"{self.path}:{lines.line_num}: this line is of another search, {row[0]!r} and not {setting!r}; "
-                    "name another file"
-                )
-            *values, rounds, seconds = row[-last:]
-            try:
+        try:
+            for row in filter(None, lines):
+                if row[0] != setting:
+                    break
+                if len(row) != len(self.head):
+                    raise ValueError(f"it has {len(row)} cells and not {len(self.head)}")
+                *values, rounds, seconds = row[-last:]
                 found = self.measured(*map(float, values), int(rounds), float(seconds))
                 done.setdefault((tuple(row[2:-last]), int(row[1])), found)
-            except ValueError as error:
-                raise ValueError(
-                    f"{self.path}:{lines.line_num}: this line is damaged ({error}); remove it, or name another file"
-                ) from None
-        return done
+            else:
+                return done
+        except (ValueError, csv.Error) as error:
+            raise ValueError(
+                f"{self.path}:{lines.line_num}: this line is damaged ({error}); remove it, or name another file"
+            ) from None
+        raise ValueError(
+            f"{self.path}:{lines.line_num}: this line is of another search, {row[0]!r} and not {setting!r}; "
+            "name another file"
+        )
 
     def add(self, values, fold, found):
         """Write a line, at once."""

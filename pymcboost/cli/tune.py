@@ -294,7 +294,10 @@ def finish(arguments, space, combinations, done, n_folds, words, options):
     for name, usual in reading.items():
         value = getattr(arguments, name)
         words = words if value == usual else [*words, "--" + name.replace("_", "-"), str(value)]
-    print(f"Best: {shlex.join(['mcboost-train', *words, *words_of(best, options), arguments.training_file])}")
+    path = arguments.training_file
+    path = f"./{path}" if path.startswith("-") and path != "-" else path
+    named = [path, "model.mcb"] if path == "-" else [path]  # standard input has no name for a model
+    print(f"Best: {shlex.join(['mcboost-train', *words, *words_of(best, options), *named])}")
     if arguments.plot:
         from pymcboost.cli.picture import draw
 

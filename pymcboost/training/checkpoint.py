@@ -87,8 +87,9 @@ class Checkpoint(Callback):
     ) -> Estimator:
         """Fit an estimator, from the rounds in the file on where there is one.
 
-        The file is written as training goes on, once more at Ctrl-C, and before a calibration. It stays: call `remove` when the model is in a
-        safe place. It is the same as giving the checkpoint among the ``callbacks`` of the estimator's ``fit``.
+        The file is written as training goes on, once more at Ctrl-C, and before a calibration. It stays: call `remove`
+        when the model is in a safe place. It is the same as giving the checkpoint among the ``callbacks`` of the
+        estimator's ``fit``.
 
         Parameters
         ----------

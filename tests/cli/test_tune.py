@@ -272,6 +272,34 @@ def test_damaged_lines_are_named(folder):
         assert done.returncode == 2 and "j.csv:3: this line is damaged" in done.stderr
 
 
+def test_lines_that_are_empty_too_short_or_too_long(folder):
+    whole = call("tune", *GRID, "train.svm", "j.csv", cwd=folder)
+    text = (folder / "j.csv").read_text()
+    with open(folder / "j.csv", "a") as stream:
+        stream.write("\n\n")
+    assert call("tune", *GRID, "train.svm", "j.csv", cwd=folder).stdout == whole.stdout
+    last = text.splitlines()[-1]
+    for line in (last.rpartition(",")[0], f"{last},9", "x" * 150_000):
+        (folder / "j.csv").write_text(f"{text}{line}\n")
+        done = call("tune", *GRID, "train.svm", "j.csv", cwd=folder)
+        assert done.returncode == 2 and "j.csv:14: this line is damaged (" in done.stderr
+    (folder / "j.csv").write_text("x" * 150_000)
+    done = call("tune", *GRID, "train.svm", "j.csv", cwd=folder)
+    assert done.returncode == 1 and "journal j.csv exists and is none" in done.stderr
+
+
+def test_the_best_command_runs_whatever_the_file_is_called(folder):
+    (folder / "train.svm").rename(folder / "-d.svm")
+    done = call("tune", *GRID, "--", "-d.svm", "j.csv", cwd=folder)
+    best = shlex.split(done.stdout.splitlines()[-1])
+    assert best[-1] == "./-d.svm" and call("train", "-q", *best[2:], cwd=folder).returncode == 0
+    text = (folder / "-d.svm").read_text()
+    done = run("tune", *GRID, "-", "k.csv", cwd=folder, stdin=text)
+    best = shlex.split(done.stdout.splitlines()[-1])
+    assert run("train", "-q", *best[2:], cwd=folder, stdin=text).returncode == 0
+    assert (folder / "model.mcb").read_bytes() == (folder / "-d.svm.mcb").read_bytes()
+
+
 def test_negative_numbers_are_values(folder):
     hinge = ["-q", "-p", 1, "-a", "hingeboost", "-n", 2, "-t", 1, "-v", 2, "train.svm"]
     done = call("tune", "-r", "-1e-3,0", *hinge, cwd=folder)
