@@ -271,7 +271,11 @@ def _names(column, shown, partial=False):
         what = "is missing in all rows" if not names else f"has {len(names)} levels, and at most {MOST_LEVELS} go"
         raise ValueError(f"{shown} {what}; leave it out" + (", or merge rare levels" if names else ""))
     for name in names:
-        if "\0" in name or len(name.encode(errors="replace")) > LONGEST_NAME:
+        try:
+            n_bytes = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise ValueError(f"{shown}: a level is not valid Unicode text: {error}") from None
+        if "\0" in name or n_bytes > LONGEST_NAME:
             raise ValueError(f"{shown}: {name[:40]!r} has a zero character, or over {LONGEST_NAME} bytes; shorten it")
     return names
 

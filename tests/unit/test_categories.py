@@ -1,6 +1,7 @@
 """Categorical features: from frames to sets of levels in a model file, and the same scores everywhere."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -536,3 +537,14 @@ def test_a_batch_of_pyarrow_is_a_frame():
     model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour"]).fit(X[["colour", "number"]], y)
     batch = arrow.Table.from_pandas(X[["colour", "number"]]).to_batches()[0]
     assert np.array_equal(model.model_.raw_scores(batch), model.model_.raw_scores(X[["colour", "number"]]))
+
+
+def test_levels_that_no_file_can_hold_are_refused_before_the_first_round():
+    X, y = frame(120)
+    rounds = []
+    for level, message in (("\udcff", "a level is not valid Unicode text"), ("a\0b", "has a zero character")):
+        levels = pandas.Series(np.array([level, "b", "c"], dtype=object)[y], dtype=object)
+        model = VectorTreeBoostClassifier(**SMALL, categorical_features=["kind"])
+        with pytest.raises(ValueError, match=f"^column 'kind': .*{message}"):
+            model.fit(X[["number"]].assign(kind=levels), y, callbacks=[SimpleNamespace(after_round=rounds.append)])
+    assert not rounds
