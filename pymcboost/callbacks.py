@@ -12,6 +12,7 @@ import numpy as np
 
 from pymcboost._warn import warn
 from pymcboost.data.mapped import rows_of
+from pymcboost.inspection.subject import drawn
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
 from pymcboost.training.inputs import Held, Inputs, Validation
@@ -233,7 +234,7 @@ class LivePlot(Callback):
         axes.clear()
         rounds, marker = np.arange(1, state.n_rounds + 1), "o" if state.n_rounds == 1 else None
         for name in self.columns or state.metrics():
-            axes.plot(rounds, state.history.get(name, [])[: state.n_rounds], marker=marker, label=name)
+            axes.plot(rounds, state.history.get(name, [])[: state.n_rounds], marker=marker, label=drawn(name))
         axes.set_xlabel("round")
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.spines[["top", "right"]].set_visible(False)

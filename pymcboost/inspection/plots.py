@@ -7,7 +7,7 @@ import numpy as np
 
 from pymcboost.inspection.curves import Curve, curve
 from pymcboost.inspection.importances import importance
-from pymcboost.inspection.subject import class_number, model_of, name_of, some
+from pymcboost.inspection.subject import class_number, drawn, model_of, name_of, some
 from pymcboost.model.kind import tree_of
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted
@@ -126,7 +126,7 @@ def _draw_steps(model, found, values, missing, shown, ax):
     edges = np.concatenate([[low], cuts, [high]])
     apart = not np.array_equal(missing, values[-1])
     for k in shown:
-        line = ax.stairs(values[:, k], edges, baseline=None, linewidth=1.6, label=str(model.classes_[k]))
+        line = ax.stairs(values[:, k], edges, baseline=None, linewidth=1.6, label=drawn(str(model.classes_[k])))
         if apart:
             ax.plot([high + 0.4 * margin], [missing[k]], marker="<", color=line.get_edgecolor(), clip_on=False)
     return ax, apart
@@ -148,7 +148,7 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
     ax = _axes(ax, figsize=(max(4.0, 2 + 0.1 * len(rows) * (2 + len(shown))), 3.8))
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=1)
     for i, k in enumerate(shown):
-        label = str(model.classes_[k])
+        label = drawn(str(model.classes_[k]))
         ax.bar(place + (i - (len(shown) - 1) / 2) * width, rows[:, k], width, label=label, zorder=2)
     ax.axvline(len(at) - 0.5, color="0.6", linewidth=0.8, linestyle=":")
     texts = [_short(str(names[code]), 16) for code in at]
@@ -193,11 +193,11 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     ax = _axes(ax, figsize=(6, 3.6))
     for name in curves:
         rounds, marker = np.arange(1, len(numbers[name]) + 1), "o" if len(numbers[name]) == 1 else None
-        ax.plot(rounds, numbers[name], linewidth=1.6, marker=marker, label=name.replace("_", " "))
+        ax.plot(rounds, numbers[name], linewidth=1.6, marker=marker, label=drawn(name.replace("_", " ")))
     ax.set_xlabel("round")
     ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     if len(curves) == 1:
-        ax.set_ylabel(curves[0].replace("_", " "))
+        ax.set_ylabel(drawn(curves[0].replace("_", " ")))
     else:
         ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
@@ -353,8 +353,8 @@ def _purpose(model, tree):
     if model.ensemble.code is not None:
         return f", column {tree['class']}"
     less = "" if tree["base"] is None else f", less class {model.classes_[tree['base']]}"
-    return f", class {model.classes_[tree['class']]}{less}"
+    return drawn(f", class {model.classes_[tree['class']]}{less}")
 
 
 def _short(name, most=28):
-    return name if len(name) <= most else name[: most - 1] + "…"
+    return drawn(name if len(name) <= most else name[: most - 1] + "…")

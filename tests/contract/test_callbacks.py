@@ -412,7 +412,9 @@ def test_a_live_plot_has_the_whole_curves(pyplot):
     assert [line.get_label() for line in axes.lines] == ["missing"]
     MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[LivePlot(axes=axes)])
     assert axes.lines[0].get_marker() == "o"  # a line of one point is not seen
-    axes.figure.canvas.draw()
+    names = dict.fromkeys(("$a^$", "_b"), (X_VAL, Y_VAL))
+    MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, validation_sets=names, callbacks=[LivePlot(axes=axes)])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"\$a^\$_log_loss", " _b_log_loss"]
     assert all(float(round).is_integer() for round in axes.get_xticks())
 
 

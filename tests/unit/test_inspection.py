@@ -601,6 +601,32 @@ def test_plot_history(data, fitted, axes):
         looking.plot_history(watched.model_)
 
 
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_names_are_drawn_letter_by_letter(axes):
+    """Dollars begin no formula, and what begins with an underscore is in the legend."""
+    rng = np.random.default_rng(0)
+    labels, levels = np.array(["_hidden", "seen", "$x_$"]), np.array(["$l^$", "_", "$"], dtype=object)
+    y = np.arange(120) % 3
+    X = pd.DataFrame({"$a_$": y + rng.normal(size=120), "c_$^$": levels[(y + (rng.random(120) < 0.2)) % 3]})
+    sets = {"$a^$": (X, labels[y]), "_b": (X, labels[y])}
+    stumps = MCBoostClassifier(n_estimators=9, categorical_features=["c_$^$"])
+    stumps.fit(X, labels[y], validation_sets=sets)
+    trees = MartClassifier(n_estimators=3, categorical_features=["c_$^$"]).fit(X, labels[y])
+    vectors = VectorTreeBoostClassifier(n_estimators=2, calibrate=None, categorical_features=["c_$^$"])
+    drawn = [looking.plot_curve(stumps, j, ax=axes()) for j in (0, 1)]
+    assert [[text.strip() for text in legend(ax)] for ax in drawn] == [[r"\$x_\$", "_hidden", "seen"]] * 2
+    drawn += [looking.plot_importance(stumps, ax=axes()), looking.plot_history(stumps, ax=axes())]
+    assert legend(drawn[-1]) == [r"\$a^\$ log loss", " b log loss"]
+    drawn.append(looking.plot_history(stumps, curves=["$a^$_log_loss"], ax=axes()))
+    drawn += [looking.plot_tree(trees, j, ax=axes()) for j in range(3)]
+    drawn.append(looking.plot_tree(vectors.fit(X, labels[y]), ax=axes()))
+    for ax in drawn:
+        ax.figure.canvas.draw()
+
+
 def test_plot_reliability(fitted, data, axes):
     X, y = data
     ax = looking.plot_reliability(fitted["class"], X, y, bins=4, ax=axes())
