@@ -3,6 +3,8 @@
 An indicator is a matrix (n, K) of ones and zeros. A row is given the labels whose scores are above their thresholds.
 """
 
+from numbers import Real
+
 import numpy as np
 
 from pymcboost._kernels import elementary
@@ -108,6 +110,7 @@ def indicator_of(y, n_rows, n_labels=None):
         y = np.asarray(y)
     except ValueError:  # lists of different lengths
         y = np.empty(0, dtype=object)
+    y = _numbers(y) if y.dtype.kind == "O" else y
     if y.ndim != 2 or y.dtype.kind not in "buif":
         raise ValueError(
             "rows may have any number of labels here: y must be an indicator matrix of shape (n_samples, n_labels), "
@@ -124,6 +127,13 @@ def indicator_of(y, n_rows, n_labels=None):
         row, label = wrong[0].tolist()
         raise ValueError(f"y[{row}, {label}] is {y[row, label]}; an indicator holds 0 and 1 alone; {BINARIZER}")
     return np.ascontiguousarray(y, dtype=np.uint8)
+
+
+def _numbers(y):
+    """Objects, as frames of nullable or mixed types have, as float64; as they are where one of them is no number."""
+    found = [np.nan if one is None or type(one).__name__ == "NAType" else one for one in y.ravel().tolist()]
+    numbers = all(isinstance(one, (Real, np.bool_)) for one in found)
+    return np.array(found, dtype=np.float64).reshape(y.shape) if numbers else y
 
 
 def log_sigmoids(scores):

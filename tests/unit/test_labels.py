@@ -285,6 +285,7 @@ WRONG = [
     (lambda Y: Y[:7], "X has 400 rows, the indicator y has 7"),
     (lambda Y: Y[:, :1], "the indicator y has fewer than 2 columns"),
     (lambda Y: Y.astype(str), "y must be an indicator matrix"),
+    (lambda Y: Y.astype(str).astype(object), "y must be an indicator matrix .* not object of shape"),
 ]
 
 
@@ -336,3 +337,18 @@ def test_labels_without_an_order_are_refused(labels, kinds):
     y = np.array(labels * 4, dtype=object)
     with pytest.raises(ValueError, match=f"y has labels of the types {kinds}, .*leave out the rows without a label"):
         VectorTreeBoostClassifier(n_estimators=2).fit(np.zeros((len(y), 1)), y)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "bool[pyarrow]", "mixed", object])
+def test_indicators_in_frames_of_any_type(kind):
+    pandas = pytest.importorskip("pandas")
+    if kind == "bool[pyarrow]":
+        pytest.importorskip("pyarrow")
+    X, Y = data(60)
+    frame = pandas.DataFrame(Y == 1)
+    given = frame.assign(**{"0": Y[:, 0]})[["0", 1, 2, 3, 4]] if kind == "mixed" else frame.astype(kind)
+    assert model(3).fit(X, given).model_.to_bytes() == model(3).fit(X, Y).model_.to_bytes()
+    if kind != "mixed":
+        given.iloc[7, 2] = None
+        with pytest.raises(ValueError, match=r"y\[7, 2\] is nan; an indicator holds 0 and 1 alone"):
+            model(3).fit(X, given)
