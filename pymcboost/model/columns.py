@@ -115,7 +115,7 @@ def missing_label(y):
         missing = np.isnan(y).ravel()  # without a loop over the rows
         return int(missing.argmax()) if len(missing) == len(y) and missing.any() else None
     y = np.asarray(y, dtype=object)
-    for row, label in enumerate(y.ravel() if y.size == len(y) else ()):
+    for row, label in enumerate(y.ravel() if y.ndim and y.size == len(y) else ()):
         try:
             there = label is not None and bool(label == label)
         except TypeError:  # NA is equal to nothing, nor different
