@@ -26,7 +26,7 @@ from pymcboost.training.callbacks import (
     WarnOfNothingToAdd,
 )
 from pymcboost.training.divided_folds import n_weighted
-from pymcboost.training.folds import out_of_fold, refuse_mixed
+from pymcboost.training.folds import groups_given, out_of_fold, refuse_mixed
 from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import (
     Inputs,
@@ -273,10 +273,9 @@ class Training:
         X, offsets = self._less_offsets(X, given, weight, known, how)
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
-            None if groups is None else basis.column_or_1d(groups), categories, offsets,
+            groups_given(groups, X.shape[0]), categories, offsets,
             given=came if head is None and workers is ALONE and not _same_rows(came, X, offsets, categories) else None,
         )  # fmt: skip
-        basis.check_consistent_length(X, groups)
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
             rows, held = self._held_out(X, y, codes, weight, row_number, inputs.groups)

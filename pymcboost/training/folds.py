@@ -89,6 +89,24 @@ def refuse_mixed(params, groups, has_val):
             raise ValueError(f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number')
 
 
+def groups_given(groups, n_rows):
+    """Groups of the rows (n,), None without any; an error in words for what names no groups."""
+    if groups is None:
+        return None
+    try:
+        found = np.asarray(groups)
+    except ValueError:  # rows of different lengths
+        found = np.asarray(None)
+    found = found.ravel() if found.shape[1:] == (1,) else found
+    if found.ndim != 1 or len(found) != n_rows:
+        raise ValueError(f"groups must be a number or a text for each of {n_rows} rows, not of shape {found.shape}")
+    try:
+        np.unique(found)
+    except TypeError as error:
+        raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
+    return found
+
+
 def out_of_fold(estimator, inputs, seed):
     """Train a model for every fold of ``estimator.cv`` until the mean of their metrics no longer improves.
 

@@ -313,10 +313,7 @@ def held_out(codes, weight, fraction, random_state, groups=None):
 
 def _whole_groups(codes, groups, fraction, random_state):
     """Rows of groups at random, about this share of the rows of every class; each class keeps a row outside."""
-    try:
-        _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
-    except TypeError as error:
-        raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
+    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
     rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
     every = np.bincount(codes)
     wanted, held, found = fraction * every, np.zeros(len(every)), []

@@ -1,6 +1,7 @@
 """Cross-validation inside a training: folds, curves, scores out of fold, and what is refused."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -102,6 +103,25 @@ def test_groups_that_cannot_be_held_out_are_refused():
     for early_stopping in True, False:
         with pytest.raises(ValueError, match="groups are for .* without X_val, .* leave them out"):
             new.set_params(early_stopping=early_stopping).fit(X, y, X_val=X, y_val=y, groups=y)
+
+
+@pytest.mark.parametrize(
+    "params", [{"calibrate": "temperature"}, {"early_stopping": True}, {"n_estimators": "auto", "calibrate": None}]
+)
+def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
+    X, y = some_rows()
+    rounds, model = [], VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params})
+    for wrong, message in (
+        (np.zeros((150, 2)), r"groups must be a number or a text for each of 150 rows, not of shape \(150, 2\)"),
+        ([(0, 1)] * 150, r"groups must be .* not of shape \(150, 2\)"),
+        ([[0, 1], [2]] * 75, r"groups must be .* not of shape \(\)"),
+        (y[1:], r"groups must be .* not of shape \(149,\)"),
+        ([None] * 150, "groups: .* give all rows numbers, or all text"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y, groups=wrong, callbacks=[SimpleNamespace(after_round=rounds.append)])
+    assert not rounds and not recwarn
+    assert model.fit(X, y, groups=np.arange(150)[:, None] // 5)
 
 
 def test_groups_stay_together():
