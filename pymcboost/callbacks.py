@@ -13,6 +13,7 @@ import numpy as np
 from pymcboost._warn import warn
 from pymcboost.data.mapped import rows_of
 from pymcboost.inspection.subject import drawn
+from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
 from pymcboost.training.inputs import Held, Inputs, Validation
@@ -36,7 +37,7 @@ class TimeLimit(Callback):
     """
 
     def __init__(self, seconds: float):
-        if not seconds >= 0:
+        if not is_number(seconds) or not seconds >= 0:
             raise ValueError(f"TimeLimit: seconds={seconds!r} is not allowed; it must be a number >= 0")
         self.seconds = seconds
 
@@ -106,7 +107,7 @@ class LearningRateSchedule(Callback):
 
     def _set(self, state):
         rate = self.rate(state.n_rounds)
-        if not 0 < rate <= 1:
+        if not is_number(rate) or not 0 < rate <= 1:
             raise ValueError(
                 f"LearningRateSchedule: the rate of round {state.n_rounds} is {rate!r}; it must be above 0 and at most "
                 "1"

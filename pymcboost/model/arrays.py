@@ -1,5 +1,7 @@
 """Arrays that a model is made of: checked before they are saved, narrow in a file, wide again when read."""
 
+from numbers import Real
+
 import numpy as np
 
 from pymcboost.threads import counted
@@ -97,3 +99,8 @@ def check_rounds(n, there_are, noun="round"):
     """Refuse to keep the first ``n`` of fewer rounds."""
     if not 0 <= n <= there_are:
         raise ValueError(f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}")
+
+
+def is_number(value):
+    """Whether a value is one real number, also as an array without a dimension."""
+    return isinstance(value, Real) or (getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "biuf")

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from pymcboost._kernels import score
-from pymcboost.model.arrays import narrow
+from pymcboost.model.arrays import is_number, narrow
 from pymcboost.threads import available_memory, in_words
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
@@ -289,7 +289,7 @@ def calibration_sections(temperature):
     """
     if temperature is None:
         return []
-    if not 0 < temperature < np.inf or not 0 < 1 / temperature < np.inf:
+    if not is_number(temperature) or not 0 < temperature < np.inf or not 0 < 1 / temperature < np.inf:
         raise ValueError(f"temperature must be a finite number above 0, or None, not {temperature!r}")
     return [("CALB", np.array([1 / temperature], dtype="<f8"))]
 

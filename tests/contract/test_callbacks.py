@@ -307,7 +307,7 @@ def test_a_time_limit_ends_the_training_after_the_round(monkeypatch):
     assert (model.n_estimators_, model._ended) == (4, "the time limit of 3.5 s is over")
     limit = TimeLimit(0)
     assert MCBoostClassifier(n_estimators=50).fit(X, y, callbacks=[limit]).n_estimators_ == 1
-    for wrong in (-1, float("nan")):
+    for wrong in (-1, float("nan"), None, "9", [1.0, 2.0]):
         with pytest.raises(ValueError, match="TimeLimit: seconds=.* is not allowed"):
             TimeLimit(wrong)
 
@@ -334,7 +334,7 @@ def test_a_schedule_sets_the_rate_of_every_round(name):
         estimator = make(n_estimators=rounds, random_state=0, calibrate=None, **params)
         return estimator.fit(X, y, callbacks=[*more, *([] if rate is None else [LearningRateSchedule(rate)])])
 
-    constant = fit(4, lambda t: 0.3).model_
+    constant = fit(4, lambda t: np.where(t < 9, 0.3, 0.1)).model_
     same = fit(4, learning_rate=0.3).model_
     np.testing.assert_array_equal(constant.raw_scores(X), same.raw_scores(X))
     two = fit(4, lambda t: (0.3, 0.3, 0.05, 0.05)[t]).model_
@@ -382,7 +382,7 @@ def test_what_does_not_go_with_a_schedule_is_refused():
         warnings.simplefilter("error")
         VectorTreeBoostClassifier(**labels).fit(X, Y, callbacks=schedule)
         VectorTreeBoostClassifier(n_estimators=2).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=schedule)
-    for wrong in (0, 1.5, float("nan")):
+    for wrong in (0, 1.5, float("nan"), None, "0.1", np.full(3, 0.1)):
         with pytest.raises(ValueError, match=r"the rate of round 1 is .*; it must be above 0 and at most 1"):
             MartClassifier(n_estimators=3).fit(X, y, callbacks=[LearningRateSchedule([0.5, wrong].__getitem__)])
     with pytest.raises(TypeError, match="is no function"):

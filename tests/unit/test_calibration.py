@@ -90,7 +90,7 @@ def test_without_a_temperature_the_old_bytes():
         assert warm.has_probabilities
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, np.inf, np.nan, 1e-320])
+@pytest.mark.parametrize("bad", [0, -1.0, np.inf, np.nan, 1e-320, "a", np.ones(3)])
 def test_temperatures_that_are_none(bad):
     with pytest.raises(ValueError, match="temperature must be a finite number above 0, or None"):
         next(models()).with_temperature(bad)
