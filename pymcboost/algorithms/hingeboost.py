@@ -403,10 +403,12 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
         The hinge loss has no link to probabilities: without a temperature there are none.
         """
-        if self.calibrate is None and getattr(getattr(self, "model_", None), "temperature", None) is None:
+        model = getattr(self, "model_", None)
+        if (self.calibrate if model is None else model.temperature) is None:
             raise AttributeError(
-                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities; set "
-                'calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or use decision_function'
+                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities, and there "
+                'is no temperature; set calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or '
+                "use decision_function"
             )
         return self._predict_proba
 

@@ -610,6 +610,10 @@ def test_hingeboost_promises_probabilities_where_it_is_told_to():
         machine.predict_proba(X)
     loss = log_loss(y[1::2], machine.fit(X[::2], y[::2]).predict_proba(X[1::2]))
     assert loss < log_loss(y[1::2], machine.model_.with_temperature(1.0).predict_proba(X[1::2]))
+    with pytest.warns(UserWarning, match="not calibrated"):
+        machine.set_params(cv=50).fit(X[::3], y[::3])
+    assert not hasattr(machine, "predict_proba") and not hasattr(machine, "predict_log_proba")
+    assert hasattr(machine.calibrate_on(X[1::2], y[1::2]), "predict_proba")
     odd = HingeBoostOCClassifier(n_estimators=5, random_state=0, kernel=lambda a, b: a @ b.T, calibrate="temperature")
     assert odd.fit(X, y).predict_proba(X).shape == (150, 3)
 
