@@ -79,9 +79,14 @@ def accuracy_line(hits, total, unlabelled, unknown, names, note):
     if total == 0:
         return None
     if unknown:
-        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-        note(f"{_share(unknown, total)} a label that the model does not know ({shown}): counted as errors")
+        note(unknown_labels(unknown, total, names))
     return f"Accuracy = {100 * hits / total:g}% ({hits}/{total}) (classification)"
+
+
+def unknown_labels(unknown, total, names):
+    """What is said of rows whose labels the model does not know."""
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f"{_share(unknown, total)} a label that the model does not know ({shown}): counted as errors"
 
 
 def words(model):

@@ -178,16 +178,37 @@ def read_training(arguments, note, allows_missing, several=False, wide=None, wor
     return read(path, note, allows_missing, wide, workers, base=base, n_features=arguments.n_features)
 
 
-def read_like(arguments, note, allows_missing, data, workers=None):
-    """Rows of the validation file, read as those of the training file, ``data``, were; ``workers``: see `read`."""
+def read_like(arguments, note, allows_missing, data, labels, workers=None):
+    """Rows of the validation file, read as those of the training file, ``data``, were; ``workers``: see `read`.
+
+    ``labels``: of the rows of the training; others are said.
+    """
     path, wide = arguments.validation_file, data.X.dtype.itemsize == 8
-    if data.names:
-        return read_table(path, arguments.format, note, allows_missing, like=data, wide=wide)
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
     how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
         return read_lists(path, note, allows_missing, data, workers, **how)
-    return read(path, note, allows_missing, wide, workers, **how)
+    if data.names:
+        held = read_table(path, arguments.format, note, allows_missing, like=data, wide=wide)
+    else:
+        held = read(path, note, allows_missing, wide, workers, **how)
+    _note_unknown("<stdin>" if path == "-" else path, held.y, labels, note, workers)
+    return held
+
+
+def _note_unknown(path, y, labels, note, workers):
+    """Say how many rows have labels that the training has not, of all ``workers`` where they are divided."""
+    import numpy as np
+
+    from pymcboost.cli.answers import label_text, unknown_labels
+
+    own = np.unique(y, return_counts=True)
+    every = [own] if workers is None else workers.exchange(own)
+    found, counts = map(np.concatenate, zip(*every, strict=True))
+    new = ~np.isin(found, labels)
+    if new.any():
+        names = list(map(label_text, np.unique(found[new]).tolist()))
+        note(f"{path}: {unknown_labels(counts[new].sum(), counts.sum(), names)}")
 
 
 def refuse_one_class(y, path):
