@@ -64,14 +64,23 @@ def _is_pattern(path):
     return glob.has_magic(path) and not os.path.exists(path)
 
 
-def parts_of(path):
-    """The files that a name or a pattern stands for, in the order of their names."""
+def parts_of(path, form):
+    """The files of one format that a name or a pattern stands for, in the order of their names."""
     if not _is_pattern(path):
         return [path]
     found = sorted(glob.glob(path))
     if not found:
         raise UsageError(f"no file is named as {path}")
+    other = next((part for part in found if table_kind(part, form) != table_kind(found[0], form)), None)
+    if other:
+        raise UsageError(f"{path}: {found[0]} and {other} have not one format; name files that have, or give --format")
     return found
+
+
+def take_first(arguments):
+    """Let the checks of options look at the first file of a pattern; of several processes each has files of its own."""
+    if arguments.cache and not arguments.mpi:
+        arguments.first_file = parts_of(arguments.training_file, arguments.format)[0]
 
 
 def read_cached(arguments, note, allows_missing, workers=None):
@@ -81,11 +90,13 @@ def read_cached(arguments, note, allows_missing, workers=None):
     """
     from pymcboost.data.cached import DamagedCache, opened
 
-    parts, path = parts_of(arguments.training_file), arguments.cache
+    parts, path = parts_of(arguments.training_file, arguments.format), arguments.cache
     for part in parts:
         for what, other in {"cache": path, "model file": arguments.model_file}.items():
             refuse_same(other, what, {"training file": part})
     if table_kind(parts[0], arguments.format):
+        if workers is not None:
+            raise UsageError("--mpi reads LIBSVM text")
         reader = _Table(parts, arguments, allows_missing)
     else:
         reader = _Text(parts, arguments, allows_missing, workers)

@@ -6,7 +6,7 @@ import sys
 import time
 
 from pymcboost import files
-from pymcboost.cli.cache import add_cache, check_cache, read_cached
+from pymcboost.cli.cache import add_cache, check_cache, read_cached, take_first
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -32,7 +32,6 @@ from pymcboost.cli.console import (
     refuse_same,
     run,
     stream_number,
-    table_kind,
     write_bytes,
 )
 from pymcboost.cli.options import (
@@ -102,6 +101,7 @@ def make_parser(algorithm):
 def read_arguments(argv):
     """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
+    take_first(arguments)
     check_parameters(parser, arguments, algorithm, given, weights)
     check_mpi(parser, arguments, algorithm)
     check_cache(parser, arguments, algorithm)
@@ -177,9 +177,6 @@ def _check_files(parser, arguments):
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
     check_reading(parser, arguments)
-    table = table_kind(arguments.training_file, arguments.format)
-    if arguments.validation_file and bool(table_kind(arguments.validation_file, arguments.format)) != bool(table):
-        parser.error("the training and the validation file must both have named columns or both be LIBSVM text")
     arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
     if arguments.cross_validation:
         return
@@ -265,7 +262,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     validation = {}
     if arguments.validation_file:
         divided = workers is not None and arguments.validation_divided
-        held = read_like(arguments, note, missing, data, workers if divided else None)
+        held = read_like(arguments, note, missing, data, labels, workers if divided else None)
         validation = {"X_val": held.X, "y_val": held.y}
 
     with noted_warnings(note):

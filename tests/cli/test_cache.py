@@ -194,6 +194,26 @@ def test_refusals(folder, arguments, status, words, capsys):
     assert {name: open(name, "rb").read() for name in os.listdir()} == before
 
 
+def test_options_are_those_of_the_files_of_a_pattern(folder, capsys):
+    os.mkdir("mixed")
+    for i in (0, 1):
+        os.rename(f"part-{i}.csv", f"mixed/p{i}.csv")
+    for arguments, words in (
+        (["--n-features", "2"], "--base and --n-features are for LIBSVM text"),
+        (["--base", "0"], "--base and --n-features are for LIBSVM text"),
+        (["-P", "all.svm"], "must both have named columns or both be LIBSVM text"),
+    ):
+        run("mixed/p*", "m.mcb", "--cache", "c", *arguments, status=1)
+        assert words in capsys.readouterr().err
+        assert not os.path.exists("c")
+    run("mixed/p*", "m.mcb", "--cache", "c", "--label", "kind", "-P", "all.csv")
+    assert load_model("m.mcb").feature_names == list("abcd")
+    os.rename("part-2.svm", "mixed/p2.svm")
+    capsys.readouterr()
+    run("mixed/p*", "m.mcb", "--cache", "d", status=1)
+    assert "mixed/p0.csv and mixed/p2.svm have not one format; name files that have" in capsys.readouterr().err
+
+
 def test_algorithms_in_memory_refuse_it(folder, capsys):
     run("all.svm", "m.mcb", "--cache", "c", algorithm="samme", status=1)
     assert "samme trains in memory" in capsys.readouterr().err
