@@ -15,6 +15,7 @@ from pymcboost.cli.rows import (
     note_columns,
     note_rows,
     table_blocks,
+    warn_of_merging,
 )
 from pymcboost.cli.workers import DIVIDED, RANK, check_beside
 from pymcboost.threads import counted, in_words
@@ -152,12 +153,15 @@ def _rows(X, codes, notes, note, path, label):
     import numpy as np
 
     from pymcboost.data.cached import CachedRows
+    from pymcboost.data.merging import merging
 
     y = np.array(notes["classes"])[codes]
     rows = Rows(X, y, notes["base"], notes["names"], notes["label"], chunks=CachedRows(X, y))
     note_rows(path, rows, note)
     if rows.names:
         note_columns(path, rows, label, note)
+    if not merging(X):  # of which the training warns
+        warn_of_merging(notes.get("merging", ()), rows.names, note)
     return rows
 
 
@@ -233,6 +237,7 @@ class _Reader:
     """Files of one format: `survey` counts, `fill` reads them a second time."""
 
     names = label = None
+    merging = ()  # what `merging` finds in rows before they are rounded
     base, n_rows, n_features = 1, 0, 0
     whole = True  # not ranges, of which the workers would read the file as often as they are
 
@@ -244,7 +249,7 @@ class _Reader:
     def notes(self):
         """What the cache notes of the columns and classes."""
         columns = {"names": self.names, "label": self.label, "base": self.base}
-        return {**columns, "classes": self.classes.tolist()}
+        return {**columns, "classes": self.classes.tolist(), "merging": self.merging}
 
     def fill(self, X, codes):
         """Put the rows into arrays; how many there were."""
@@ -290,13 +295,13 @@ class _Text(_Reader):
                 self.lines = before(self.workers, stream.count_lines())
             yield from blocks_of(stream, self.lines)
 
-    def _blocks(self, n_features, base):
+    def _blocks(self, n_features, base, sample=None):
         from pymcboost.data.svmlight import load_stream
 
         for path in self.parts:
             begin = self.begin
             for block, lines in self._texts(path):
-                how = {"n_features": n_features, "base": base, "layout": "plain", "lines": lines}
+                how = {"n_features": n_features, "base": base, "layout": "plain", "lines": lines, "sample": sample}
                 data, width, _ = load_stream(io.BytesIO(block), path, len(block), **how)
                 yield path, begin, data, width
                 begin += data.X.shape[0]
@@ -306,13 +311,15 @@ class _Text(_Reader):
         import numpy as np
 
         from pymcboost.comm import before
+        from pymcboost.data.merging import merging
+        from pymcboost.data.svmlines import LineSample
         from pymcboost.data.svmwords import MAX_INDEX
 
         base, wanted = self.arguments.base, self.arguments.n_features
         base = base if base == "auto" else int(base)
         labels, largest, self.base, wrong = np.empty(0, np.int64), 0, 1 if base == "auto" else base, None
-        notices = {}
-        for path, begin, data, width in self._blocks(MAX_INDEX, base):
+        notices, sample = {}, LineSample()
+        for path, begin, data, width in self._blocks(MAX_INDEX, base, sample):
             wrong = wrong or _wrong_labels(path, data, begin)
             labels = np.union1d(labels, data.y)
             largest = max(largest, width + data.base) if width else largest
@@ -341,6 +348,7 @@ class _Text(_Reader):
         if wanted is not None and found > wanted:
             note(f"{_shown(self.parts)}: features beyond n_features={wanted} dropped")
         self.n_features, self.classes = wanted or found, labels
+        self.merging = merging(sample.rows(self.n_features, self.base)) if self.n_rows else ()
 
     def _again(self):
         return ((path, begin, data) for path, begin, data, _ in self._blocks(self.n_features, self.base))
@@ -352,11 +360,11 @@ class _Text(_Reader):
 class _Table(_Reader):
     """CSV and Parquet."""
 
-    def _blocks(self):
+    def _blocks(self, wide=False):
         blocks = table_blocks(self.parts[0], self.arguments.format)
         for path in self.parts:
             begin, choose = 0, choice(self.names, self.arguments.label if self.label is None else self.label)
-            for data in blocks(path, choose, size=TABLE_ROWS):
+            for data in blocks(path, choose, None, wide, TABLE_ROWS // (1 + wide)):
                 self.names, self.label = data.names, data.label
                 yield path, begin, data
                 begin += len(data.X)
@@ -365,11 +373,15 @@ class _Table(_Reader):
         """Count rows, and collect the labels."""
         import numpy as np
 
-        labels = set()
-        for path, begin, data in self._blocks():
+        from pymcboost.data.merging import merging
+
+        labels, merged = set(), {}
+        for path, begin, data in self._blocks(wide=True):
             check_row_labels(path, data, begin, data.label)
+            merged.update((one[0], one) for one in merging(data.X))
             labels.update(data.y.tolist())
             self.n_rows += len(data.X)
+        self.merging = [merged[column] for column in sorted(merged)]
         found = labels_as(np.array(sorted(labels), dtype=object))
         self.n_features, self.classes, self._text = len(self.names), np.unique(found), found.dtype.kind != "i"
 

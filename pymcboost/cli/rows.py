@@ -5,15 +5,12 @@ offsets for their columns.
 """
 
 import os
-from itertools import islice
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import UsageError, table_kind
+from pymcboost.cli.console import UsageError, noted_warnings, table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
-# Rows of a LIBSVM file that are read first as float64, to see whether its values merge in float32.
-FIRST_ROWS = 256
 
 
 class Rows(NamedTuple):
@@ -55,7 +52,9 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     import numpy as np
 
     from pymcboost.data.svmlabels import indicator
-    data, entries, path = _load(path, note, workers, multilabel=True, **how)
+    data, entries, path, sample = _load(path, note, workers, multilabel=True, **how)
+    if like is None and workers is None:
+        _merges(data, sample, note)
     known = None if like is None else like.labels
     if like is None and workers is not None:
         known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
@@ -73,13 +72,15 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
 
 
 def _load(path, note, workers, **how):
-    """What a LIBSVM file holds, its entries, and its name in messages; the notices are said."""
+    """What a LIBSVM file holds, its entries, its name in messages, and a sample of it; the notices are said."""
     from pymcboost.data.svmlight import load_and_count
+    from pymcboost.data.svmlines import LineSample
 
-    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **how)
+    sample = LineSample()
+    data, _, entries = load_and_count(path, lines=None if workers is None else 0, sample=sample, **how)
     path = "<stdin>" if path == "-" else path
     rows_of_all(workers, path, data, note)
-    return data, entries, path
+    return data, entries, path, sample
 
 
 def rows_of_all(workers, path, data, note):
@@ -118,8 +119,9 @@ def read(path, note, allows_missing, wide=None, workers=None, **how):
     from pymcboost.data.merging import merging
     from pymcboost.data.svmlight import load_and_count
 
-    data, entries, name = _load(path, note, workers, wide=bool(wide), **how)
-    if wide is None and _merges(path, data):
+    data, entries, name, sample = _load(path, note, workers, wide=bool(wide), **how)
+    again = os.path.isfile(path)
+    if wide is None and _merges(data, sample, None if again else note) and again:
         how |= {"base": data.base, "n_features": data.X.shape[1]}
         exact = load_and_count(path, wide=True, **how)[0].X
         data = data._replace(X=exact) if merging(exact) else data  # a file of rounded values is warned of
@@ -147,21 +149,29 @@ def check_row_labels(path, data, begin=0, column=None):
         raise ValueError(f"{path}: row {begin + row + 1} has the label {data.y[row]:g}; class labels must be integers")
 
 
-def _merges(path, data):
-    """Whether values of a LIBSVM file that differ are equal in float32, as far as they show it."""
-    if hasattr(data.X, "indptr") or not os.path.isfile(path):
-        return False
-    import numpy as np
+def _merges(data, sample, note=None):
+    """Whether values of a LIBSVM file that differ are equal in float32, as far as they and a sample of lines show it.
 
+    ``note``: says what the values themselves do not show; a training warns of the others.
+    """
+    if hasattr(data.X, "indptr"):
+        return False
     from pymcboost.data.merging import merging
-    from pymcboost.data.svmlines import Lines
 
     if merging(data.X):
         return True
-    lines = iter(Lines(path, data.X.shape[1], data.base, wide=True))
-    first = np.concatenate([row for row, _ in islice(lines, FIRST_ROWS)])
-    lines.close()
-    return bool(merging(first))
+    found = merging(sample.rows(data.X.shape[1], data.base))
+    if note is not None:
+        warn_of_merging(found, None, note)
+    return bool(found)
+
+
+def warn_of_merging(found, names, note):
+    """Warn of the columns that `merging` has found before the values were rounded."""
+    from pymcboost.data.merging import warn_of
+
+    with noted_warnings(note):
+        warn_of(found, names, narrow=False)
 
 
 def read_training(arguments, note, allows_missing, several=False, wide=None, workers=None):

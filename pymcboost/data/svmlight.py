@@ -181,8 +181,8 @@ def intact(name):
         raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
 
 
-def _scan(stream, name, size, base, rows, lines=None):
-    """Read ``stream`` to its end into ``rows``; the scanner with its totals."""
+def _scan(stream, name, size, base, rows, lines=None, sample=None):
+    """Read ``stream`` to its end into ``rows``, lines into ``sample``; the scanner with its totals."""
     scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
     # One byte more than the file, so that its end shows without another round.
     room = min(CHUNK, size + 1) if size else CHUNK
@@ -221,6 +221,8 @@ def _scan(stream, name, size, base, rows, lines=None):
         code = scanner.feed(buffer, length, *arrays)
         if code != "ok":
             raise refusal(name, code, scanner, buffer, lines or 0)
+        if sample is not None:
+            sample.take(buffer, length)
         buffer[: have - length] = buffer[length:have]
         have -= length
     if lines is not None:
@@ -309,15 +311,16 @@ def load_svmlight(
 
 def load_and_count(
     path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False, lines=None,
+    sample=None,
 ):  # fmt: skip
     """What `load_svmlight` returns, float64 if ``wide``; and how many features the largest index asks for, and entries.
 
-    ``lines``: see `load_stream`. Entries are those of the text, also zeros and those of features that are dropped.
+    ``lines``, ``sample``: see `load_stream`. Entries are those of the text, also zeros and those of dropped features.
     """
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
     try:
-        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, wide, lines)
+        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, wide, lines, sample)
     finally:
         if ours:
             stream.close()
@@ -325,16 +328,17 @@ def load_and_count(
 
 def load_stream(
     stream, name, size=0, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False,
-    lines=None,
+    lines=None, sample=None,
 ):  # fmt: skip
     """`load_and_count` of a binary stream of about ``size`` bytes.
 
     ``lines``: the stream is a part of a file, which begins after so many lines; it may have no rows.
+    ``sample``: a `LineSample` for these lines, too.
     """
     rows = _Rows(name, memory_limit, wide)
     text = LabelLists(stream, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else stream
     with intact(name):
-        scanner = _scan(text, name, size, base, rows, lines)
+        scanner = _scan(text, name, size, base, rows, lines, sample)
     rows.trim(scanner.rows, scanner.nnz)
     notices, before = [], lines or 0
     if scanner.qid_line:

@@ -1,13 +1,18 @@
-"""LIBSVM text line by line, for rows that are answered as they come."""
+"""LIBSVM text line by line: rows that are answered as they come, and some of the many that pass."""
+
+import io
+import random
 
 import numpy as np
 
 from pymcboost._kernels import svmtext
 from pymcboost.data import archives
-from pymcboost.data.svmlight import CompressedRows, intact, refusal
+from pymcboost.data.svmlight import CompressedRows, intact, load_stream, refusal
 
 # Most features of rows that are filled up; wider ones are compressed.
 DENSE = 1 << 12
+# Lines of a sample: from so many to twice as many, where there are; values of its rows.
+SAMPLED, SAMPLED_VALUES = 256, 1 << 23
 
 
 class Lines:
@@ -84,3 +89,28 @@ class Lines:
         row = np.zeros((1, d), values.dtype)
         row[0, indices[:n]] = values[:n]
         return row, label
+
+
+class LineSample:
+    """Lines of a text, spread over what has passed of it."""
+
+    def __init__(self):
+        self._lines, self._gap, self._random = [], 0, random.Random(0)
+        self._done = self._next = 0  # bytes that have passed, and the place of the next line to take
+
+    def take(self, text, length):
+        """Let bytes pass that are whole lines."""
+        while self._next < self._done + length:
+            at = self._next - self._done
+            begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at) + 1
+            self._lines.append(bytes(text[begin:end]))
+            if len(self._lines) == 2 * SAMPLED:
+                self._lines, self._gap = self._lines[::2], (self._done + end) / SAMPLED
+            # At no fixed distance, which data may have, too.
+            self._next = self._done + end + int(2 * self._gap * self._random.random())
+        self._done += length
+
+    def rows(self, n_features, base):
+        """The rows of the lines, dense and not rounded (n, n_features)."""
+        text = b"".join(self._lines[:: 1 + len(self._lines) * n_features // SAMPLED_VALUES])
+        return load_stream(io.BytesIO(text), "", len(text), n_features, base, wide=True, lines=0)[0].X

@@ -9,7 +9,7 @@ import numpy as np
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import check_unchanged, rows_of
-from pymcboost.data.merging import merging
+from pymcboost.data.merging import merging, warn_of
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of
@@ -45,7 +45,7 @@ from pymcboost.training.labels import check_order, labels_given, labels_of_all, 
 from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
-from pymcboost.training.rounding import warn_of, with_own_offsets
+from pymcboost.training.rounding import with_own_offsets
 
 
 class Training:

@@ -377,3 +377,15 @@ def test_notices_of_the_reader_are_said_once(folder, capsys):
     run("part-*.svm", "m.mcb", "--cache", "c")
     told = capsys.readouterr().err
     assert told.count("part-0.svm: qid ignored (first at line 1)") == told.count("qid") == 1
+
+
+@pytest.mark.parametrize("form", ["svm", "csv"])
+def test_values_that_merge_are_warned_of(folder, form, capsys):
+    rows = [f"{i % 2} 1:{i % 3} 2:{1_700_000_000 + i % 2 * 20}\n" for i in range(400)]
+    if form == "csv":
+        rows = ["kind,a,time\n", *(re.sub(r" \d:", ",", row) for row in rows)]
+    open(f"t.{form}", "w").write("".join(rows))
+    for _ in range(2):  # with a new cache, and with the one that is there
+        run(f"t.{form}", "m.mcb", "--cache", "c")
+        named = "'time'" if form == "csv" else "1 (from 0)"
+        assert f"warning: column {named}: 2 different values of a sample become 1 when" in capsys.readouterr().err

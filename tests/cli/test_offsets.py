@@ -5,6 +5,7 @@ import pytest
 from cli.programs import call, run
 
 from pymcboost import VectorTreeBoostClassifier, load_model
+from pymcboost.data.svmlines import LineSample
 
 OFFSET = "is subtracted, as its values merge in float32"
 
@@ -70,3 +71,29 @@ def test_small_differences_at_the_head_of_a_file_are_noticed(tmp_path):
     done = call("train", "-a", "mart", "-n", 3, "t.svm", "m.mcb", cwd=tmp_path)
     assert OFFSET in done.stderr
     assert list(load_model(tmp_path / "m.mcb").offsets) == [0]
+
+
+def test_values_that_all_become_one_are_noticed(tmp_path):
+    """Nothing of them is left in float32: a sample of the lines shows them, wherever they are."""
+    late = [f"{i % 2} 1:{1_700_000_000 + (i >= 600) * (i % 2) * 20}\n" for i in range(1200)]
+    said = "warning: column 0 (from 0): 2 different values of a sample become 1 when they are rounded to float32"
+    for lines in (late[-60:], late):
+        (tmp_path / "t.svm").write_text("".join(lines))
+        done = call("train", "-n", 3, "t.svm", "m.mcb", cwd=tmp_path)
+        assert OFFSET in done.stderr and load_model(tmp_path / "m.mcb").offsets != {}
+        done = run("train", "-n", 3, "-", "m.mcb", cwd=tmp_path, stdin="".join(lines))
+        assert done.returncode == 0 and said in done.stderr
+        (tmp_path / "l.svm").write_text("".join(lines).replace(" 1:", ",7 1:"))
+        done = call("train", "-a", "vector-tree", "-l", "logistic", "-n", 3, "l.svm", "m.mcb", cwd=tmp_path)
+        assert done.returncode == 0 and said in done.stderr
+
+
+@pytest.mark.parametrize("n", [1, 300, 511, 512, 5000])
+def test_lines_of_a_sample_are_spread_over_the_text(n):
+    sample, text = LineSample(), "".join(f"1 1:{i + 1} 2:{'9' * (i % 7 + 1)} # x\n" for i in range(n)).encode()
+    cuts = [0, *(text.index(b"\n", at) + 1 for at in (0, len(text) // 3, len(text) // 2)), len(text)]
+    for begin, end in zip(cuts, cuts[1:], strict=False):
+        sample.take(bytearray(text[begin:end] + b"rest"), end - begin)
+    found = sample.rows(2, 1)[:, 0]
+    assert (np.diff(found) > 0).all()
+    assert len(found) == n if n < 512 else 256 <= len(found) < 512 and np.diff([0, *found, n]).max() < 12 * n / 256

@@ -10,9 +10,8 @@ from cli.programs import call
 
 import pymcboost
 from pymcboost import HingeBoostOCClassifier, MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier, load_model
-from pymcboost.data.merging import merging
+from pymcboost.data.merging import merging, warn_of
 from pymcboost.model.columns import in_order
-from pymcboost.training.rounding import warn_of
 
 pandas = pytest.importorskip("pandas")
 NAMES = ["speed", "fuel", "age"]
