@@ -382,7 +382,10 @@ class _Table(_Reader):
             labels.update(data.y.tolist())
             self.n_rows += len(data.X)
         self.merging = [merged[column] for column in sorted(merged)]
-        found = labels_as(np.array(sorted(labels), dtype=object))
+        try:
+            found = labels_as(np.array(sorted(labels), dtype=object))
+        except ValueError as error:
+            raise ValueError(f"{_shown(self.parts)}: {error}") from None
         self.n_features, self.classes, self._text = len(self.names), np.unique(found), found.dtype.kind != "i"
 
     def _again(self):

@@ -233,6 +233,7 @@ def set_weights(estimator, weights, y, note):
         return
     import numpy as np
 
+    weights = {str(label): weight for label, weight in weights.items()} if y.dtype.kind == "U" else weights
     present = set(np.unique(y).tolist())
     unknown = sorted(set(weights) - present)
     if unknown:
@@ -324,9 +325,13 @@ def labels_as(labels, text=None):
     import numpy as np
 
     from pymcboost.data.csvtext import whole
+    from pymcboost.data.svmwords import WORDS
 
     numbers = [whole(label) for label in labels.tolist()]
     if None not in numbers and not text:
+        beyond = next((label for label, n in zip(labels, numbers, strict=True) if abs(n) > 2**53), None)
+        if beyond is not None:
+            raise ValueError(WORDS["label range"].format(token=repr(beyond)))
         return np.array(numbers)
     if text is False:
         unlike = labels[numbers.index(None)]

@@ -11,7 +11,8 @@ from pymcboost.data import archives
 from pymcboost.data.svmlight import SvmlightError, intact
 from pymcboost.model.categories import MISSING
 
-WHOLE = re.compile(r"\s*([+-]?\d{1,15})(?:\.0*)?\s*")
+# As many digits as int() takes in any Python.
+WHOLE = re.compile(r"\s*([+-]?\d{1,600})(?:\.0*)?\s*")
 
 
 class CsvError(SvmlightError):

@@ -65,9 +65,15 @@ def _data(arrow, table, name, names, label, texts, wide, begin):
         X[:, j] = 0 if j in texts else _numbers(arrow, table.column(column), where, wide, begin)
     y = np.full(table.num_rows, "", dtype=object)
     if label is not None:
-        found = table.column(label).to_pylist()
-        y[:] = ["" if value is None or value != value else str(value).strip() for value in found]
+        y[:] = list(map(_label, table.column(label).to_pylist()))
     return CsvData(X, y, y != "", names, label, texts)
+
+
+def _label(value):
+    """A label as text, "" where there is none; whole numbers have no exponent."""
+    if value is None or value != value:
+        return ""
+    return f"{value:.0f}" if isinstance(value, float) and abs(value) >= 1e16 else str(value).strip()
 
 
 def _chosen(head, choose, name):

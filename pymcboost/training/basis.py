@@ -13,7 +13,6 @@ if TYPE_CHECKING or not plain.wanted:
     from sklearn.utils import check_consistent_length as check_consistent_length
     from sklearn.utils import check_random_state as check_random_state
     from sklearn.utils import column_or_1d as column_or_1d
-    from sklearn.utils.class_weight import compute_class_weight as compute_class_weight
     from sklearn.utils.multiclass import check_classification_targets as check_classification_targets
     from sklearn.utils.validation import _check_sample_weight as _check_sample_weight
     from sklearn.utils.validation import check_is_fitted as check_is_fitted
@@ -27,7 +26,6 @@ else:
     from pymcboost.training.plain import check_is_fitted as check_is_fitted
     from pymcboost.training.plain import check_random_state as check_random_state
     from pymcboost.training.plain import column_or_1d as column_or_1d
-    from pymcboost.training.plain import compute_class_weight as compute_class_weight
     from pymcboost.training.plain import validate_data as validate_data
 
 

@@ -20,7 +20,6 @@ from pymcboost.threads import counted
 from pymcboost.training.basis import (
     check_random_state,
     column_or_1d,
-    compute_class_weight,
     validate_data,
     weights_of_rows,
 )
@@ -379,7 +378,13 @@ def weights_of_classes(params, classes, count):
         present = count > 0
         found[present] = count.sum() / (np.count_nonzero(present) * count[present].astype(np.float64))
         return found
-    return found if given is None else compute_class_weight(given, classes=classes, y=classes)
+    if given is None:
+        return found
+    labels = classes.tolist()  # scikit-learn's function takes the text "3" for the number
+    absent = [label for label in labels if label not in given]
+    if absent and len(labels) - len(absent) < len(given):
+        raise ValueError(f"class_weight has labels that y has not, and none of the classes {absent}; name those of y")
+    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
 def check_classes(cls, codes, weight):

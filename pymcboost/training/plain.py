@@ -40,11 +40,6 @@ def _check_sample_weight(weight, X, dtype, **_):
     return np.ones(X.shape[0], dtype) if weight is None else weight
 
 
-def compute_class_weight(class_weight, classes, y):
-    """Weights of the classes: (K,)."""
-    return np.array([class_weight.get(label, 1.0) for label in classes.tolist()])
-
-
 def check_random_state(seed):
     """A generator of random numbers."""
     return seed if isinstance(seed, np.random.RandomState) else np.random.RandomState(seed)

@@ -277,3 +277,30 @@ def test_levels_have_the_names_of_python(tmp_path):
     assert call("train", *options, "t.csv", "c.mcb", cwd=tmp_path).returncode == 0
     names = load_model(tmp_path / "c.mcb").categories.names
     assert names == (sorted(map(str, range(12))), ["a"])  # of a CSV file, ? and NA are missing
+
+
+def test_weights_of_text_labels(tmp_path, data):
+    X, y = data[0].X, np.array(["3", "x", "7"])[np.arange(180) % 3]
+    write_csv(tmp_path / "t.csv", X, y)
+    assert call("train", "-q", "-n", 5, "-w3", 2.5, "t.csv", "m.mcb", cwd=tmp_path).returncode == 0
+    same = MCBoostClassifier(n_estimators=5, random_state=0, class_weight={"3": 2.5, "7": 1, "x": 1}).fit(X, y)
+    assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(X), same.model_.raw_scores(X))
+    done = call("tune", "-p", 1, "-n", "2,3", "-v", 2, "-w3", 2.5, "-w8", 2, "t.csv", cwd=tmp_path)
+    assert done.stdout.splitlines()[-1].startswith("Best: mcboost-train -a mcboost -w3 2.5 -w8 2 --n-est")
+    assert re.findall("no row has the label .*", done.stderr) == ["no row has the label 8; its weight is not used"]
+
+
+def test_long_labels(tmp_path):
+    label = 2**53
+    (tmp_path / "t.csv").write_text(f"y,a\n{label},1\n+{label}.0,2\n0{label}.,3\n7,4\n")
+    done = call("train", "-n", 2, "t.csv", "m.mcb", cwd=tmp_path)
+    assert f"2 classes (7: 1, {label}: 3)" in done.stderr
+    for beyond in (f"{label + 1}", f"-{label + 1}.0", "9" * 600):
+        (tmp_path / "t.csv").write_text(f"y,a\n{beyond},1\n7,2\n")
+        done = call("train", "-n", 2, "t.csv", cwd=tmp_path)
+        said = f"t.csv: label '{beyond}' is out of range; labels must be finite and within +-2^53"
+        assert done.returncode == 2 and f"error: {said}" in done.stderr
+        done = call("train", "-a", "vector-tree", "-n", 2, "--cache", "c", "t.csv", cwd=tmp_path)
+        assert done.returncode == 2 and f"error: {said}" in done.stderr
+    (tmp_path / "t.csv").write_text(f"y,a\n{label + 1},1\nx,2\n{label + 2},3\n")
+    assert "3 classes (" in call("train", "-n", 2, "t.csv", cwd=tmp_path).stderr

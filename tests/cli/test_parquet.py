@@ -73,6 +73,19 @@ def test_blanks_around_text_labels_are_no_part_of_them(tmp_path, columns):
     assert (tmp_path / "t.parquet.mcb").read_bytes() == (tmp_path / "t.csv.mcb").read_bytes()
 
 
+def test_long_labels(tmp_path):
+    features = {"a": arrow.array([1.0, 2.0, 3.0])}
+    for kind in (arrow.int64(), arrow.float64()):
+        labels = arrow.array([2**53, 2**53, 7]).cast(kind)
+        write(tmp_path / "t.parquet", {"kind": labels, **features})
+        done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
+        assert f"2 classes (7: 1, {2**53}: 2)" in done.stderr, done.stderr
+        for beyond in (2**53 + 2, 2**60):
+            write(tmp_path / "t.parquet", {"kind": arrow.array([beyond, 7, 7]).cast(kind, safe=False), **features})
+            done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
+            assert done.returncode == 2 and f"t.parquet: label '{beyond}" in done.stderr, done.stderr
+
+
 def test_truth_values_and_decimals_are_numbers(tmp_path, columns):
     flags = columns["flag"].cast(arrow.bool_())
     write(tmp_path / "t.parquet", {**columns, "flag": flags, "whole": columns["whole"].cast(arrow.decimal128(12, 1))})

@@ -693,6 +693,8 @@ def test_class_weight_may_be_a_dict_says_the_message(algorithm):
     with pytest.raises(ValueError, match=f"class_weight='Balanced' is not allowed; it {words}$"):
         algorithm(class_weight="Balanced").fit(X, y)
     algorithm(n_estimators=2, class_weight={0: 2.0}).fit(X, y)
+    with pytest.raises(ValueError, match=r"labels that y has not, and none of the classes \['1', '2'\]"):
+        algorithm(n_estimators=2, class_weight={"0": 2.0, "9": 1}).fit(X, (y % 3).astype(str))
 
 
 def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm):
