@@ -84,8 +84,9 @@ class _EdgeTrees:
         counted = counts_for(data)
         self._units = Quantiser(data, counted, 0.0, data.least_weight * drawn)
         self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
-        rare = self._units.per_count, min_samples_category, data.bound_scale
-        self._levels = least_levels(data, self._units.weight, drawn, *rare)
+        self._levels = least_levels(
+            data, self._units.weight, drawn, self._units.per_count, min_samples_category, data.bound_scale
+        )
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros)
         self._edges = np.zeros(self.n_columns)

@@ -13,7 +13,7 @@ PER_LEVEL = 0.35
 CLASS_ORDERS, ONE_HOT, SMOOTHING = False, 0, 0.0
 
 
-def least_levels(data, weight, share, units, most, one=1.0):
+def least_levels(data, weight, share, units, most, bound_scale):
     """By categorical feature, integer weights of its levels in a node: below which they go together, and are in parts.
 
     Levels are in parts where a split has parted their rows before: to part the sides by them must gain more.
@@ -29,8 +29,8 @@ def least_levels(data, weight, share, units, most, one=1.0):
         Of a weight of 1.
     most : float
         Weight from which on a level has a place of its own everywhere; 0: all have, and none counts as in parts.
-    one : float, default=1.0
-        What weights of bounds are multiplied with, see `TrainingRows.bound_scale`.
+    bound_scale : float
+        What ``most`` is multiplied with, see `TrainingData.bound_scale`.
 
     Returns
     -------
@@ -42,8 +42,8 @@ def least_levels(data, weight, share, units, most, one=1.0):
         total = np.bincount(its, weight if len(weight) else None, n)[:n].astype(np.float64)
         total = data.comm.sum(total)
         whole = total * share * OF_LEVEL
-        ends = one * min(FEWEST_OF_LEVEL, most), one * most
-        least = np.stack((np.clip(whole, *ends), whole if most > 0 else 0 * whole))
+        least, here = bound_scale * min(FEWEST_OF_LEVEL, most), bound_scale * most
+        least = np.stack((np.clip(whole, least, here), whole if most > 0 else 0 * whole))
         found[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
     return found
 

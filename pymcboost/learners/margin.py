@@ -77,7 +77,8 @@ def grower_of(data, max_leaves, max_depth, n_threads, min_share, subsample, min_
     grower = _trees.Grower(
         data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
         data.pools(units.cell_words, max_leaves), n_threads, min_share,
-        least_levels=least_levels(data, np.zeros(0), subsample, 1.0, min_samples_category), count_bits=units.count_bits,
+        least_levels=least_levels(data, np.zeros(0), subsample, 1.0, min_samples_category, 1.0),
+        count_bits=units.count_bits,
     )  # fmt: skip
     return units, grower
 

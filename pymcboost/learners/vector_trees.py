@@ -121,8 +121,9 @@ class VectorTrees:
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
-        rare = loss.units, min_samples_category, loss.bound_scale
-        self._least_levels = levels.least_levels(data, loss.weight, subsample, *rare)
+        self._least_levels = levels.least_levels(
+            data, loss.weight, subsample, loss.units, min_samples_category, loss.bound_scale
+        )
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._min_hessian, self._searched.more_blocks = min_hessian_leaf, int(min_hessian_leaf > 0)

@@ -235,7 +235,7 @@ class Rows(Integers):
         found = self.loss.row_curvatures(self)
         if len(self.weight):
             found *= self.weight
-        least, bits, room = min(least * float(elementary.exp(-self.shift)), 1e300), 10, 2.0**61
+        least, bits, room = min(max(least * float(elementary.exp(-self.shift)), 1e-250), 1e300), 10, 2.0**61
         np.minimum(found, least, out=found)
         if not is_wide(n):
             bits = min(bits, 31 - n.bit_length())
@@ -251,7 +251,7 @@ class Rows(Integers):
                 integers[-1, part, lane] = units & ((1 << bits) - 1)
                 units >>= bits
             integers[-1, part, 0] = units
-        return max(1, math.ceil(least * scale * (1 - 1e-9))), bits
+        return max(1, math.floor(least * scale * (1 - 1e-9))), bits
 
     def curvatures(self, kind):
         """Second derivatives of the rows, summed over the scores (m,), of a compiled loss of this ``kind``."""

@@ -12,6 +12,7 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
+from pymcboost.comm import Alone
 from pymcboost.data import tree_layouts
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import levels, vector_trees
@@ -435,6 +436,8 @@ def test_second_derivatives_of_rows(name, wide, weighted, monkeypatch):
             assert units.sum() < least and not A[-1, :, 4:].any()
             least, bits = loss.lay_curvatures(A, all_of_it / 4)  # no row has more
             assert in_units(A, bits).max() <= 1.001 * least
+            least, bits = loss.lay_curvatures(A, 1e-300)
+            assert in_units(A, bits).min() >= least
             least, bits = loss.lay_curvatures(A, 1e300)
             assert least > in_units(A, bits).sum()
 
@@ -458,6 +461,32 @@ def test_small_second_derivatives_of_many_rows_add_up(m, least):
     easy = 2 * (wrong * (1 - wrong))[data.X[data.rows, 0] == 0].sum()
     assert 0.085 < easy < 0.095
     assert (trees.fit(1) is not None) == (easy > least)
+
+
+@pytest.mark.parametrize("rows", [1 << 20, 1 << 23, 1 << 24, 1 << 26])
+def test_a_row_with_the_bound_is_enough_by_itself(rows):
+    """However few bits the digits of so many rows have; this worker has few of them."""
+    data = TreeData(np.arange(64.0)[:, None], np.arange(64) % 2, 2, np.ones(64))
+    loss = LOSSES["softmax"].rows(data)
+    loss.start()
+    loss.more_blocks = 1
+    A = loss.integers(1)
+    data.total_rows, data.comm = rows, Copies(rows // 64)
+    for least in np.linspace(0.1, 0.5, 41):
+        low, bits = loss.lay_curvatures(A, least)
+        assert in_units(A, bits).min() >= low
+
+
+class Copies(Alone):
+    """As if other workers had so many copies of the rows."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times = times
+
+    def sum(self, array, sure=False):
+        """See `Alone`."""
+        return self.times * array
 
 
 def test_one_huge_second_derivative_is_one_row():
