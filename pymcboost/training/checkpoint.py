@@ -87,9 +87,9 @@ class Checkpoint(Callback):
     ) -> Estimator:
         """Fit an estimator, from the rounds in the file on where there is one.
 
-        The file is written as training goes on, once more at Ctrl-C, and before a calibration. It stays: call `remove`
-        when the model is in a safe place. It is the same as giving the checkpoint among the ``callbacks`` of the
-        estimator's ``fit``.
+        The file is written as training goes on, once more at Ctrl-C, and before the folds of a calibration. It stays:
+        call `remove` when the model is in a safe place. It is the same as giving the checkpoint among the ``callbacks``
+        of the estimator's ``fit``.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Checkpoint(Callback):
             return None
         saved, self._saved = self._saved, None
         model, rounds = saved["model"], saved["rounds"]
-        found = _differences(model.meta, inputs.meta) or data_differences(saved["data"], self._data)
+        found = _differences(model.meta, inputs.meta, inputs.defaults) or data_differences(saved["data"], self._data)
         if found:
             raise ValueError(
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
@@ -196,10 +196,10 @@ class Checkpoint(Callback):
             self._next = time.monotonic() + self.every
 
     def close(self, state):
-        """Write the rounds that a training can go on from: after Ctrl-C, or before a temperature or thresholds."""
+        """Write the rounds that a training can go on from: after Ctrl-C, or before the models of folds."""
         if state is None or self._last is None:
             return
-        if not (state.interrupted or (state.complete and state.booster.params.calibrate)):
+        if not (state.interrupted or (state.complete and state.folds_follow)):
             return
         rounds, *rest = self._last
         # The first rounds are a model only where rounds leave each other alone.
@@ -307,15 +307,16 @@ def _decoded(model, meta):
     return saved if fits else None
 
 
-def _differences(before, now):
+def _differences(before, now, defaults):
     """What a new training has other than the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
         return [f"the algorithm was {before.get('algorithm')}, it is {now['algorithm']}"]
-    old, new, absent = before.get("params", {}), now["params"], object()  # which None is not
+    old, new = before.get("params", {}), now["params"]
+    was, is_now = {**defaults, **old}, {**defaults, **new}  # other versions write other defaults out
     return [
         f"{name} was {_shown(old, name)}, it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})
-        if old.get(name, absent) != new.get(name, absent)
+        if was.get(name) != is_now.get(name)
     ]
 
 

@@ -43,7 +43,7 @@ from pymcboost.training.inputs import (
 )
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
 from pymcboost.training.loop import TrainingState, as_column, train
-from pymcboost.training.meta import meta_of
+from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
 from pymcboost.training.rounding import with_own_offsets
 
@@ -119,7 +119,7 @@ class Training:
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None or previous.best_gain is None else Gains.of(previous.best_gain)
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
-        self.state.cv_results = cv_results
+        self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # which the loop closes
         train(self.state, callbacks)
@@ -275,6 +275,7 @@ class Training:
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
             groups_given(groups, X.shape[0]), categories, offsets,
             given=came if head is None and workers is ALONE and not _same_rows(came, X, offsets, categories) else None,
+            defaults=defaults_of(draft),
         )  # fmt: skip
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:

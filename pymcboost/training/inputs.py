@@ -1,7 +1,7 @@
 """What a training is given, checked: rows, labels, weights and the validation rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -67,6 +67,8 @@ class Inputs:
         Among which the rows are divided.
     given : array, frame or sparse matrix, optional
         X as the user gave it; None of `Chunks` and of rows that are divided.
+    defaults : dict
+        Values of the parameters that ``meta`` does not name.
     """
 
     X: Any
@@ -84,6 +86,7 @@ class Inputs:
     row_number: np.ndarray | None = None
     workers: Any = ALONE
     given: Any = None
+    defaults: dict[str, Any] = field(default_factory=dict)
 
     def y(self, rows=slice(None)):
         """Labels of rows, or their indicator."""

@@ -44,7 +44,10 @@ class TrainingState:
     interrupted : bool
         Whether Ctrl-C ended it.
     complete : bool
-        Whether no round is to come.
+        Whether the rounds have ended, neither by Ctrl-C nor by an error. All of them are there when callbacks are
+        closed. After that early stopping goes back to the best one.
+    folds_follow : bool
+        Whether models of folds are trained after the rounds, for a temperature or thresholds of labels.
     best_round : int or None
         The best round on the validation rows, where early stopping looks for it.
     best_gain : Gains
@@ -60,7 +63,7 @@ class TrainingState:
         self.ended, self.stopped, self.interrupted, self.complete, self.best_round = None, False, False, False, None
         # A checkpoint knows which round was the best, a warm start does not.
         self.resumed = best_gain is not None
-        self.cv_results = None
+        self.cv_results, self.folds_follow = None, False
         self._make_model = make_model
         self._kept = booster.n_rounds, booster.gain.copy()
         self.best_gain = best_gain if self.resumed else self._kept[1]
@@ -138,7 +141,8 @@ def train(state, callbacks=()):
         After Ctrl-C; ``state`` then holds the rounds that were done in full.
     """
     callbacks = as_callbacks(callbacks)
-    with ExitStack() as ends:  # where one fails to close, the others do
+    with ExitStack() as ends:  # where one fails to close, the others do, and the model is that of a whole training
+        ends.callback(_after_training, state, callbacks)
         for one in reversed(callbacks):
             ends.callback(one.close, state)
         try:
@@ -152,8 +156,12 @@ def train(state, callbacks=()):
             state.roll_back()
             state.interrupted = True
             raise
-    for one in callbacks:
-        one.after_training(state)
+
+
+def _after_training(state, callbacks):
+    if state.complete:
+        for one in callbacks:
+            one.after_training(state)
 
 
 def one_round(state, callbacks=()):

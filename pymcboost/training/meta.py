@@ -24,7 +24,7 @@ ALWAYS = {"logitboost": {"min_hessian_leaf"}, "abc-logitboost": {"min_hessian_le
 
 def meta_of(estimator):
     """Algorithm, parameters, version and feature names: a dictionary that JSON keeps."""
-    params, defaults = estimator.get_params(deep=False), {field.name: field.default for field in fields(estimator)}
+    params, defaults = estimator.get_params(deep=False), defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     for name in {"loss", "scoring"} & {*shown}:
         shown[name] = shown_own(params[name])
@@ -37,6 +37,11 @@ def meta_of(estimator):
     if hasattr(estimator, "feature_names_in_"):
         meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
     return meta
+
+
+def defaults_of(estimator):
+    """Defaults of the parameters, as `meta_of` has their values."""
+    return {field.name: _plain(field.default) for field in fields(estimator)}
 
 
 def _plain(value):

@@ -19,6 +19,7 @@ from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting
+from pymcboost.training.meta import WHERE_SET
 from pymcboost.training.parameters import parameters
 
 # Every algorithm, and what else has a part in its state.
@@ -117,32 +118,52 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "of"),
+    ("name", "more", "rounds", "of"),
     [
-        ("mart", {}, "calibration.temperature_of_folds"),
-        ("abc-mart", {"early_stopping": True, "n_iter_no_change": 3}, "calibration.temperature_of_folds"),
-        ("mcboost", {"calibrate": "temperature"}, "calibration.temperature_of_folds"),
-        ("vector-tree", {"loss": "logistic", "decision_threshold": "f1"}, "thresholds.of_folds"),
+        ("mart", {}, 18, "calibration.temperature_of_folds"),
+        ("abc-mart", {"early_stopping": True, "n_iter_no_change": 3}, None, "calibration.temperature_of_folds"),
+        ("mcboost", {"calibrate": "temperature"}, 16, "calibration.temperature_of_folds"),
+        ("vector-tree", {"loss": "logistic", "decision_threshold": "f1"}, 18, "thresholds.of_folds"),
     ],
 )
-def test_ctrl_c_after_the_rounds_leaves_them(name, more, of, tmp_path, monkeypatch):
+def test_ctrl_c_after_the_rounds_leaves_them(name, more, rounds, of, tmp_path, monkeypatch):
     cls = get_class(name)
     if cls(**more)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = some_data()
     y = (y[:, None] == np.unique(y)).astype(int) if "decision_threshold" in more else y
-    params = {"n_estimators": 18, "random_state": 3, **more}
-
-    def interrupt(*given):
-        raise KeyboardInterrupt
-
+    params, done = {"n_estimators": 18, "random_state": 3, **more}, []
+    counts = SimpleNamespace(after_round=lambda state: done.append(state.n_rounds))
     with monkeypatch.context() as patch:
         patch.setattr(f"pymcboost.training.{of}", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            Checkpoint(tmp_path / "m").fit(cls(**params), X, y)
+            Checkpoint(tmp_path / "m").fit(model := cls(**params), X, y, callbacks=[counts])
     again = Checkpoint(tmp_path / "m")
     agree(again.fit(cls(**params), X, y), cls(**params).fit(X, y))
-    assert again.resumed == (16 if name == "mcboost" else load_model(tmp_path / "m").n_rounds) > 0
+    assert again.resumed == (rounds or done[-1])
+    assert rounds or model.n_estimators_ < done[-1] < 18  # of early stopping, which goes back
+
+
+def interrupt(*given):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_the_last_file_is_written_leaves_the_best_rounds(tmp_path, monkeypatch):
+    more = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 3}
+    model, best = get_class("mart")(n_estimators=40, **more), whole(get_class("mart"), 40, more)
+    monkeypatch.setattr("pymcboost.files.write", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Checkpoint(tmp_path / "m").fit(model, *some_data())
+    assert model.n_estimators_ == best.n_estimators_ < 40 - 5
+    np.testing.assert_array_equal(model.decision_function(some_data()[0]), best.decision_function(some_data()[0]))
+
+
+def test_no_last_file_where_no_folds_follow(tmp_path):
+    X, y = some_data()
+    checkpoint = Checkpoint(tmp_path / "m")
+    model = checkpoint.fit(get_class("mart")(n_estimators=3, calibrate="temperature"), X, y, X_val=X, y_val=y)
+    assert model.model_.temperature
+    assert not (tmp_path / "m").exists()
 
 
 def kinked(y, scores):
@@ -348,6 +369,23 @@ def test_none_is_another_value_than_the_default(cls, name, none_first, tmp_path,
     Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=1, random_state=0, **first), *some_data(m=60))
     with pytest.raises(ValueError, match=f"is the checkpoint of another training: {name} was"):
         Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2, random_state=0, **then), *some_data(m=60))
+
+
+@pytest.mark.parametrize("name", ["mart", "vector-tree", "mcboost"])
+def test_defaults_that_the_file_spells_out_are_no_difference(name, tmp_path, monkeypatch):
+    """As other versions may, which write more parameters out, or fewer."""
+    cls = get_class(name)
+    if cls()._booster().restart_every:
+        monkeypatch.setattr(cls.booster, "restart_every", 1)
+    Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=1, random_state=0), *some_data(m=60))
+    model, defaults = load_model(tmp_path / "m"), cls().get_params()
+    meta = model.meta
+    meta["params"] |= {name: defaults[name] for name in WHERE_SET & {*defaults}}
+    del meta["params"]["early_stopping"]
+    model.with_meta(meta).save(tmp_path / "m")
+    again = Checkpoint(tmp_path / "m")
+    again.fit(cls(n_estimators=2, random_state=0), *some_data(m=60))
+    assert again.resumed == 1
 
 
 @pytest.mark.parametrize("of", [np.array, pandas.Index, pandas.Series, lambda them: range(*them)])

@@ -116,6 +116,19 @@ def test_a_callback_ends_the_training_after_the_round_it_says_so(done):
     assert (counts.ended, counts.closed) == (1, 1)
 
 
+def test_an_interrupt_while_callbacks_are_closed_leaves_the_best_rounds():
+    class Interrupts(Callback):
+        def close(self, state):
+            assert state.complete
+            assert state.n_rounds == 5
+            raise KeyboardInterrupt
+
+    state = state_of(n=5, validation=Errors([0.5, 0.2, 0.3, 0.3, 0.3]))
+    with pytest.raises(KeyboardInterrupt):
+        train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 3), Interrupts()])
+    assert state.n_rounds == state.booster.added == 2
+
+
 def test_every_callback_hears_of_the_last_round():
     heard = []
 
