@@ -130,10 +130,14 @@ def indicator_of(y, n_rows, n_labels=None):
 
 
 def _numbers(y):
-    """Objects, as frames of nullable or mixed types have, as float64; as they are where one of them is no number."""
+    """Objects, as frames of nullable or mixed types have, as float64; as they are where one is none, or too large."""
     found = [np.nan if one is None or type(one).__name__ == "NAType" else one for one in y.ravel().tolist()]
-    numbers = all(isinstance(one, (Real, np.bool_)) for one in found)
-    return np.array(found, dtype=np.float64).reshape(y.shape) if numbers else y
+    if not all(isinstance(one, (Real, np.bool_)) for one in found):
+        return y
+    try:
+        return np.array(found, dtype=np.float64).reshape(y.shape)
+    except OverflowError:
+        return y
 
 
 def log_sigmoids(scores):

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse, names_labels
+from pymcboost.model.rows import check_sparse
 from pymcboost.training import basis
 from pymcboost.training.inputs import encoded, validated
-from pymcboost.training.labels import labels_given
+from pymcboost.training.labels import is_indicator, labels_given, rows_in
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 
@@ -62,8 +62,8 @@ class Predicts:
         float
         """
         basis.check_is_fitted(self, "model_")
-        if self.model_.link == "sigmoid" and names_labels(y):
-            _, y = labels_given(y, len(y), self.classes_)
+        if self.model_.link == "sigmoid" and is_indicator(y):
+            _, y = labels_given(y, rows_in(y), self.classes_)
         return float(basis.ClassifierMixin.score(self, X, y, sample_weight))
 
     def predict_top(self, X: Features, k: int) -> tuple[NDArray[Any], NDArray[np.float64]]:

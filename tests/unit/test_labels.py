@@ -11,7 +11,7 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_classifier_multioutput
 
-from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
+from pymcboost import AdaBoostMHClassifier, Checkpoint, GentleBoostClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import TrainingLoss
 from pymcboost.export import integer_labels, to_c
 from pymcboost.losses import LOSSES
@@ -347,8 +347,22 @@ def test_indicators_in_frames_of_any_type(kind):
     X, Y = data(60)
     frame = pandas.DataFrame(Y == 1)
     given = frame.assign(**{"0": Y[:, 0]})[["0", 1, 2, 3, 4]] if kind == "mixed" else frame.astype(kind)
-    assert model(3).fit(X, given).model_.to_bytes() == model(3).fit(X, Y).model_.to_bytes()
+    fitted = model(3).fit(X, Y)
+    assert model(3).fit(X, given).model_.to_bytes() == fitted.model_.to_bytes()
+    expected = (fitted.predict(X) == Y).all(axis=1).mean()
+    for cls in AdaBoostMHClassifier, GentleBoostClassifier:
+        cls(n_estimators=2).fit(X, given).score(X, given)
+    assert fitted.score(X, given) == fitted.score(X, Y) == fitted.score(X, scipy.sparse.csr_matrix(Y)) == expected
     if kind != "mixed":
         given.iloc[7, 2] = None
-        with pytest.raises(ValueError, match=r"y\[7, 2\] is nan; an indicator holds 0 and 1 alone"):
-            model(3).fit(X, given)
+        for use in model(3).fit, fitted.score:
+            with pytest.raises(ValueError, match=r"y\[7, 2\] is nan; an indicator holds 0 and 1 alone"):
+                use(X, given)
+
+
+def test_an_indicator_of_huge_integers_is_refused():
+    X, Y = data(60)
+    Y = Y.astype(object)
+    Y[7, 2] = 10**400
+    with pytest.raises(ValueError, match=r"y must be an indicator matrix .*, not object of shape \(60, 5\)"):
+        model(3).fit(X, Y)
