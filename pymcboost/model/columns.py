@@ -111,7 +111,7 @@ def _listed(names):
 
 def missing_label(y):
     """First row without a label (None, NaN or pandas' NA), or None."""
-    if isinstance(y, np.ndarray) and y.dtype.kind == "f":
+    if isinstance(y, np.ndarray) and y.dtype.kind == "f" and y.ndim:
         missing = np.isnan(y).ravel()  # without a loop over the rows
         return int(missing.argmax()) if len(missing) == len(y) and missing.any() else None
     y = np.asarray(y, dtype=object)

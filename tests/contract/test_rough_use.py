@@ -263,13 +263,16 @@ def test_rows_without_a_label_are_named():
         fit(X, None)
 
 
-@pytest.mark.parametrize("wrong", ["abc", 5, dict.fromkeys("abc").values()])
+@pytest.mark.parametrize("wrong", ["abc", 5, np.array(5.0), dict.fromkeys("abc").values()])
 def test_what_is_no_column_of_labels_is_refused(wrong):
     (X, y), model = some_data(), MartClassifier(n_estimators=2)
     first = MartClassifier(n_estimators=2).fit(X, y)
+    message = r"y should be a 1d array, got an array of shape \(\) instead"
     for labels, given in (wrong, {}), (y, {"X_val": X, "y_val": wrong}), (wrong, {"init_model": first}):
-        with pytest.raises(ValueError, match=r"y should be a 1d array, got an array of shape \(\) instead"):
+        with pytest.raises(ValueError, match=message):
             model.fit(X, labels, **given)
+    with pytest.raises(ValueError, match=message):
+        HingeBoostOCClassifier(n_estimators=2).fit(X, wrong)
 
 
 @pytest.mark.parametrize("second", ["b\ud800", "b" * (17 << 20)], ids=["surrogate", "17 MiB"])
