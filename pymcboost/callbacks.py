@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pymcboost._text import drawn
 from pymcboost._warn import warn
 from pymcboost.data.mapped import rows_of
-from pymcboost.inspection.subject import drawn
 from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from pymcboost._text import drawn
 from pymcboost.inspection.curves import Curve, curve
 from pymcboost.inspection.importances import importance
-from pymcboost.inspection.subject import class_number, drawn, model_of, name_of, some
+from pymcboost.inspection.subject import class_number, model_of, name_of, some
 from pymcboost.model.kind import tree_of
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted

@@ -54,11 +54,6 @@ def name_of(model, feature):
     return names[feature] if names else f"x{feature + (base or 0)}"
 
 
-def drawn(text):
-    """A name as Matplotlib draws it letter by letter: a formula has dollars, a line without a legend begins with _."""
-    return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
-
-
 def class_number(model, label):
     """Position of a class label."""
     found = np.flatnonzero(model.classes_ == label)

@@ -87,6 +87,11 @@ def test_it_loads_neither_scikit_learn_nor_plots():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+def test_callbacks_do_not_load_what_looks_inside():
+    code = "import sys, pymcboost.callbacks; print([name for name in sys.modules if 'pymcboost.inspection' in name])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
 def test_the_kernel_has_the_limit_that_python_has():
     from pymcboost._kernels import contributions as kernel
     from pymcboost.model import covers
