@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 
+from pymcboost._text import drawn
+
 # The largest value is so many times the least one where an axis of numbers gets logarithms.
 WIDE = 20
 PLAIN, LINE, BEST = "#4269d0", "#9aa7c7", "#d9541e"
@@ -43,7 +45,7 @@ def draw(arguments, space, values, means, spread, best):
         panel.errorbar(at, factor * means, factor * spread, fmt=".", color=PLAIN, linewidth=0.6, alpha=0.7, zorder=2)
         panel.plot(at[best], factor * means[best], "o", markersize=9, fillstyle="none", color=BEST, label="best")
         if names:
-            panel.set_xticks(range(len(names)), names)
+            panel.set_xticks(range(len(names)), [*map(drawn, names)])
             panel.margins(x=0.3)
         elif getattr(part, "log", False) or (at.min() > 0 and at.max() >= WIDE * at.min()):
             panel.set_xscale("log")
@@ -54,7 +56,7 @@ def draw(arguments, space, values, means, spread, best):
         panel.grid(alpha=0.3)
     panels[0].set_ylabel(f"{unit}, mean and deviation of {arguments.cross_validation} folds")
     panels[-1].legend(frameon=False, fontsize=8)
-    figure.suptitle(f"{arguments.algorithm}, {os.path.basename(arguments.training_file)}", fontsize=10)
+    figure.suptitle(drawn(f"{arguments.algorithm}, {os.path.basename(arguments.training_file)}"), fontsize=10)
     stream, form = io.BytesIO(), os.path.splitext(arguments.plot)[1][1:].lower()
     figure.savefig(stream, format=form, dpi=120)
     return stream.getvalue()

@@ -6,11 +6,13 @@ import re
 import shlex
 import shutil
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from cli.programs import call, run, start
 
+from pymcboost.cli.picture import draw
 from pymcboost.cli.space import Choices, Range, draws, grid, several
 from pymcboost.cli.tune import main, read_arguments
 from pymcboost.model.model import load_model
@@ -237,6 +239,13 @@ def test_picture(folder):
     arguments = ["-q", "-p", 1, "-n", 3, "--random", 4, "-r", "0.01:1:log", "-l", "exp,log", "--max-step", "0.5,none"]
     done = call("tune", *arguments, "--plot", "p.svg", "--best-by", "log_loss", "train.svm", "j.csv", cwd=folder)
     assert done.returncode == 0 and "<svg" in (folder / "p.svg").read_text()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs matplotlib")
+def test_dollars_in_names_of_a_picture_are_drawn_as_they_are():
+    said = SimpleNamespace(best_by="error", cross_validation=3, algorithm="mart", training_file="$x_$", plot="p.svg")
+    space, means = {"--labels": Choices(("$a_$", "b"))}, np.array([0.2, 0.1])
+    assert b"<svg" in draw(said, space, [["$a_$"], ["b"]], means, means / 9, 1)
 
 
 def test_a_picture_without_matplotlib_is_refused_before_the_work(folder, monkeypatch):
