@@ -273,7 +273,7 @@ class Training:
         X, offsets = self._less_offsets(X, given, weight, known, how)
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
-            groups_given(groups, X.shape[0]), categories, offsets,
+            groups_given(groups, X.shape[0], params), categories, offsets,
             given=came if head is None and workers is ALONE and not _same_rows(came, X, offsets, categories) else None,
             defaults=defaults_of(draft),
         )  # fmt: skip

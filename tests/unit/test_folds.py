@@ -124,6 +124,22 @@ def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
     assert model.fit(X, y, groups=np.arange(150)[:, None] // 5)
 
 
+@pytest.mark.parametrize("params", [{"calibrate": "temperature"}, {"n_estimators": "auto", "calibrate": None}])
+def test_groups_for_a_splitter_of_ones_own_need_no_order(params, recwarn):
+    X, y = some_rows()
+    groups, seen = np.array([None if i % 7 == 0 else i % 50 for i in range(150)], dtype=object), []
+
+    class Own(KFold):
+        def split(self, X, y=None, groups=None):
+            seen.append(groups)
+            return super().split(X, y)
+
+    model = VectorTreeBoostClassifier(**{"n_estimators": 2, "cv": Own(3), **params}).fit(X, y, groups=groups)
+    assert seen and all(given.tolist() == groups.tolist() for given in seen) and not recwarn
+    with pytest.raises(ValueError, match="groups: .* give all rows numbers, or all text"):
+        model.set_params(n_estimators=2, early_stopping=True).fit(X, y, groups=groups)
+
+
 def test_groups_stay_together():
     X, y = some_rows()
     groups = np.random.default_rng(1).integers(0, 20, len(y))
