@@ -65,23 +65,30 @@ def _is_pattern(path):
     return glob.has_magic(path) and not os.path.exists(path)
 
 
-def parts_of(path, form):
-    """The files of one format that a name or a pattern stands for, in the order of their names."""
-    if not _is_pattern(path):
-        return [path]
-    found = sorted(glob.glob(path))
+def parts_of(arguments):
+    """The files of one format that the name of the training file stands for, in the order of their names."""
+    path, form = arguments.training_file, arguments.format
+    found = sorted(glob.glob(path)) if _is_pattern(path) else [path]
     if not found:
         raise UsageError(f"no file is named as {path}")
-    other = next((part for part in found if table_kind(part, form) != table_kind(found[0], form)), None)
-    if other:
-        raise UsageError(f"{path}: {found[0]} and {other} have not one format; name files that have, or give --format")
+    for part in found:
+        for what, other in {"cache": arguments.cache, "model file": arguments.model_file}.items():
+            if other:
+                refuse_same(other, what, {"training file": part})
+    for part in found if _is_pattern(path) else ():
+        if os.path.isdir(part):
+            raise UsageError(f"{path}: {part} is a folder; give a pattern of files alone")
+        if table_kind(part, form) != table_kind(found[0], form):
+            raise UsageError(
+                f"{path}: {found[0]} and {part} have not one format; name files that have, or give --format"
+            )
     return found
 
 
 def take_first(arguments):
     """Let the checks of options look at the first file of a pattern; of several processes each has files of its own."""
     if arguments.cache and not arguments.mpi:
-        arguments.first_file = parts_of(arguments.training_file, arguments.format)[0]
+        arguments.first_file = parts_of(arguments)[0]
 
 
 def read_cached(arguments, note, allows_missing, workers=None):
@@ -91,10 +98,7 @@ def read_cached(arguments, note, allows_missing, workers=None):
     """
     from pymcboost.data.cached import DamagedCache, opened
 
-    parts, path = parts_of(arguments.training_file, arguments.format), arguments.cache
-    for part in parts:
-        for what, other in {"cache": path, "model file": arguments.model_file}.items():
-            refuse_same(other, what, {"training file": part})
+    parts, path = parts_of(arguments), arguments.cache
     if table_kind(parts[0], arguments.format):
         if workers is not None:
             raise UsageError("--mpi reads LIBSVM text")
@@ -161,7 +165,7 @@ def _rows(X, codes, notes, note, path, label):
     if rows.names:
         note_columns(path, rows, label, note)
     if not merging(X):  # of which the training warns
-        warn_of_merging(notes.get("merging", ()), rows.names, note)
+        warn_of_merging(notes["merging"], rows.names, note)
     return rows
 
 
@@ -183,6 +187,8 @@ def _unlike(notes, reader, path):
         raise ValueError(f"{path} is the cache of other files ({_shown(own)}); {REMEDY}")
     if notes["options"] != reader.options:
         return f"{path} was written with other options of reading"
+    if "merging" not in notes:
+        return f"{path} was written by an older version"
     for part, was, now, crc in zip(reader.parts, notes["sources"], sources, notes["checksums"], strict=True):
         if was != now and (was[1] != now[1] or crc is None or crc_of(part) != crc):
             return f"{part} has changed since {path} was written"
@@ -373,15 +379,15 @@ class _Table(_Reader):
         """Count rows, and collect the labels."""
         import numpy as np
 
-        from pymcboost.data.merging import merging
+        from pymcboost.data.merging import RowSample, merging
 
-        labels, merged = set(), {}
+        labels, sample = set(), RowSample()
         for path, begin, data in self._blocks(wide=True):
             check_row_labels(path, data, begin, data.label)
-            merged.update((one[0], one) for one in merging(data.X))
+            sample.take(data.X)
             labels.update(data.y.tolist())
             self.n_rows += len(data.X)
-        self.merging = [merged[column] for column in sorted(merged)]
+        self.merging = merging(sample.rows)
         try:
             found = labels_as(np.array(sorted(labels), dtype=object))
         except ValueError as error:

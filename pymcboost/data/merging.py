@@ -44,6 +44,30 @@ def merging(X, rows=None):
     return list(_merged_entries(X, narrow) if hasattr(X, "tocsr") else _merged(X, narrow, rows))
 
 
+class RowSample:
+    """Rows of dense blocks: all, or `SECOND` of them, spread over what has passed.
+
+    Attributes
+    ----------
+    rows : ndarray (n, d) or None
+    """
+
+    def __init__(self):
+        self.rows, self._keys, self._random = None, np.empty(0), np.random.default_rng(0)
+
+    def take(self, X):
+        """Let the rows of a block pass."""
+        keys = self._random.random(len(X))  # the rows with the smallest are kept
+        at = _smallest(keys)
+        rows, keys = X[at], np.append(self._keys, keys[at])
+        at = _smallest(keys)
+        self._keys, self.rows = keys[at], (rows if self.rows is None else np.concatenate([self.rows, rows]))[at]
+
+
+def _smallest(keys):
+    return np.sort(np.argsort(keys)[:SECOND])
+
+
 def warn_of(found, names, narrow, offsets=()):
     """Warn of columns that `merging` has found; those with offsets merge values in spite of these."""
     if not found:

@@ -17,6 +17,7 @@ from pymcboost import load_model
 from pymcboost.cli import cache as reading
 from pymcboost.cli import train
 from pymcboost.data import cached, textblocks
+from pymcboost.data.merging import SECOND, RowSample
 
 N = 600
 
@@ -214,6 +215,34 @@ def test_options_are_those_of_the_files_of_a_pattern(folder, capsys):
     assert "mixed/p0.csv and mixed/p2.svm have not one format; name files that have" in capsys.readouterr().err
 
 
+def test_a_pattern_that_takes_in_what_is_written(folder, capsys):
+    for form in ("csv", "svm"):
+        os.rename(f"part-2.{form}", f"one.{form}")
+    os.mkdir("part-0.d")
+    for pattern, cache, model, words in (
+        ("part-*.csv", "part-0.csv", "m.mcb", "the cache part-0.csv is the training file itself"),
+        ("part-*", "part-0.svm", "m.mcb", "the cache part-0.svm is the training file itself"),
+        ("*", "all.csv", "m.mcb", "the cache all.csv is the training file itself"),
+        ("part-*", "c", "part-1.svm", "the model file part-1.svm is the training file itself"),
+        ("part-1.*", "c", "m.mcb", "part-1.csv and part-1.svm have not one format"),
+        ("part-0.[cd]*", "c", "m.mcb", "part-0.d is a folder; give a pattern of files alone"),
+    ):
+        run(pattern, model, "--cache", cache, "--label", "kind", status=1)
+        assert words in capsys.readouterr().err
+
+
+def test_a_cache_of_an_older_version_is_written_anew(folder, monkeypatch, capsys):
+    notes = reading._Reader.notes
+    with monkeypatch.context() as context:
+        context.setattr(reading._Reader, "notes", lambda self: {k: v for k, v in notes(self).items() if k != "merging"})
+        with pytest.raises(KeyError):
+            run("all.svm", "m.mcb", "-q", "--cache", "c")
+    run("all.svm", "m.mcb", "--cache", "c")
+    assert "c was written by an older version; it is written anew" in capsys.readouterr().err
+    run("all.svm", "m.mcb", "--cache", "c")
+    assert "written anew" not in capsys.readouterr().err
+
+
 def test_algorithms_in_memory_refuse_it(folder, capsys):
     run("all.svm", "m.mcb", "--cache", "c", algorithm="samme", status=1)
     assert "samme trains in memory" in capsys.readouterr().err
@@ -389,3 +418,24 @@ def test_values_that_merge_are_warned_of(folder, form, capsys):
         run(f"t.{form}", "m.mcb", "--cache", "c")
         named = "'time'" if form == "csv" else "1 (from 0)"
         assert f"warning: column {named}: 2 different values of a sample become 1 when" in capsys.readouterr().err
+
+
+def test_rows_of_all_blocks_say_whether_values_merge(folder, capsys):
+    """Those of the last block would merge, those of most of the file do not; and the other way round."""
+    monotone = [1_500_000_000 + i * 5000 for i in range(202)]
+    monotone[-1] = monotone[-2] + 20
+    for times, warned in ((monotone, False), ([1_700_000_000 + i // 25 % 2 * 20 for i in range(200)], True)):
+        open("t.csv", "w").write("kind,time,a\n" + "".join(f"{i % 2},{t},{i % 5}\n" for i, t in enumerate(times)))
+        for _ in range(2):  # with a new cache, and with the one that is there
+            run("t.csv", "m.mcb", "--cache", "c")
+            told = capsys.readouterr().err
+            assert ("warning: column 'time': 2 different values of a sample become 1 when" in told) is warned, told
+            assert "warning" in told or not warned
+
+
+def test_a_sample_of_rows_is_spread_over_the_blocks():
+    sample, n = RowSample(), 5000
+    for block in np.array_split(np.arange(n)[:, None], [3, 3, 700, 4990]):
+        sample.take(block)
+    found = sample.rows[:, 0]
+    assert len(found) == SECOND and (np.diff(found) > 0).all() and np.diff([0, *found, n]).max() < 12 * n / SECOND
