@@ -52,8 +52,9 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     import numpy as np
 
     from pymcboost.data.svmlabels import indicator
-    data, entries, path, sample = _load(path, note, workers, multilabel=True, **how)
-    if like is None and workers is None:
+    alone = like is None and workers is None
+    data, entries, path, sample = _load(path, note, workers, alone, multilabel=True, **how)
+    if alone:
         _merges(data, sample, note)
     known = None if like is None else like.labels
     if like is None and workers is not None:
@@ -71,12 +72,12 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     return found
 
 
-def _load(path, note, workers, **how):
-    """What a LIBSVM file holds, its entries, its name in messages, and a sample of it; the notices are said."""
+def _load(path, note, workers, sampled, **how):
+    """What a LIBSVM file holds, its entries, its name in messages, and a sample of it or None; the notices are said."""
     from pymcboost.data.svmlight import load_and_count
     from pymcboost.data.svmlines import LineSample
 
-    sample = LineSample()
+    sample = LineSample() if sampled else None
     data, _, entries = load_and_count(path, lines=None if workers is None else 0, sample=sample, **how)
     path = "<stdin>" if path == "-" else path
     rows_of_all(workers, path, data, note)
@@ -119,7 +120,7 @@ def read(path, note, allows_missing, wide=None, workers=None, **how):
     from pymcboost.data.merging import merging
     from pymcboost.data.svmlight import load_and_count
 
-    data, entries, name, sample = _load(path, note, workers, wide=bool(wide), **how)
+    data, entries, name, sample = _load(path, note, workers, wide is None, wide=bool(wide), **how)
     again = os.path.isfile(path)
     if wide is None and _merges(data, sample, None if again else note) and again:
         how |= {"base": data.base, "n_features": data.X.shape[1]}

@@ -11,8 +11,8 @@ from pymcboost.data.svmlight import CompressedRows, intact, load_stream, refusal
 
 # Most features of rows that are filled up; wider ones are compressed.
 DENSE = 1 << 12
-# Lines of a sample: from so many to twice as many, where there are; values of its rows.
-SAMPLED, SAMPLED_VALUES = 256, 1 << 23
+# Lines of a sample: from so many to twice as many, where there are and they have at most so many bytes; values of rows.
+SAMPLED, SAMPLED_BYTES, SAMPLED_VALUES = 256, 1 << 22, 1 << 23
 
 
 class Lines:
@@ -97,6 +97,7 @@ class LineSample:
     def __init__(self):
         self._lines, self._gap, self._random = [], 0, random.Random(0)
         self._done = self._next = 0  # bytes that have passed, and the place of the next line to take
+        self._size = 0  # bytes of the lines
 
     def take(self, text, length):
         """Let bytes pass that are whole lines."""
@@ -104,8 +105,10 @@ class LineSample:
             at = self._next - self._done
             begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at) + 1
             self._lines.append(bytes(text[begin:end]))
-            if len(self._lines) == 2 * SAMPLED:
-                self._lines, self._gap = self._lines[::2], (self._done + end) / SAMPLED
+            self._size += end - begin
+            while len(self._lines) == 2 * SAMPLED or self._size > SAMPLED_BYTES and len(self._lines) > 1:
+                self._lines = self._lines[::2]
+                self._size, self._gap = sum(map(len, self._lines)), (self._done + end) / len(self._lines)
             # At no fixed distance, which data may have, too.
             self._next = self._done + end + int(2 * self._gap * self._random.random())
         self._done += length

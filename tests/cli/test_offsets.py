@@ -5,7 +5,8 @@ import pytest
 from cli.programs import call, run
 
 from pymcboost import VectorTreeBoostClassifier, load_model
-from pymcboost.data.svmlines import LineSample
+from pymcboost.cli import rows
+from pymcboost.data.svmlines import SAMPLED_BYTES, LineSample
 
 OFFSET = "is subtracted, as its values merge in float32"
 
@@ -97,3 +98,25 @@ def test_lines_of_a_sample_are_spread_over_the_text(n):
     found = sample.rows(2, 1)[:, 0]
     assert (np.diff(found) > 0).all()
     assert len(found) == n if n < 512 else 256 <= len(found) < 512 and np.diff([0, *found, n]).max() < 12 * n / 256
+
+
+def test_long_lines_of_a_sample_are_few():
+    sample, n, size = LineSample(), 150, SAMPLED_BYTES // 10
+    for i in range(n):
+        line = f"1 1:{i + 1} # ".encode().ljust(size, b"x") + b"\n"
+        sample.take(line, len(line))
+        assert sum(map(len, sample._lines)) <= SAMPLED_BYTES
+    found = sample.rows(1, 1)[:, 0]
+    assert 4 <= len(found) < 10 and np.diff([0, *found, n]).max() < n / 2
+    line = line.strip() * 12 + b"\n"
+    sample.take(line, len(line))
+    assert len(sample._lines) >= 1
+
+
+def test_lines_are_kept_only_where_they_are_looked_at(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(LineSample, "take", None)
+    for wide in (False, True):
+        assert rows.read(str(tmp_path / "test.svm"), lambda text: None, False, wide).X.shape == (100, 2)
+    (tmp_path / "l.svm").write_text("1,2 1:3\n2 1:4\n")
+    like = rows.Rows(None, None, labels=np.array([1, 2]))
+    assert rows.read_lists(str(tmp_path / "l.svm"), lambda text: None, False, like).y.tolist() == [[1, 1], [0, 1]]
