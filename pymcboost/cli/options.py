@@ -209,8 +209,8 @@ def take_class_weights(argv):
     -------
     rest : list of str
         The other arguments.
-    weights : dict of int to float
-        The last weight given for each label.
+    weights : dict of str to float
+        The last weight given for each label, which is as it was written; the last of all comes last.
     """
     rest, weights = [], {}
     arguments = iter(argv)
@@ -223,7 +223,8 @@ def take_class_weights(argv):
         if not re.fullmatch(r"-w[+-]?\d+", argument):
             raise UsageError(f"argument {argument}: a class weight is -w<label> x, the label an integer: -w3 2.5")
         try:
-            weights[int(argument[2:])] = _positive(next(arguments))
+            weights.pop(argument[2:], None)
+            weights[argument[2:]] = _positive(next(arguments))
         except StopIteration:
             raise UsageError(f"argument {argument}: expected the weight of class {argument[2:]}") from None
         except argparse.ArgumentTypeError as error:

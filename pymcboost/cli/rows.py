@@ -52,6 +52,7 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     import numpy as np
 
     from pymcboost.data.svmlabels import indicator
+
     alone = like is None and workers is None
     data, entries, path, sample = _load(path, note, workers, alone, multilabel=True, **how)
     if alone:
@@ -234,7 +235,8 @@ def set_weights(estimator, weights, y, note):
         return
     import numpy as np
 
-    weights = {str(label): weight for label, weight in weights.items()} if y.dtype.kind == "U" else weights
+    kind = str if y.dtype.kind == "U" else int
+    weights = {kind(label): weight for label, weight in weights.items()}
     present = set(np.unique(y).tolist())
     unknown = sorted(set(weights) - present)
     if unknown:
@@ -326,13 +328,13 @@ def labels_as(labels, text=None):
     import numpy as np
 
     from pymcboost.data.csvtext import whole
-    from pymcboost.data.svmwords import WORDS
+    from pymcboost.data.svmwords import WORDS, shortened
 
     numbers = [whole(label) for label in labels.tolist()]
     if None not in numbers and not text:
         beyond = next((label for label, n in zip(labels, numbers, strict=True) if abs(n) > 2**53), None)
         if beyond is not None:
-            raise ValueError(WORDS["label range"].format(token=repr(beyond)))
+            raise ValueError(WORDS["label range"].format(token=shortened(beyond)))
         return np.array(numbers)
     if text is False:
         unlike = labels[numbers.index(None)]

@@ -157,6 +157,11 @@ def words_of(values, options):
     return words
 
 
+def _option(flag, value):
+    """The words of an option, one where the value would be taken for another option."""
+    return [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+
+
 def digest(X, y):
     """The shape of the rows and a checksum, by which a journal knows them."""
     parts = (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,)
@@ -212,11 +217,11 @@ def tune(argv):
         folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
     kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
     words = ["-a", algorithm.name, *["--multilabel"] * arguments.multilabel, *words_of(kept, options)]
-    exactly = {label: repr(weight).removesuffix(".0") for label, weight in sorted(weights.items())}
-    words += [part for label, weight in exactly.items() for part in (f"-w{label}", weight)]
+    exactly = {label: repr(weight).removesuffix(".0") for label, weight in weights.items()}
+    words += [part for label in sorted(exactly, key=int) for part in (f"-w{label}", exactly[label])]
     if data.categories is not None:
         params["categorical_features"] = data.categories
-        words += ["--categorical-features", ",".join(arguments.categorical_features)]
+        words += _option("--categorical-features", ",".join(arguments.categorical_features))
     words += [] if params["random_state"] == 0 else ["-S", str(params["random_state"])]
     done = journal.open(f"{shlex.join(words)} -v {len(folds)} ({digest(data.X, data.y)})")
     try:
@@ -293,7 +298,7 @@ def finish(arguments, space, combinations, done, n_folds, words, options):
     reading = {"format": "auto", "label": None, "base": "auto", "n_features": None}
     for name, usual in reading.items():
         value = getattr(arguments, name)
-        words = words if value == usual else [*words, "--" + name.replace("_", "-"), str(value)]
+        words = words if value == usual else [*words, *_option("--" + name.replace("_", "-"), str(value))]
     path = arguments.training_file
     path = f"./{path}" if path.startswith("-") and path != "-" else path
     named = [path, "model.mcb"] if path == "-" else [path]  # standard input has no name for a model

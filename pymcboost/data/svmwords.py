@@ -27,13 +27,18 @@ WORDS = {
 }
 
 
+def shortened(text):
+    """Quoted text, cut to a readable length."""
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
 def token(buffer, offset):
     """The offending token as quoted text, cut to a readable length."""
     end = offset
     while end < offset + 60 and buffer[end] not in b" \t\r\n#":
         end += 1
     text = bytes(buffer[offset:end]).decode("utf-8", "backslashreplace")
-    return repr(text if len(text) <= 40 else text[:37] + "..."), text
+    return shortened(text), text
 
 
 def explain(code, token, text, previous):

@@ -288,6 +288,12 @@ def test_weights_of_text_labels(tmp_path, data):
     done = call("tune", "-p", 1, "-n", "2,3", "-v", 2, "-w3", 2.5, "-w8", 2, "t.csv", cwd=tmp_path)
     assert done.stdout.splitlines()[-1].startswith("Best: mcboost-train -a mcboost -w3 2.5 -w8 2 --n-est")
     assert re.findall("no row has the label .*", done.stderr) == ["no row has the label 8; its weight is not used"]
+    y = np.array(["03", "x", "+7"])[np.arange(180) % 3]
+    write_csv(tmp_path / "t.csv", X, y)
+    done = call("train", "-n", 5, "-w03", 2.5, "-w+7", 3, "-w3", 9, "t.csv", "m.mcb", cwd=tmp_path)
+    assert re.findall("no row has the label .*", done.stderr) == ["no row has the label 3; its weight is not used"]
+    same = MCBoostClassifier(n_estimators=5, random_state=0, class_weight={"03": 2.5, "+7": 3, "x": 1}).fit(X, y)
+    assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(X), same.model_.raw_scores(X))
 
 
 def test_long_labels(tmp_path):
@@ -298,7 +304,8 @@ def test_long_labels(tmp_path):
     for beyond in (f"{label + 1}", f"-{label + 1}.0", "9" * 600):
         (tmp_path / "t.csv").write_text(f"y,a\n{beyond},1\n7,2\n")
         done = call("train", "-n", 2, "t.csv", cwd=tmp_path)
-        said = f"t.csv: label '{beyond}' is out of range; labels must be finite and within +-2^53"
+        shown = beyond if len(beyond) <= 40 else beyond[:37] + "..."
+        said = f"t.csv: label '{shown}' is out of range; labels must be finite and within +-2^53"
         assert done.returncode == 2 and f"error: {said}" in done.stderr
         done = call("train", "-a", "vector-tree", "-n", 2, "--cache", "c", "t.csv", cwd=tmp_path)
         assert done.returncode == 2 and f"error: {said}" in done.stderr

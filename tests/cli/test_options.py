@@ -320,9 +320,9 @@ def test_default_model_file_is_the_base_name_here(training, model):
 
 
 def test_class_weights_are_taken_out():
-    rest, weights = take_class_weights("-n 5 -w3 2.5 -w-1 0.5 -w+2 1e2 train -w3 4 -- -w7 x".split())
+    rest, weights = take_class_weights("-n 5 -w3 2.5 -w-1 0.5 -w+2 1e2 -w-03 1 train -w3 4 -- -w7 x".split())
     assert rest == "-n 5 train -- -w7 x".split()
-    assert weights == {3: 4.0, -1: 0.5, 2: 100.0}
+    assert list(weights.items()) == [("-1", 0.5), ("+2", 100.0), ("-03", 1.0), ("3", 4.0)]
 
 
 @pytest.mark.parametrize("text", ["-w 3", "-w3", "-wa 2", "-w1.5 2", "-w3 -2", "-w3 0", "-w3 x", "-w3 inf", "-w3 nan"])

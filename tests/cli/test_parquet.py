@@ -84,6 +84,9 @@ def test_long_labels(tmp_path):
             write(tmp_path / "t.parquet", {"kind": arrow.array([beyond, 7, 7]).cast(kind, safe=False), **features})
             done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
             assert done.returncode == 2 and f"t.parquet: label '{beyond}" in done.stderr, done.stderr
+    write(tmp_path / "t.parquet", {"kind": arrow.array([1e300, 7.0, 7.0]), **features})
+    done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
+    assert done.returncode == 2 and f"t.parquet: label '{int(1e300)!s:.37}...' is out" in done.stderr, done.stderr
 
 
 def test_truth_values_and_decimals_are_numbers(tmp_path, columns):

@@ -309,6 +309,17 @@ def test_the_best_command_runs_whatever_the_file_is_called(folder):
     assert (folder / "model.mcb").read_bytes() == (folder / "-d.svm.mcb").read_bytes()
 
 
+def test_the_best_command_runs_whatever_the_columns_are_called(folder):
+    lines = (f"{i % 2},{i % 3},{'abc'[i % 3]}\n" for i in range(60))
+    (folder / "t.csv").write_text("-y,a,-c\n" + "".join(lines))
+    named = ["--label=-y", "--categorical-features=-c"]
+    done = call("tune", *GRID, *named, "t.csv", "j.csv", cwd=folder)
+    best = shlex.split(done.stdout.splitlines()[-1])
+    assert call("train", "-q", *best[2:], cwd=folder).returncode == 0
+    model = load_model(folder / "t.csv.mcb")
+    assert model.feature_names == ["a", "-c"] and model.categories is not None
+
+
 def test_negative_numbers_are_values(folder):
     hinge = ["-q", "-p", 1, "-a", "hingeboost", "-n", 2, "-t", 1, "-v", 2, "train.svm"]
     done = call("tune", "-r", "-1e-3,0", *hinge, cwd=folder)
