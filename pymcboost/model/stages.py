@@ -164,6 +164,7 @@ class Stages:
     def _over_used(self, X):
         """Dense rows and the ensemble; of sparse rows those columns alone that the ensemble uses."""
         X, ensemble = self._rows.checked(X), self.ensemble
+        ensemble.splits()  # says why there are none
         if hasattr(X, "indptr"):
             check_sparse(X)
             used, ensemble = ensemble.compact()

@@ -235,6 +235,10 @@ def test_model_of_a_machine(tmp_path):
             next(model.staged_decision_function(X))
         with pytest.raises(ValueError, match=merged):
             model.truncate(1)
+        for some in (X, sp.csr_matrix(X)):
+            for ask in (model.apply, model.paths, lambda some, model=model: next(model.staged_apply(some))):
+                with pytest.raises(ValueError, match="in which weak learners are merged"):
+                    ask(some)
         with pytest.raises(ValueError, match="no link from scores to probabilities"):
             model.predict_proba(X)
         with pytest.raises(ValueError, match="interval table is for stumps; a .* machine has one layout"):
