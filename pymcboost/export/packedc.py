@@ -16,7 +16,7 @@ static uint32_t NAME_bits(const uint8_t *p, uint32_t bit, uint32_t width) {
     p += bit >> 3;
     bit &= 7u;
     for (n = 0; n < bit + width; n += 8) v |= (uint32_t)*p++ << n;
-    return v >> bit & ((1u << width) - 1u);
+    return v >> bit & (((uint32_t)1 << width) - 1u);
 }"""
 
 LOOP = """\

@@ -200,6 +200,24 @@ def test_tight_leaves(tmp_path, entries):
     check(tmp_path, model)
 
 
+def test_masks_where_an_int_has_16_bits(tmp_path):
+    rng = np.random.default_rng(0)
+    trees = random_trees(40, 9, 10, "vector", splits=(3, 9))
+    trees = replace(trees, leaf=rng.integers(-1, 2, size=trees.leaf.shape) / np.float32(2))
+    model = Model.from_ensemble(trees, range(10), layout="tight")
+    text = to_c(model, integer="int8", rows=rng.integers(-2, 3, size=(9, 9)))
+    assert int(re.search(r"model_leaf, leaf \* (\d+)", text)[1]) >= 16
+    assert "1u <<" not in text
+    ask = ["clang", "--print-targets"]
+    if not shutil.which("clang") or b" avr " not in subprocess.run(ask, capture_output=True).stdout:
+        pytest.skip("clang for AVR is not installed")
+    (tmp_path / "m.c").write_text(text)
+    command = ["clang", "--target=avr", "-mmcu=atmega328p", "-ffreestanding", "-O0", "-S", "-emit-llvm", "-o", "-"]
+    done = subprocess.run([*command, tmp_path / "m.c"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+    assert "shl i32" in done.stdout and "shl i16" not in done.stdout
+
+
 @pytest.mark.parametrize("given", ["uint32", "int8"])
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
 @pytest.mark.parametrize("layout", ["packed", "tight"])
