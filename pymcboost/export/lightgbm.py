@@ -21,8 +21,8 @@ from pymcboost.model.model import Model
 
 OBJECTIVES = ("binary", "multiclass", "multiclassova")
 VERSIONS = ("v3", "v4")
-# Values as near to 0 as this are missing where LightGBM was told that zeros are.
-ZERO = 1e-35
+# Values as near to 0 as this float32 are 0 to LightGBM.
+ZERO = np.float32(1e-35)
 NONE, ZEROS = 0, 1
 
 
@@ -127,18 +127,21 @@ def tree_of(block, where, cls):
     if (decision & 1).any():
         refuse(f"{where}: a categorical split (decision_type); only numerical ones can be imported")
     missing, default_left = decision >> 2 & 3, (decision & 2) > 0
-    as_said = np.where(default_left, threshold >= ZERO, threshold < -ZERO)
-    if ((missing == ZEROS) & ~as_said).any():
+    zero_left = threshold >= 0
+    if ((missing == ZEROS) & (default_left != zero_left)).any():
         refuse(f"{where}: zeros are missing values (zero_as_missing) and go another way than the threshold says")
     # Where no value was missing in the training, NaN counts as 0.
-    nan_left = np.where(missing == NONE, threshold >= 0, default_left)
+    nan_left = np.where(missing == NONE, zero_left, default_left)
+    # All that is 0 goes where 0 goes.
+    around = np.where(zero_left, ZERO, np.nextafter(-ZERO, -LARGEST, dtype=np.float32))
+    threshold = np.where(np.abs(threshold) <= ZERO, around, np.minimum(threshold, LARGEST))
     rest = np.zeros(n)
     return Tree(
         np.append(left, rest).astype(np.int64),
         np.append(right, rest).astype(np.int64),
         np.arange(2 * n - 1) >= n - 1,
         feature,
-        floats_below(np.minimum(threshold, LARGEST)),
+        floats_below(threshold),
         nan_left,
         np.append(np.zeros(n - 1), value),
         cls,

@@ -125,7 +125,10 @@ class _Reader:
             return values * np.ones(k)
         if not 0 < values[0] < 1:
             refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1")
-        return np.array([0.0, math.log(values[0] / (1 - values[0]))])
+        # As XGBoost: in float32, and no nearer to 0 or 1 than a millionth.
+        one, least = np.float32(1), np.float32(1e-6)
+        p = np.clip(np.float32(values[0]), least, one - least)
+        return np.array([0.0, 0.0 - np.float32(math.log(one / p - one))])
 
     def numbers(self, found, key, n, kinds):
         """An array of so many numbers."""

@@ -370,7 +370,12 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
             return self._data
         form = (self.layout, self.leaves)
         wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
-        return self._data if wanted == form else self._encoded(self.ensemble, *wanted, **dict.fromkeys(file.EARLY))
+        if wanted == form:
+            return self._data
+        left_out, known = dict.fromkeys(file.EARLY), self.information
+        if wanted[1] != form[1] and known.pop("score_error", None) is not None:  # it knows nothing of rounded leaves
+            left_out["meta"] = dict(file.meta_sections(known)).get("meta")
+        return self._encoded(self.ensemble, *wanted, **left_out)
 
     def save(self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None) -> None:
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from reference.scoring import random_right
 
-from pymcboost import ModelFormatError
+from pymcboost import Model, ModelFormatError
 from pymcboost.export import from_lightgbm, from_xgboost, ubjson
 
-CHOICES = (0, 1.0000000180025095e-35, -1.0000000180025095e-35, 0.1, -0.3, 2.5, 1e300, np.inf)
+ZERO = 1.0000000180025095e-35  # float32(1e-35), up to which LightGBM takes values as 0
+CHOICES = (0, ZERO, -ZERO, 0.1, -0.3, 2.5, 1e300, np.inf)
 
 
 class Node:
@@ -38,7 +39,8 @@ class Node:
 def rows(m, d):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(m, d)).astype(np.float32)
-    for value in (np.nan, 0.0, -0.0, 0.1, np.nextafter(np.float32(0.1), np.float32(0)), 2.5, -0.3, 3e38, 1e-40):
+    before = np.nextafter(np.float32(0.1), np.float32(0))
+    for value in (np.nan, 0.0, -0.0, 0.1, before, 2.5, -0.3, 3e38, 1e-40, ZERO, -ZERO):
         X[rng.random(X.shape) < 0.08] = value
     return X
 
@@ -46,7 +48,7 @@ def rows(m, d):
 def lightgbm_left(node, x):
     if np.isnan(x):
         return bool(node.default) if node.missing == 2 else node.threshold >= 0
-    return float(x) <= node.threshold
+    return (0 if abs(float(x)) <= ZERO else float(x)) <= node.threshold
 
 
 def lightgbm_text(trees, k, d, objective):
@@ -116,7 +118,11 @@ def test_lightgbm_zeros_that_are_missing(tmp_path):
         (-0.5, 0, True),
         (0.5, 0, False),
         (-0.5, 2, False),
-        (0, 2, False),
+        (0, 2, True),
+        (-1e-36, 0, True),
+        (-ZERO, 0, True),
+        (0, 0, False),
+        (-ZERO, 2, False),
     ):
         found = re.sub(r"threshold=\S*", f"threshold={threshold}", text)
         found = re.sub(r"decision_type=\d*", f"decision_type={decision + 4}", found)
@@ -127,15 +133,16 @@ def test_lightgbm_zeros_that_are_missing(tmp_path):
                 imported(from_lightgbm, tmp_path, found)
 
 
-@pytest.mark.parametrize("threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300])
+@pytest.mark.parametrize("threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300, ZERO, -ZERO, 0.0])
 def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
     tree = Node(np.random.default_rng(0), 1, 1, lambda: 1.0)
     tree.threshold, tree.left.value, tree.right.value = threshold, -1.0, 1.0
     model = imported(from_lightgbm, tmp_path, lightgbm_text([tree], 2, 1, "binary sigmoid:1"))
     with np.errstate(over="ignore"):
         near = min(np.float32(threshold), np.finfo(np.float32).max)
-    X = np.array([near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(4e37))])[:, None]
-    assert (model.decision_function(X) < 0).tolist() == (X[:, 0].astype(np.float64) <= threshold).tolist()
+    at = np.array([near, ZERO, -ZERO], dtype=np.float32)
+    X = np.concatenate([at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(4e37))])[:, None]
+    assert (model.decision_function(X) < 0).tolist() == [lightgbm_left(tree, x) for x in X[:, 0]]
 
 
 REFUSED = [
@@ -417,6 +424,58 @@ def test_with_the_libraries_themselves(tmp_path):
         booster.save_model(tmp_path / "m.json")
         assert from_xgboost(tmp_path / "m.json").to_bytes() == from_xgboost(booster).to_bytes()
         check(from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True), X)
+
+
+def test_values_near_0_go_where_lightgbm_sends_them():
+    lgb = pytest.importorskip("lightgbm")
+    value = np.float32([-1, -1e-30, -2e-35, -ZERO, -1e-36, 0, 1e-36, ZERO, 2e-35, 1e-30, 1, np.nan])
+    X = np.concatenate([value, np.nextafter(value, np.float32(np.inf)), np.nextafter(value, np.float32(-np.inf))])
+    X, read = X[:, None], 0
+    signs = np.tile(np.float32([-1, 0, 1]), 40)[:, None]
+    for more in ({}, {"zero_as_missing": True}, {"use_missing": False}):
+        for y in (signs[:, 0] < 0, signs[:, 0] > 0):
+            how = {"objective": "binary", "num_threads": 1, "verbose": -1, "min_data_in_leaf": 1, **more}
+            booster = lgb.train(how, lgb.Dataset(signs, y), 2)
+            try:
+                model = from_lightgbm(booster)
+            except ModelFormatError:
+                assert "zero_as_missing" in more
+                continue
+            read += 1
+            expected = booster.predict(X, raw_score=True)
+            assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
+    assert read >= 5
+
+
+@pytest.mark.parametrize("base", [1e-12, 1e-7, 0.3, 0.5, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12])
+def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
+    found = xgboost(objective="binary:logistic", n=0)[1]
+    model = imported(from_xgboost, tmp_path, changed(found, f"{LEARNER}learner_model_param/base_score", f"[{base!r}]"))
+    one, least = np.float32(1), np.float32(1e-6)
+    p = min(max(np.float32(base), least), one - least)
+    expected = -np.log(np.float64(one / p - one))
+    margin = model.decision_function(np.zeros((1, 4)))[0]
+    assert abs(margin - expected) <= 2.0**-23 * abs(expected)
+
+
+@pytest.mark.parametrize("base", [1e-12, 1e-7, 0.3, 0.5000001, 0.515844, 0.99999, 0.9999995, None])
+def test_base_scores_of_xgboost_itself(base):
+    xgb = pytest.importorskip("xgboost")
+    X, y = np.random.default_rng(0).normal(size=(20000, 3)).astype(np.float32), np.ones(20000)
+    y[0] = 0
+    how = {"objective": "binary:logistic", "max_depth": 2, "nthread": 1}
+    how |= {} if base is None else {"base_score": base}
+    booster = xgb.train(how, xgb.DMatrix(X, y), 3)
+    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
+
+
+def test_the_bound_is_for_leaves_as_they_were(tmp_path):
+    model = imported(from_lightgbm, tmp_path, lightgbm()[1])
+    for layout, leaves in ((None, "float16"), ("packed", "int8"), ("tight", "float16")):
+        rounded = Model.from_bytes(model.to_bytes(layout, leaves)).meta
+        assert rounded == {key: value for key, value in model.meta.items() if key != "score_error"}
+    assert Model.from_bytes(model.to_bytes("packed")).meta == model.meta
 
 
 def check(model, expected, X):
