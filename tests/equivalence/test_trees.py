@@ -1388,7 +1388,7 @@ def with_categories(m, levels, rng, weight=None, K=3):
 
 def levels_of(data, unit, most, share=1.0):
     uniform = (data.weight == data.weight[0]).all()
-    return least_levels(data, np.ones(0) if uniform else data.weight, share, unit, most)
+    return least_levels(data, np.ones(0) if uniform else data.weight, share, unit, most, 1.0)
 
 
 @pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2), (np.float64, 3)])
