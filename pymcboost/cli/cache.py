@@ -3,6 +3,7 @@
 import glob
 import io
 import os
+from fnmatch import fnmatch
 
 from pymcboost.cli.console import UsageError, file_name, refuse_same, stream_number, table_kind
 from pymcboost.cli.rows import (
@@ -65,16 +66,27 @@ def _is_pattern(path):
     return glob.has_magic(path) and not os.path.exists(path)
 
 
+def _takes_in(pattern, path):
+    """Whether a file would be found by a pattern, were it there."""
+    ours, its = (os.path.abspath(name).split(os.sep) for name in (pattern, path))
+    return len(ours) == len(its) and all(
+        part == one or (fnmatch(part, one) and (one.startswith(".") or not part.startswith(".")))
+        for one, part in zip(ours, its, strict=True)
+    )
+
+
 def parts_of(arguments):
     """The files of one format that the name of the training file stands for, in the order of their names."""
     path, form = arguments.training_file, arguments.format
     found = sorted(glob.glob(path)) if _is_pattern(path) else [path]
     if not found:
         raise UsageError(f"no file is named as {path}")
-    for part in found:
-        for what, other in {"cache": arguments.cache, "model file": arguments.model_file}.items():
-            if other:
-                refuse_same(other, what, {"training file": part})
+    written = {"cache": arguments.cache, "model file": arguments.model_file, "checkpoint": arguments.checkpoint}
+    for what, other in written.items():
+        for part in found if other else ():
+            refuse_same(other, what, {"training file": part})
+        if other and _is_pattern(path) and _takes_in(path, other):
+            raise UsageError(f"{path}: the {what} {other} would be one of these files; name one outside the pattern")
     for part in found if _is_pattern(path) else ():
         if os.path.isdir(part):
             raise UsageError(f"{path}: {part} is a folder; give a pattern of files alone")

@@ -11,8 +11,9 @@ from pymcboost.data.svmlight import CompressedRows, intact, load_stream, refusal
 
 # Most features of rows that are filled up; wider ones are compressed.
 DENSE = 1 << 12
-# Lines of a sample: from so many to twice as many, where there are and they have at most so many bytes; values of rows.
-SAMPLED, SAMPLED_BYTES, SAMPLED_VALUES = 256, 1 << 22, 1 << 23
+# Lines of a sample: from so many to twice as many, where there are; fewer, but some, where they have more bytes than
+# these. Values of their rows.
+SAMPLED, FEWEST_SAMPLED, SAMPLED_BYTES, SAMPLED_VALUES = 256, 16, 1 << 22, 1 << 23
 
 
 class Lines:
@@ -106,7 +107,7 @@ class LineSample:
             begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at) + 1
             self._lines.append(bytes(text[begin:end]))
             self._size += end - begin
-            while len(self._lines) == 2 * SAMPLED or self._size > SAMPLED_BYTES and len(self._lines) > 1:
+            while len(self._lines) >= 2 * (SAMPLED if self._size <= SAMPLED_BYTES else FEWEST_SAMPLED):
                 self._lines = self._lines[::2]
                 self._size, self._gap = sum(map(len, self._lines)), (self._done + end) / len(self._lines)
             # At no fixed distance, which data may have, too.

@@ -123,7 +123,7 @@ class _Reader:
             refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for each class")
         if name != BINARY:
             return values * np.ones(k)
-        if not 0 < values[0] < 1:
+        if not 0 <= values[0] <= 1:
             refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1")
         # As XGBoost: in float32, and no nearer to 0 or 1 than a millionth.
         one, least = np.float32(1), np.float32(1e-6)

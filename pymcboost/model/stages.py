@@ -164,8 +164,8 @@ class Stages:
     def _over_used(self, X):
         """Dense rows and the ensemble; of sparse rows those columns alone that the ensemble uses."""
         X, ensemble = self._rows.checked(X), self.ensemble
-        ensemble.splits()  # says why there are none
         if hasattr(X, "indptr"):
+            ensemble.splits()  # refuses machines, whose weak learners are merged
             check_sparse(X)
             used, ensemble = ensemble.compact()
             X = X[:, used].toarray()

@@ -47,7 +47,7 @@ class Callback:
         """Something true ends the training."""
 
     def after_training(self, state):
-        """Called once, after `close` of all, unless the rounds fail or are interrupted."""
+        """Called once, after `close` of all, also where one fails, unless the rounds fail or are interrupted."""
 
     def close(self, state):
         """Called once in any case; with None where the training fails before there is a state."""

@@ -226,6 +226,8 @@ def test_a_pattern_that_takes_in_what_is_written(folder, capsys):
         ("part-*", "c", "part-1.svm", "the model file part-1.svm is the training file itself"),
         ("part-1.*", "c", "m.mcb", "part-1.csv and part-1.svm have not one format"),
         ("part-0.[cd]*", "c", "m.mcb", "part-0.d is a folder; give a pattern of files alone"),
+        ("part-*.svm", "part-c.svm", "m.mcb", "part-*.svm: the cache part-c.svm would be one of these files"),
+        ("./part-*", "c", "part-m", "./part-*: the model file part-m would be one of these files"),
     ):
         run(pattern, model, "--cache", cache, "--label", "kind", status=1)
         assert words in capsys.readouterr().err

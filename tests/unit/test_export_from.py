@@ -458,7 +458,7 @@ def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
     assert abs(margin - expected) <= 2.0**-23 * abs(expected)
 
 
-@pytest.mark.parametrize("base", [1e-12, 1e-7, 0.3, 0.5000001, 0.515844, 0.99999, 0.9999995, None])
+@pytest.mark.parametrize("base", [0.0, 1e-12, 1e-7, 0.3, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12, None])
 def test_base_scores_of_xgboost_itself(base):
     xgb = pytest.importorskip("xgboost")
     X, y = np.random.default_rng(0).normal(size=(20000, 3)).astype(np.float32), np.ones(20000)
