@@ -36,6 +36,8 @@ class TimeLimit(Callback):
         0 or more.
     """
 
+    of_one_training = True
+
     def __init__(self, seconds: float):
         if not is_number(seconds) or not seconds >= 0:
             raise ValueError(f"TimeLimit: seconds={seconds!r} is not allowed; it must be a number >= 0")
@@ -127,6 +129,8 @@ class TrainingLoss(Callback):
         Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one. One of them may be
         callable.
     """
+
+    of_one_training = True
 
     def __init__(self, scoring: str | Callable[..., float] | Sequence[Any] | None = None):
         several = scoring if isinstance(scoring, (list, tuple)) else [scoring]

@@ -182,15 +182,17 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
-        curves = [name for name in numbers if name.endswith(f"_{_metric(estimator)}")]
+        metric = estimator.scoring if isinstance(estimator.scoring, str) else "score"
+        curves = [name for name in numbers if name.endswith(f"_{metric}")]
+        if not curves:  # the parameter may be another one by now
+            curves = [name for name in numbers if name not in type(estimator).booster.columns]
+            curves = [name for name in curves if not name.startswith("train_")]
         if not curves:
-            raise ValueError(
-                "this training had no validation rows, and so no curve: give fit X_val and y_val, or name curves of "
-                f"the history: {', '.join(map(repr, numbers))}"
-            )
+            named = f", or name curves of the history: {', '.join(map(repr, numbers))}" if numbers else ""
+            raise ValueError(f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}")
     unknown = [name for name in curves if name not in numbers]
     if unknown:
-        raise ValueError(f"the history has no curve {unknown[0]!r}; it has {', '.join(map(repr, numbers))}")
+        raise ValueError(f"the history has no curve {unknown[0]!r}; it has {', '.join(map(repr, numbers)) or 'none'}")
     ax = _axes(ax, figsize=(6, 3.6))
     for name in curves:
         rounds, marker = np.arange(1, len(numbers[name]) + 1), "o" if len(numbers[name]) == 1 else None
@@ -203,11 +205,6 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
         ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
-
-
-def _metric(estimator):
-    scoring = estimator.scoring
-    return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "score")
 
 
 def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:

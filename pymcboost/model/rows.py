@@ -38,6 +38,8 @@ def own(X):
             return X.data
         kind = X.dtype.kind
         return (X if kind == "f" else X.astype(np.float64 if kind in "biu" else object)).filled(np.nan)
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise TypeError("X is a lazy frame, whose rows are not there yet; give X.collect()")
     if not hasattr(X, "__dlpack__") or isinstance(X, np.ndarray):
         return X
     if not hasattr(X, "__array__"):

@@ -1,6 +1,7 @@
 """What happens around the rounds of a training: validation, early stopping, progress, and the users' own."""
 
 import contextlib
+import copy
 import sys
 import time
 from collections.abc import Iterable
@@ -59,9 +60,12 @@ class _UserCallback(Callback):
 
 
 def as_callback(one):
-    """A callback with all methods from an object that may have only ``after_round``."""
+    """A callback with all methods from an object that may have only ``after_round``.
+
+    Where it keeps what is of one training, and is no subclass of a user, it is a copy: others may train side by side.
+    """
     if isinstance(one, Callback):
-        return one
+        return copy.copy(one) if vars(type(one)).get("of_one_training") else one
     after_round = getattr(one, "after_round", None)
     if not callable(after_round):
         raise TypeError(f"callbacks: {one!r} has no method after_round(state); give objects that have one")

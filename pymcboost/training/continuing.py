@@ -37,14 +37,32 @@ def previous_of(init_model, estimator):
         )
     if not model.has_stages:
         raise ValueError(f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew")
-    params = model.information.get("params", {})
-    loss = LOSSES.get(params.get("loss", "softmax"))
-    if model.ensemble.bias.any() and not params.get("restore_priors") and loss is not None and not loss.begins:
-        raise ValueError("init_model: its bias comes from reweighted(), and would be lost; give it as it was before")
+    refuse_reweighted(model, "init_model: its bias")
     history, gain = getattr(source, "history_", {}), getattr(source, "gain_", np.zeros(model.n_features_in_))
     history = {name: values for name, values in history.items() if len(values) == model.n_rounds}
     classes = getattr(source, "classes_", model.classes_)
     return Previous(model, model.n_rounds, history, gain, how="init_model", classes=classes)
+
+
+def refuse_reweighted(model, what):
+    """Refuse a model whose bias a training that goes on would lose."""
+    params = model.information.get("params", {})
+    loss = LOSSES.get(params.get("loss", "softmax"))
+    if model.ensemble.bias.any() and not params.get("restore_priors") and loss is not None and not loss.begins:
+        raise ValueError(f"{what} comes from reweighted(), and would be lost; give it as it was before")
+
+
+def of_last_fit(draft):
+    """The rounds of a warm start. Learners of ``model_`` must be those that the last fit has left."""
+    model = draft.model_
+    if model.n_learners != getattr(draft, "_n_learners", model.n_learners):
+        raise ValueError(
+            "warm_start: model_ is not that of the last fit, whose learners it has not all, or merged; give it as "
+            "init_model with warm_start=False, or fit anew"
+        )
+    if model.n_learners is not None:
+        refuse_reweighted(model, "warm_start: the bias of model_")
+    return Previous(model, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
 
 
 def check_columns(X, given, model):

@@ -16,7 +16,6 @@ from pymcboost.model.columns import names_of
 from pymcboost.model.offsets import with_offsets
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
-from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import (
     CalibratedCurve,
     EarlyStopping,
@@ -175,7 +174,7 @@ class Training:
             draft.model_ = draft.model_.with_thresholds(given)
         if self.priors is not None:
             draft.model_ = draft.model_.reweighted(self.priors)
-        draft._ended, draft._kept = state.ended, self.booster.kept()
+        draft._ended, draft._kept, draft._n_learners = state.ended, self.booster.kept(), draft.model_.n_learners
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results
@@ -345,7 +344,7 @@ class Training:
                 f"warm_start: n_estimators={n_estimators} is less than the "
                 f"{counted(draft.n_estimators_, 'round')} already fitted; raise it to add rounds"
             )
-        return Previous(draft.model_, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
+        return continuing.of_last_fit(draft)
 
 
 def _random_state(given, callbacks):

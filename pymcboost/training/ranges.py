@@ -49,6 +49,7 @@ class Parameter(NamedTuple):
             words += f", or {codes}" if self.lists else ""
             words += ", a splitter of scikit-learn or an iterable of (train, held) rows" if self.splitters else ""
             words += ", a dict with the weight of each class label" if self.dicts else ""
+            words += ", a numpy.random.RandomState" if self.generators else ""
         return words + (f" or {'none' if text else None}" if self.none else "")
 
     def type_in_words(self):

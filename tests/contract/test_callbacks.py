@@ -457,3 +457,24 @@ def test_a_live_plot_without_matplotlib_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="LivePlot needs matplotlib"):
         MartClassifier(n_estimators=3).fit(X, y, callbacks=[LivePlot()])
+
+
+def test_callbacks_of_several_trainings_at_a_time():
+    """What a search gives to all its fits is one object."""
+    shared, time_limit = TrainingLoss(), TimeLimit(1e6)
+    expected = MCBoostClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, callbacks=[TrainingLoss()]).history_
+
+    class Trains:
+        def after_round(self, state):
+            if state.n_rounds == 2:
+                MCBoostClassifier(n_estimators=1).fit(X_TRAIN[::2], Y_TRAIN[::2], callbacks=[shared, time_limit])
+
+    found = MCBoostClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, callbacks=[shared, time_limit, Trains()]).history_
+    np.testing.assert_array_equal(found["train_log_loss"], expected["train_log_loss"])
+    assert not hasattr(time_limit, "_end")
+
+    class Mine(TrainingLoss):
+        pass
+
+    one = Mine()
+    assert own.as_callback(one) is one

@@ -308,3 +308,11 @@ def test_noticing_takes_no_copy():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 4
+
+
+def test_lazy_frames_are_refused_in_words():
+    lazy = pytest.importorskip("polars").DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 1.0]}).lazy()
+    model = SAMMEClassifier(n_estimators=1).fit([[0, 1], [1, 0], [2, 1]], [0, 1, 1])
+    for predict in (model.predict, model.model_.predict):
+        with pytest.raises(TypeError, match=r"X is a lazy frame, whose rows are not there yet; give X.collect\(\)"):
+            predict(lazy)

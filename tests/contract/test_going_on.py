@@ -21,6 +21,7 @@ from pymcboost import (
 )
 from pymcboost.algorithms.abcboost import AdaptiveBaseBooster
 from pymcboost.model.file import ModelFormatError
+from pymcboost.model.model import Model
 
 (MartClassifier,) = as_published(MartClassifier)
 
@@ -333,3 +334,23 @@ def test_frames_with_categories_and_other_columns_are_refused_by_their_columns(c
             calls[call](other)
     with pytest.raises(ValueError, match=r"3 features, X has 2|expecting 3 features"):
         calls[call](np.ones((60, 2)))
+
+
+@pytest.mark.parametrize("name", ["vector-tree", "mcboost", "logitboost", "samme"])
+def test_a_warm_start_needs_the_model_of_the_last_fit(name):
+    X, y = load_wine(return_X_y=True)
+    cls = ALGORITHMS[name]
+    changes = {
+        "not that of the last fit": lambda model: model.truncate(4),
+        "reweighted": lambda model: model.reweighted([1, 2, 3]),
+    }
+    if name in ("mcboost", "samme"):
+        changes["or merged"] = lambda model: Model.from_bytes(model.to_bytes(layout="interval"))
+    for words, change in changes.items():
+        model = cls(n_estimators=8).fit(X, y)
+        model.model_ = change(model.model_)
+        with pytest.raises(ValueError, match=f"warm_start: .*{words}"):
+            model.set_params(warm_start=True, n_estimators=10).fit(X, y)
+    model = cls(n_estimators=8).fit(X, y)
+    model.model_ = Model.from_bytes(model.model_.to_bytes())
+    assert model.set_params(warm_start=True, n_estimators=10).fit(X, y).model_.n_rounds == 10

@@ -18,6 +18,7 @@ import pymcboost.inspection as looking
 from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostMOClassifier,
+    GentleBoostClassifier,
     HingeBoostOCClassifier,
     LogitBoostClassifier,
     MartClassifier,
@@ -604,6 +605,23 @@ def test_plot_history(data, fitted, axes):
         looking.plot_history(watched, curves=["loss"])
     with pytest.raises(TypeError, match="Model has no history_"):
         looking.plot_history(watched.model_)
+
+
+def test_history_of_functions_and_of_parameters_that_were_changed(data, axes):
+    X, y = data
+
+    def wrong(estimator, X, y):
+        return float((estimator.predict(X) != y).mean())
+
+    model = MartClassifier(n_estimators=3, scoring=wrong).fit(X, y, X_val=X, y_val=y)
+    for scoring in (wrong, "error"):
+        ax = looking.plot_history(model.set_params(scoring=scoring), ax=axes())
+        assert [line.get_label() for line in ax.lines] == ["val score"]
+    model = GentleBoostClassifier(n_estimators=3).fit(X, y)
+    with pytest.raises(ValueError, match="give fit X_val and y_val$"):
+        looking.plot_history(model)
+    with pytest.raises(ValueError, match="no curve 'x'; it has none"):
+        looking.plot_history(model, curves=["x"])
 
 
 def legend(ax):
