@@ -68,11 +68,10 @@ def _is_pattern(path):
 
 def _takes_in(pattern, path):
     """Whether a file would be found by a pattern, were it there."""
-    ours, its = (os.path.abspath(name).split(os.sep) for name in (pattern, path))
-    return len(ours) == len(its) and all(
-        part == one or (fnmatch(part, one) and (one.startswith(".") or not part.startswith(".")))
-        for one, part in zip(ours, its, strict=True)
-    )
+    (folder, ours), (its_folder, its) = os.path.split(pattern), os.path.split(path)
+    folders = map(os.path.realpath, glob.glob(folder) if glob.has_magic(folder) else [folder])
+    shown = ours.startswith(".") or not its.startswith(".")
+    return shown and fnmatch(its, ours) and os.path.realpath(its_folder) in folders
 
 
 def parts_of(arguments):
@@ -85,7 +84,7 @@ def parts_of(arguments):
     for what, other in written.items():
         for part in found if other else ():
             refuse_same(other, what, {"training file": part})
-        if other and _is_pattern(path) and _takes_in(path, other):
+        if other and stream_number(other) is None and _is_pattern(path) and _takes_in(path, other):
             raise UsageError(f"{path}: the {what} {other} would be one of these files; name one outside the pattern")
     for part in found if _is_pattern(path) else ():
         if os.path.isdir(part):

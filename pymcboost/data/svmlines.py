@@ -11,9 +11,9 @@ from pymcboost.data.svmlight import CompressedRows, intact, load_stream, refusal
 
 # Most features of rows that are filled up; wider ones are compressed.
 DENSE = 1 << 12
-# Lines of a sample: from so many to twice as many, where there are; fewer, but some, where they have more bytes than
-# these. Values of their rows.
-SAMPLED, FEWEST_SAMPLED, SAMPLED_BYTES, SAMPLED_VALUES = 256, 16, 1 << 22, 1 << 23
+# Lines of a sample: from so many to twice as many, where there are; fewer where they have more bytes than the first
+# number, and one where it must be for the second. Values of their rows.
+SAMPLED, FEWEST_SAMPLED, SAMPLED_BYTES, MOST_BYTES, SAMPLED_VALUES = 256, 16, 1 << 22, 1 << 26, 1 << 23
 
 
 class Lines:
@@ -107,12 +107,17 @@ class LineSample:
             begin, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at) + 1
             self._lines.append(bytes(text[begin:end]))
             self._size += end - begin
-            while len(self._lines) >= 2 * (SAMPLED if self._size <= SAMPLED_BYTES else FEWEST_SAMPLED):
+            while len(self._lines) >= 2 * self._fewest():
                 self._lines = self._lines[::2]
                 self._size, self._gap = sum(map(len, self._lines)), (self._done + end) / len(self._lines)
             # At no fixed distance, which data may have, too.
             self._next = self._done + end + int(2 * self._gap * self._random.random())
         self._done += length
+
+    def _fewest(self):
+        if self._size > MOST_BYTES:
+            return 1
+        return SAMPLED if self._size <= SAMPLED_BYTES else FEWEST_SAMPLED
 
     def rows(self, n_features, base):
         """The rows of the lines, dense and not rounded (n, n_features)."""

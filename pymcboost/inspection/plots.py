@@ -182,11 +182,9 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
-        metric = estimator.scoring if isinstance(estimator.scoring, str) else "score"
-        curves = [name for name in numbers if name.endswith(f"_{metric}")]
-        if not curves:  # the parameter may be another one by now
-            curves = [name for name in numbers if name not in type(estimator).booster.columns]
-            curves = [name for name in curves if not name.startswith("train_")]
+        now = estimator.scoring if isinstance(estimator.scoring, str) else "score"
+        metric = getattr(estimator, "_metric", now)  # that of the fit
+        curves = [name for name in numbers if name.endswith(f"_{metric}") and not name.startswith("train_")]
         if not curves:
             named = f", or name curves of the history: {', '.join(map(repr, numbers))}" if numbers else ""
             raise ValueError(f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}")

@@ -52,16 +52,25 @@ def refuse_reweighted(model, what):
         raise ValueError(f"{what} comes from reweighted(), and would be lost; give it as it was before")
 
 
+def left_by(model):
+    """What tells a model from others that a warm start cannot go on from: algorithm, learners and bias."""
+    bias = None if model.n_learners is None else model.ensemble.bias.tolist()
+    return model.information.get("algorithm"), model.n_learners, bias
+
+
 def of_last_fit(draft):
-    """The rounds of a warm start. Learners of ``model_`` must be those that the last fit has left."""
+    """The rounds of a warm start; of the model that the last fit has left."""
     model = draft.model_
-    if model.n_learners != getattr(draft, "_n_learners", model.n_learners):
-        raise ValueError(
-            "warm_start: model_ is not that of the last fit, whose learners it has not all, or merged; give it as "
-            "init_model with warm_start=False, or fit anew"
-        )
-    if model.n_learners is not None:
+    now, rounds = left_by(model), model.n_rounds if model.has_stages else draft.n_estimators_
+    was = getattr(draft, "_left", (draft.algorithm, now[1], None))  # older versions did not keep it
+    if now[:2] != was[:2] or rounds != draft.n_estimators_:
+        raise ValueError("warm_start: model_ was cut, merged or replaced after the last fit; fit anew")
+    if was[2] is None and now[2] is not None:
         refuse_reweighted(model, "warm_start: the bias of model_")
+    elif was[2] is not None and not np.allclose(now[2], was[2], rtol=2**-8, atol=1e-6):  # leaves may be float16
+        raise ValueError(
+            "warm_start: the bias of model_ comes from reweighted(), and would be lost; give it as it was before"
+        )
     return Previous(model, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
 
 

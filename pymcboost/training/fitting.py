@@ -174,7 +174,8 @@ class Training:
             draft.model_ = draft.model_.with_thresholds(given)
         if self.priors is not None:
             draft.model_ = draft.model_.reweighted(self.priors)
-        draft._ended, draft._kept, draft._n_learners = state.ended, self.booster.kept(), draft.model_.n_learners
+        draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
+        draft._metric = self.params.scoring if isinstance(self.params.scoring, str) else "score"
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results

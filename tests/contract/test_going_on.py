@@ -341,16 +341,26 @@ def test_a_warm_start_needs_the_model_of_the_last_fit(name):
     X, y = load_wine(return_X_y=True)
     cls = ALGORITHMS[name]
     changes = {
-        "not that of the last fit": lambda model: model.truncate(4),
+        "cut, merged or replaced": lambda model: model.truncate(4),
         "reweighted": lambda model: model.reweighted([1, 2, 3]),
     }
     if name in ("mcboost", "samme"):
-        changes["or merged"] = lambda model: Model.from_bytes(model.to_bytes(layout="interval"))
+        changes["fit anew"] = lambda model: Model.from_bytes(model.to_bytes(layout="interval"))
     for words, change in changes.items():
         model = cls(n_estimators=8).fit(X, y)
         model.model_ = change(model.model_)
         with pytest.raises(ValueError, match=f"warm_start: .*{words}"):
             model.set_params(warm_start=True, n_estimators=10).fit(X, y)
+    if "restore_priors" in cls().get_params():
+        model = cls(n_estimators=4, restore_priors=True, class_weight="balanced").fit(X, y)
+        model.set_params(warm_start=True, n_estimators=5).fit(X, y)
+        model.model_ = model.model_.reweighted([1, 2, 9])
+        with pytest.raises(ValueError, match="warm_start: .*reweighted"):
+            model.set_params(n_estimators=6).fit(X, y)
     model = cls(n_estimators=8).fit(X, y)
-    model.model_ = Model.from_bytes(model.model_.to_bytes())
+    del model._left  # as of an older version
+    model.model_, whole = model.model_.truncate(4), model.model_
+    with pytest.raises(ValueError, match="cut, merged or replaced"):
+        model.set_params(warm_start=True, n_estimators=10).fit(X, y)
+    model.model_ = Model.from_bytes(whole.to_bytes())
     assert model.set_params(warm_start=True, n_estimators=10).fit(X, y).model_.n_rounds == 10

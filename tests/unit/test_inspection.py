@@ -25,9 +25,11 @@ from pymcboost import (
     MCBoostClassifier,
     Model,
     MultiBoostCWClassifier,
+    SAMMEClassifier,
     VectorTreeBoostClassifier,
     load_model,
 )
+from pymcboost.callbacks import TrainingLoss
 from pymcboost.inspection import (
     contributions,
     curve,
@@ -617,6 +619,13 @@ def test_history_of_functions_and_of_parameters_that_were_changed(data, axes):
     for scoring in (wrong, "error"):
         ax = looking.plot_history(model.set_params(scoring=scoring), ax=axes())
         assert [line.get_label() for line in ax.lines] == ["val score"]
+    model = MartClassifier(n_estimators=3, scoring="error")
+    model.fit(X, y, X_val=X, y_val=y, callbacks=[TrainingLoss("log_loss")])
+    ax = looking.plot_history(model.set_params(scoring="log_loss"), ax=axes())
+    assert [line.get_label() for line in ax.lines] == ["val error"]
+    for cls in (SAMMEClassifier, LogitBoostClassifier):
+        with pytest.raises(ValueError, match="had no validation rows"):
+            looking.plot_history(cls(n_estimators=3).fit(X, y, callbacks=[TrainingLoss()]))
     model = GentleBoostClassifier(n_estimators=3).fit(X, y)
     with pytest.raises(ValueError, match="give fit X_val and y_val$"):
         looking.plot_history(model)
