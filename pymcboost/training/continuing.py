@@ -54,15 +54,18 @@ def refuse_reweighted(model, what):
 
 def left_by(model):
     """What tells a model from others that a warm start cannot go on from: algorithm, learners and bias."""
-    bias = None if model.n_learners is None else model.ensemble.bias.tolist()
-    return model.information.get("algorithm"), model.n_learners, bias
+    n_learners = getattr(model, "n_learners", None)  # machines of kernels in Python are no files
+    if n_learners is None:
+        return None, None, None
+    return model.information.get("algorithm"), n_learners, model.ensemble.bias.tolist()
 
 
 def of_last_fit(draft):
     """The rounds of a warm start; of the model that the last fit has left."""
     model = draft.model_
-    now, rounds = left_by(model), model.n_rounds if model.has_stages else draft.n_estimators_
-    was = getattr(draft, "_left", (draft.algorithm, now[1], None))  # older versions did not keep it
+    now, has_stages = left_by(model), getattr(model, "has_stages", False)
+    rounds = model.n_rounds if has_stages else draft.n_estimators_
+    was = getattr(draft, "_left", (*now[:2], None))  # older versions did not keep it
     if now[:2] != was[:2] or rounds != draft.n_estimators_:
         raise ValueError("warm_start: model_ was cut, merged or replaced after the last fit; fit anew")
     if was[2] is None and now[2] is not None:

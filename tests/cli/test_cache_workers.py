@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 def given(file, rank, cache="c-%r", base="auto", n_features=None):
     names = {"training_file": file.replace("%r", str(rank)), "cache": cache.replace("%r", str(rank))}
     how = {"format": "auto", "base": base, "n_features": n_features, "label": None, "divided": "%r" not in file}
-    return SimpleNamespace(model_file="m.mcb", **names, **how)
+    return SimpleNamespace(model_file="m.mcb", checkpoint=None, **names, **how)
 
 
 def read(file, size, notes=None, **more):
