@@ -132,7 +132,7 @@ def test_every_method_of_temperature(monkeypatch, method):
     row = temperature.fit_temperature({"data": "car", "method": method, "rows": 300, "seed": 0})
     assert (row["n_train"], row["n_test"]) == (300, 200)
     assert 0 < row["best"] <= min(row["plain"], row["corrected"], row["folds"]) + 0.02
-    assert row["T_corrected"] <= row["T_folds"]
+    assert row["T_corrected"] <= row["T_folds"] + 2e-4  # both are rounded
     assert f"| car | 300 | {row['plain']:.4f} | {row['folds']:.4f} |" in temperature.temperature_text(frame_of([row]))
     assert temperature.has_rows("car", 300) and not temperature.has_rows("car", 1000)
 
