@@ -460,9 +460,10 @@ def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
     rounds = load_model(tmp_path / "m.mcb").n_rounds
     assert f"interrupted; the {rounds} rounds done are saved in m.mcb" in err
     assert "the same command goes on from the checkpoint part" in err
-    assert load_model(tmp_path / "part").n_rounds == rounds
+    kept = load_model(tmp_path / "part").n_rounds
+    assert rounds - 1 <= kept <= rounds  # it may not have learnt of the last one
     done = call("train", *trees(large, rounds + 5, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
-    assert f"going on from the {rounds} rounds" in done.stderr
+    assert f"going on from the {kept} rounds" in done.stderr
     assert not (tmp_path / "part").exists()
     call("train", *trees(large, rounds + 5), "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
