@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost._text import drawn
+from pymcboost._text import column_of, drawn
 from pymcboost._warn import warn
 from pymcboost.data.mapped import rows_of
 from pymcboost.model.arrays import is_number
@@ -134,7 +134,7 @@ class TrainingLoss(Callback):
 
     def __init__(self, scoring: str | Callable[..., float] | Sequence[Any] | None = None):
         several = scoring if isinstance(scoring, (list, tuple)) else [scoring]
-        names = [one if isinstance(one, str) else "score" for one in several]
+        names = [column_of(one) for one in several]
         if len({*names}) < len(names):
             raise ValueError(
                 f"TrainingLoss: two of the metrics have one column, {names}; give each once, and one function, whose "

@@ -28,6 +28,8 @@ from pymcboost.training.parameters import estimator
 SMALLEST_EDGE = 1e-7
 # Rounds after which multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
 RESTART_EVERY = 512
+# What `BinaryBooster.add_round` says of a learner, for the history.
+FIRST_SPLIT = {"feature": "of the first split", "threshold": "of the first split"}
 
 
 @estimator

@@ -6,7 +6,7 @@ from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import total
 from pymcboost._warn import warn
-from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import Resampled, draw
 from pymcboost.losses.codes import random_half
 from pymcboost.training import memory
@@ -89,8 +89,7 @@ class ColouredBooster(ClassicBooster):
     """
 
     columns = {
-        "feature": "of the first split",
-        "threshold": "of the first split",
+        **FIRST_SPLIT,
         "edge": "of the weak learner, as a share of the weights",
     }
     takes_workers = True

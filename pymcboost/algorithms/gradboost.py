@@ -11,7 +11,7 @@ Paper: J. Duchi and Y. Singer, Boosting with structural sparsity, section 5.
 
 import numpy as np
 
-from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import TotalStump
 from pymcboost.losses import LOSSES, ColumnSums
 from pymcboost.training import memory
@@ -28,8 +28,7 @@ class GradBoost(BinaryBooster):
     ends_when = "no weak learner has a gradient above l1"
     restart_every = None  # the gradient comes from the scores in every round
     columns = {
-        "feature": "of the first split",
-        "threshold": "of the first split",
+        **FIRST_SPLIT,
         "gradient": "Euclidean norm of the weak learner's",
     }
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.losses import LOSSES
 from pymcboost.solvers.large import solver_of
 from pymcboost.training import memory
@@ -28,8 +28,7 @@ class MCBoost(BinaryBooster):
     ends_when = "no weak learner has an edge above nu"
     takes_workers = True
     columns = {
-        "feature": "of the first split",
-        "threshold": "of the first split",
+        **FIRST_SPLIT,
         "cls": "code of the class with the largest edge",
         "edge": "that edge",
     }

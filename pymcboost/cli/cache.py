@@ -77,16 +77,17 @@ def _takes_in(pattern, path):
 def parts_of(arguments):
     """The files of one format that the name of the training file stands for, in the order of their names."""
     path, form = arguments.training_file, arguments.format
-    found = sorted(glob.glob(path)) if _is_pattern(path) else [path]
+    several = _is_pattern(path)
+    found = sorted(glob.glob(path)) if several else [path]
     if not found:
         raise UsageError(f"no file is named as {path}")
     written = {"cache": arguments.cache, "model file": arguments.model_file, "checkpoint": arguments.checkpoint}
     for what, other in written.items():
         for part in found if other else ():
             refuse_same(other, what, {"training file": part})
-        if other and stream_number(other) is None and _is_pattern(path) and _takes_in(path, other):
+        if other and stream_number(other) is None and several and _takes_in(path, other):
             raise UsageError(f"{path}: the {what} {other} would be one of these files; name one outside the pattern")
-    for part in found if _is_pattern(path) else ():
+    for part in found if several else ():
         if os.path.isdir(part):
             raise UsageError(f"{path}: {part} is a folder; give a pattern of files alone")
         if table_kind(part, form) != table_kind(found[0], form):

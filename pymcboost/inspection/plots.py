@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost._text import drawn
+from pymcboost._text import column_of, drawn
 from pymcboost.inspection.curves import Curve, curve
 from pymcboost.inspection.importances import importance
 from pymcboost.inspection.subject import class_number, model_of, name_of, some
@@ -182,8 +182,7 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
-        now = estimator.scoring if isinstance(estimator.scoring, str) else "score"
-        metric = getattr(estimator, "_metric", now)  # that of the fit
+        metric = getattr(estimator, "_metric", column_of(estimator.scoring))  # that of the fit
         curves = [name for name in numbers if name.endswith(f"_{metric}") and not name.startswith("train_")]
         if not curves:
             named = f", or name curves of the history: {', '.join(map(repr, numbers))}" if numbers else ""

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from pymcboost._text import column_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import check_unchanged, rows_of
@@ -175,7 +176,7 @@ class Training:
         if self.priors is not None:
             draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
-        draft._metric = self.params.scoring if isinstance(self.params.scoring, str) else "score"
+        draft._metric = column_of(self.params.scoring)
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results

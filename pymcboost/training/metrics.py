@@ -10,6 +10,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost._kernels.exact import on_grid, total
+from pymcboost._text import column_of
 from pymcboost._warn import warn
 from pymcboost.model.rows import own
 from pymcboost.model.temperature import fit_temperature
@@ -221,7 +222,7 @@ class Metric:
 
     def __init__(self, scoring, classes, link, loss=None):
         self.classes, self.link = classes, link
-        self.name = scoring if isinstance(scoring, str) else "score"
+        self.name = column_of(scoring)
         self.sign = 1 if scoring in ERRORS else -1
         self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(self.name)
         if self._own is None and self.name in (labels.ONLY if link != "sigmoid" else METRICS):

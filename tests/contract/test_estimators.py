@@ -292,6 +292,7 @@ def test_early_stopping(algorithm):
     model = algorithm(n_estimators=400, random_state=0, **by_error).fit(X, y)
     assert model.n_estimators_ < 400
     assert len(model.history_["val_error"]) == model.n_estimators_
+    assert {*model.history_} <= {"val_error", *algorithm.booster.columns}  # what the docstring names
     model = algorithm(n_estimators=60, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]

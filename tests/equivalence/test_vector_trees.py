@@ -232,6 +232,17 @@ def test_options(options):
     check(features("continuous", rng, 200), y, 4, **options)
 
 
+def some_rows(kind, K, sparse):
+    """300 rows, with weights where K = 3."""
+    rng, m = np.random.default_rng(K), 300
+    X = features(kind, rng, m)
+    if sparse:
+        X[rng.random(X.shape) < 0.6] = 0
+        X = scipy.sparse.csr_matrix(X)
+    y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
+    return X, y, rng.random(m) + 0.1 if K == 3 else None
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [
@@ -241,16 +252,8 @@ def test_options(options):
 ])  # fmt: skip
 @pytest.mark.part(2)
 def test_parts_of_rows_and_features(kind, options, sparse):
-    rng = np.random.default_rng(3)
-    m = 300
     for K, n_threads in ((3, (1,)), (20, (1, 2))):
-        rng = np.random.default_rng(K)
-        X = features(kind, rng, m)
-        if sparse:
-            X[rng.random(X.shape) < 0.6] = 0
-            X = scipy.sparse.csr_matrix(X)
-        y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-        weight = rng.random(m) + 0.1 if K == 3 else None
+        X, y, weight = some_rows(kind, K, sparse)
         check(X, y, K, weight=weight, seed=K, n_threads=n_threads, **options)
 
 
@@ -377,15 +380,8 @@ BOUNDED = [
 @pytest.mark.part(2)
 def test_leaves_have_their_second_derivatives(kind, options, sparse):
     """In one block of classes and in several, with threads, missing values and drawn rows."""
-    m = 300
     for K, name, n_threads in ((2, "softmax", (1,)), (3, "exp", (1,)), (7, "log", (1, 2)), (20, "softmax", (1, 3))):
-        rng = np.random.default_rng(K)
-        X = features(kind, rng, m)
-        if sparse:
-            X[rng.random(X.shape) < 0.6] = 0
-            X = scipy.sparse.csr_matrix(X)
-        y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-        weight = rng.random(m) + 0.1 if K == 3 else None
+        X, y, weight = some_rows(kind, K, sparse)
         _, splits = check(X, y, K, name, weight=weight, seed=K, n_threads=n_threads, **options)
         assert splits or options["min_hessian_leaf"] > 1
         assert not splits or options["min_hessian_leaf"] < 1e9
