@@ -14,13 +14,12 @@ SIZES = (300, 1000, 3000)
 SEEDS = 3
 # Rows on which the log loss is measured, at most.
 TESTED = 6000
+SHARED = {"calibrate": "temperature", "random_state": 0, "n_jobs": 1}
 METHODS = {
-    "vector": (
-        pymcboost.VectorTreeBoostClassifier, {"min_relative_gain": 0.25, "subsample": 0.5, "random_state": 0},
-    ),
+    "vector": (pymcboost.VectorTreeBoostClassifier, {"min_relative_gain": 0.25, "subsample": 0.5}),
     "mcboost": (pymcboost.MCBoostClassifier, {"n_estimators": 300}),
     "mcboost-tree": (pymcboost.MCBoostClassifier, {"n_estimators": 100, "weak_learner": "tree"}),
-    "hinge": (pymcboost.HingeBoostOCClassifier, {"n_estimators": 30, "C": 10.0, "scale": True, "random_state": 0}),
+    "hinge": (pymcboost.HingeBoostOCClassifier, {"n_estimators": 30, "C": 10.0, "scale": True}),
 }
 # Temperatures compared: none, of the folds, of the folds corrected by one more model, the best on the rows tested.
 LOSSES = ("plain", "folds", "corrected", "best")
@@ -43,7 +42,7 @@ def fit_temperature(unit):
     cls, params = METHODS[unit["method"]]
     X, y, X_test, truth = parts_of(unit["data"], unit["rows"], unit["seed"])
     with noted_temperatures() as noted:
-        row, fitted = fit_and_test(unit, cls(calibrate="temperature", n_jobs=1, **params), (X, y, X_test, truth))
+        row, fitted = fit_and_test(unit, cls(**SHARED, **params), (X, y, X_test, truth))
     model = fitted.model_
     found = {"folds": noted[0], "corrected": model.temperature, "best": model.calibrated(X_test, truth).temperature}
     models = {"plain": model.with_temperature(1.0 if model.link == "none" else None)}
