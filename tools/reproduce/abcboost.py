@@ -179,7 +179,8 @@ class LongRun:
             for rounds in grid:
                 training.step(rounds, X, codes)
                 now = wrong(training.estimator, X_test, truth)
-                differing += compare(f"{name}, {rounds} rounds", points[rounds], now, options.tolerance)
+                kept, found = {"errors": str(points[rounds])}, {"errors": str(now)}
+                differing += compare(f"{name}, {rounds} rounds", kept, found, options.tolerance)
                 checked += 1
         return tell_verified(self.name, checked, differing)
 

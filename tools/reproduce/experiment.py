@@ -12,6 +12,10 @@ from shared.measure import error_percent
 from reproduce.journal import Journal, run_units, typed_text
 
 
+# Columns that the machine and the version change, besides all seconds.
+OF_A_RUN = ("cpu", "micros_a_row", "bytes")
+
+
 @dataclass(frozen=True)
 class Results:
     """One result file: the columns that make a unit, the columns that a fit finds (in words), and the fit.
@@ -95,18 +99,20 @@ class Experiment:
             self.plot(Path(options.results, f"{self.name}.png"), frames[0])
 
     def verify(self, options):
-        """Do the cheapest rows of the result file anew and compare their errors; returns the number of differences."""
+        """Do the cheapest rows of the result file anew and compare all that was found; returns how many rows differ."""
         results = self.results[0]
         rows = sorted(results.journal(options.results, keep=True).rows, key=self.weigh)
         if options.methods:
             rows = [row for row in rows if row.get("method") in options.methods]
         rows = rows[: options.verify]
+        names = [name for name in results.columns.split() if name not in OF_A_RUN and not name.endswith("seconds")]
         differing = 0
         for row in rows:
             key = {name: row[name] for name in results.key.split()}
             now = results.fit({name: typed_text(text) for name, text in key.items()})
             what = f"{self.name}: {', '.join(key.values())}"
-            differing += compare(what, float(row["error"]), float(now["error"]), options.tolerance)
+            kept, found = ({name: str(one[name]) for name in names} for one in (row, now))
+            differing += compare(what, kept, found, options.tolerance)
         return tell_verified(self.name, len(rows), differing)
 
     def markdown(self, folder):
@@ -126,9 +132,19 @@ class Experiment:
 
 
 def compare(what, kept, now, tolerance):
-    """Print one comparison; 1 if it differs by more than ``tolerance`` percent."""
-    differs = abs(now - kept) > tolerance / 100 * abs(kept) + 1e-9
-    print(f"{what}: kept {kept:g}, now {now:g}: {'DIFFERS' if differs else 'same' if now == kept else 'close'}")
+    """Print a comparison of the texts of some columns; 1 if a number differs by more than ``tolerance`` percent."""
+    found, differs = [], False
+    for name, text in kept.items():
+        numbers = [typed_text(one) for one in (text, now[name])]
+        words = ""
+        if text != now[name] and numbers[0] != numbers[1]:
+            close = not any(isinstance(one, str) for one in numbers) and (
+                abs(numbers[1] - numbers[0]) <= tolerance / 100 * abs(numbers[0]) + 1e-9
+            )
+            differs |= not close
+            words = f" now {now[name]} ({'close' if close else 'DIFFERS'})"
+        found.append(f"{name} {text}{words}")
+    print(f"{what}: {', '.join(found)}")
     return int(differs)
 
 
