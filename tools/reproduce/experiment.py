@@ -11,7 +11,6 @@ from shared.measure import error_percent
 
 from reproduce.journal import Journal, run_units, typed_text
 
-
 # Columns that the machine and the version change, besides all seconds.
 OF_A_RUN = ("cpu", "micros_a_row", "bytes")
 
