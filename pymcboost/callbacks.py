@@ -91,10 +91,9 @@ class LearningRateSchedule(Callback):
 
     def before_training(self, state):
         """Set the rate of the first round."""
-        calibrate = state.booster.params.calibrate
-        if calibrate and (state.validation is None or state.validation.named("val") is None):
+        if state.folds_follow:
             what, remedy = "the temperature comes", "calibrate=None"
-            if calibrate == "thresholds":
+            if state.booster.params.calibrate == "thresholds":
                 what, remedy = "the thresholds of labels come", "decision_threshold=0.5"
             warn(
                 f"LearningRateSchedule: {what} from models of folds, which have one learning rate in all rounds; give "
@@ -104,10 +103,11 @@ class LearningRateSchedule(Callback):
 
     def after_round(self, state):
         """Set the rate of the next round."""
-        if state.n_rounds < state.n_estimators:
-            self._set(state)
+        self._set(state)
 
     def _set(self, state):
+        if state.n_rounds >= state.n_estimators:
+            return
         rate = self.rate(state.n_rounds)
         if not is_number(rate) or not 0 < rate <= 1:
             raise ValueError(
@@ -195,8 +195,8 @@ class LivePlot(Callback):
 
     Parameters
     ----------
-    columns : sequence of str, default=None
-        Columns of the history; None for all metrics.
+    columns : str or sequence of str, default=None
+        Columns of the history; None for all metrics. A warning names those that the history has not.
     every : float, default=1
         Seconds from one drawing to the next. The last round is drawn in any case.
     axes : matplotlib Axes, default=None
@@ -207,8 +207,9 @@ class LivePlot(Callback):
     axes_ : matplotlib Axes
     """
 
-    def __init__(self, columns: Sequence[str] | None = None, every: float = 1.0, axes: Any = None):
-        self.columns, self.every, self.axes = columns, every, axes
+    def __init__(self, columns: str | Sequence[str] | None = None, every: float = 1.0, axes: Any = None):
+        self.columns = [columns] if isinstance(columns, str) else columns
+        self.every, self.axes = every, axes
 
     def begin(self, booster):
         """Find matplotlib."""
@@ -229,8 +230,16 @@ class LivePlot(Callback):
         """Draw the last round."""
         if state is not None and self._drawn != state.n_rounds:
             self._draw(state)
+        if state is not None and state.n_rounds:
+            self._warn_of_unknown(state.history)
         if self._shown is not None and self.axes is None:  # the notebook would show the figure again
             self._pyplot.close(self.axes_.figure)
+
+    def _warn_of_unknown(self, history):
+        unknown = [name for name in self.columns or () if name not in history]
+        if unknown:
+            shown = ", ".join(map(repr, history)) or "none"
+            warn(f"LivePlot: the history has no curve {', '.join(map(repr, unknown))}; it has {shown}")
 
     def _draw(self, state):
         if self.axes_ is None:
@@ -239,7 +248,8 @@ class LivePlot(Callback):
         axes.clear()
         rounds, marker = np.arange(1, state.n_rounds + 1), "o" if state.n_rounds == 1 else None
         for name in self.columns or state.metrics():
-            axes.plot(rounds, state.history.get(name, [])[: state.n_rounds], marker=marker, label=drawn(name))
+            if name in state.history:
+                axes.plot(rounds, state.history[name][: state.n_rounds], marker=marker, label=drawn(name))
         axes.set_xlabel("round")
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.spines[["top", "right"]].set_visible(False)

@@ -66,6 +66,8 @@ def as_callback(one):
     """
     if isinstance(one, Callback):
         return copy.copy(one) if vars(type(one)).get("of_one_training") else one
+    if isinstance(one, type):
+        raise TypeError(f"callbacks: {one.__name__} is a class; give an object of it, {one.__name__}(...)")
     after_round = getattr(one, "after_round", None)
     if not callable(after_round):
         raise TypeError(f"callbacks: {one!r} has no method after_round(state); give objects that have one")

@@ -100,7 +100,8 @@ class BoostingClassifier(
         self.__dict__ = vars(draft)
         release(workers, comm)
         if not self.n_estimators_:
-            warn(training.booster.why_constant())
+            early = "a callback ended the training before its first round: the model is constant"
+            warn(early if training.state.stopped else training.booster.why_constant())
         return self
 
     def _refuse_arguments(self, unknown):

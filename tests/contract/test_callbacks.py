@@ -165,6 +165,21 @@ def test_a_callback_that_is_given_twice_is_refused():
             MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, callbacks=iter([one, TimeLimit(9), one]))
 
 
+def test_a_class_of_callbacks_is_refused():
+    with pytest.raises(TypeError, match=r"callbacks: TimeLimit is a class; give an object of it, TimeLimit\(...\)"):
+        MartClassifier(n_estimators=3).fit(X, y, callbacks=[TimeLimit])
+
+
+def test_a_callback_that_ends_a_training_before_its_first_round_is_named():
+    class Never(Callback):
+        def before_training(self, state):
+            return True
+
+    with pytest.warns(UserWarning, match="a callback ended the training before its first round") as caught:
+        model = MartClassifier(n_estimators=3).fit(X, y, callbacks=[Never()])
+    assert (model.n_estimators_, len(caught)) == (0, 1)
+
+
 def test_validation_sets_record_curves_silently(capsys):
     model = MCBoostClassifier(n_estimators=5)
     with warnings.catch_warnings():
@@ -357,6 +372,13 @@ def test_a_schedule_goes_on_where_a_training_was_stopped(name, tmp_path):
     np.testing.assert_allclose(warm.model_.raw_scores(X), whole.raw_scores(X), rtol=1e-5, atol=1e-6)
 
 
+def test_a_schedule_is_not_asked_for_rounds_that_are_not_trained():
+    schedule = LearningRateSchedule([0.1, 0.2].__getitem__)
+    warm = MartClassifier(n_estimators=2, calibrate=None, warm_start=True).fit(X, y, callbacks=[schedule])
+    with pytest.warns(UserWarning, match="nothing to add"):
+        warm.fit(X, y, callbacks=[schedule])
+
+
 @pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - set(WITH_RATE)))
 def test_algorithms_without_a_rate_are_refused_by_name(name):
     cls = get_class(name)
@@ -373,6 +395,8 @@ def test_what_does_not_go_with_a_schedule_is_refused():
     with pytest.warns(UserWarning, match="the temperature comes from models of folds") as caught:
         VectorTreeBoostClassifier(n_estimators=2, random_state=0).fit(X, y, callbacks=schedule)
     assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="the temperature comes from models of folds"):  # too few rows are held out
+        VectorTreeBoostClassifier(n_estimators=2, early_stopping=True).fit(X, y, callbacks=schedule)
     labels = {"n_estimators": 2, "loss": "logistic", "random_state": 0}
     Y = np.eye(10, dtype=int)[y]
     message = "the thresholds of labels come from .* give X_val and y_val, or set decision_threshold=0.5"
@@ -429,6 +453,16 @@ def test_a_live_plot_is_drawn_when_it_is_time(pyplot, monkeypatch):
     monkeypatch.setattr(LivePlot, "_draw", draw)
     MartClassifier(n_estimators=10).fit(X, y, callbacks=[LivePlot(every=5.5)])
     assert drawn == [1, 7, 10]
+
+
+def test_a_live_plot_warns_of_columns_that_never_come(pyplot):
+    plots = LivePlot(["val_log_loss", "train_error", "other"], every=0), LivePlot("missing", every=0)
+    message = "LivePlot: the history has no curve 'val_log_loss', 'other'; it has "
+    with pytest.warns(UserWarning, match=message) as caught:
+        MartClassifier(n_estimators=2).fit(X, y, callbacks=[*plots, TrainingLoss("error")])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert [[line.get_label() for line in plot.axes_.lines] for plot in plots] == [["train_error"], ["missing"]]
 
 
 def test_a_notebook_shows_one_picture_and_replaces_it(pyplot, monkeypatch):

@@ -15,6 +15,7 @@ from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
 
 from pymcboost import Checkpoint, ModelFormatError, VectorTreeBoostClassifier, load_model
+from pymcboost.callbacks import LearningRateSchedule
 from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
@@ -526,6 +527,14 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     assert checkpoint.resumed == rounds[-1]
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_schedule_of_a_finished_checkpoint_is_not_asked_again(tmp_path):
+    X, y = some_data()
+    model = VectorTreeBoostClassifier(n_estimators=2, calibrate=None)
+    given = [LearningRateSchedule([0.1, 0.2].__getitem__), Checkpoint(tmp_path / "part", every=0)]
+    first, again = (model.fit(X, y, callbacks=given).model_.to_bytes() for _ in range(2))
+    assert again == first
 
 
 def test_a_checkpoint_takes_chunks_and_other_callbacks(tmp_path):
