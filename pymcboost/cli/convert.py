@@ -179,6 +179,9 @@ def convert_model(arguments):
     if arguments.to in BINARY:
         check_binary_stream(arguments.output_file, "model")
     model = loaded(arguments)
+    if left := model.meta.get("rounds_left_out") if arguments.source == "xgboost" else 0:
+        n = model.n_rounds
+        note(f"the first {n} of {n + left} rounds, up to the one that XGBoost found best, are taken")
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
     rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)

@@ -34,7 +34,9 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     Returns
     -------
     Model
-        Of all trees, with the labels 0 to K - 1, which is what XGBoost keeps.
+        With the labels 0 to K - 1, which is what XGBoost keeps. Where early stopping has found a best round
+        (``best_iteration``), of the rounds up to it, as XGBClassifier predicts; ``meta["rounds_left_out"]`` is the
+        number of the others. After ``booster.set_attr(best_iteration=None)`` all rounds are taken.
 
     Raises
     ------
@@ -92,19 +94,34 @@ class _Reader:
         if len(found) and not 0 <= info.min() <= info.max() < (1 if binary else k):
             refuse(f"{self.where}: tree_info must hold classes below {k}")
         classes = info.tolist() if not binary else [1] * len(found)
-        trees = [self.tree(tree, t, classes[t], k) for t, tree in enumerate(found)]
+        meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
+        rounds = self.best(self.rounds(inner, len(found), 1 if binary else k), meta)
+        trees = [self.tree(tree, t, classes[t], k) for t, tree in enumerate(found[: sum(rounds)])]
         if len({tree.value.ndim for tree in trees}) > 1:
             refuse(f"{self.where}: some trees have a number in a leaf, and others one for each class")
-        meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
         names = self.learner.get("feature_names")
         if isinstance(names, list) and len(names) == d and all(isinstance(word, str) for word in names):
             meta["feature_names"] = names
-        return model_of(trees, self.rounds(inner, len(trees)), self.bias(name, k), d, meta, "softmax", self.where)
+        return model_of(trees, rounds, self.bias(name, k), d, meta, "softmax", self.where)
 
-    def rounds(self, inner, n):
+    def best(self, rounds, meta):
+        """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
+        found = self.get(self.learner, "attributes", dict) if "attributes" in self.learner else {}
+        if "best_iteration" not in found:
+            return rounds
+        best = 1 + count(found["best_iteration"], "best_iteration", 0, len(rounds) - 1, self.where)
+        if best < len(rounds):
+            meta["rounds_left_out"] = len(rounds) - best
+        return rounds[:best]
+
+    def rounds(self, inner, n, groups):
         """Number of trees of every round."""
-        if "iteration_indptr" not in inner:
-            return [1] * n
+        if "iteration_indptr" not in inner:  # before XGBoost 2, without vector leaves
+            about = self.get(inner, "gbtree_model_param", dict)
+            size = groups * count(about.get("num_parallel_tree", "1"), "num_parallel_tree", 1, max(n, 1), self.where)
+            if n % size:
+                refuse(f"{self.where}: there are {n} trees, no multiple of the {size} of a round")
+            return [size] * (n // size)
         size = size_of(inner["iteration_indptr"])
         ends = self.numbers(inner, "iteration_indptr", size, "iu").astype(np.int64)
         steps = np.diff(ends)

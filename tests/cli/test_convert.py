@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli.programs import call
 from reference.scoring import random_trees
-from unit.test_export_from import lightgbm, xgboost
+from unit.test_export_from import lightgbm, stopped, xgboost
 
 from pymcboost import Model, load_model
 from pymcboost.export import to_onnx
@@ -172,3 +172,13 @@ def test_models_of_other_libraries(tmp_path):
     foreign = ("--from", "lightgbm", "--leaves", "float16")
     refused(1, "write a model file first, and convert that", *foreign, "m.txt", "out", cwd=tmp_path)
     refused(4, "name a model file that LightGBM has written", "--from", "lightgbm", "none", "out", cwd=tmp_path)
+
+
+def test_rounds_after_the_best_are_left_out(tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps(stopped(1)))
+    done = call("convert", "--from", "xgboost", "--rounds", 1, "m.json", "m.mcb", cwd=tmp_path)
+    line = "mcboost-convert: the first 2 of 4 rounds, up to the one that XGBoost found best, are taken\n"
+    assert done.returncode == 0 and done.stderr.startswith(line)
+    (tmp_path / "m.json").write_text(json.dumps(stopped(3)))
+    done = call("convert", "--from", "xgboost", "m.json", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0 and "rounds" not in done.stderr

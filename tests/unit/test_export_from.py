@@ -307,6 +307,10 @@ WRONG = [
     (f"{MODEL}tree_info", [0] * 11, "tree_info must hold 12 numbers"),
     (f"{MODEL}tree_info/0", 3, "tree_info must hold classes below 3"),
     (f"{MODEL}iteration_indptr/1", 0, "iteration_indptr must rise from 0 to the 12 trees"),
+    (f"{LEARNER}attributes", {"best_iteration": "4"}, "best_iteration is '4'; it must be an integer from 0 to 3"),
+    (f"{LEARNER}attributes", {"best_iteration": "-1"}, "best_iteration is '-1'"),
+    (f"{LEARNER}attributes", {"best_iteration": "1.5"}, "best_iteration is '1.5'"),
+    (f"{LEARNER}attributes", [], "attributes is missing"),
     (f"{MODEL}trees", {}, "trees is missing"),
     (f"{MODEL}trees/2", "tree", "tree 2: tree_param is missing"),
     (f"{MODEL}trees/2/tree_param/num_nodes", "1000000000", "tree 2: num_nodes is '1000000000'"),
@@ -330,6 +334,43 @@ def test_xgboost_refusals(tmp_path, path, value, message):
     with pytest.raises(ModelFormatError, match=re.escape(message)) as caught:
         imported(from_xgboost, tmp_path, changed(found, path, value))
     assert str(caught.value).startswith(str(tmp_path / "model: "))
+
+
+def stopped(best):
+    """A dictionary of XGBoost, four rounds of three trees, which early stopping found best after some."""
+    return json.loads(changed(xgboost()[1], f"{LEARNER}attributes", {"best_iteration": str(best), "best_score": "1"}))
+
+
+def test_xgboost_stopped_early(tmp_path):
+    """The rounds up to the best are taken, also from files before XGBoost 2, which do not say where rounds end."""
+    all_rounds = imported(from_xgboost, tmp_path, json.dumps(xgboost()[1]))
+    for best in range(4):
+        found = stopped(best)
+        model, X = imported(from_xgboost, tmp_path, json.dumps(found)), rows(50, 4)
+        assert model.n_rounds == best + 1 and model.meta.get("rounds_left_out", 0) == 3 - best
+        assert model.raw_scores(X).tobytes() == all_rounds.truncate(best + 1).raw_scores(X).tobytes()
+        inner = found["learner"]["gradient_booster"]["model"]
+        del inner["iteration_indptr"]
+        inner["gbtree_model_param"] = {"num_trees": "12"}
+        assert imported(from_xgboost, tmp_path, ubj(found)).to_bytes() == model.to_bytes()
+    inner["gbtree_model_param"]["num_parallel_tree"] = "3"
+    with pytest.raises(ModelFormatError, match="there are 12 trees, no multiple of the 9 of a round"):
+        imported(from_xgboost, tmp_path, ubj(found))
+
+
+@pytest.mark.parametrize("n_classes, more", [(2, {}), (3, {"num_parallel_tree": 2, "subsample": 0.5})])
+def test_xgboost_itself_stopped_early(n_classes, more):
+    xgb = pytest.importorskip("xgboost")
+    X, y = rows(600, 4), np.random.default_rng(0).integers(n_classes, size=600)
+    trained = xgb.XGBClassifier(n_estimators=40, max_depth=3, early_stopping_rounds=5, n_jobs=1, **more)
+    trained.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], verbose=False)
+    booster, expected = trained.get_booster(), trained.predict(X, output_margin=True)
+    model = from_xgboost(booster)
+    assert (model.n_rounds, model.meta["rounds_left_out"]) == (trained.best_iteration + 1, 5)
+    scores = model.decision_function(X) if n_classes == 2 else model.raw_scores(X)
+    assert np.abs(scores - expected).max() <= model.meta["score_error"]
+    booster.set_attr(best_iteration=None)
+    assert from_xgboost(booster).n_rounds == booster.num_boosted_rounds() == model.n_rounds + 5
 
 
 def test_xgboost_trees_of_both_kinds_are_refused(tmp_path):
