@@ -21,11 +21,12 @@ BLOCK_VALUES = 1 << 21
 READ_COLUMNS, READ_VALUES = 16, 1 << 22
 
 
-def bin_divided(data, max_bins, exact, n_threads=1):
+def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     """`Bins` of the columns of ``data`` (`TrainingRows`), whose codes are those of this worker's rows.
 
-    ``exact``: columns with a bin for every distinct value, the others have at most ``max_bins``. Counts of rows in the
-    result are those of all workers.
+    Columns have at most ``max_bins``, as of `bin_dense`. Where that joins values, those that are ``categorical`` have a
+    bin for every distinct one; in ``small`` data so have columns with more distinct values than bins. Counts of rows in
+    the result are those of all workers.
     """
     X, m, d, comm = data.X, data.n_rows, data.n_features, data.comm
     _refuse_infinite(data)
@@ -34,10 +35,13 @@ def bin_divided(data, max_bins, exact, n_threads=1):
     step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
     for begin in range(0, d, step):
         for f, value, count, mass in _own_columns(data, range(begin, min(d, begin + step)), weight):
-            its_bins = None if exact[f] else max_bins
-            cuts[f] = cuts_of(value, mass, its_bins, data.least_weight)
             missing = np.isnan(value)
-            found[:, f] = (~missing).sum(), count[missing].sum(), len(cuts[f]) + 1
+            n = len(value) - missing.sum()
+            exact = small and n > max_bins - missing.any()
+            cuts[f] = cuts_of(value, mass, None if exact else max_bins, data.least_weight)
+            if f in categorical and len(cuts[f]) + 1 < n:
+                cuts[f] = cuts_of(value, mass, None, 0.0)
+            found[:, f] = n, count[missing].sum(), len(cuts[f]) + 1
     comm.sum(found)
     distinct, missing, n_bins = found
     start = np.concatenate(([0], np.cumsum(n_bins - 1)))

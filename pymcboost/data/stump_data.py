@@ -170,7 +170,7 @@ class DividedData(TrainingData):
     def _bins(self, max_bins, n_threads):
         if self.comm.size == 1:
             return super()._bins(max_bins, n_threads)
-        return bin_divided(self, max_bins, np.zeros(self.n_features, dtype=bool), n_threads)
+        return bin_divided(self, max_bins, n_threads)
 
     def _others(self, bins):
         return np.array([np.count_nonzero(codes != mode) for codes, mode in zip(bins.codes, bins.mode, strict=True)])

@@ -46,8 +46,7 @@ class TreeData(TrainingRows):
             self.columns = lanes_of(bins, {}, feature, self.total_rows, comm)
             return
         if comm.size > 1:
-            exact = np.isin(np.arange(self.n_features), categorical) | (self.dtype == np.float64)
-            bins = bin_divided(self, max_bins, exact, n_threads)
+            bins = bin_divided(self, max_bins, n_threads, self.dtype == np.float64, categorical)
             levels = {int(f): self._levels(f) for f in categorical}
             self.columns = lanes_of(bins, levels, None, self.total_rows, comm)
             return

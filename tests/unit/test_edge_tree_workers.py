@@ -111,6 +111,21 @@ def test_options(name):
     check(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_light_bins_of_few_rows_are_joined(name):
+    X = np.array([[0, 0], [np.nan, np.nan], [1, 2], [1, 0], [0, 1], [3, 1], [2, 2]])
+    y, weight = np.array([0, 1, 0, 0, 1, 1, 0]), np.array([7, 7, 1, 7, 2, 0.3, 7])
+    heavy = {"weak_learner": "tree", "n_estimators": 1, "min_weight_fraction_leaf": 0.01, "max_leaf_nodes": 2}
+    check(X, y, np.array_split(np.arange(7), 2), weight, name, **heavy)
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, y, weight = rng.integers(0, 8, (40, 2)).astype(float), rng.integers(0, 3, 40), rng.choice([0.1, 1, 2, 7], 40)
+        X[rng.random((40, 2)) < 0.1], y[:3] = np.nan, range(3)
+        more = ({}, {"categorical_features": [1]}, {"max_bins": 5})[seed % 3]
+        parts = np.array_split(np.arange(40), 2)
+        check(X, y, parts, weight, name, **{**heavy, "n_estimators": 2, "min_weight_fraction_leaf": 0.05}, **more)
+
+
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_nodes_with_a_share_of_the_weight(share):
     X, y = coded_rows(2500)
