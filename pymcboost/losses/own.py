@@ -150,12 +150,23 @@ class _Sums:
         self.crc = zlib.crc32(data, self.crc)
 
 
+class _Pickler(pickle.Pickler):
+    """Pickles sets by the checksums of their elements: their order is another one in every process."""
+
+    def persistent_id(self, obj):
+        return (type(obj).__name__, sorted(map(_checksum, obj))) if isinstance(obj, (set, frozenset)) else None
+
+
+def _checksum(given):
+    _Pickler(sums := _Sums(), 4).dump(given)
+    return sums.crc
+
+
 def shown(given):
     """What a model file says of a loss or a metric: the name of one of ours, or name and checksum of one given."""
     if isinstance(given, str):
         return given
     try:
-        pickle.Pickler(sums := _Sums(), 4).dump(given)
-        return f"{name_of(given)} with the checksum {sums.crc:08x}"
+        return f"{name_of(given)} with the checksum {_checksum(given):08x}"
     except Exception:  # whatever pickling may raise: a name alone is enough to read
         return name_of(given)

@@ -1,7 +1,10 @@
 """Losses that are given: what they mean for trees and leaves, where they go on, and what is said of wrong ones."""
 
 import importlib.util
+import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +240,27 @@ def test_pickles_clones_and_going_on(tmp_path):
         model("softmax", 5).fit(X, y, init_model=half.model_)
     with pytest.raises(ValueError, match="the model so far has loss="):
         model(Softmax(0.1), 5).fit(X, y, init_model=model(Softmax(0.2), 3).fit(X, y))
+
+
+def test_the_checksum_of_a_loss_does_not_depend_on_the_order_of_sets():
+    code = (
+        "from pymcboost import VectorTreeBoostClassifier\n"
+        "from pymcboost.training.meta import meta_of\n"
+        "class Mine:\n"
+        "    def __init__(self, *words):\n"
+        "        self.words, self.pairs = set(words), {frozenset(words), frozenset(words[:2])}\n"
+        "for words in (('setosa', 'virginica', 'other'), ('setosa', 'virginica', 'more')):\n"
+        "    print(meta_of(VectorTreeBoostClassifier(loss=Mine(*words)))['params']['loss'])\n"
+    )
+    one, other = (
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+        ).stdout.splitlines()
+        for seed in "12"
+    )
+    assert one == other
+    assert one[0].startswith("Mine with the checksum ")
+    assert one[0] != one[1]
 
 
 def test_checkpoints(tmp_path):
