@@ -183,7 +183,10 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
         metric = getattr(estimator, "_metric", column_of(estimator.scoring))  # that of the fit
-        curves = [name for name in numbers if name.endswith(f"_{metric}") and not name.startswith("train_")]
+        sets = {f"{name}_{metric}" for name in getattr(estimator, "_sets", ())}
+        # Curves of TrainingLoss begin with train_; those of validation sets may.
+        of_sets = [name for name in numbers if name in sets or not name.startswith("train_")]
+        curves = [name for name in of_sets if name.endswith(f"_{metric}")]
         if not curves:
             named = f", or name curves of the history: {', '.join(map(repr, numbers))}" if numbers else ""
             raise ValueError(f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}")

@@ -177,6 +177,7 @@ class Training:
             draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
         draft._metric = column_of(self.params.scoring)
+        draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results

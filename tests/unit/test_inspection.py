@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 
@@ -607,6 +608,18 @@ def test_plot_history(data, fitted, axes):
         looking.plot_history(watched, curves=["loss"])
     with pytest.raises(TypeError, match="Model has no history_"):
         looking.plot_history(watched.model_)
+
+
+def test_history_of_sets_whose_names_begin_with_train(data, axes):
+    X, y = data
+    model = MartClassifier(n_estimators=2)
+    for names, more, expected in (
+        (["train"], [], ["train log loss"]),
+        (["train_a", "b"], [TrainingLoss()], ["train a log loss", "b log loss"]),
+    ):
+        model.fit(X, y, validation_sets=dict.fromkeys(names, (X, y)), callbacks=more)
+        ax = looking.plot_history(pickle.loads(pickle.dumps(model)), ax=axes())
+        assert [line.get_label() for line in ax.lines] == expected
 
 
 def test_history_of_functions_and_of_parameters_that_were_changed(data, axes):
