@@ -30,6 +30,7 @@ from pymcboost.hinge.kernels import kernel_block
 from pymcboost.hinge.libsvm import LibsvmKernel
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.model.kernel import KernelMachine
+from pymcboost.model.linear import LinearMachine
 from pymcboost.training import memory
 from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
@@ -432,7 +433,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
     @property
     def feature_importances_(self):
         """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
-        if self.kernel != "linear":
+        model = getattr(self, "model_", None)
+        if self.kernel != "linear" if model is None else not isinstance(model.ensemble, LinearMachine):
             raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
         check_is_fitted(self, "model_")
         return self.model_.feature_importances()

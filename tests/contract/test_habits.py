@@ -160,6 +160,13 @@ def test_machines_have_logarithms_once_they_are_calibrated():
         HingeBoostOCClassifier(n_estimators=5).fit(X, y).model_.predict_log_proba(X)
 
 
+def test_importances_are_those_of_the_fitted_machine():
+    linear, kernel = (HingeBoostOCClassifier(n_estimators=2, kernel=kernel).fit(X, y) for kernel in ("linear", "rbf"))
+    assert linear.set_params(kernel="rbf").feature_importances_.sum() == pytest.approx(1)
+    with pytest.raises(AttributeError, match="a kernel machine has no shares of features"):
+        kernel.set_params(kernel="linear").feature_importances_  # noqa: B018
+
+
 # -- frames and arrays -----------------------------------------------------------------------------------------------
 
 
