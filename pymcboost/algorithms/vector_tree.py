@@ -114,6 +114,10 @@ class VectorTreeBoost(ManyLabels, Booster):
     def _loss(self):
         return loss_of(self.params.loss)
 
+    def kept(self):
+        """The loss, where it is one that no file has."""
+        return {} if isinstance(self.params.loss, str) else {"loss": self.params.loss}
+
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature

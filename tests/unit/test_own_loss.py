@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.ensemble import StackingClassifier
+from sklearn.linear_model import LogisticRegression
 
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import TrainingLoss
@@ -185,7 +187,7 @@ def test_reliability_is_of_the_probabilities_of_the_estimator():
     ax.figure.clear()
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         plot_reliability(found.model_, X, y)
-    with pytest.raises(ValueError, match="the loss softmax_function is a function, and has no probabilities"):
+    with pytest.raises(ValueError, match="no link from scores to probabilities"):
         plot_reliability(model(softmax_function).fit(X, y), X, y)
 
 
@@ -263,6 +265,19 @@ def test_the_checksum_of_a_loss_does_not_depend_on_the_order_of_sets():
     assert one[0] != one[1]
 
 
+def test_probabilities_are_by_the_loss_of_the_fit():
+    X, y = blobs()
+    for loss in (Sigmoids(), "softmax"):
+        found = model(loss, 3, calibrate=None).fit(X, y)
+        expected = found.predict_proba(X)
+        for other in (Softmax(1.0), softmax_function, "softmax"):
+            changed = pickle.loads(pickle.dumps(found)).set_params(loss=other)
+            np.testing.assert_array_equal(changed.predict_proba(X), expected)
+            np.testing.assert_allclose([*changed.staged_predict_proba(X)][-1], expected, rtol=1e-12)
+    assert found.set_params(loss=Sigmoids()).calibrate_on(X, y).model_.temperature
+    assert not hasattr(model(softmax_function, 3).fit(X, y).set_params(loss=Sigmoids()), "predict_proba")
+
+
 def test_checkpoints(tmp_path):
     X, y = blobs()
 
@@ -320,9 +335,13 @@ def test_wrong_losses(loss, message):
 def test_what_a_loss_of_ones_own_does_not_have():
     X, y = blobs()
     function = model(softmax_function).fit(X, y)
-    for method in (function.predict_proba, function.predict_log_proba, function.staged_predict_proba):
-        with pytest.raises(ValueError, match="the loss softmax_function is a function, and has no probabilities"):
-            method(X)
+    for name in ("predict_proba", "predict_log_proba", "staged_predict_proba"):
+        with pytest.raises(AttributeError, match="the loss softmax_function is a function, and has no probabilities"):
+            getattr(function, name)
+        assert hasattr(model(Softmax()), name)
+        assert not hasattr(model(softmax_function), name)
+    stack = StackingClassifier([("one", function)], LogisticRegression(), cv=2).fit(X, y)
+    assert stack.stack_method_ == ["decision_function"]
     with pytest.raises(ValueError, match="restore_priors is for the losses that have a name"):
         model(Softmax(), restore_priors=True, class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="no temperature"):
