@@ -17,6 +17,10 @@ from pymcboost.threads import in_words
 PIECE = 1 << 24
 
 
+class NoRoom(OSError):
+    """A folder has no room for a file."""
+
+
 class Mapped(np.ndarray):
     """An array in a file that has no name: it goes with the array, whatever ends the process."""
 
@@ -54,7 +58,7 @@ def no_room(error, what, remedy, folder, name):
     """The error of a file for which a folder has no room."""
     free = shutil.disk_usage(folder).free if os.path.isdir(folder) else 0
     words = f"{what} cannot be written ({error.strerror}); {in_words(free)} are free. Make room, or {remedy}"
-    return OSError(error.errno or errno.ENOSPC, words, os.fspath(name))
+    return NoRoom(error.errno or errno.ENOSPC, words, os.fspath(name))
 
 
 def reserve(file, size):

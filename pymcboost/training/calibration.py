@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from pymcboost._warn import warn
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import check_consistent_length, weights_of_rows
-from pymcboost.training.divided_folds import FoldError, n_weighted, of_all, pass_on, present, sizes
+from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, sizes
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
@@ -134,7 +134,7 @@ def choose(estimator, inputs, undecided, seed, parts):
                 best, least = Choice({name: value}, seed, (scores, link)), loss
             if wrong < CLEAN:
                 break
-    except (ValueError, MemoryError) as error:  # the calibration will say so
+    except NO_FOLDS as error:  # the calibration will say so
         pass_on(inputs, error)
         return Choice()
     return best
@@ -159,11 +159,11 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
     Returns
     -------
     float or None
-        None, with a warning, where the rows or the memory are too small for folds: the model is there already.
+        None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
     """
     try:
         return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
-    except (ValueError, MemoryError) as error:
+    except NO_FOLDS as error:
         pass_on(inputs, error)
         warn(f"the probabilities are not calibrated: {error}")
         return None

@@ -7,12 +7,17 @@ from those rows is found from the rows of all, in the order of their numbers: it
 import numpy as np
 
 from pymcboost.comm import ALONE
+from pymcboost.data.mapped import NoRoom
 from pymcboost.learners.sampling import scrambled
 from pymcboost.threads import counted
 from pymcboost.training.divided import numbers_of, smallest
 
 # Rows held out that every worker gets at most, and their scores: these are enough for one number.
 MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
+
+
+# Too few rows for folds, or too little memory or disk: a training does without them.
+NO_FOLDS = ValueError, MemoryError, NoRoom
 
 
 class FoldError(ValueError):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._warn import warn
-from pymcboost.training.divided_folds import of_all, pass_on
+from pymcboost.training.divided_folds import NO_FOLDS, of_all, pass_on
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.labels import best_thresholds
 
@@ -17,14 +17,14 @@ def of_rows(model, held):
 def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
     """Thresholds (K,) from models of the folds of ``cv``, arguments as of `calibration.temperature_of_folds`.
 
-    None, with a warning, where the rows or the memory are too small for folds: the model is there already.
+    None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
     """
     try:
         if found is None:
             scores, _ = held_scores(estimator, inputs, seed, rounds, splits(estimator.cv, inputs, seed), previous)
         else:
             scores = found.scores
-    except (ValueError, MemoryError) as error:
+    except NO_FOLDS as error:
         pass_on(inputs, error)
         warn(f"all labels keep the threshold 0.5: {error}")
         return None

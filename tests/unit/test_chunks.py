@@ -27,7 +27,9 @@ from pymcboost import (
     threads,
 )
 from pymcboost.callbacks import TrainingLoss
+from pymcboost.comm import ALONE
 from pymcboost.data import Chunks, mapped
+from pymcboost.training import calibration
 
 N = 6000
 
@@ -354,13 +356,40 @@ def test_chunks_are_for_fit_alone():
             call()
 
 
-def test_full_disk(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
+
+def test_full_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(mapped, "reserve", full)
     with pytest.raises(OSError, match=r"a file of 3\.1 KiB for .* cannot be written .*give Chunks another folder"):
         trees().fit(Chunks([(X100, Y100)], tmp_path))
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_full_disk_after_the_last_round(labels, monkeypatch):
+    """The folds have no room then: the model stays as it is."""
+    X, y, _ = made(300)
+
+    def fill(state):
+        if state.n_rounds == 4:
+            monkeypatch.setattr(mapped, "reserve", full)
+
+    params, more, words = {}, {"calibrate": "temperature"}, "the probabilities are not calibrated: .*give Chunks another folder"
+    if labels:
+        params, more, y = {"loss": "logistic"}, {"decision_threshold": "f1"}, np.column_stack([y == "low", X[:, 0] > 0])
+        words = "all labels keep the threshold 0.5: .*give Chunks another folder"
+    with pytest.warns(UserWarning, match=words):
+        model = trees(**params, **more).fit(Chunks([(X, y)]), callbacks=[SimpleNamespace(after_round=fill)])
+    assert model.model_.temperature is None
+    assert np.array_equal(model.predict_proba(X), trees(**params).fit(X, y).predict_proba(X))
+
+
+def test_full_disk_where_folds_choose(monkeypatch):
+    monkeypatch.setattr(calibration, "splits", lambda *_: mapped.mapped(3, np.float64, "."))
+    monkeypatch.setattr(mapped, "reserve", full)
+    inputs = SimpleNamespace(workers=ALONE)
+    assert calibration.choose(SimpleNamespace(cv=5), inputs, {"loss": ("log",)}, 0, None) == calibration.Choice()
 
 
 def test_files_have_no_names(tmp_path):
