@@ -11,7 +11,7 @@ import numpy as np
 from pymcboost.data.mapped import PIECE, mapped
 from pymcboost.model.categories import find, is_frame
 from pymcboost.model.columns import in_order, names_of, refuse_dates, wrong_value
-from pymcboost.model.rows import names_labels, own
+from pymcboost.model.rows import joined, names_labels, own
 
 # The kernels number rows in 32 bits.
 MOST_ROWS = 2**31 - 1
@@ -74,7 +74,7 @@ class Chunks:
                 return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head
             remedy = "; a worker without rows gives a block of none, with its columns" if several else ""
             raise ValueError(f"Chunks: the blocks have no rows{remedy}")
-        y = np.concatenate(labels)
+        y = joined(labels)
         weight = np.concatenate(weights) if weights else None
         again, at = _Reading(self), 0
         X = mapped((first.n_rows, first.n_features), np.float32, self.folder, order="F")

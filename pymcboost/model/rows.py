@@ -48,6 +48,20 @@ def own(X):
     return np.asarray(X) if not isinstance(getattr(X, "dtype", np.dtype(object)), np.dtype) else X
 
 
+def joined(parts):
+    """Arrays of labels as one. Integers stay integers where NumPy, of signed and unsigned ones, makes floats."""
+    types = [part.dtype for part in parts]
+    if all(its.kind in "bui" for its in types) and np.result_type(*types).kind == "f":
+        largest = max(int(part.max(initial=0)) for part in parts)
+        if largest >= 2**63:
+            raise ValueError(
+                f"y has the label {largest}, and signed integers elsewhere; labels that are integers must lie in "
+                "[-2^63, 2^63 - 1]: give all labels as text"
+            )
+        parts = [part.astype(np.int64) for part in parts]
+    return np.concatenate(parts)
+
+
 def names_labels(y):
     """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
     if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):

@@ -122,7 +122,7 @@ def classes_of(workers, y):
         return np.unique(y, return_inverse=True)
     classes = joined_labels(workers.exchange(np.unique(y)))
     classes = np.unique(y) if classes is None else classes
-    return classes, np.searchsorted(classes, y)
+    return classes, np.searchsorted(classes, y.astype(classes.dtype, copy=False))
 
 
 def sample_weights(workers, weight, X):

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.model.rows import names_labels
+from pymcboost.model.rows import joined, names_labels
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
 # Characters of a label that a message shows.
@@ -86,7 +86,7 @@ def joined_labels(parts):
     there = [part for part in parts if len(part)]
     if len({part.dtype.kind in "OSU" for part in there}) > 1:
         raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
-    return np.unique(np.concatenate(there)) if there else None
+    return np.unique(joined(there)) if there else None
 
 
 def labels_of_all(workers, y):

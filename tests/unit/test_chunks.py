@@ -232,6 +232,17 @@ def test_a_column_of_labels():
     assert file_of(trees().fit(Chunks([(X[:100], y[:100]), (X[100:], y[100:].astype(object)[:, None])]))) == expected
 
 
+def test_integers_of_several_types():
+    X, labels = made(300)[0], 2**53 + np.arange(300) % 4
+    parts = [(X[:100], labels[:100]), (X[100:], labels[100:].astype(np.uint64))]
+    model = trees().fit(Chunks(parts))
+    assert model.classes_.tolist() == [2**53 + k for k in range(4)]
+    assert file_of(model) == file_of(trees().fit(X, labels))
+    parts[1][1][0] = 2**63
+    with pytest.raises(ValueError, match=r"y has the label 9223372036854775808, and .* must lie in \[-2\^63"):
+        trees().fit(Chunks(parts))
+
+
 def test_warm_start():
     X, y, _ = made()
     model, other = trees(n_estimators=2, warm_start=True), trees(n_estimators=2, warm_start=True)

@@ -297,6 +297,22 @@ def test_what_is_refused(more, words):
         raise refused(**more)
 
 
+def test_integers_of_several_types():
+    X, y = rows(200)
+    labels = 2**53 + y
+
+    def fit(X, y, **how):
+        model = VectorTreeBoostClassifier(n_estimators=2, calibrate=None, random_state=0)
+        return model.fit(X, y, **how).model_.to_bytes()
+
+    def task(workers):
+        own = slice(workers.rank, None, 2)
+        its = labels[own].astype(np.uint64 if workers.rank else np.int64)
+        return fit(X[own], its, comm=workers, row_number=np.arange(200)[own])
+
+    assert run(2, task) == [fit(X, labels, comm=Alone())] * 2
+
+
 def test_unequal_workers_are_refused():
     X, y = rows(200)
     with pytest.raises(ValueError, match="X of worker 1 has 5 columns, that of worker 0 has 6"):
