@@ -386,11 +386,11 @@ def test_full_disk_after_the_last_round(labels, monkeypatch):
         if state.n_rounds == 4:
             monkeypatch.setattr(mapped, "reserve", full)
 
-    params, more, words = {}, {"calibrate": "temperature"}, "the probabilities are not calibrated: .*give Chunks another folder"
+    params, more, what = {}, {"calibrate": "temperature"}, "the probabilities are not calibrated"
     if labels:
         params, more, y = {"loss": "logistic"}, {"decision_threshold": "f1"}, np.column_stack([y == "low", X[:, 0] > 0])
-        words = "all labels keep the threshold 0.5: .*give Chunks another folder"
-    with pytest.warns(UserWarning, match=words):
+        what = "all labels keep the threshold 0.5"
+    with pytest.warns(UserWarning, match=f"{what}: .*give Chunks another folder"):
         model = trees(**params, **more).fit(Chunks([(X, y)]), callbacks=[SimpleNamespace(after_round=fill)])
     assert model.model_.temperature is None
     assert np.array_equal(model.predict_proba(X), trees(**params).fit(X, y).predict_proba(X))
