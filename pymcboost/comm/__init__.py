@@ -3,6 +3,7 @@
 `as_workers` makes one of what the user gives; `Alone` says what each method does.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pymcboost.comm.alone import ALONE, Alone
@@ -12,7 +13,7 @@ from pymcboost.comm.mpi import MPIWorkers
 from pymcboost.comm.several import before, lengths, shares
 
 __all__ = [
-    "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "lengths",
+    "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "hearing", "lengths",
     "release", "shares",
 ]  # fmt: skip
 
@@ -35,3 +36,8 @@ def release(workers: Any, comm: Any) -> None:
     """Free what `as_workers` has made of ``comm``, after a training without failure: all workers do it together."""
     if workers is not comm and workers is not ALONE:
         workers.free()
+
+
+def hearing(workers: Any) -> AbstractContextManager[None]:
+    """What a training is in: Ctrl-C does not part workers that would wait for each other. See `MPIWorkers.hearing`."""
+    return workers.hearing() if hasattr(workers, "hearing") else nullcontext()

@@ -1,8 +1,11 @@
 """Workers that are processes of MPI."""
 
 import os
+import signal
 import sys
+import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -29,8 +32,8 @@ class MPIWorkers(Several):
     """The communicator of a training with MPI; see `Alone` for the methods.
 
     Every operation but sure sums is preceded by a word of state, so that an error on one worker becomes one on all. An
-    operation that takes longer than the time-out ends all processes. Ctrl-C is raised at the next word of state, for a
-    worker that leaves an operation takes it from all; pressed twice, at once.
+    operation that takes longer than the time-out ends all processes. In a training, Ctrl-C is raised at the next word of
+    state, for a worker that leaves out an operation takes it from all; pressed twice, at once.
 
     Parameters
     ----------
@@ -112,6 +115,27 @@ class MPIWorkers(Several):
     def free(self):
         """Free the communicator, of which MPI has some thousand. All workers do it; nothing goes after it."""
         self._comm.Free()
+
+    @contextmanager
+    def hearing(self):
+        """A block of operations. Ctrl-C in it, also between them, is raised at a word of state, or at its end."""
+        main = threading.current_thread() is threading.main_thread()
+        if self.size == 1 or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, self._hear)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._interrupted:
+            self._interrupted = False
+            raise KeyboardInterrupt
+
+    def _hear(self, *_):
+        if self._interrupted:
+            raise KeyboardInterrupt
+        self._interrupted = True
 
     def _state(self, failed, stop, text=""):
         if self._failed:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
 from pymcboost._warn import warn
-from pymcboost.comm import as_workers, release
+from pymcboost.comm import as_workers, hearing, release
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
@@ -79,7 +79,20 @@ class BoostingClassifier(
     def _fit(
         self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, row_number=None
     ):
-        workers, training = as_workers(comm), None
+        workers = as_workers(comm)
+        with hearing(workers):
+            training = self._train(
+                workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model, row_number
+            )
+            release(workers, comm)
+        if not self.n_estimators_:
+            early = "a callback ended the training before its first round: the model is constant"
+            warn(early if training.state.stopped else training.booster.why_constant())
+        return self
+
+    def _train(self, workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model, row_number):
+        """One training, after which the estimator has its model."""
+        training = None
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
@@ -98,11 +111,7 @@ class BoostingClassifier(
                 self.__dict__ = vars(draft)
             raise
         self.__dict__ = vars(draft)
-        release(workers, comm)
-        if not self.n_estimators_:
-            early = "a callback ended the training before its first round: the model is constant"
-            warn(early if training.state.stopped else training.booster.why_constant())
-        return self
+        return training
 
     def _refuse_arguments(self, unknown):
         """Refuse what `fit` does not take, by the name of the class that the user called."""

@@ -1,6 +1,7 @@
 """A program for mpiexec: train on a part of the rows, and print the checksum of the model, or of several models.
 
-    mpiexec -n 3 python mpi_fit.py [trouble in worker 1: none, raise, late, exit, stop, kill, interrupt] [estimators]
+    mpiexec -n 3 python mpi_fit.py [trouble in worker 1: none, raise, late, exit, stop, kill, interrupt,
+        interrupt-tree] [estimators]
 
 scikit-learn, which takes longer than the trainings, is loaded for "raise" alone.
 """
@@ -23,6 +24,25 @@ MORE = {
     "AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]},
 }
 SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}
+
+
+class Interrupted(MPIWorkers):
+    """Ctrl-C comes to worker 1 before a sum that no word of state precedes, as while a tree grows."""
+
+    n_sure = 0
+
+    def sum(self, array, sure=False):
+        self._may_interrupt(sure)
+        return super().sum(array, sure)
+
+    def sum_scatter(self, array, lengths, sure=False):
+        self._may_interrupt(sure)
+        return super().sum_scatter(array, lengths, sure)
+
+    def _may_interrupt(self, sure):
+        self.n_sure += sure
+        if sure and self.rank == 1 and self.n_sure == 5:
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def rows(m=ROWS):
@@ -63,11 +83,12 @@ def main(trouble="none", *names):
         getattr(pymcboost, name)(n_estimators=ROUNDS, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
         for name in names or ["VectorTreeBoostClassifier"]
     ]
-    callbacks = [Trouble(trouble)] if mine and trouble != "raise" else []
+    kind = Interrupted if trouble == "interrupt-tree" else MPIWorkers
+    callbacks = [Trouble(trouble)] if mine and kind is MPIWorkers and trouble != "raise" else []
     MPIWorkers.scattered = 0  # small histograms, too
     try:
         for model in models:
-            model.fit(X[part], y[part], comm=MPIWorkers(comm, TIMEOUT), callbacks=callbacks)
+            model.fit(X[part], y[part], comm=kind(comm, TIMEOUT), callbacks=callbacks)
     except (ArithmeticError, ValueError, OSError, SystemExit, KeyboardInterrupt) as error:
         say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
         return

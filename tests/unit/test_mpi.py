@@ -78,6 +78,14 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
     assert lines[1].startswith(f"worker 1: {told}")
 
 
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier])
+def test_interrupt_within_a_tree_ends_all(cls):
+    done = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
+    first, second = sorted(done.stdout.splitlines())
+    assert first == "worker 0: WorkerError: worker 1 of 2 has failed: KeyboardInterrupt", done.stderr
+    assert second == "worker 1: KeyboardInterrupt: ", done.stderr
+
+
 def test_trainings_leave_no_communicators():
     """MPICH has 2,048 of them for a process."""
     done = mpiexec(1, str(PROGRAM.with_name("mpi_many.py")), "2100")
