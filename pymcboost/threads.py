@@ -113,6 +113,15 @@ def available_memory():
     return _memory[1]
 
 
+def share_of_memory(room, beside):
+    """What each of so many workers on this machine may take of the memory that is free, and this in words."""
+    if room is None:
+        return None, ""
+    if beside <= 1:
+        return room, f"{in_words(room)} are free"
+    return room / beside, f"{in_words(room / beside)} are free for each of the {beside} workers on this machine"
+
+
 def _read_memory():
     limits = []
     try:

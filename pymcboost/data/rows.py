@@ -5,7 +5,7 @@ import numpy as np
 from pymcboost._kernels.exact import on_grid
 from pymcboost.comm import ALONE, before
 from pymcboost.data.mapped import zeros_beside
-from pymcboost.threads import available_memory, in_words
+from pymcboost.threads import available_memory, in_words, share_of_memory
 
 # Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
 # order, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
@@ -100,12 +100,12 @@ class TrainingRows:
 
     def _check_memory(self, X, n_threads):
         """Refuse before anything large is taken: what the columns need while they are made."""
-        room, needed = available_memory(), self.store_bytes(X, n_threads)
+        room, free = share_of_memory(available_memory(), self.comm.beside)
+        needed = self.store_bytes(X, n_threads)
         if room is not None and needed > room:
             raise MemoryError(
                 f"training on {X.shape[0]} rows, {X.shape[1]} features and {self.n_classes} classes needs about "
-                f"{in_words(needed)} for the columns; {in_words(room)} are free. Use fewer rows or features, or a "
-                "machine with more memory"
+                f"{in_words(needed)} for the columns; {free}. Use fewer rows or features, or a machine with more memory"
             )
 
     def store_bytes(self, X, n_threads):

@@ -21,7 +21,7 @@ from pymcboost.losses.blocks import BLOCK_ROWS
 from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.pairwise_log import PASS_ROWS
 from pymcboost.losses.rows import row_layout
-from pymcboost.threads import available_memory, in_words
+from pymcboost.threads import available_memory, in_words, share_of_memory
 
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
 LEAF_COPIES, MODEL_COPIES = 1.5, 3
@@ -54,7 +54,10 @@ def earlier(part, parts):
 def refuse(booster):
     """Say so before any of it is taken where a training does not fit: what, how much, and what needs less."""
     parts, room = booster.memory(), available_memory()
-    if room is None or needed(parts) <= room:
+    if room is None:
+        return
+    room, free = share_of_memory(room, booster.workers.beside)
+    if needed(parts) <= room:
         return
     data, largest = booster.data, max(parts, key=lambda part: part.n_bytes + part.passing)
     size = largest.n_bytes + largest.passing
@@ -63,8 +66,8 @@ def refuse(booster):
         remedy = remedy(room - needed([part for part in parts if part is not largest]))
     raise MemoryError(
         f"{booster.name}: training on {data.n_rows} rows, {data.n_features} features and {data.n_classes} classes "
-        f"needs about {in_words(needed(parts))}, {in_words(size)} of it for {largest.what}; {in_words(room)} are "
-        f"free. Use {remedy}, or a machine with more memory"
+        f"needs about {in_words(needed(parts))}, {in_words(size)} of it for {largest.what}; {free}. "
+        f"Use {remedy}, or a machine with more memory"
     )
 
 

@@ -14,7 +14,7 @@ from pymcboost import (
 )
 from pymcboost.comm import Alone, WorkerError, shares
 from pymcboost.comm.several import Several
-from pymcboost.data import tree_layouts
+from pymcboost.data import tree_data, tree_layouts
 from pymcboost.training import divided
 
 
@@ -340,6 +340,24 @@ def test_error_of_one_worker_is_one_of_all():
     assert isinstance(first, WorkerError)
     assert "column 2: inf is infinite" in str(first)
     assert isinstance(second, ValueError)
+
+
+@pytest.mark.parametrize("where", ["data.rows", "training.memory"])
+def test_workers_of_one_machine_share_its_memory(where, monkeypatch):
+    (X, y), room = rows(200), [2000]
+    monkeypatch.setattr(tree_data.TreeData, "store_bytes", lambda *_: 1000)
+    monkeypatch.setattr("pymcboost.training.memory.needed", lambda parts: 1000)
+    monkeypatch.setattr(f"pymcboost.{where}.available_memory", lambda: room[0])
+
+    def fit(workers):
+        return VectorTreeBoostClassifier(n_estimators=1, calibrate=None).fit(X, y, comm=workers)
+
+    assert [type(one) for one in run(2, fit)] == [VectorTreeBoostClassifier] * 2
+    room[0] = 1998
+    for found in run(2, fit):
+        assert "needs about 1000 bytes" in str(found), found
+        assert "999 bytes are free for each of the 2 workers on this machine" in str(found)
+    fit(Alone())
 
 
 FITS = "row_number", "init_model", "X_val", "y_val", "callbacks"
