@@ -149,7 +149,7 @@ def train(state, callbacks=()):
             stop = False
             for one in callbacks:
                 stop = bool(one.before_training(state)) or stop
-            state.stopped = stop
+            state.stopped = stop = state.booster.workers.check(stop)
             while not stop and state.n_rounds < state.n_estimators:
                 stop = one_round(state, callbacks)
             state.complete = True

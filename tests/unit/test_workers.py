@@ -12,6 +12,7 @@ from pymcboost import (
     SAMMEClassifier,
     VectorTreeBoostClassifier,
 )
+from pymcboost.callbacks import Callback
 from pymcboost.comm import Alone, WorkerError, shares
 from pymcboost.comm.several import Several
 from pymcboost.data import tree_data, tree_layouts
@@ -340,6 +341,16 @@ def test_error_of_one_worker_is_one_of_all():
     assert isinstance(first, WorkerError)
     assert "column 2: inf is infinite" in str(first)
     assert isinstance(second, ValueError)
+
+
+class Ends(Callback):
+    def before_training(self, state):
+        return True
+
+
+def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
+    for found in errors_of(callbacks=[[], [Ends()]]):
+        assert getattr(found, "n_estimators_", found) == 0
 
 
 @pytest.mark.parametrize("where", ["data.rows", "training.memory"])
