@@ -32,8 +32,8 @@ class MPIWorkers(Several):
     """The communicator of a training with MPI; see `Alone` for the methods.
 
     Every operation but sure sums is preceded by a word of state, so that an error on one worker becomes one on all. An
-    operation that takes longer than the time-out ends all processes. In a training, Ctrl-C is raised at the next word of
-    state, for a worker that leaves out an operation takes it from all; pressed twice, at once.
+    operation that takes longer than the time-out ends all processes. Ctrl-C in a training is raised at the next word
+    of state, for a worker that leaves out an operation takes it from all; pressed twice, at once.
 
     Parameters
     ----------
