@@ -9,9 +9,14 @@ from pymcboost.model.model import Model
 
 def model_of(what):
     """The `Model` that is meant: itself, or that of a fitted estimator."""
-    model = what if isinstance(what, Model) else getattr(what, "model_", None)
+    model = what if isinstance(what, Model) else getattr(what, "model_", what)
     if isinstance(model, Model):
         return model
+    if callable(getattr(getattr(model, "ensemble", None), "kernel", None)):
+        raise TypeError(
+            f"the kernel of this {type(what).__name__} is a function of Python, whose model is no Model; use predict, "
+            "or sklearn.inspection.permutation_importance"
+        )
     unfitted = hasattr(what, "fit")
     raise TypeError(
         f"{type(what).__name__} is not fitted yet; call fit first"

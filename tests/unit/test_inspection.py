@@ -132,6 +132,15 @@ def test_what_is_no_model(function, data):
         function("model.mcb", *more)
 
 
+def test_machines_of_callable_kernels_are_told_from_what_is_not_fitted(data):
+    X, y = data[0].fillna(0.0), data[1]
+    machine = HingeBoostOCClassifier(n_estimators=2, kernel=lambda a, b: a @ b.T, calibrate="temperature").fit(X, y)
+    for what in (machine, machine.model_):
+        for function in (to_text, lambda of: importance(of, "permutation", X=X, y=y)):
+            with pytest.raises(TypeError, match=f"kernel of this {type(what).__name__} is a function of Python, whose"):
+                function(what)
+
+
 # -- contributions -----------------------------------------------------------------------------------------------------
 
 
