@@ -12,6 +12,7 @@ from pymcboost.model.kind import Machine
 from pymcboost.model.labels import number_of
 from pymcboost.model.scale import Scale
 from pymcboost.model.temperature import Calibration
+from pymcboost.threads import counted
 
 SCORED_AT_ONCE = 512
 REFUSED = (
@@ -59,6 +60,15 @@ class CallableKernelModel(Calibration):
 
     def raw_scores(self, X, n_jobs=None):
         """Scores of the classes: (m, K)."""
+        if hasattr(X, "tocsr"):
+            raise ValueError("a model with a callable kernel needs dense X: use X.toarray()")
+        X, d = np.asarray(X), self.ensemble.support.shape[1]
+        if X.ndim != 2:
+            raise ValueError(
+                f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
+            )
+        if X.shape[1] != d:
+            raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {d}")
         return self.ensemble.scores(X)
 
     def decision_function(self, X, n_jobs=None):

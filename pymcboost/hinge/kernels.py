@@ -22,13 +22,7 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
     ndarray of float64 (n, m)
     """
     if callable(kernel):
-        values = np.asarray(kernel(X, Z), dtype=np.float64)
-        if values.shape != (len(X), len(Z)) or not np.isfinite(values).all():
-            raise ValueError(
-                f"the callable kernel must return finite values of shape {(len(X), len(Z))}; it returned shape "
-                f"{values.shape}"
-            )
-        return values
+        return _called(kernel, X, Z)
     X, Z = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
     # Not by BLAS: its sums depend on the CPU.
     products = np.empty((len(X), len(Z)))
@@ -40,6 +34,27 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
     distance2 = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Z, Z) - 2 * products
     np.maximum(distance2, 0, out=distance2)
     return elementary.exp(-gamma * distance2, out=distance2) if kernel == "rbf" else -np.sqrt(distance2)
+
+
+def _called(kernel, X, Z):
+    """Values of a kernel that is a function, checked. It cannot change the rows."""
+    X, Z = np.asarray(X).view(), np.asarray(Z).view()
+    X.flags.writeable = Z.flags.writeable = False
+    found = kernel(X, Z)
+    values, shape = np.asarray(found), (len(X), len(Z))
+    if values.dtype.kind not in "biuf":
+        what = type(found).__name__ if values.dtype.kind == "O" else values.dtype
+        raise ValueError(f"the callable kernel must return an array of real numbers; it returned {what}")
+    if values.shape != shape:
+        raise ValueError(f"the callable kernel must return values of shape {shape}; it returned shape {values.shape}")
+    values = values.astype(np.float64, copy=False)
+    if not np.isfinite(values).all():
+        i, j = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"the callable kernel must return finite values; it returned {values[i, j]:g} for row {i} of its first "
+            f"argument and row {j} of its second"
+        )
+    return values
 
 
 def _power(base, degree):

@@ -272,6 +272,40 @@ def test_highest_scores_of_a_callable_kernel():
         model.predict_top(X, 4)
 
 
+def test_rows_that_a_callable_kernel_cannot_take_are_refused():
+    model = HingeBoostOCClassifier(n_estimators=2, kernel=lambda A, B: A @ B.T).fit(np.eye(6), np.arange(6) % 3).model_
+    for X, message in (
+        (sp.csr_array(np.eye(6)), r"needs dense X: use X.toarray\(\)"),
+        (np.ones((2, 5)), "X has 5 features, but this model needs 6"),
+        (np.ones(6), r"X must be two-dimensional, but has shape \(6,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict(X)
+    assert model.predict(np.eye(6).tolist()).shape == (6,)
+
+
+def test_what_a_callable_kernel_returns_is_checked():
+    def spoilt(A, B, value):
+        values = A @ B.T
+        values[2, 3] = value
+        return values
+
+    def writes(A, B):
+        A[0] = 1
+        return A @ B.T
+
+    for kernel, message in (
+        (lambda A, B: np.ones(3), r"must return values of shape \(6, 6\); it returned shape \(3,\)"),
+        (lambda A, B: spoilt(A, B, np.nan), "must return finite values; it returned nan for row 2 .* and row 3"),
+        (lambda A, B: spoilt(A, B, -np.inf), "must return finite values; it returned -inf"),
+        (lambda A, B: A @ B.T + 0j, "must return an array of real numbers; it returned complex"),
+        (lambda A, B: sp.csr_array(A @ B.T), "must return an array of real numbers; it returned csr_array"),
+        (writes, "read-only"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            HingeBoostOCClassifier(n_estimators=2, kernel=kernel).fit(np.eye(6), np.arange(6) % 3)
+
+
 @pytest.mark.parametrize("cost", [[[0, 1, 1], [1, 0], [1, 1, 0]], [["a", "b"], ["c", "d"]], "costs", [[0, {}], [1, 0]]])
 def test_cost_matrices_that_are_no_numbers_are_refused(cost):
     with pytest.raises(ValueError, match="^cost_matrix must be K x K numbers, rows for the right class, in the order"):
