@@ -5,6 +5,7 @@ Problem
 Round
     w_i the terms, z_ij = [y_i = j] - 1/K; for every class j a regression tree on the target 1 / z_ij with the weights
     w_i z_ij^2, so that a leaf has the value sum w z / sum w z^2; F_j += tree_j, then F less its mean over the classes.
+    The model keeps the trees as they are: its scores are those up to a number for each row.
     Stumps of all classes come from one scan of the classes' weights.
     Rows may have any number of labels: then each label k is a problem of its own, with the sum of exp(-z_ik F_k(x_i)),
     z_ik = 1 where row i has k and -1 elsewhere. A leaf has the value sum w z / sum w, and 1 / (1 + exp(-2 F_k)) is the

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import vtrees64 as _vtrees64
 from pymcboost._kernels.exact import is_wide
@@ -152,10 +153,11 @@ class VectorTrees:
         A = self._searched.integers(key)
         if A is None:
             return None
-        least = self._least_gain() / self._searched.gain_unit
+        unit = self._searched.gain_unit
+        least = self._least_gain() / unit
         orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * self.loss.units
         curved = self.loss.lay_curvatures(A, self._min_hessian) if self._min_hessian else ()
-        found = least, self._level_cost() / self._searched.gain_unit, *orders, *curved
+        found = least, self._level_cost() / unit, *orders, *curved
         grown = self._grower.grow(A, key, *found)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used).grow(A, key, *found)
@@ -174,6 +176,7 @@ class VectorTrees:
             value[:, :K] = self.ordered(value[:, :K], column, right, count)
         if self._levels is not None:
             on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
+        gain = gain * (unit * self._squared_scale())
         return VectorTree(column, threshold, nan_left, right, gain, value, leaf, sets, shared)
 
     def _few_entries(self, value, rows, leaf_start):
@@ -184,10 +187,15 @@ class VectorTrees:
             return sparse_leaves(value, self._max_entries, self.loss.shift_invariant)
         return shared_leaves(value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2))
 
+    def _squared_scale(self):
+        """By what gains of a scaled loss are multiplied; bounded, as its shift is not."""
+        return min(max(float(elementary.exp(2 * self.loss.shift)), 1e-250), 1e250)
+
     def _least_gain(self):
+        least = self._min_gain / self._squared_scale() if self._min_gain else 0.0
         if not self.min_relative_gain:
-            return self._min_gain
-        return max(self._min_gain, self.min_relative_gain * self.loss.mean_square())
+            return least
+        return max(least, self.min_relative_gain * self.loss.mean_square())
 
     def _level_cost(self):
         # By chance a level gains the mean square of a row.

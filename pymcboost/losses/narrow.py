@@ -33,7 +33,7 @@ class NarrowRows(Rows):
 
     def __init__(self, loss, data, n_threads):
         Integers.__init__(self, data, n_threads, rows=0)
-        self.loss, self.link, self.shift, self.shift_invariant = loss, loss.link, 0.0, loss.shift_invariant
+        self.loss, self.link, self.shift_invariant = loss, loss.link, loss.shift_invariant
         self.lanes, self.curvature = LANES, None
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks

@@ -84,9 +84,11 @@ class Integers:
         1: the integers have one more block, for `Rows.lay_curvatures`.
     gain_unit : float
         What a gain of 1 in the last integers is in gradients squared per weight.
+    shift : float
+        Gradients are divided by exp(shift), where the loss is scaled.
     """
 
-    more_blocks = 0
+    more_blocks, shift = 0, 0.0
 
     def __init__(self, data, n_threads, n_columns=None, rows=None):
         self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
@@ -129,8 +131,6 @@ class Rows(Integers):
         Scores.
     weight : ndarray (m,)
         Empty where all are equal: they then count as 1.
-    shift : float
-        Gradients are divided by exp(shift), where the loss is scaled.
     summed : bool
         Whether sums are taken with the gradients, for `integers`.
     curvature : ndarray (m, width) float32, or None
@@ -139,7 +139,7 @@ class Rows(Integers):
 
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
-        self.loss, self.link, self.shift = loss, loss.link, 0.0
+        self.loss, self.link = loss, loss.link
         self.shift_invariant, self.curvature = loss.shift_invariant, None
         self.summed = True
         K = data.n_classes

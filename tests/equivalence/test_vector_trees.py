@@ -1075,3 +1075,44 @@ def test_more_features_of_a_node_where_there_are_many_rows():
     assert drawn == {3: [3, 3], 54: [10, 15], 300: [20, 30], 784: [29, 78], 2000: [42, 100], 7000: [69, 104]}
     assert drawn_of(0.5, 784, 20_000) == 392
     assert drawn_of(1e-9, 784, 20_000) == 1
+
+
+@pytest.mark.parametrize("loss", NAMES)
+def test_gains_of_all_rounds_have_one_unit(loss):
+    """What `gain_` gets in a round is the gain of its split, found from the scores before it."""
+    rng = np.random.default_rng(0)
+    X, y, K = rng.integers(0, 12, (80, 3)).astype(float), rng.integers(0, 3, 80), 3
+    whole = {"max_leaf_nodes": 2, "max_features": 1.0, "subsample": 1.0, "split_columns": None, "calibrate": None}
+    several = {"n_estimators": 40, "min_relative_gain": 0.0, "learning_rate": 0.5, "random_state": 0, **whole}
+    model = VectorTreeBoostClassifier(loss=loss, warm_start=True, **several)
+    own, gain = np.eye(K)[y], 0.0
+    for n in (1, 2, 10, 11, 39, 40):
+        model.set_params(n_estimators=n).fit(X, y)
+        found, gain = model.gain_.sum() - gain, model.gain_.sum()
+        if n not in (2, 11, 40):
+            before = model.decision_function(X)
+            continue
+        if loss == "softmax":
+            e = np.exp(before - before.max(axis=1, keepdims=True))
+            g = own - e / e.sum(axis=1, keepdims=True)
+        else:
+            above = before - before[np.arange(80), y][:, None]
+            w = np.exp(above) if loss == "exp" else 1 / (1 + np.exp(-above))
+            w[np.arange(80), y] = 0
+            g = own * w.sum(axis=1)[:, None] - w
+        best = 0.0
+        for x in X.T:
+            for cut in np.unique(x)[:-1]:
+                sides = [g[x <= cut], g[x > cut]]
+                best = max(best, sum((s.sum(axis=0) ** 2).sum() / len(s) for s in sides) - (g.sum(axis=0) ** 2).sum() / 80)
+        assert found == pytest.approx(best, rel=1e-4)
+
+
+def test_the_least_gain_is_that_of_the_loss_not_of_its_scaled_gradients():
+    X, y = np.arange(40.0)[:, None], np.arange(40) // 20
+    one = {"max_leaf_nodes": 2, "learning_rate": 0.5, "min_gain": 0.5, "min_relative_gain": 0.0, "subsample": 1.0}
+    rounds = [
+        VectorTreeBoostClassifier(loss=loss, n_estimators=60, max_features=1.0, calibrate=None, **one).fit(X, y)
+        for loss in ("exp", "log", "softmax")
+    ]
+    assert [model.n_estimators_ for model in rounds] == [6, 4, 4]
