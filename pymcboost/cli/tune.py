@@ -7,6 +7,7 @@ import sys
 import time
 import warnings
 import zlib
+from contextlib import closing
 
 from pymcboost import files
 from pymcboost.cli.checks import (
@@ -263,17 +264,19 @@ def search(arguments, data, params, combinations, folds, journal, done, note):
             check(found)
     workers = min(resolve_n_jobs(arguments.parallel), max(1, len(tasks)))
     pool, said = Parallel(workers, return_as="generator"), set()
-    for (i, fold), (found, messages) in zip(tasks, pool(job(*task) for task in tasks), strict=True):
-        for message in messages:
-            if message not in said:
-                said.add(message)
-                note(f"warning: {message}")
-        check(found)
-        journal.add(texts[i], fold, found)
-        done[texts[i], fold] = found
-        if all((texts[i], other) in done for other in range(len(folds))):
-            means = [sum(done[texts[i], k][j] for k in range(len(folds))) / len(folds) for j in range(2)]
-            note(f"{' '.join(texts[i])}: error {100 * means[0]:.4g}%, log loss {means[1]:.4g}")
+    with warnings.catch_warnings(), closing(pool(job(*task) for task in tasks)) as trained:
+        warnings.filterwarnings("ignore", r"\d+ tasks ", UserWarning)  # joblib's, where a search ends early
+        for (i, fold), (found, messages) in zip(tasks, trained, strict=True):
+            for message in messages:
+                if message not in said:
+                    said.add(message)
+                    note(f"warning: {message}")
+            check(found)
+            journal.add(texts[i], fold, found)
+            done[texts[i], fold] = found
+            if all((texts[i], other) in done for other in range(len(folds))):
+                means = [sum(done[texts[i], k][j] for k in range(len(folds))) / len(folds) for j in range(2)]
+                note(f"{' '.join(texts[i])}: error {100 * means[0]:.4g}%, log loss {means[1]:.4g}")
 
 
 def finish(arguments, space, combinations, done, n_folds, words, options):

@@ -144,6 +144,14 @@ def test_ctrl_c_keeps_the_journal(folder):
     ]
 
 
+def test_a_search_that_ends_early_says_why_alone(folder):
+    options = ["-q", "-p", 2, "-a", "hingeboost", "-c", "1,2,3,4", "--best-by", "log_loss"]
+    done = run("tune", *options, "train.svm", cwd=folder)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "no log loss; --calibrate temperature" in line
+
+
 def test_processes_side_by_side_give_the_same(folder):
     alone = call("tune", *GRID, "train.svm", "alone.csv", cwd=folder)
     several = run("tune", *GRID, "-p", 2, "train.svm", "several.csv", cwd=folder)
