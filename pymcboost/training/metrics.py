@@ -234,9 +234,9 @@ class Metric:
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         self._scorer = None if self._own else _scorer(scoring)
         self._log_probabilities = None if link == "none" else partial(log_probabilities, link=link)
-        if self.name == "log_loss" and link == "none":
+        if link == "none" and (self.name == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
-                "scoring='log_loss' needs probabilities, which this algorithm does not have; use 'error', "
+                f"scoring={scoring!r} needs probabilities, which this algorithm does not have; use 'error', "
                 "'balanced_error' or 'auc_ovr'"
             )
 
@@ -294,3 +294,8 @@ def _scorer(scoring):
     from sklearn.metrics import get_scorer  # here, as no other metric needs scikit-learn
 
     return get_scorer(scoring)
+
+
+def _needs_probabilities(scorer):
+    """Whether it is a scorer of scikit-learn that takes nothing but probabilities."""
+    return getattr(scorer, "_response_method", None) in ("predict_proba", ("predict_proba",), ["predict_proba"])

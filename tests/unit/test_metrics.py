@@ -281,8 +281,13 @@ def test_no_log_loss_without_probabilities():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities, which this algorithm does not have"):
         HingeBoostOCClassifier(scoring="log_loss").fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="fails on the validation set 'val': RoundView has none of .*predict_proba"):
-        HingeBoostOCClassifier(scoring="neg_log_loss").fit(X, y, X_val=X, y_val=y)
+    for scoring in ("roc_auc_ovr", make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")):
+        with pytest.raises(ValueError, match=r"scoring=.*(ovr|proba).* needs probabilities, which this algorithm"):
+            HingeBoostOCClassifier(scoring=scoring).fit(X, y, X_val=X, y_val=y)
+    with pytest.raises(ValueError, match="fails on the validation set 'val': .* no attribute 'predict_proba'"):
+        HingeBoostOCClassifier(scoring=lambda model, X, y: model.predict_proba(X)[0, 0]).fit(X, y, X_val=X, y_val=y)
+    model = HingeBoostOCClassifier(n_estimators=2, scoring="roc_auc").fit(X, y > 0, X_val=X, y_val=y > 0)
+    assert np.isfinite(model.history_["val_roc_auc"]).all()  # it takes scores as well
     model = HingeBoostOCClassifier(n_estimators=3, scoring="auc_ovr").fit(X, y, X_val=X, y_val=y)
     expected = np.mean([sklearn.metrics.roc_auc_score(y == k, model.decision_function(X)[:, k]) for k in range(3)])
     assert model.history_["val_auc_ovr"][-1] == pytest.approx(expected)
