@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from pymcboost.data.mapped import PIECE, mapped
+from pymcboost.data.merging import RowSample, merging
 from pymcboost.model.categories import find, is_frame
 from pymcboost.model.columns import in_order, names_of, refuse_dates, wrong_value
+from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import joined, names_labels, own
 
 # The kernels number rows in 32 bits.
@@ -58,12 +60,15 @@ class Chunks:
         if not os.path.isdir(self.folder):
             raise NotADirectoryError(f"Chunks: the folder {self.folder!r} does not exist; make it, or give another one")
 
-    def gathered(self, several: bool = False) -> tuple[Any, Any, Any, Any]:
-        """X in a file, y, the weights or None, and the first row as it came: a tuple.
+    def gathered(
+        self, several: bool = False, offsets: dict[int, float] | None = None
+    ) -> tuple[Any, Any, Any, Any, Any]:
+        """X in a file, y, the weights or None, the first row as it came, and what `merging` finds: a tuple.
 
-        One of ``several`` workers may have no rows, in blocks that tell its columns.
+        X is less the ``offsets`` of a model so far. One of ``several`` workers may have no rows, in blocks that tell
+        its columns.
         """
-        first = _Reading(self)
+        first = _Reading(self, offsets, RowSample())
         labels, weights = [], []
         for _, y, weight in first:
             labels.append(y.copy())  # it may be a column of its block, which goes
@@ -71,12 +76,12 @@ class Chunks:
         if not first.n_rows:
             if several and first.n_features is not None:
                 weight = np.zeros(0) if first.weighted else None
-                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head
+                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head, ()
             remedy = "; a worker without rows gives a block of none, with its columns" if several else ""
             raise ValueError(f"Chunks: the blocks have no rows{remedy}")
         y = joined(labels)
         weight = np.concatenate(weights) if weights else None
-        again, at = _Reading(self), 0
+        again, at = _Reading(self, offsets), 0
         X = mapped((first.n_rows, first.n_features), np.float32, self.folder, order="F")
         for part, _, _ in again:
             if at + len(part) <= len(X) and part.shape[1] == X.shape[1]:
@@ -88,14 +93,19 @@ class Chunks:
                 f"{first.n_rows}); the source must give the same ones in the same order. A generator gives none the "
                 "second time: give the function that makes it"
             )
-        return X, y, weight, first.head
+        seen = first.sample.rows
+        return X, y, weight, first.head, () if seen is None else merging(seen)
 
 
 class _Reading:
-    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None) in pieces."""
+    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None) in pieces.
 
-    def __init__(self, chunks):
+    The ``sample`` takes rows that are not float32, before they are rounded.
+    """
+
+    def __init__(self, chunks, offsets=None, sample=None):
         self.source = chunks.source() if callable(chunks.source) else chunks.source
+        self.offsets, self.sample = offsets or {}, sample
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
 
@@ -115,8 +125,9 @@ class _Reading:
         step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
-            values = self._values(X if step == len(y) else X[rows])
-            given = values, y[rows], None if weight is None else weight[rows]
+            its_weight = None if weight is None else weight[rows]
+            values = self._values(X if step == len(y) else X[rows], its_weight)
+            given = values, y[rows], its_weight
             for i, array in enumerate(given):
                 if array is not None:
                     self.crc[i] = zlib.crc32(_bytes(array), self.crc[i])
@@ -172,18 +183,23 @@ class _Reading:
             self.head = X.iloc[:1].copy() if hasattr(X, "iloc") else np.array(X[:1]) if names is None else X[:1]
         return X
 
-    def _values(self, X):
-        """Float32 of a block, refusing what is no number."""
+    def _values(self, X, weight):
+        """Float32 of a block, less the offsets, refusing what is no number."""
         try:
             values = np.asarray(X)
             if values.dtype.kind not in "biufO":
                 raise ValueError(f"X must hold numbers, not {values.dtype}")
             if values.dtype.kind == "O":
                 values = X.to_numpy(np.float64, na_value=np.nan) if hasattr(X, "iloc") else values.astype(np.float64)
-            with np.errstate(over="ignore"):
-                values = np.ascontiguousarray(values, dtype=np.float32)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(X) or error) from error
+        if values.dtype != np.float32:
+            if self.sample is not None:
+                self.sample.take(values if weight is None else values[weight > 0])
+            if max(self.offsets, default=-1) < self.n_features:  # others are refused later, by their columns
+                values = with_offsets(values.astype(np.float64, copy=False), self.offsets)
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(values, dtype=np.float32)
         bad = np.isinf(values)
         if bad.any():
             row, column = np.unravel_index(int(bad.argmax()), bad.shape)

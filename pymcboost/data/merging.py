@@ -65,7 +65,7 @@ class RowSample:
 
 
 def _smallest(keys):
-    return np.sort(np.argsort(keys)[:SECOND])
+    return np.sort(np.argpartition(keys, SECOND)[:SECOND]) if len(keys) > SECOND else np.arange(len(keys))
 
 
 def warn_of(found, names, narrow, offsets=()):

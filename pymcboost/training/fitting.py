@@ -230,9 +230,9 @@ class Training:
     def _inputs(self, X, y, sample_weight, sets, groups, continued, initial, row_number):
         draft, params, workers = self.draft, self.params, self.workers
         allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
-        came = X
-        X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
-        known = draft.model_ if continued else None if initial is None else initial.model
+        came, known = X, draft.model_ if continued else None if initial is None else initial.model
+        offsets = None if known is None else known.offsets
+        X, y, sample_weight, head, lost = rows_given(self.booster, X, y, sample_weight, offsets)
         wanted = getattr(params, "categorical_features", None)
         categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
         categories = categories if known else divided.categories_of(workers, name, categories)
@@ -242,7 +242,7 @@ class Training:
         given = X if head is None else head
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
-        how["offsets"] = None if known is None else known.offsets
+        how["offsets"] = offsets
         if self.booster.takes_labels(y):
             X = validated(draft, X, **how)
             labels = labels_of_all(workers, y)
@@ -272,7 +272,7 @@ class Training:
         class_weight = divided.class_weights(workers, params, classes, codes, weight)
         weight = weight * class_weight[codes] if codes.ndim == 1 else weight
         divided.check_all_classes(workers, type(draft), classes, codes, weight)
-        X, offsets = self._less_offsets(X, given, weight, known, how)
+        X, offsets = self._less_offsets(X, given, weight, known, how, lost)
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
             groups_given(groups, X.shape[0], params), categories, offsets,
@@ -307,9 +307,10 @@ class Training:
         X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])
         return rows, (X_held.tocsc() if hasattr(X_held, "tocsc") else X_held, *rest)
 
-    def _less_offsets(self, X, given, weight, known, how):
+    def _less_offsets(self, X, given, weight, known, how, lost):
         """X less the offsets of its columns, and these: those of the model so far, or those that its values ask for.
 
+        ``lost`` is what `merging` has found in rows that have been rounded since.
         Rows that are divided among workers have none, so that no worker needs the rows of the others.
         """
         if known is not None and known.offsets:
@@ -326,7 +327,7 @@ class Training:
             how = {**how, "reset": False, "offsets": found}
             wide = validated(self.draft, given, **how) if narrowed else X
             X, offsets, found = with_own_offsets(wide, found, rows)
-        warn_of(found, names, narrow, offsets)
+        warn_of(found or lost, names, narrow and bool(found), offsets)
         return X, offsets
 
     def _previous(self, inputs, initial):

@@ -157,11 +157,11 @@ def _stacked(parts):
     return np.concatenate(parts)
 
 
-def rows_given(booster, X, y, sample_weight):
-    """X, y and the weights as they are given, and None; of `Chunks` those of all blocks, and a row as it came."""
+def rows_given(booster, X, y, sample_weight, offsets):
+    """X, y and the weights as they are given, None and (); of `Chunks` what `Chunks.gathered` gives."""
     if not isinstance(X, Chunks):
         check_sparse(X)
-        return X, y, sample_weight, None
+        return X, y, sample_weight, None, ()
     if not booster.takes_workers:
         raise TypeError(
             f"{booster.name} takes no Chunks; vector trees, class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, "
@@ -169,7 +169,7 @@ def rows_given(booster, X, y, sample_weight):
         )
     if y is not None or sample_weight is not None:
         raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
-    return X.gathered(booster.workers.size > 1)
+    return X.gathered(booster.workers.size > 1, offsets)
 
 
 def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):

@@ -251,6 +251,48 @@ def test_warm_start():
         model.n_estimators = other.n_estimators = 4
 
 
+def stamps(n=600):
+    """A column of time stamps that float32 merges, beside one of noise."""
+    X = np.column_stack([np.random.default_rng(0).normal(size=n), 1.7e9 + np.arange(n) / 10])
+    return X, np.arange(n) // 100 % 2
+
+
+@pytest.mark.parametrize("kind", ["stamps", "whole", "weights"])
+def test_values_that_merge_are_told(kind):
+    X, y = stamps()
+    X, weight = (X * 100).astype(np.int64) if kind == "whole" else X, np.ones(len(y))
+    if kind == "weights":  # rows that do not count have other values
+        X[::2, 1], weight[::2] = np.arange(300), 0
+    with pytest.warns(UserWarning, match=r"column 1 \(from 0\): \d+ different values of a sample become \d+ when they"):
+        trees().fit(Chunks(cut([300], X, y, weight)))
+
+
+def test_no_values_merge(recwarn):
+    X, y = stamps()
+    X[:, 1] -= 1.7e9
+    for given in (X, X.astype(np.float32), np.arange(1200).reshape(600, 2)):
+        trees().fit(Chunks(cut([300], given, y)))
+    assert not recwarn
+
+
+@pytest.mark.parametrize("how", ["init_model", "warm_start"])
+def test_offsets_of_the_model_so_far(how, recwarn):
+    X, y = stamps()
+    found = []
+    for rows in ((X, y), (Chunks(cut([100, 300], X, y)),)):
+        first = trees(warm_start=True).fit(X, y)
+        assert list(first.model_.offsets) == [1]
+        if how == "init_model":
+            found.append(file_of(trees().fit(*rows, init_model=first.model_)))
+        else:
+            first.n_estimators = 8
+            found.append(file_of(first.fit(*rows)))
+    assert found[0] == found[1]
+    assert not recwarn
+    with pytest.raises(ValueError, match="init_model: it has 2 features, X has 1"):
+        trees().fit(Chunks([(X[:, 1:], y)]), init_model=first.model_)
+
+
 def test_sources(tmp_path):
     """Memory maps, frames, Parquet by row groups, CSV in parts."""
     X, y, _ = made(300)
