@@ -104,7 +104,9 @@ class _Reading:
     """
 
     def __init__(self, chunks, offsets=None, sample=None):
-        self.source = chunks.source() if callable(chunks.source) else chunks.source
+        self.source = source = chunks.source() if callable(chunks.source) else chunks.source
+        if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
+            raise TypeError(f"Chunks: the function must return or yield blocks, not {type(source).__name__}")
         self.offsets, self.sample = offsets or {}, sample
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
@@ -169,7 +171,9 @@ class _Reading:
         if is_frame(X) and find("from_dtype", X) is not None:
             raise ValueError("X has columns of categories; give their codes, and their numbers as categorical_features")
         if names is None and not isinstance(X, np.ndarray):
-            X = np.asarray(own(X))
+            array = np.asarray(own(X))
+            nullable = array.dtype.kind == "O" and hasattr(X, "iloc")
+            X = X.to_numpy(object, na_value=np.nan) if nullable else array
         if len(X.shape) != 2:
             raise ValueError(f"X must be two-dimensional, but has shape {X.shape}")
         if self.n_features is None:

@@ -304,6 +304,10 @@ def test_sources(tmp_path):
     frames = cut([100], X, y)
     frames = [(pd.DataFrame(part, columns=names)[names[:: -1 if i else 1]], y) for i, (part, y) in enumerate(frames)]
     assert file_of(trees().fit(Chunks(frames))) == expected  # by name, not by place
+    numbered = pd.DataFrame(X).astype({0: "Float64", 1: "Int64"})
+    numbered.loc[[3, 200], 0] = pd.NA
+    parts = [(numbered[:100], y[:100]), (numbered[100:], y[100:])]
+    assert file_of(trees().fit(Chunks(parts))) == file_of(trees().fit(numbered, y))
     table.assign(label=y).to_csv(tmp_path / "rows.csv", index=False)
 
     def parts():
@@ -356,6 +360,7 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ([(FRAME, Y100), (X100[:, :2], Y100)], "block 1: X is a data frame in some blocks and an array in others"),
         ([(FRAME.astype({"a": "category"}), Y100)], "block 0: X has columns of categories"),
         ([(pd.DataFrame(X100.round()).astype({0: "category"}), Y100)], "block 0: X has columns of categories"),
+        ([(pd.DataFrame({0: X100[:, 0], 1: "blue"}), Y100)], "block 0: column 1: 'blue' is text (row 0)"),
         ([(FRAME.assign(b="blue"), Y100)], "block 0: column 'b': 'blue' is text (row 0)"),
         ([(X100, Y100), (INFINITE, Y100)], "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite"),
         ([(X100, Y100[1:])], "block 0: X has 100 rows, y and the weights have the shapes [(99,)]"),
@@ -388,6 +393,8 @@ def test_wrong_use(tmp_path):
     chunks = Chunks([(X100, Y100)])
     with pytest.raises(TypeError, match="SAMMEClassifier takes no Chunks; vector trees, class-wise trees, MCBoost, "):
         SAMMEClassifier().fit(chunks)
+    with pytest.raises(TypeError, match="Chunks: the function must return or yield blocks, not NoneType"):
+        trees().fit(Chunks(lambda: None))
     for more in ({"y": Y100}, {"sample_weight": W100}):
         with pytest.raises(TypeError, match="Chunks have labels and weights in their blocks"):
             trees().fit(chunks, **more)
