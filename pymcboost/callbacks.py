@@ -16,6 +16,7 @@ from pymcboost.data.mapped import rows_of
 from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
+from pymcboost.training.divided_folds import OfAll
 from pymcboost.training.inputs import Held, Inputs, Validation
 from pymcboost.training.loop import TrainingState
 from pymcboost.training.metrics import Metric
@@ -69,8 +70,11 @@ class LearningRateSchedule(Callback):
     Parameters
     ----------
     rate : callable
-        Takes the number of the round, from 0, and returns its learning rate, above 0 and at most 1.
+        Takes the number of the round, from 0, and returns its learning rate, above 0 and at most 1. Several workers
+        need the same rates.
     """
+
+    shared = True
 
     def __init__(self, rate: Callable[[int], float]):
         if not callable(rate):
@@ -123,14 +127,18 @@ class TrainingLoss(Callback):
     Rows that are held out for early stopping are not among them. Sample and class weights count. Every round is scored
     for all rows once more, which takes about as long as its share of `predict`.
 
+    With several workers all of them need it, and have the metrics of the rows of all, or of up to 65,536 of these that
+    are drawn by their numbers. The scores of these rows are sent after every round.
+
     Parameters
     ----------
     scoring : str, callable or list of these, default=None
         Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one. One of them may be
-        callable.
+        callable. With several workers all are names.
     """
 
     of_one_training = True
+    shared = True
 
     def __init__(self, scoring: str | Callable[..., float] | Sequence[Any] | None = None):
         several = scoring if isinstance(scoring, (list, tuple)) else [scoring]
@@ -141,7 +149,7 @@ class TrainingLoss(Callback):
                 "column is train_score"
             )
         self.scoring = scoring
-        self._rows = self._validation = None
+        self._rows = self._validation = self._held = self._every = None
 
     def take_in(self, inputs):
         """Keep the rows that are trained on."""
@@ -154,37 +162,49 @@ class TrainingLoss(Callback):
         inputs, self._rows, booster = self._rows, None, state.booster
         given = booster.params.scoring if self.scoring is None else self.scoring
         given = given if isinstance(given, (list, tuple)) else [given]
-        held = _training_rows(inputs, next(filter(callable, given), None))
         link, loss = booster.probabilities, booster.loss_value
         self._metrics = [Metric(one, inputs.classes, link, loss) for one in given]
+        if inputs.workers.size > 1 and any(metric.takes_rows for metric in self._metrics):
+            raise ValueError(
+                f"TrainingLoss: scoring={given!r} asks for the rows, which lie on several workers; use 'log_loss' or "
+                "another metric by its name"
+            )
+        own, self._held, self._every = _training_rows(inputs, next(filter(callable, given), None))
         for metric in self._metrics:
-            metric.check(held)
+            metric.check(self._held)
             done = state.history.setdefault(f"train_{metric.name}", [])
             done += [np.nan] * (state.n_rounds - len(done))
-        self._validation = Validation([held], len(inputs.classes))
+        self._validation = Validation([own], len(inputs.classes))
         self._validation.add_rounds(booster.builder)
 
     def measure(self, state):
         """The metrics after the round."""
         state.booster.follow(self._validation)
-        found = {}
-        for metric in self._metrics:
-            found.update(self._validation.measure(metric))
-        return found
+        scores = self._every(self._validation.scores)
+        found = {f"train_{metric.name}": metric(scores, self._held) for metric in self._metrics}
+        return state.booster.workers.broadcast(found)
 
     def close(self, state):
         """Let the rows go."""
-        self._rows = self._validation = None
+        self._rows = self._validation = self._held = self._every = None
 
 
 def _training_rows(inputs: Inputs, scoring):
-    """The rows of positive weight as a set "train", for this function or None."""
+    """The rows of positive weight as a set "train", for this function or None.
+
+    Those of this worker and of all, and a function that makes scores of all of those of this worker.
+    """
     used = inputs.weight > 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
     X = inputs.X if used.all() else rows_of(inputs.X, rows)
     X = X.tocsc() if hasattr(X, "tocsc") else X
     given = inputs.given_to(scoring, None if used.all() else rows)
-    return Held.of("train", X, inputs.y(rows), inputs.codes[rows], inputs.weight[rows], given)
+    parts = inputs.codes[rows], inputs.weight[rows]
+    if inputs.workers.size == 1:
+        own = Held.of("train", X, inputs.y(rows), *parts, given)
+        return own, own, lambda scores: scores
+    every = OfAll(inputs, np.flatnonzero(used))
+    return Held("train", X, inputs.y(rows), *parts), Held.of("train", None, None, *map(every, parts)), every
 
 
 class LivePlot(Callback):

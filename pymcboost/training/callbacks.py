@@ -21,7 +21,7 @@ class Callback:
 
     # The seed that stands for ``random_state=None``; None where one is drawn.
     seed: int | None = None
-    # Whether it tells the other workers of a training something, so that all of them need it.
+    # Whether all workers of a training need it: it tells the others something, or changes the model.
     shared = False
 
     def begin(self, booster):

@@ -1,11 +1,12 @@
 """A training whose rows are divided among workers: what it takes, and what they agree on before the first round."""
 
 import json
+from hashlib import sha256
 from numbers import Integral
 
 import numpy as np
 
-from pymcboost.comm import ALONE, before
+from pymcboost.comm import ALONE, WorkerError, before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
 from pymcboost.model.columns import names_of
@@ -47,9 +48,9 @@ def refuse(booster, workers, sets, groups, **given):
             raise ValueError(f"{name}: {what} is for a training with one worker")
 
 
-def check_alike(workers, name, params, **given):
-    """Refuse parameters that differ between the workers, and arguments of fit that only some have."""
-    every = workers.exchange((params, {what: value is not None for what, value in given.items()}))
+def check_alike(workers, name, params, given):
+    """Refuse parameters that differ between the workers, and arguments of fit and callbacks that only some have."""
+    every = workers.exchange((params, given))
     for rank, (its, there_are) in enumerate(every):
         for one in sorted({*its, *every[0][0]}):
             here, there = its.get(one, "the default"), every[0][0].get(one, "the default")
@@ -57,9 +58,22 @@ def check_alike(workers, name, params, **given):
                 raise ValueError(
                     f"{name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers the same"
                 )
-        for what, is_there in there_are.items():
-            if is_there != every[0][1][what]:
+        for what in dict.fromkeys(every[0][1] + there_are):
+            if there_are.count(what) != every[0][1].count(what):
                 raise ValueError(f"{name}: {what} is given on some workers alone; give it on all of them, or on none")
+
+
+def check_models(workers, name, state):
+    """Refuse what has made another model of the same sums on some workers."""
+    if workers.size == 1:
+        return
+    every = workers.exchange(sha256(state.model().to_bytes()).hexdigest())
+    if len({*every}) > 1:
+        rank = next(i for i, one in enumerate(every) if one != every[0])
+        raise WorkerError(
+            f"{name}: worker {rank} has another model than worker 0; give all workers the same callbacks that change "
+            "it, such as a LearningRateSchedule, and the same version of pymcboost"
+        )
 
 
 def categories_of(workers, name, categories):

@@ -73,10 +73,10 @@ class Training:
 
     def _run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
-        shared = next((one for one in self.callbacks if one.shared), None)
-        more = {"row_number": row_number, "init_model": init_model, "Checkpoint": shared}
         if workers.size > 1:
-            divided.check_alike(workers, booster.name, meta_of(draft)["params"], **more)
+            given = [name for name, one in (("row_number", row_number), ("init_model", init_model)) if one is not None]
+            given += [type(one).__name__ for one in self.callbacks if one.shared]
+            divided.check_alike(workers, booster.name, meta_of(draft)["params"], given)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
@@ -124,6 +124,7 @@ class Training:
         self.begun = []  # which the loop closes
         train(self.state, callbacks)
         check_unchanged(data.X)
+        divided.check_models(workers, booster.name, self.state)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:

@@ -12,11 +12,11 @@ from pymcboost import (
     SAMMEClassifier,
     VectorTreeBoostClassifier,
 )
-from pymcboost.callbacks import Callback
+from pymcboost.callbacks import Callback, LearningRateSchedule, TrainingLoss
 from pymcboost.comm import Alone, WorkerError, shares
 from pymcboost.comm.several import Several
 from pymcboost.data import tree_data, tree_layouts
-from pymcboost.training import divided
+from pymcboost.training import divided, divided_folds
 
 
 def rows(m=1500, d=6, K=4, seed=0):
@@ -351,6 +351,47 @@ class Ends(Callback):
 def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
     for found in errors_of(callbacks=[[], [Ends()]]):
         assert getattr(found, "n_estimators_", found) == 0
+
+
+@pytest.mark.parametrize("how", ["even", "empty"])
+@pytest.mark.parametrize("most", [divided_folds.MOST_HELD, 50])
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+def test_training_loss_is_that_of_the_rows_of_all(cls, most, how, monkeypatch):
+    """Each worker has the numbers of one, or those of some rows that are drawn."""
+    monkeypatch.setattr(divided_folds, "MOST_HELD", most)
+    X, y = rows(300)
+    weight, number = np.arange(300) % 3 / 2, np.random.default_rng(2).permutation(300)
+    loss = ["log_loss", "error"]
+
+    def curves(part, workers):
+        model = cls(n_estimators=3, calibrate=None, random_state=0)
+        more = {"comm": workers, "row_number": number[part], "callbacks": [TrainingLoss(loss)]}
+        history = model.fit(X[part], y[part], weight[part], **more).history_
+        return [history[f"train_{name}"].tolist() for name in loss]
+
+    parts = parts_of(300, 2, how, None)
+    one, other = run(2, lambda workers: curves(parts[workers.rank], workers))
+    assert one == other
+    assert (one == curves(np.arange(300), Alone())) is (most > 300)
+
+
+def test_training_loss_of_several_workers_takes_no_functions():
+    for found in errors_of(callbacks=[[TrainingLoss("accuracy")], [TrainingLoss("accuracy")]]):
+        assert "TrainingLoss: scoring=['accuracy'] asks for the rows, which lie on several workers" in str(found)
+
+
+@pytest.mark.parametrize("one", [TrainingLoss(), LearningRateSchedule(lambda t: 0.5)])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_callbacks_that_all_workers_need(one, rank):
+    for found in errors_of(callbacks=[[one], []][:: 1 - 2 * rank]):
+        assert f"{type(one).__name__} is given on some workers alone" in str(found)
+
+
+def test_models_that_differ_are_refused():
+    rates = [[LearningRateSchedule(lambda t, rate=rate: rate)] for rate in (0.5, 0.25)]
+    for found in errors_of(callbacks=rates):
+        assert isinstance(found, WorkerError)
+        assert "VectorTreeBoostClassifier: worker 1 has another model than worker 0" in str(found)
 
 
 @pytest.mark.parametrize("where", ["data.rows", "training.memory"])
