@@ -6,6 +6,7 @@ for MCBoost and the coded boosters `fit` with ``comm=pymcboost.comm.Alone()``, w
 The workers add up their sums by XGBoost's collective: one of the packages xgboost and xgboost-cpu must be there.
 """
 
+import copy
 import math
 import socket
 import uuid
@@ -17,6 +18,7 @@ import numpy as np
 from pymcboost.comm import CollectiveWorkers, WorkerError
 from pymcboost.comm.collective import collective
 from pymcboost.registry import ALGORITHMS, load
+from pymcboost.training import basis
 from pymcboost.training.divided import rows_of_all
 from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import Parameter, checked, estimator
@@ -166,7 +168,29 @@ class DaskClassifier:
         """Scores, lazily for Dask collections: see the estimator."""
         return self._lazy("decision_function", X)
 
+    def __getstate__(self):
+        return {**super().__getstate__(), "client": None}
+
+    def __copy__(self):
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        return found
+
+    def __deepcopy__(self, memo):
+        found = memo[id(self)] = copy.copy(self)
+        memo[id(self.client)] = self.client  # a connection, of which there is one
+        found.__dict__ = copy.deepcopy(vars(self), memo)
+        return found
+
+    def __sklearn_clone__(self):
+        bare = copy.copy(self)
+        bare.client = None
+        found = super(DaskClassifier, bare).__sklearn_clone__()
+        found.client = self.client
+        return found
+
     def _lazy(self, method, X):
+        basis.check_is_fitted(self, "model_")
         local, example = self.to_local(), self.to_local()
         if not hasattr(X, "to_delayed"):
             return getattr(local, method)(X)
@@ -285,7 +309,11 @@ def _of_frame(X, local, method, answer):
 
 
 PARAMETERS = {
-    "client": Parameter("The client of Dask, a ``distributed.Client``; by default the current one.", python_only=True),
+    "client": Parameter(
+        "The client of Dask, a ``distributed.Client``; by default the current one. Copies and clones have it, too; it "
+        "is not pickled.",
+        python_only=True,
+    ),
     "timeout": Parameter(
         "Seconds after which a worker that the others wait for has failed.", low=0, open_low=True, python_only=True
     ),

@@ -1,7 +1,9 @@
 """Estimators for the workers of Dask."""
 
+import copy
 import inspect
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -10,6 +12,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from unit.test_workers import rows
 
 from pymcboost import ABCLogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier
@@ -212,6 +216,9 @@ def test_what_is_refused(client):
     X, y = rows()
     dX, dy = divided(X, y)
     model = DaskVectorTreeBoostClassifier(client=client, **PARAMS)
+    for method in METHODS:
+        with pytest.raises(NotFittedError, match="This DaskVectorTreeBoostClassifier instance is not fitted yet"):
+            getattr(model, method)(dX)
     with pytest.raises(TypeError, match="X must be a Dask array, data frame or series, not ndarray"):
         model.fit(X, y)
     with pytest.raises(ValueError, match=r"X has 2 chunks of columns; give whole rows: X.rechunk"):
@@ -247,6 +254,20 @@ def test_what_is_refused(client):
     for method in METHODS:
         with pytest.raises(ValueError, match=r"^X has 2 chunks of columns; give whole rows: X.rechunk"):
             getattr(model, method)(dX.rechunk((400, 3)))
+
+
+def test_copies_have_the_client_and_pickles_have_not(client):
+    X, y = rows(200)
+    model = DaskVectorTreeBoostClassifier(client=client, class_weight={0: 2.0}, **PARAMS).fit(*divided(X, y))
+    for one in copy.copy(model), copy.deepcopy(model), clone(model), pickle.loads(pickle.dumps(model)):
+        assert one.get_params() | {"client": client} == model.get_params()
+        if hasattr(one, "model_"):
+            assert np.array_equal(one.predict(X), model.predict(X))
+    assert one.client is None and one.timeout == 300
+    assert copy.copy(model).client is copy.deepcopy(model).client is clone(model).client is client
+    assert copy.deepcopy(model).class_weight is not model.class_weight
+    assert not hasattr(clone(model), "model_")
+    assert clone(model).fit(*divided(X, y)).model_.to_bytes() == model.model_.to_bytes()
 
 
 def test_parameters_are_those_of_the_estimator():
