@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.data.tree_data import TreeData
@@ -295,12 +294,10 @@ class VectorTreeBoost(ManyLabels, Booster):
         if self.learner.reuse is not None:
             so_far = self.builder.tail(0)
             self.learner.reuse.mark(so_far.feature, so_far.threshold)
-        tree = self.learner.fit(_vtrees.round_key(self.seed, self.n_rounds))
+        tree = self.learner.next(self.seed, self.n_rounds)
         if tree is None:
             return None
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32, copy=False)
-        if not vectors.any():
-            return None
         sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
         leaves = vectors if tree.shared is None else LeafEntries.of(vectors, tree.shared)
         self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets)
@@ -308,6 +305,11 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.gain.add(tree.feature, tree.gain)
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
+
+    def why_constant(self):
+        """Rows that are drawn may be too few."""
+        share, text = self.params.subsample, super().why_constant()
+        return text if share == 1 else f"{text} Or are too few rows drawn (subsample={share!r})? Set subsample=1"
 
     def refit_round(self, at, leaves, cls, base, decay):
         """See `Booster`; the leaves that have rows."""

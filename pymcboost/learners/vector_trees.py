@@ -28,6 +28,8 @@ MANY_CLASSES, TWO_BLOCKS = 484, 31
 FEW_SPARSE = 32
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
+# Further draws for a first tree, and numbers for their keys that no round has.
+DRAWS = range(2**32 - 20, 2**32)
 
 
 def leaves_for(n_rows):
@@ -142,6 +144,18 @@ class VectorTrees:
         if self.reuse is not None:
             self.reuse.lay_on(grower)
         return grower
+
+    def next(self, seed, t):
+        """Tree of round ``t``, or None where no split is left or all numbers of the leaves are 0.
+
+        An unlucky draw of the rows does not end a training that has no tree yet.
+        """
+        K, more = self.data.n_classes, DRAWS if self._subsample < 1 and not t else ()
+        for n in (t, *more):
+            tree = self.fit(_vtrees.round_key(seed, n))
+            if tree is not None and tree.value[:, :K].astype(np.float32, copy=False).any():
+                return tree
+        return None
 
     def fit(self, key):
         """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.

@@ -894,6 +894,24 @@ def test_scores_without_unused_lanes_give_the_same_bytes(loss, K, monkeypatch):
     assert models[0] == models[1]
 
 
+@pytest.mark.parametrize("seed", [0, 10, 12, 18])
+def test_an_unlucky_draw_of_rows_ends_no_training_before_its_first_tree(seed):
+    X = np.c_[[0.0, 0.1, 1.0, 1.1], np.random.default_rng(seed).normal(size=(4, 3))]
+    first, second = (
+        VectorTreeBoostClassifier(calibrate=None, random_state=seed, n_jobs=n).fit(X, [0, 0, 1, 1]) for n in (1, 2)
+    )
+    assert first.score(X, [0, 0, 1, 1]) == 1
+    assert first.model_.to_bytes() == second.model_.to_bytes()
+
+
+def test_a_constant_model_names_the_share_of_rows_where_some_are_drawn():
+    X, y = np.zeros((6, 1)), np.arange(6) % 2
+    with pytest.warns(UserWarning, match=r"\(subsample=0.5\)\? Set subsample=1$"):
+        VectorTreeBoostClassifier(calibrate=None, subsample=0.5).fit(X, y)
+    with pytest.warns(UserWarning, match=r"out of proportion\?$"):
+        VectorTreeBoostClassifier(calibrate=None, subsample=1).fit(X, y)
+
+
 def test_round_keys_are_numpys():
     rng = np.random.default_rng(0)
     pairs = [(0, 0), (0, 1), (1, 0), (2**31 - 1, 2**32 - 1), *rng.integers(0, 2**31, (300, 2)).tolist()]
