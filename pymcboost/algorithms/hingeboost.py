@@ -205,6 +205,10 @@ class HingeBoostOC(Booster):
                 self.builder.add(column, solution, self._weights(solution))
         return history
 
+    def release(self):
+        """See `Booster.release`; what is to say of all rounds."""
+        self.code_rounds.warn_of_short_solves()
+
     def _weights(self, solution):
         """Weights of a linear SVM over the features; None for other kernels."""
         if self.params.kernel != "linear":

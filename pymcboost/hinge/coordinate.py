@@ -10,9 +10,9 @@ from pymcboost.hinge.dual import (
     bias_of,
     bounds,
     dot,
+    is_short,
     restart,
     violation_of,
-    warn_violation,
 )
 
 # Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
@@ -38,6 +38,8 @@ class DenseKernel:
         As for `libsvm.LibsvmKernel`.
     n_threads : ignored
     """
+
+    name = "the pairwise solver"
 
     @staticmethod
     def bytes_of(m):
@@ -85,9 +87,9 @@ class DenseKernel:
             violation, _, _ = violation_of(beta[:m], E[:m], lo[:m], hi[:m])
             if violation <= tol or not more or not left:
                 break
-        warn_violation(violation, tol, sums[:m], "the pairwise solver")
         bias = bias_of(beta, E, lo, hi)
-        return Solution(beta[:m].copy(), bias, sums[:m] + bias, dot(beta, sums), None, violation, steps)
+        short = is_short(violation, tol, sums[:m])
+        return Solution(beta[:m].copy(), bias, sums[:m] + bias, dot(beta, sums), None, violation, steps, short)
 
 
 class LinearRows:
@@ -99,6 +101,8 @@ class LinearRows:
     seed : int
         Of the order in which rows are visited.
     """
+
+    name = "the coordinate solver"
 
     def __init__(self, X, seed=0):
         self.m, self.d = X.shape
@@ -161,9 +165,8 @@ class LinearRows:
                 break
             if max(left, residual) <= inner:
                 inner /= 4
-        warn_violation(violation, tol, sums, "the coordinate solver")
         bias = bias_of(beta, E, lo, hi)
-        return Solution(beta, bias, sums + bias, dot(w, w), w, violation, steps)
+        return Solution(beta, bias, sums + bias, dot(w, w), w, violation, steps, is_short(violation, tol, sums))
 
     def _warn_unscaled(self):
         """Say it at once when a solve does not converge soon and the features are the reason."""

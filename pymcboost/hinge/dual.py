@@ -18,8 +18,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost._warn import warn
-
 # Kernel rows made at once.
 BLOCK = 256
 # What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
@@ -31,7 +29,8 @@ class Solution:
     """An optimum: signed dual variables ``beta`` (m,), ``bias``, scores ``f`` (m,) of the rows, and ``norm2`` = |w|^2.
 
     ``weights`` (d,) is w where rows were given in place of a kernel, else None; ``violation`` of the optimality
-    conditions; ``n_iter`` pairwise steps (rows visited, for coordinate steps).
+    conditions; ``n_iter`` pairwise steps (rows visited, for coordinate steps). ``short``: whether the solver stopped
+    before its tolerance.
     """
 
     beta: np.ndarray
@@ -41,6 +40,7 @@ class Solution:
     weights: np.ndarray | None
     violation: float
     n_iter: int
+    short: bool = False
 
     def times(self, step):
         """The same function times a number."""
@@ -97,10 +97,6 @@ def restart(start, lo, hi):
     return beta
 
 
-def warn_violation(violation, tol, f, what):
-    """Warn where a solver has stopped short of tol by more than rounding."""
-    if violation > tol + ROUNDING * (1 + np.abs(f).max(initial=0)):
-        warn(
-            f"{what} has not converged: the optimality conditions are violated by {violation:.3g}, tol={tol:g}. "
-            "Scale the features (scale=True), or use a smaller C or a larger tol"
-        )
+def is_short(violation, tol, f):
+    """Whether a solver has stopped short of tol by more than rounding."""
+    return bool(violation > tol + ROUNDING * (1 + np.abs(f).max(initial=0)))

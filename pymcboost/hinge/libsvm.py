@@ -8,7 +8,7 @@ import threading
 import numpy as np
 
 from pymcboost._kernels import svmdual
-from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, violation_of, warn_violation
+from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, is_short, violation_of
 
 # Bytes per kernel entry: LIBSVM's nodes, and what it caches of them at most.
 NODE, CACHED = 16, 4
@@ -106,6 +106,8 @@ class LibsvmKernel:
         ``block(begin, end)`` gives rows of the kernel, (end - begin, m).
     n_threads : int, default=1
     """
+
+    name = "LIBSVM"
 
     @staticmethod
     def bytes_of(m):
@@ -227,5 +229,5 @@ class LibsvmKernel:
         svmdual.node_sums(values[:m, 1:], beta, sums)
         lo, hi = bounds(sign, c)
         violation, _, _ = violation_of(beta[used], (sign * d - sums)[used], lo[used], hi[used])
-        warn_violation(violation, tol, sums, "LIBSVM")
-        return Solution(beta, bias, sums + bias, dot(beta, sums), None, violation, n_iter)
+        short = is_short(violation, tol, sums)
+        return Solution(beta, bias, sums + bias, dot(beta, sums), None, violation, n_iter, short)

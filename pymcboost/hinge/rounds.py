@@ -15,7 +15,9 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 import numpy as np
 
 from pymcboost._kernels import colours
+from pymcboost._warn import warn
 from pymcboost.hinge import columns
+from pymcboost.threads import counted
 
 # Steps of a round with zeros in its column are halved at most this often.
 HALVINGS = 10
@@ -53,7 +55,7 @@ class CodeRounds:
         self.zero, self.tol, self.seed = allow_zero or init == "pairs", tol, seed
         low, high = data.features.min(axis=0), data.features.max(axis=0)
         self._varies = bool((low != high).sum()) if data.sparse else bool((low != high).any())
-        self._beta = None
+        self._beta, self._solves, self._short = None, 0, []
 
     def restart(self, scores):
         """Take the residuals of these scores (m, K), or of none."""
@@ -64,6 +66,16 @@ class CodeRounds:
         self.rho = np.ascontiguousarray(rho)
         nothing = np.zeros(self.rho.shape[1], dtype=np.int8), np.zeros(len(y))
         self._loss, self._largest = colours.update(self.rho, y, *nothing)
+
+    def warn_of_short_solves(self):
+        """Say once, after the rounds, how many solves have not converged; whether there are any."""
+        if self._short:
+            warn(
+                f"{self.svm.name} has not converged in {len(self._short)} of {counted(self._solves, 'solve')}: the "
+                f"optimality conditions are violated by up to {max(self._short):.3g}, tol={self.tol:g}. Scale the "
+                "features (scale=True), or use a smaller C or a larger tol"
+            )
+        return bool(self._short)
 
     def round(self, t):
         """Round number t.
@@ -116,6 +128,9 @@ class CodeRounds:
             colours.margins(rho, y, column, d)
             solution = self.svm.solve(column[y], d, self.c, self.tol, self._beta)
             found["n_solves"] += 1
+            self._solves += 1
+            if solution.short:
+                self._short.append(solution.violation)
             found["n_iter"] += solution.n_iter
             self._beta = solution.beta
             g, norm = solution.f / 2, solution.norm2 / 2

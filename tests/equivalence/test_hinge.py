@@ -1,6 +1,7 @@
 """Margin-rescaled SVMs and HingeBoost.OC against direct solutions."""
 
 import functools
+import re
 import signal
 import subprocess
 import sys
@@ -295,20 +296,30 @@ def test_sparse_rows_equal_dense_ones():
     np.testing.assert_allclose(sparse.weights, dense.weights, atol=1e-5)
 
 
-def test_a_solve_that_fails_warns_with_the_violation(monkeypatch):
+def test_a_solve_that_fails_says_so(monkeypatch):
     X, sign, d = problem(m=400)
     monkeypatch.setattr(coordinate, "MAX_STEPS", 5)
     monkeypatch.setattr(coordinate, "MAX_VISITS", 0)
     monkeypatch.setattr(coordinate, "EPOCHS", 1)
     monkeypatch.setattr(coordinate, "MOST_FREE", 0)
     for machine in (DenseKernel(400, block_of(X, "linear")), LinearRows(X)):
-        with pytest.warns(UserWarning, match=r"has not converged: the optimality conditions are violated by [\d.e-]+"):
-            machine.solve(sign, d, 10.0, 1e-9)
+        found = machine.solve(sign, d, 10.0, 1e-9)
+        assert found.short and found.violation > 1e-9
     monkeypatch.setattr(LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
         np.concatenate((np.zeros(400), [c, -c])), 0.0, 0
     ))  # fmt: skip
-    with pytest.warns(UserWarning, match="LIBSVM has not converged: the optimality conditions are violated by"):
-        LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3)
+    assert LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3).short
+
+
+@pytest.mark.parametrize("solver", ["libsvm", "coordinate"])
+def test_solves_that_have_not_converged_are_told_once(solver, monkeypatch):
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 20_000_000)
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning) as said:
+        HingeBoostOCClassifier(n_estimators=4, solver=solver, random_state=0).fit(1e12 * X, y)
+    (text,) = (str(one.message) for one in said if "not converged" in str(one.message))
+    assert re.search(r"has not converged in \d+ of \d+ solves: .* are violated by up to [\d.e+-]+, tol=0.001", text)
+    assert len(said) <= 2 and {one.filename for one in said} == {__file__}
 
 
 def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(monkeypatch):
