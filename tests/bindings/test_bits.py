@@ -115,7 +115,7 @@ def microcontroller(folder, model, rows, *options):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("target", "form"),
-    [("cortex-m0", "generated"), *itertools.product(("cortex-m4", "cortex-m7", "riscv32"), ("header", "generated"))],
+    list(itertools.product(("cortex-m0", "cortex-m4", "cortex-m7", "riscv32"), ("header", "generated"))),
 )
 def test_microcontrollers(target, form, tmp_path):
     trees, rows = random_trees(20, 9, 5, "vector"), random_rows(7, 9)
@@ -128,7 +128,7 @@ def test_microcontrollers(target, form, tmp_path):
         pytest.skip("QEMU is not installed")
     assert lines[:-1] == wanted
     assert lines[-1].startswith("stack ")
-    assert int(lines[-1].split()[1]) < (1000 if form == "generated" else 40_000)
+    assert int(lines[-1].split()[1]) < (1000 if form == "generated" else 2000)
 
 
 @pytest.mark.slow

@@ -190,6 +190,7 @@ def test_arduino_refuses(model, words, message, tmp_path):
         ("model.mcb", ["nowhere"], "No such file or directory: 'nowhere'"),
         ("nowhere.mcb", [], "No such file or directory"),
         ("kernel.mcb", ["--form", "generated"], "not of a kernel machine"),
+        ("hamming.mcb", ["--target", "cortex-m0"], "34 kB of stack for the decoder hamming, cortex-m0 has 16 kB"),
         ("odd", [], "odd: the file is shorter than the 64-byte header"),
     ],
 )
@@ -205,6 +206,7 @@ def folder_of_models(folder):
     Model.from_ensemble(stumps, range(3)).save(folder / "model.mcb")
     Model.from_ensemble(stumps, [0, 1, 1 << 31]).save(folder / "large.mcb")
     Model.from_ensemble(random_kernel(5, 9, 3), range(3)).save(folder / "kernel.mcb")
+    Model.from_ensemble(random_trees(3, 9, 3, "hamming"), range(3)).save(folder / "hamming.mcb")
     (folder / "odd").write_bytes(bytes(37))
     (folder / "none").write_bytes(b"")
 

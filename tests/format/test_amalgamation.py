@@ -36,6 +36,12 @@ def test_header_has_the_version_of_the_format():
     assert f"this document is minor {newest}." in text
 
 
+def test_the_top_names_every_function():
+    top, rest = HEADER.read_text().split("#ifndef MCB_H")
+    names = re.findall(r"^MCB_API [^(=]*?\b(mcb_\w+)\(", rest, re.M)
+    assert len(names) > 40 and not [name for name in names if not re.search(rf"\b{name}\b", top)]
+
+
 def test_a_change_of_a_piece_is_noticed(tmp_path, capsys):
     folder, header = tmp_path / "score", tmp_path / "mcb.h"
     shutil.copytree(PIECES, folder)

@@ -58,6 +58,15 @@
  * Rows of floats, and of integers, count as offset already, wherever they are given: in batches, sparse rows (an entry
  * that is not there is a 0 after the offset), early exits and lazy features. mcb_has_offsets says whether that matters.
  *
+ * The other functions
+ *   mcb_meta                            text about the training (JSON)
+ *   mcb_levels, mcb_level_text          categories of a feature
+ *   mcb_calibration, mcb_labels_above   factor of the scores before probabilities; labels above their thresholds
+ *   mcb_has_learners, mcb_learners, mcb_truncate, mcb_truncate_rounds          the first learners or rounds alone
+ *   mcb_score_width, mcb_start_scores, mcb_add_learners, mcb_decode            scores after some learners, then others
+ *   mcb_early_size                      bytes for mcb_prepare_early
+ *   mcb_crc32c, mcb_exp, mcb_log, mcb_sqrt                                     the same bits everywhere
+ *
  * What it promises
  *   - No memory is allocated, no global is written, nothing is called but memcpy, memset and memcmp. A const mcb_model
  *     may be used by any number of threads. Only <float.h>, <stddef.h>, <stdint.h> and <string.h> are included.
@@ -79,8 +88,12 @@
  *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
  *                            (gcc and clang, x86-64)
  *   #define MCB_NO_VECTOR    plain scalar C only
- *   Stack: mcb_scores below 2 KB, for prepared trees 10 KB, for machines 12 KB; mcb_scores_batch and mcb_add_learners
- *   about 60 KB, for prepared trees 75 KB; mcb_prepare 14 KB.
+ *   Stack in KB, at most, where gcc or clang optimises:
+ *     mcb_scores, mcb_predict, mcb_scores_lazy, mcb_scores_sparse: 2; prepared trees 20, 10 without AVX-512; machines 12
+ *     mcb_scores_batch, mcb_scores_values, mcb_add_learners: 62; prepared trees 85
+ *     mcb_predict_early, mcb_predict_early_lazy, mcb_predict_early_sparse: 14
+ *     mcb_top_scores: 8; mcb_prepare: 14; mcb_prepare_early: 10; mcb_open and all others: 2
+ *     Models with the decoder hamming or exp: 33 more for scores.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
  */

@@ -54,8 +54,8 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
 }
 
 /* Groups of rows whose scores of columns fit on the stack: 32 KB. */
-static inline void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
-                                       double *scores) {
+MCB__APART void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
+                                    double *scores) {
     double columns[MCB_MAX_COLUMNS];
     size_t r, n, P = mcb_score_width(m);
     for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * m->n_classes) {

@@ -283,9 +283,8 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
         }                                                                                                 \
         for (r = 0; r < n_rows; r++) mcb__add_to_all(all[r], K, scores + r * K);                          \
     }                                                                                                     \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values,     \
-                                                                   size_t n_rows, size_t stride, uint64_t from, uint64_t to, \
-                                                                   double *scores) {                      \
+    ATTRIBUTE MCB__APART void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values, size_t n_rows,     \
+                                                    size_t stride, uint64_t from, uint64_t to, double *scores) { \
         const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
         size_t K = mcb_score_width(m), n;                                                                 \
         int vector = !m->section[MCB_S_TCLS].data;                                                        \

@@ -55,8 +55,8 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
     for (k = 0; k < K && all != 0; k++) scores[k] += all;
 }
 
-static inline void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
-                                      uint64_t begin, double *scores) {
+MCB__APART void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
+                                   uint64_t begin, double *scores) {
     int sets = m->section[MCB_S_CSET].data != 0;
     if (values != MCB_VALUES_F32) mcb__add_trees_inner(m, x, values, from, to, begin, sets, scores);
     else if (sets) mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 1, scores);
