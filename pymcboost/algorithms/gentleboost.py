@@ -125,6 +125,8 @@ class GentleBoostClassifier(ClassicClassifier):
 
     With ``subsample`` below 1 the rows of a tree are drawn by its own weights and without replacement.
 
+    With stumps errors may rise with the rounds, as the loss does not bound them: use ``weak_learner="tree"``.
+
     References
     ----------
     H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent losses,
