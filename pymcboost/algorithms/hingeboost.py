@@ -207,7 +207,9 @@ class HingeBoostOC(Booster):
 
     def release(self):
         """See `Booster.release`; what is to say of all rounds."""
-        self.code_rounds.warn_of_short_solves()
+        short = self.code_rounds.warn_of_short_solves()
+        if not short and self.params.kernel == "linear" and self.n_rounds >= self.data.n_classes:
+            self.code_rounds.warn_of_little_use()
 
     def _weights(self, solution):
         """Weights of a linear SVM over the features; None for other kernels."""

@@ -23,6 +23,9 @@ from pymcboost.threads import counted
 HALVINGS = 10
 # A round must lower its objective by this share: less is rounding.
 LEAST_FALL = 1e-9
+# Linear machines of at least a round for each class whose rounds lower the mean hinge loss by less are of little use:
+# on generated data their training errors were those of chance, or not much better.
+LEAST_USE = 0.025
 
 
 class CodeRounds:
@@ -76,6 +79,17 @@ class CodeRounds:
                 "features (scale=True), or use a smaller C or a larger tol"
             )
         return bool(self._short)
+
+    def warn_of_little_use(self):
+        """Say where linear machines of all rounds have hardly lowered the hinge loss, and what to do about it."""
+        before, now = self.cost.max(axis=1)[self.data.y].mean(), self._loss / len(self.data.y)
+        if now > (1 - LEAST_USE) * before:
+            scale = "" if self.data.scale is not None else "scale=True, "
+            dense = "" if self.data.sparse else " or kernel='rbf'"
+            warn(
+                f"the mean hinge loss has hardly fallen, from {before:.3g} to {now:.3g}: the machines hardly differ "
+                f"from a constant. Use {scale}a larger C{dense}"
+            )
 
     def round(self, t):
         """Round number t.

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse
 from reference import hinge as reference
 from scipy.optimize import LinearConstraint, minimize
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
@@ -309,6 +309,21 @@ def test_a_solve_that_fails_says_so(monkeypatch):
         np.concatenate((np.zeros(400), [c, -c])), 0.0, 0
     ))  # fmt: skip
     assert LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3).short
+
+
+def test_linear_machines_of_little_use_warn_with_the_remedies():
+    words = {"n_informative": 8, "n_redundant": 12, "n_classes": 10, "random_state": 0}
+    X, y = make_classification(300, 30, **words)
+    for scale, said in (False, "Use scale=True, a larger C or"), (True, "Use a larger C or"):
+        with pytest.warns(UserWarning, match=f"loss has hardly fallen, from 1 to .* {said} kernel='rbf'$"):
+            HingeBoostOCClassifier(n_estimators=10, scale=scale, random_state=0).fit(X, y)
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match="hardly differ from a constant"):
+        HingeBoostOCClassifier(n_estimators=9, random_state=0).fit(0.01 * X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        HingeBoostOCClassifier(n_estimators=3, random_state=0).fit(X, y)
+        HingeBoostOCClassifier(n_estimators=9, kernel="rbf", random_state=0).fit(0.01 * X, y)
 
 
 @pytest.mark.parametrize("solver", ["libsvm", "coordinate"])
