@@ -1122,7 +1122,8 @@ def test_gains_of_all_rounds_have_one_unit(loss):
         for x in X.T:
             for cut in np.unique(x)[:-1]:
                 sides = [g[x <= cut], g[x > cut]]
-                best = max(best, sum((s.sum(axis=0) ** 2).sum() / len(s) for s in sides) - (g.sum(axis=0) ** 2).sum() / 80)
+                parted = sum((s.sum(axis=0) ** 2).sum() / len(s) for s in sides)
+                best = max(best, parted - (g.sum(axis=0) ** 2).sum() / 80)
         assert found == pytest.approx(best, rel=1e-4)
 
 
