@@ -5,6 +5,7 @@
  * The row has 64 features, as the digits in data/ have. Put your own data there. */
 #include "mcb.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ int main(int argc, char **argv) {
     size_t length;
     const char *text = mcb_label_text(&model, k, &length); /* null if labels are integers */
     if (text) printf("class %.*s\n", (int)length, text);
-    else printf("class %ld\n", (long)mcb_label_int(&model, k));
+    else printf("class %" PRId64 "\n", mcb_label_int(&model, k));
     free(scores);
     free(bytes);
     return 0;

@@ -100,6 +100,7 @@ static int misuse(const mcb_model *plain, const float *x) {
     }
     if (is_machine(&m)) NEED(mcb_scores_sparse(&m, 1, &one, x, &score) == MCB_E_ARGUMENT); /* not prepared */
     if (!mcb_prepared_size(&m)) NEED(mcb_prepare(&m, 0, 0) == MCB_OK && !m.prepared);
+    NEED(mcb_open(&m, 0, 0) == MCB_E_SHORT);
     NEED(mcb_open(&m, 0, 64) == MCB_E_ARGUMENT && m.error == MCB_E_ARGUMENT && !m.data);
     return 0;
 }

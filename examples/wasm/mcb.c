@@ -37,7 +37,8 @@ EXPORT(mcb_take) void *more(size_t size) { return take(size); }
 EXPORT(mcb_open) int open_model(const void *bytes, size_t size) {
     int status = mcb_open(&model, bytes, size);
     if (status != MCB_OK) return status;
-    size_t wanted = mcb_prepared_size(&model);
+    /* A linear machine would only be prepared for mcb_scores_sparse. */
+    size_t wanted = model.kind != MCB_KIND_LINEAR ? mcb_prepared_size(&model) : 0;
     void *memory = wanted ? take(wanted) : 0;
     return memory ? mcb_prepare(&model, memory, wanted) : MCB_OK;
 }

@@ -1441,7 +1441,7 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     int status, slot;
     if (!model) return MCB_E_ARGUMENT;
     memset(model, 0, sizeof *model);
-    if (!p) return mcb__fail(model, MCB_E_ARGUMENT, 0, 0);
+    if (!p && size) return mcb__fail(model, MCB_E_ARGUMENT, 0, 0);
     if (size < 64) return mcb__fail_numbers(model, MCB_E_SHORT, 0, size, size, 64);
     if (memcmp(p, magic, 8) != 0) return mcb__fail(model, MCB_E_MAGIC, 0, 0);
     if (mcb__u16(p + 8) != MCB_FORMAT_MAJOR)
@@ -2935,8 +2935,9 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
     p->all = s[MCB_S_LALL].data ? all : 0;
 }
 
-/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
- * over 10,000 splits, or one with over 1024 different features, or splits on sets of categories. */
+/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is neither a linear machine nor made of
+ * trees, or has a tree with over 10,000 splits, or one with over 1024 different features, or splits on sets of
+ * categories. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
@@ -5700,7 +5701,7 @@ static inline uint32_t mcb__used_machine(const mcb_model *m, unsigned char *used
 
 /* Which features can matter to the learners in use. used has room for (n_features + 7) / 8 bytes: bit f mod 8 of byte
  * f / 8 says that feature f occurs in a learner, or in a machine moves a product or a distance; the others may hold
- * anything that is finite. Returns how many they are. Reads the whole model: not for every row. */
+ * anything that stays finite in float32 after the machine's scaling. Returns how many they are. Reads the whole model: not for every row. */
 MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
     const mcb_section *s = &m->section[m->kind == MCB_KIND_INTERVALS ? MCB_S_FIDX : MCB_S_FEAT];
     uint64_t i, end = m->kind == MCB_KIND_INTERVALS ? s->count : m->n_learners;

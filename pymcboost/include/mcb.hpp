@@ -46,7 +46,8 @@ class model {
         : bytes_(std::move(bytes)) {
         int status = mcb_open(&c_, bytes_.data(), bytes_.size());
         if (status != MCB_OK) throw error(status, name);
-        std::size_t room = prepare ? mcb_prepared_size(&c_) : 0;
+        /* A linear machine would only be prepared for mcb_scores_sparse. */
+        std::size_t room = prepare && c_.kind != MCB_KIND_LINEAR ? mcb_prepared_size(&c_) : 0;
         if (!room) return;
         memory_.reset(new double[(room + sizeof(double) - 1) / sizeof(double)]);
         status = mcb_prepare(&c_, memory_.get(), room);

@@ -108,7 +108,7 @@ def test_c_on_a_page_is_part_of_the_program(page):
 
 
 # README leaves out what happens with labels that are texts.
-UNCONDITIONAL = {'printf("class %ld\\n", (long)mcb_label_int(&model, k));'}
+UNCONDITIONAL = {'printf("class %" PRId64 "\\n", mcb_label_int(&model, k));'}
 
 
 def test_every_page_with_code_is_run():

@@ -345,3 +345,11 @@ def test_damaged_file_is_named_in_c(compiled, tmp_path):
     )
     assert run.returncode == 1
     assert "the checksum of a section is wrong: the file is damaged (section LABI, byte" in run.stderr
+
+
+def test_no_example_cuts_integer_labels():
+    """A long has 32 bits on some machines, a label 64."""
+    root = Path(__file__).resolve().parents[2]
+    texts = [path.read_text() for path in (root / "examples").rglob("*.[ch]*")]
+    texts += [path.read_text() for path in (root / "README.md", *(root / "docs").glob("*.md"))]
+    assert any("PRId64" in text for text in texts) and not any("(long)mcb_label_int" in text for text in texts)

@@ -51,7 +51,7 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     int status, slot;
     if (!model) return MCB_E_ARGUMENT;
     memset(model, 0, sizeof *model);
-    if (!p) return mcb__fail(model, MCB_E_ARGUMENT, 0, 0);
+    if (!p && size) return mcb__fail(model, MCB_E_ARGUMENT, 0, 0);
     if (size < 64) return mcb__fail_numbers(model, MCB_E_SHORT, 0, size, size, 64);
     if (memcmp(p, magic, 8) != 0) return mcb__fail(model, MCB_E_MAGIC, 0, 0);
     if (mcb__u16(p + 8) != MCB_FORMAT_MAJOR)

@@ -165,8 +165,9 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
     p->all = s[MCB_S_LALL].data ? all : 0;
 }
 
-/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is not made of trees, or has a tree with
- * over 10,000 splits, or one with over 1024 different features, or splits on sets of categories. */
+/* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is neither a linear machine nor made of
+ * trees, or has a tree with over 10,000 splits, or one with over 1024 different features, or splits on sets of
+ * categories. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
