@@ -9,7 +9,9 @@ typedef char mcbr_fits[sizeof(mcb_model) <= MCBR_SIZE ? 1 : -1];
 int mcbr_open(mcb_model *m, const void *bytes, size_t size) { return mcb_open(m, bytes, size); }
 /* A linear machine would only be prepared for mcb_scores_sparse. */
 size_t mcbr_prepared_size(const mcb_model *m) { return m->kind != MCB_KIND_LINEAR ? mcb_prepared_size(m) : 0; }
-int mcbr_prepare(mcb_model *m, void *memory, size_t size) { return mcb_prepare(m, memory, size); }
+int mcbr_prepare(mcb_model *m, void *memory, size_t size) {
+    return m->kind != MCB_KIND_LINEAR ? mcb_prepare(m, memory, size) : MCB_OK;
+}
 const char *mcbr_strerror(int status) { return mcb_strerror(status); }
 uint32_t mcbr_n_features(const mcb_model *m) { return m->n_features; }
 uint32_t mcbr_n_classes(const mcb_model *m) { return m->n_classes; }
