@@ -52,7 +52,8 @@ int main(int, char **argv) try {
     }
     std::size_t used = 0;
     for (const bool each : second.used_features()) used += each ? 1 : 0;
-    std::cout << used << '\n' << second.meta() << '\n' << second.level(0, "zebra") << ' ' << (second.c().prepared != nullptr) << '\n';
+    std::cout << used << '\n' << second.meta() << '\n' << second.level(0, "zebra") << ' '
+              << (second.c().prepared != nullptr) << '\n';
 } catch (const mcb::error &problem) {
     std::cout << problem.status() << ' ' << problem.what() << '\n';
 } catch (const std::runtime_error &problem) {
