@@ -1118,13 +1118,9 @@ def test_gains_of_all_rounds_have_one_unit(loss):
             w = np.exp(above) if loss == "exp" else 1 / (1 + np.exp(-above))
             w[np.arange(80), y] = 0
             g = own * w.sum(axis=1)[:, None] - w
-        best = 0.0
-        for x in X.T:
-            for cut in np.unique(x)[:-1]:
-                sides = [g[x <= cut], g[x > cut]]
-                parted = sum((s.sum(axis=0) ** 2).sum() / len(s) for s in sides)
-                best = max(best, parted - (g.sum(axis=0) ** 2).sum() / 80)
-        assert found == pytest.approx(best, rel=1e-4)
+        cuts = [x <= cut for x in X.T for cut in np.unique(x)[:-1]]
+        best = max(sum((g[side].sum(axis=0) ** 2).sum() / side.sum() for side in (left, ~left)) for left in cuts)
+        assert found == pytest.approx(best - (g.sum(axis=0) ** 2).sum() / 80, rel=1e-4)
 
 
 def test_the_least_gain_is_that_of_the_loss_not_of_its_scaled_gradients():
