@@ -35,6 +35,14 @@ class ClassicClassifier(BinaryClassifier):
     subsample: float = 1.0
 
 
+def one_vs_rest_temperature(n_classes):
+    """That of scores whose loss is least at F_k = log(p_k / (1 - p_k)) / 2, for the softmax of 2 F.
+
+    Near equal probabilities log p_k is 2 (K - 1) / K F_k, but for a number for all classes; with two classes always.
+    """
+    return n_classes / (n_classes - 1)
+
+
 class ClassicBooster(BinaryBooster):
     """Base of the classic boosters."""
 

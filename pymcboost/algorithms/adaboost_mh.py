@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE
-from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier, one_vs_rest_temperature
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
 from pymcboost.learners import TotalStump
 from pymcboost.losses.codes import one_vs_all
@@ -40,6 +40,11 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     def link(self):
         """That of the loss; of labels a sigmoid each."""
         return "sigmoid" if self.multilabel else "softmax2"
+
+    @property
+    def link_temperature(self):
+        """See `one_vs_rest_temperature`; labels have none."""
+        return None if self.multilabel else one_vs_rest_temperature(self.data.n_classes)
 
     @property
     def times(self):

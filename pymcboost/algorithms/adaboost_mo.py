@@ -31,6 +31,12 @@ class AdaBoostMO(ClassicBooster):
     columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
     takes_workers = True
 
+    @property
+    def link_temperature(self):
+        """Of the sum of code times score, near equal probabilities; the other decoders have none."""
+        found = self.code.shape[1] / (self.data.n_classes - 1)
+        return None if found == 1 or self.params.decoder != "linear" else found
+
     def layouts(self):
         """Scores of the columns can be merged only where they are summed."""
         return super().layouts() if self.params.decoder == "linear" else ("list",)

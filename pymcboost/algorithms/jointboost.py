@@ -19,7 +19,7 @@ import numpy as np
 
 from pymcboost._kernels import splits as _splits
 from pymcboost.algorithms._binary import SMALLEST_EDGE
-from pymcboost.algorithms._classic import ClassicBooster
+from pymcboost.algorithms._classic import ClassicBooster, one_vs_rest_temperature
 from pymcboost.data.stump_data import LevelledData, TrainingData
 from pymcboost.learners import EveryStump
 from pymcboost.learners.joint_levels import JointLevels, two_leaves
@@ -35,6 +35,11 @@ class JointBoost(ClassicBooster):
 
     fixed = {"weak_learner": "stump"}
     columns = {"feature": "of the stump", "threshold": "of the stump", "n_shared": "number of classes that share it"}
+
+    @property
+    def link_temperature(self):
+        """See `one_vs_rest_temperature`."""
+        return one_vs_rest_temperature(self.data.n_classes)
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps, with those of categories apart."""

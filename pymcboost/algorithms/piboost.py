@@ -35,6 +35,14 @@ class PIBoost(ClassicBooster):
     columns = {"n_separators": "number of class subsets that got a separator"}
     takes_workers = True
 
+    @property
+    def link_temperature(self):
+        """The loss is least at f_S = log(P_S (K - s) / ((1 - P_S) s)) / K for the subset S of s classes.
+
+        Near equal probabilities log p is then (K - 1) / P times the score, P the number of subsets.
+        """
+        return 2 * self.code.shape[1] / (self.data.n_classes - 1)
+
     def new_builder(self):
         """An ensemble whose code is the class subsets."""
         self.code = separators(self.params.separators, self.data.n_classes)

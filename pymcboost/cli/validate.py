@@ -19,7 +19,7 @@ class Curve:
 
     def after_round(self, state):
         """Measure the rows of the validation set named "held", the last of all."""
-        held, link = state.validation.named("held"), state.booster.link
+        held, link = state.validation.named("held"), state.booster.probabilities
         scores = state.validation.scores[-len(held.codes) :]
         if held.codes.ndim == 2:
             self.rows.append((labels.hamming_loss(scores, held, link), labels.cross_entropy(scores, held, link)))

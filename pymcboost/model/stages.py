@@ -75,7 +75,7 @@ class Stages:
         return map(self._probabilities_of, self._stages(X))
 
     def truncate(self, t: int) -> Self:
-        """The model of the first ``t`` rounds; without a temperature, as that is one of all rounds.
+        """The model of the first ``t`` rounds; without a calibration, as that is one of all rounds.
 
         What ``restore_priors`` gave the bias was multiplied by the temperature of the training. The bias is divided by
         it again: use `reweighted` after this, or before another temperature is set. What `reweighted` gave the bias of

@@ -30,6 +30,8 @@ STEP = 1e-5
 BLOCK = 1 << 16
 # In the meta of models with restore_priors and of LightGBM's, once they have another temperature than at first.
 FIRST = "first_temperature"
+# In the meta of models whose loss asks for another factor than its link has: the temperature without a calibration.
+OF_LOSS = "link_temperature"
 
 
 def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
@@ -139,6 +141,10 @@ def rounded(value):
     return float(np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS))
 
 
+def _positive(number):
+    return number if isinstance(number, float) and 0 < number < np.inf else None
+
+
 class Calibration:
     """What every model does with a temperature: a base of classes that have scores, labels, a link and sections."""
 
@@ -154,7 +160,10 @@ class Calibration:
 
     @property
     def temperature(self) -> float | None:
-        """By what scores are divided on their way to probabilities; None if the model is not calibrated."""
+        """By what scores are divided on their way to probabilities.
+
+        None if the model is not calibrated, and its loss asks for no such number either.
+        """
         factor = self._sections().get("CALB")
         return None if factor is None else min(1 / float(factor[0]), sys.float_info.max)
 
@@ -221,7 +230,8 @@ class Calibration:
         Parameters
         ----------
         temperature : float or None
-            Above 0. Below 1 it makes probabilities more extreme. None takes the calibration away.
+            Above 0. Below 1 it makes probabilities more extreme. None takes the calibration away: the number that the
+            loss of the training asks for comes back, where it asks for one.
 
         Returns
         -------
@@ -229,6 +239,7 @@ class Calibration:
         """
         if temperature is not None:
             self._refuse_labels("a temperature")
+        temperature = self._of_loss() if temperature is None else temperature
         model = self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
         if not (self._is_lightgbm() or self._has_priors()):
             return model
@@ -245,16 +256,19 @@ class Calibration:
 
     def _first_temperature(self):
         """That of the training, or of the import."""
-        first = self.information.get(FIRST, self.temperature)
-        return first if isinstance(first, float) and first > 0 else None
+        return _positive(self.information.get(FIRST, self.temperature))
+
+    def _of_loss(self):
+        """The temperature that the loss of the training asks for; None for none."""
+        return None if self.link == "sigmoid" else _positive(self.information.get(OF_LOSS))
 
     def _of_first(self, ensemble):
         """The model of the first rounds, as `truncate` says."""
-        first, kept = self._first_temperature(), None
+        first, kept = self._first_temperature(), self._of_loss()
         if self._is_lightgbm():
             kept = first
         elif first is not None and self._has_priors():
-            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (1 / first - 1))
+            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * ((kept or 1.0) / first - 1))
         sections = {**dict.fromkeys(file.EARLY), "CALB": dict(file.calibration_sections(kept)).get("CALB")}
         model, more = self._changed(ensemble, **sections), dict(self.information)
         return model if more.pop(FIRST, self) is self else model.with_meta(more)

@@ -1,6 +1,7 @@
 """What an algorithm gives to the loop of rounds: an object that holds the state of one training."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -9,9 +10,11 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import scores_of
 from pymcboost.model.model import Model
+from pymcboost.model.temperature import OF_LOSS
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
 from pymcboost.training.meta import shown_own
+from pymcboost.training.metrics import divided
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Booster:
     restart_every: int | None = None
     # What the model file says besides the parameters.
     link = "softmax"
+    # By what scores are divided before the link, where the minimum of the loss asks for that.
+    link_temperature: float | None = None
     # Categorical features of the rows, where there are any.
     categories = None
     # Names of the columns, where they have any.
@@ -207,7 +212,9 @@ class Booster:
     @property
     def probabilities(self):
         """How metrics get probabilities: a link by name, or a function of the scores that gives their logarithms."""
-        return self.link
+        if self.link_temperature is None:
+            return self.link
+        return partial(divided, link=self.link, temperature=self.link_temperature)
 
     # The losses (m,) of rows by their scores and classes, where the metric "loss" asks for them.
     loss_value: Any = None
@@ -279,9 +286,10 @@ class Booster:
 
     def model(self, classes, meta):
         """The rounds so far as a model."""
-        return Model.from_ensemble(
-            self.builder.current(), classes, link=self.link, meta={**meta, **self.meta()}, offsets=self.offsets
-        )
+        of_loss = {} if self.link_temperature is None else {OF_LOSS: self.link_temperature}
+        meta = {**meta, **of_loss, **self.meta()}
+        model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta, offsets=self.offsets)
+        return model.with_temperature(None) if of_loss else model
 
     def takes_offsets(self):
         """Whether a model can subtract offsets from columns."""

@@ -96,6 +96,11 @@ def log_probabilities(scores, link):
     return shifted
 
 
+def divided(scores, link, temperature):
+    """`log_probabilities` of scores divided by a temperature."""
+    return log_probabilities(scores / temperature, link)
+
+
 def log_loss(scores, held, link):
     """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
     lost, rows = np.empty(len(scores)), np.arange(len(scores))

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 from reference.temperature import best_temperature, log_loss
+from sklearn import metrics
 
+from pymcboost import (
+    AdaBoostMHClassifier,
+    AdaBoostMOClassifier,
+    JointBoostClassifier,
+    MCBoostClassifier,
+    PIBoostClassifier,
+    SAMMEClassifier,
+    load_model,
+)
 from pymcboost.model.temperature import codes_of, fit_temperature
 
 
@@ -110,3 +120,67 @@ def test_labels_that_a_model_does_not_know():
     for y, classes in (([1, 5], [1, 2, 3]), (["1", "2"], [1, 2]), ([1, 2], ["1", "2"])):
         with pytest.raises(ValueError, match="no class of the model"):
             codes_of(y, np.array(classes))
+
+
+# -- Numbers that losses ask for ---------------------------------------------------------------------------------------
+
+BY_LOSS = [
+    (AdaBoostMHClassifier, {}, 5 / 4), (JointBoostClassifier, {}, 5 / 4), (PIBoostClassifier, {}, 10 / 4),
+    (PIBoostClassifier, {"separators": "pairs"}, 30 / 4), (AdaBoostMOClassifier, {"decoder": "linear"}, 15 / 4),
+    (AdaBoostMOClassifier, {"decoder": "linear", "code": "one-vs-all"}, 5 / 4), (AdaBoostMOClassifier, {}, None),
+]  # fmt: skip
+
+
+def drawn(K, m, seed):
+    """Rows whose classes have the probabilities softmax(X W / 2), and these."""
+    rng, W = np.random.default_rng(seed), np.random.default_rng(1).normal(size=(3, K))
+    X = np.round(rng.normal(size=(m, 3)) * 1.5)
+    P = np.exp(X @ W / 2)
+    P /= P.sum(axis=1, keepdims=True)
+    return X, (rng.random((m, 1)) > P.cumsum(axis=1)).sum(axis=1), P
+
+
+@pytest.mark.parametrize(("cls", "more", "temperature"), BY_LOSS)
+def test_the_least_loss_gives_the_probabilities(cls, more, temperature, tmp_path):
+    K = 5
+    (X, y, _), (X_test, truth, P) = drawn(K, 1500, 0), drawn(K, 3000, 2)
+    model = cls(n_estimators=40, random_state=0, **more).fit(X, y).model_
+    assert model.temperature == (None if temperature is None else pytest.approx(temperature))
+    if temperature is None:
+        return
+    found, best = (metrics.log_loss(truth, P) for P in (model.predict_proba(X_test), P))
+    assert best < found < best + 0.08  # before, up to 4.4
+    model.save(tmp_path / "model.mcb")
+    loaded = load_model(tmp_path / "model.mcb")
+    other = loaded.with_temperature(7.0)
+    for same in (loaded, other.with_temperature(None), other.truncate(20), loaded.truncate(20)):
+        assert same.temperature == model.temperature
+    assert other.with_temperature(None).to_bytes() == model.to_bytes()
+    stage = list(model.staged_predict_proba(X_test))[19]
+    np.testing.assert_allclose(loaded.truncate(20).predict_proba(X_test), stage, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_two_classes_have_the_probabilities_of_adaboost(weighted):
+    """Where the scores are the same, so are the probabilities, and what `restore_priors` makes of them."""
+    X, y, _ = drawn(2, 300, 3)
+    priors = {"class_weight": {0: 1.0, 1: 3.0}, "restore_priors": True} if weighted else {}
+    found = [
+        cls(n_estimators=15, random_state=0, **more, **priors).fit(X, y)
+        for cls, more in (
+            (SAMMEClassifier, {}), (AdaBoostMHClassifier, {}), (PIBoostClassifier, {}), (AdaBoostMOClassifier, {}),
+            (AdaBoostMOClassifier, {"decoder": "linear"}), (MCBoostClassifier, {"learning_rate": 1.0, "nu": 0.0}),
+        )
+    ]  # fmt: skip
+    for one in found[1:]:
+        np.testing.assert_allclose(one.predict_proba(X), found[0].predict_proba(X), atol=1e-6)
+    if weighted:
+        cuts = [one.model_.truncate(10).predict_proba(X) for one in found[:3]]
+        np.testing.assert_allclose(cuts[1:], [cuts[0]] * 2, atol=1e-6)
+
+
+def test_early_stopping_measures_the_probabilities_of_the_loss():
+    (X, y, _), (X_val, y_val, _) = drawn(4, 600, 0), drawn(4, 400, 2)
+    model = PIBoostClassifier(n_estimators=12, random_state=0).fit(X, y, X_val=X_val, y_val=y_val)
+    found = [metrics.log_loss(y_val, P) for P in model.model_.staged_predict_proba(X_val)]
+    np.testing.assert_allclose(model.history_["val_log_loss"], found, rtol=1e-9)
