@@ -48,6 +48,7 @@ class BinaryBooster(Booster):
     """Base of boosters whose weak learners are stumps or trees with outputs -1 and +1."""
 
     fixed = {"min_weight_fraction_split": 0.0, "subsample": 1.0}
+    corrects_few = True
     # A learner serves all classes, with a value for each; otherwise it belongs to one class.
     shared = True
     # Trees of single columns are split by the Gini impurity rather than by their edges.

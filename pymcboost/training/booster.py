@@ -88,6 +88,8 @@ class Booster:
     ends_when = "no weak learner has an edge any more"
     # Rounds after which the state is rebuilt from the scores, against drift.
     restart_every: int | None = None
+    # Whether a temperature of few rows is corrected by a second model.
+    corrects_few = False
     # What the model file says besides the parameters.
     link = "softmax"
     # By what scores are divided before the link, where the minimum of the loss asks for that.

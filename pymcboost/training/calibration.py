@@ -6,7 +6,8 @@ temperature falls with the number of rows. With T as a power of that number,
 
     log T(n) = log T(b) - log(n / b) / log(b / s) (log T(s) - log T(b)),
 
-where n rows are trained on in all, b by the model of a fold and s by that one. Where T(s) is below T(b), T(b) is taken.
+where n rows are trained on in all, b by the model of a fold and s by that one. Where T(s) is below T(b), T(b) is taken;
+above a multiple of it, that multiple: models of few rows that have learnt next to nothing tell nothing of many rows.
 Where one fold holds out rows enough for a temperature, T(b) is taken as well: it is then nearer to the best temperature
 than what follows from two numbers with errors of their own.
 """
@@ -29,8 +30,10 @@ from pymcboost.training.metrics import CalibratedLogLoss, Held
 ALIKE = 0.8
 # Rows held out that suffice for a temperature, and their share of all: further folds are not trained.
 ENOUGH, ENOUGH_SHARE = 600, 0.55
-# With fewer rows there is no second model: its noise costs more than it tells.
+# With fewer rows there is no second model but for stumps and coded columns: its noise costs what it tells.
 FEW = 500
+# The largest multiple of T(b) that T(s) is taken for.
+MOST_RISE = 4.0
 # Rounds after which values of parameters are compared, and the share of wrong rows below which they are not.
 COMPARED, CLEAN = 300, 0.05
 
@@ -180,14 +183,15 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
         scores, link = found.scores, found.link
     first, n = _temperature(scores, inputs, used, link), n_weighted(inputs.workers, inputs.weight)
     b, s = np.mean(sizes(inputs, used), axis=0)
-    few = parts[0][1]
-    if n < FEW or _enough(inputs, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(inputs, few)) < 2:
+    few, too_few = parts[0][1], n < FEW and not estimator.booster.corrects_few
+    if too_few or _enough(inputs, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(inputs, few)) < 2:
         return first
     second = [(few, parts[1][1])]
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     scores, _ = held_scores(estimator, inputs, seed, rounds, second, previous)
     higher = _temperature(scores, inputs, second, link)
-    return rounded(first * (first / max(first, higher)) ** (np.log(n / b) / np.log(b / s)))
+    higher = min(max(first, higher), MOST_RISE * first)
+    return rounded(first * (first / higher) ** (np.log(n / b) / np.log(b / s)))
 
 
 def _enough(inputs, parts):

@@ -9,10 +9,10 @@ from format.tampering import parse
 from reference.modelreader import File
 from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
 from scipy.sparse import csr_array
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedKFold
+from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedKFold, StratifiedShuffleSplit
 
 from pymcboost import (
     ABCLogitBoostClassifier,
@@ -299,7 +299,8 @@ def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
     warm = cls(n_estimators=6, random_state=0, calibrate="temperature", **more).fit(A, b)
     assert 1 / 100 < warm.model_.temperature < 100
     assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
-    assert plain.model_.temperature is None
+    asked = plain.model_.information.get("link_temperature")  # by the loss
+    assert plain.model_.temperature == (asked and pytest.approx(asked))
     # What is the class's default is not in the file.
     default = cls().calibrate
     assert warm.model_.meta["params"].get("calibrate", default) == "temperature"
@@ -328,6 +329,34 @@ def test_few_rows_have_no_second_set(monkeypatch):
     assert len(trained) == 3
 
 
+def test_stumps_have_a_second_model_of_few_rows(monkeypatch):
+    trained, original = [], calibration.held_scores
+    monkeypatch.setattr(calibration, "FEW", 151)
+    monkeypatch.setattr(calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args))
+    MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(*load_iris(return_X_y=True))
+    assert len(trained) == 2
+
+
+def test_models_of_few_rows_that_know_nothing_have_little_say():
+    """Labels at random but for one row in two of a class: before, T = 0.07 and a log loss of 12."""
+    given = {"n_redundant": 0, "n_clusters_per_class": 1, "class_sep": 0.5, "flip_y": 1.0, "random_state": 2}
+    X, y = make_classification(1390, 20, n_informative=3, n_classes=3, **given)
+    train, test = next(StratifiedShuffleSplit(1, test_size=0.4, random_state=2).split(X, y))
+    model = ABCLogitBoostClassifier(n_estimators=100, random_state=2).fit(X[train], y[train]).model_
+    raw, found = (log_loss(y[test], one.predict_proba(X[test])) for one in (model.with_temperature(None), model))
+    assert found < min(raw, 1.15)
+
+
+@pytest.mark.parametrize(("second", "power"), [(0.5, 1.0), (2.0, 2.0), (3.9, 3.9), (65536.0, 4.0)])
+def test_how_much_a_second_model_can_say(second, power, monkeypatch):
+    """By the document of the module; models of few rows are not believed where they are far off."""
+    found = iter([1.0, second])
+    monkeypatch.setattr(calibration, "_temperature", lambda *args: next(found))
+    X, y = load_iris(return_X_y=True)
+    model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, min_relative_gain=0.25).fit(X, y).model_
+    assert model.temperature == pytest.approx(power ** -(np.log(1.5) / np.log(2)), rel=1e-3)
+
+
 def twin(parts, A, b, weight=None):
     """The temperature by the document of the module: folds with 55% of the rows, and one model of a single fold."""
     weight = np.ones(len(b)) if weight is None else weight
@@ -349,7 +378,7 @@ def twin(parts, A, b, weight=None):
     second = temperature([(held[0], held[1])])
     big, small = np.mean([len(train) for train, _ in parts[:used]]), np.mean([len(rows) for rows in held[:used]])
     power = np.log(len(b) / big) / np.log(big / small) if big > small else 0.0
-    return first, second, first * min(1.0, first / second) ** power
+    return first, second, first * min(1.0, max(first / second, 1 / 4)) ** power
 
 
 def test_no_more_folds_than_are_needed(monkeypatch):
