@@ -50,6 +50,7 @@ class CallableKernelModel(Calibration):
 
     def __init__(self, machine, classes, meta, calibration=None):
         self.ensemble, self.classes_, self.meta, self._calibration = machine, classes, meta, calibration
+        self.information = meta
 
     def _sections(self):
         return {"CALB": self._calibration}

@@ -220,6 +220,19 @@ def _weights(inputs, parts):
     return weight
 
 
+def shares(data, workers):
+    """Shares (K,) of the classes in the weights: the probabilities of a model without rounds."""
+    found = workers.sum(np.bincount(data.y, data.weight, data.n_classes))
+    return np.maximum(found / found.sum(), np.finfo(np.float32).tiny)
+
+
+def with_shares(model, factors):
+    """A model whose scores are those of these probabilities; without a link, of their softmax."""
+    if model.has_probabilities:
+        return model.reweighted(factors)
+    return model.with_temperature(1.0).reweighted(factors).with_temperature(None)
+
+
 def priors(estimator, inputs):
     """What undoes the weights of the classes where that is asked for; None elsewhere."""
     weight = inputs.class_weight

@@ -46,6 +46,8 @@ def previous_of(init_model, estimator):
 
 def refuse_reweighted(model, what):
     """Refuse a model whose bias a training that goes on would lose."""
+    if not model.n_learners:  # its bias is that of the shares of the classes
+        return
     params = model.information.get("params", {})
     loss = LOSSES.get(params.get("loss", "softmax"))
     if model.ensemble.bias.any() and not params.get("restore_priors") and loss is not None and not loss.begins:

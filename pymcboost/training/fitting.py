@@ -53,7 +53,7 @@ class Training:
 
     def __init__(self, draft, callbacks, workers):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
-        self.thresholds, self.workers, self.begun = None, workers, []
+        self.thresholds, self.shares, self.workers, self.begun = None, None, workers, []
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
@@ -125,6 +125,7 @@ class Training:
         train(self.state, callbacks)
         check_unchanged(data.X)
         divided.check_models(workers, booster.name, self.state)
+        self.shares = None if self.state.n_rounds or booster.multilabel else calibration.shares(data, workers)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:
@@ -174,6 +175,8 @@ class Training:
         given = self.booster.threshold if self.thresholds is None else self.thresholds
         if given is not None:
             draft.model_ = draft.model_.with_thresholds(given)
+        if self.shares is not None and not draft.model_.ensemble.bias.any():
+            draft.model_ = calibration.with_shares(draft.model_, self.shares)
         if self.priors is not None:
             draft.model_ = draft.model_.reweighted(self.priors)
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
@@ -342,7 +345,7 @@ class Training:
             previous = callback.resume(inputs)
             if previous is not None:
                 return previous
-        if not inputs.continued:
+        if not inputs.continued or not draft.n_estimators_:
             return None
         if n_estimators < draft.n_estimators_:
             raise ValueError(

@@ -746,6 +746,20 @@ def test_constant_model_warns(algorithm):
         algorithm().fit(np.ones((20, 3)), np.arange(20) % 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*the model is constant")
+def test_constant_models_have_the_shares_of_the_classes(algorithm):
+    X, y = np.ones((20, 3)), np.repeat(["a", "b", "c"], [2, 6, 12])
+    model = algorithm(n_estimators=2).fit(X, y)
+    assert model.predict(X[:1]) == ["c"]
+    if not model.n_estimators_ and hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(model.predict_proba(X[:1]), [[0.1, 0.3, 0.6]], rtol=1e-6)
+    X, y = some_data()  # a warm start forgets them
+    first = algorithm(n_estimators=2, warm_start=True).fit(np.ones_like(X), y)
+    if not first.n_estimators_:
+        second = first.set_params(n_estimators=4).fit(X, y)
+        assert second.model_.ensemble.bias.tolist() == algorithm(n_estimators=4).fit(X, y).model_.ensemble.bias.tolist()
+
+
 def test_absurd_thread_counts_are_bounded(algorithm):
     X, y = some_data()
     assert (algorithm(n_estimators=2, n_jobs=10**12).fit(X, y).predict(X) >= 0).all()
