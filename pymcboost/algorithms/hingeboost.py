@@ -440,7 +440,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def feature_importances_(self):
         """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
         model = getattr(self, "model_", None)
-        if self.kernel != "linear" if model is None else not isinstance(model.ensemble, LinearMachine):
+        linear = self.kernel == "linear" if model is None else isinstance(model.ensemble, LinearMachine)
+        if not linear:
             raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
         check_is_fitted(self, "model_")
         return self.model_.feature_importances()

@@ -69,7 +69,7 @@ def make_parser():
         "--rounds",
         metavar="t",
         type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
-        help="only the first t rounds, without the temperature; thresholds of labels stay those of all rounds "
+        help="only the first t rounds, without the calibration; thresholds of labels stay those of all rounds "
         "(default: all)",
     )
     parser.add_argument(

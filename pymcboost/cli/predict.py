@@ -63,7 +63,7 @@ def make_parser():
         "--rounds",
         metavar="t",
         type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
-        help="use only the first t rounds of the model, without its temperature; thresholds of labels stay those of "
+        help="use only the first t rounds of the model, without its calibration; thresholds of labels stay those of "
         "all rounds (default: all)",
     )
     parser.add_argument(

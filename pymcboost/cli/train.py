@@ -357,7 +357,7 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")
         verb = "is" if estimator.n_estimators_ == 1 else "are"
-        without = ", not calibrated" if estimator.calibrate and estimator.model_.temperature is None else ""
+        without = ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
         print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}", file=sys.stderr)
     if problem is None and not interrupted:
         problem = drop(checkpoint)
@@ -433,7 +433,7 @@ def report(estimator, rows, shares, arguments, note, seconds):
     for column, offset in estimator.model_.offsets.items():
         name = repr(rows.names[column]) if rows.names else column + rows.base
         note(f"feature {name}: {offset:.15g} is subtracted, as its values merge in float32")
-    if estimator.model_.temperature is not None:
+    if estimator.model_.is_calibrated:
         note(f"temperature {estimator.model_.temperature:.4g}")
     for share in shares[1:]:
         note(f"validation error {100 * share:.4g}%")

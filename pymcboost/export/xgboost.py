@@ -107,7 +107,7 @@ class _Reader:
     def best(self, rounds, meta):
         """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
         found = self.get(self.learner, "attributes", dict) if "attributes" in self.learner else {}
-        if "best_iteration" not in found:
+        if "best_iteration" not in found or not rounds:
             return rounds
         best = 1 + count(found["best_iteration"], "best_iteration", 0, len(rounds) - 1, self.where)
         if best < len(rounds):

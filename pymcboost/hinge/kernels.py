@@ -38,9 +38,7 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
 
 def _called(kernel, X, Z):
     """Values of a kernel that is a function, checked. It cannot change the rows."""
-    X, Z = np.asarray(X).view(), np.asarray(Z).view()
-    X.flags.writeable = Z.flags.writeable = False
-    found = kernel(X, Z)
+    found = kernel(np.array(X), np.array(Z))
     values, shape = np.asarray(found), (len(X), len(Z))
     if values.dtype.kind not in "biuf":
         what = type(found).__name__ if values.dtype.kind == "O" else values.dtype

@@ -82,7 +82,7 @@ class CodeRounds:
 
     def warn_of_little_use(self):
         """Say where linear machines of all rounds have hardly lowered the hinge loss, and what to do about it."""
-        before, now = self.cost.max(axis=1)[self.data.y].mean(), self._loss / len(self.data.y)
+        before, now = self._loss_of_constants(), self._loss / len(self.data.y)
         if now > (1 - LEAST_USE) * before:
             scale = "" if self.data.scale is not None else "scale=True, "
             dense = "" if self.data.sparse else " or kernel='rbf'"
@@ -90,6 +90,14 @@ class CodeRounds:
                 f"the mean hinge loss has hardly fallen, from {before:.3g} to {now:.3g}: the machines hardly differ "
                 f"from a constant. Use {scale}a larger C{dense}"
             )
+
+    def _loss_of_constants(self):
+        """The least mean hinge loss of scores 0, and of those that give all rows one class with its largest cost."""
+        y, top = self.data.y, self.cost.max(axis=1)
+        share = np.bincount(y, minlength=len(top)) / len(y)
+        of_class = np.maximum(self.cost + top, top[:, None])
+        np.fill_diagonal(of_class, 0.0)
+        return min(share @ top, (share @ of_class).min())
 
     def round(self, t):
         """Round number t.

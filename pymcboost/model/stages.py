@@ -78,9 +78,10 @@ class Stages:
         """The model of the first ``t`` rounds; without a calibration, as that is one of all rounds.
 
         What ``restore_priors`` gave the bias was multiplied by the temperature of the training. The bias is divided by
-        it again: use `reweighted` after this, or before another temperature is set. What `reweighted` gave the bias of
-        other models stays multiplied: it fits where `calibrated` gives a temperature near that one. Models of LightGBM
-        have the temperature that is the slope of its link.
+        it again, and multiplied by the number that the loss asks for, where it asks for one: use `reweighted` after
+        this, or before another temperature is set. What `reweighted` gave the bias of other models stays multiplied: it
+        fits where `calibrated` gives a temperature near that one. Models of LightGBM have the temperature that is the
+        slope of its link.
 
         `thresholds` of labels stay as well. Those of ``decision_threshold="f1"`` are scores of all rounds: after few
         rounds a label may be given to no row, or to all; `with_thresholds` sets others.

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pymcboost._kernels import elementary, exact
 from pymcboost.model import file
+from pymcboost.model.arrays import is_number
 from pymcboost.model.columns import missing_label
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
@@ -142,7 +143,7 @@ def rounded(value):
 
 
 def _positive(number):
-    return number if isinstance(number, float) and 0 < number < np.inf else None
+    return float(number) if is_number(number) and 0 < number < np.inf else None
 
 
 class Calibration:
@@ -166,6 +167,12 @@ class Calibration:
         """
         factor = self._sections().get("CALB")
         return None if factor is None else min(1 / float(factor[0]), sys.float_info.max)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the temperature is another than that which the loss asks for."""
+        factor, of_loss = self._sections().get("CALB"), self._of_loss()
+        return factor is not None and (of_loss is None or float(factor[0]) != 1 / of_loss)
 
     @property
     def has_probabilities(self) -> bool:

@@ -30,7 +30,7 @@ from pymcboost.training.metrics import CalibratedLogLoss, Held
 ALIKE = 0.8
 # Rows held out that suffice for a temperature, and their share of all: further folds are not trained.
 ENOUGH, ENOUGH_SHARE = 600, 0.55
-# With fewer rows there is no second model but for stumps and coded columns: its noise costs what it tells.
+# With fewer rows there is a second model only of boosters that say so: that of others costs by its noise what it tells.
 FEW = 500
 # The largest multiple of T(b) that T(s) is taken for.
 MOST_RISE = 4.0
@@ -189,7 +189,10 @@ def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
     second = [(few, parts[1][1])]
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
     scores, _ = held_scores(estimator, inputs, seed, rounds, second, previous)
-    higher = _temperature(scores, inputs, second, link)
+    try:
+        higher = _temperature(scores, inputs, second, link)
+    except FoldError:  # none of its classes are held out
+        return first
     higher = min(max(first, higher), MOST_RISE * first)
     return rounded(first * (first / higher) ** (np.log(n / b) / np.log(b / s)))
 

@@ -317,6 +317,9 @@ def test_linear_machines_of_little_use_warn_with_the_remedies():
     for scale, said in (False, "Use scale=True, a larger C or"), (True, "Use a larger C or"):
         with pytest.warns(UserWarning, match=f"loss has hardly fallen, from 1 to .* {said} kernel='rbf'$"):
             HingeBoostOCClassifier(n_estimators=10, scale=scale, random_state=0).fit(X, y)
+    X, y = make_classification(200, 20, weights=[0.8], random_state=0)
+    with pytest.warns(UserWarning, match="hardly fallen, from 0.4"):
+        HingeBoostOCClassifier(n_estimators=10, C=1e-4, random_state=0).fit(X, y)
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match="hardly differ from a constant"):
         HingeBoostOCClassifier(n_estimators=9, random_state=0).fit(0.01 * X, y)

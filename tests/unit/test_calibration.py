@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -331,20 +332,32 @@ def test_few_rows_have_no_second_set(monkeypatch):
 
 def test_stumps_have_a_second_model_of_few_rows(monkeypatch):
     trained, original = [], calibration.held_scores
-    monkeypatch.setattr(calibration, "FEW", 151)
+    monkeypatch.setattr(calibration, "FEW", 500)  # as it is without the fixture above
     monkeypatch.setattr(calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args))
     MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(*load_iris(return_X_y=True))
     assert len(trained) == 2
 
 
 def test_models_of_few_rows_that_know_nothing_have_little_say():
-    """Labels at random but for one row in two of a class: before, T = 0.07 and a log loss of 12."""
+    """Labels at random: before, T = 0.07 and a log loss of 12."""
     given = {"n_redundant": 0, "n_clusters_per_class": 1, "class_sep": 0.5, "flip_y": 1.0, "random_state": 2}
     X, y = make_classification(1390, 20, n_informative=3, n_classes=3, **given)
     train, test = next(StratifiedShuffleSplit(1, test_size=0.4, random_state=2).split(X, y))
     model = ABCLogitBoostClassifier(n_estimators=100, random_state=2).fit(X[train], y[train]).model_
     raw, found = (log_loss(y[test], one.predict_proba(X[test])) for one in (model.with_temperature(None), model))
     assert found < min(raw, 1.15)
+
+
+def test_a_second_model_without_classes_to_hold_out_is_left_aside():
+    """The rows of the first two folds have no class in common, but all training parts have all classes."""
+    rng = np.random.default_rng(0)
+    X, group = rng.normal(size=(160, 3)), np.repeat([0, 1, 2, 3], 40)
+    y = np.where(group == 0, np.arange(160) % 2, np.where(group == 1, 2 + np.arange(160) % 2, np.arange(160) % 4))
+    X[:, 0] += y
+    machine = MCBoostClassifier(n_estimators=20, calibrate="temperature", cv=PredefinedSplit(group), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert machine.fit(X, y).model_.is_calibrated
 
 
 @pytest.mark.parametrize(("second", "power"), [(0.5, 1.0), (2.0, 2.0), (3.9, 3.9), (65536.0, 4.0)])

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.scoring import finite_rows, random_kernel, random_linear, raw_scores
+from sklearn.datasets import load_iris
+from sklearn.metrics.pairwise import chi2_kernel
 
 from pymcboost import HingeBoostOCClassifier
 from pymcboost.model import rows
@@ -290,20 +292,32 @@ def test_what_a_callable_kernel_returns_is_checked():
         values[2, 3] = value
         return values
 
-    def writes(A, B):
-        A[0] = 1
-        return A @ B.T
-
     for kernel, message in (
         (lambda A, B: np.ones(3), r"must return values of shape \(6, 6\); it returned shape \(3,\)"),
         (lambda A, B: spoilt(A, B, np.nan), "must return finite values; it returned nan for row 2 .* and row 3"),
         (lambda A, B: spoilt(A, B, -np.inf), "must return finite values; it returned -inf"),
         (lambda A, B: A @ B.T + 0j, "must return an array of real numbers; it returned complex"),
         (lambda A, B: sp.csr_array(A @ B.T), "must return an array of real numbers; it returned csr_array"),
-        (writes, "read-only"),
     ):
         with pytest.raises(ValueError, match=message):
             HingeBoostOCClassifier(n_estimators=2, kernel=kernel).fit(np.eye(6), np.arange(6) % 3)
+
+
+def test_a_callable_kernel_has_rows_of_its_own():
+    """It may write into them, and kernels in Cython ask for arrays that can be written."""
+
+    def writes(A, B):
+        products = A @ B.T
+        A[:] = B[:] = 7.0
+        return products
+
+    X, y = load_iris(return_X_y=True)
+    found = [
+        HingeBoostOCClassifier(n_estimators=3, kernel=kernel, random_state=0).fit(X, y).decision_function(X)
+        for kernel in (writes, lambda A, B: A @ B.T)
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert HingeBoostOCClassifier(n_estimators=3, C=100.0, kernel=chi2_kernel).fit(X, y).score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("cost", [[[0, 1, 1], [1, 0], [1, 1, 0]], [["a", "b"], ["c", "d"]], "costs", [[0, {}], [1, 0]]])

@@ -1,7 +1,8 @@
 /* ---------------------------------------------------------------------------------------------------- probabilities */
 
-/* The factor by which scores are multiplied on their way to probabilities, 1 / temperature. 0 for a model that is not
- * calibrated, and for one of which mcb_truncate has left learners out: the factor is that of all of them. */
+/* The factor by which scores are multiplied on their way to probabilities, 1 / temperature, of a model that is
+ * calibrated or whose loss asks for one. 0 for others, and for one of which mcb_truncate has left learners out: the
+ * factor is that of all of them. */
 MCB_API double mcb_calibration(const mcb_model *m) {
     const unsigned char *factor = m->section[MCB_S_CALB].data;
     if (!factor) return 0.0;
