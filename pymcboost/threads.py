@@ -117,12 +117,21 @@ def share_of_memory(room, beside):
     """What each of so many workers on this machine may take of the memory that is free, and this in words."""
     if room is None:
         return None, ""
+    own = _address_space()
+    if own and own[0] <= room:  # the limit of this process, which it shares with none
+        room = min([*own, *(machine / beside for machine in _machine_memory())])
+        return room, f"{in_words(room)} are free"
     if beside <= 1:
         return room, f"{in_words(room)} are free"
     return room / beside, f"{in_words(room / beside)} are free for each of the {beside} workers on this machine"
 
 
 def _read_memory():
+    return min([*_machine_memory(), *_address_space()], default=None)
+
+
+def _machine_memory():
+    """What the machine and the control group have left, in a list."""
     limits = []
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
@@ -137,7 +146,7 @@ def _read_memory():
         limits.append(max(0, room + files))
     except (OSError, ValueError, KeyError):
         pass
-    return min([*limits, *_address_space()], default=None)
+    return limits
 
 
 def _address_space():

@@ -134,6 +134,7 @@ class MPIWorkers(Several):
 
     def _hear(self, *_):
         if self._interrupted:
+            self._failed = True  # the others are not told
             raise KeyboardInterrupt
         self._interrupted = True
 

@@ -26,7 +26,7 @@ class FoldError(ValueError):
 
 def pass_on(inputs, error):
     """Raise an error again that the other workers may not have: they would go on without this one."""
-    if inputs.workers is not ALONE and not isinstance(error, FoldError):
+    if inputs.workers.size > 1 and not isinstance(error, FoldError):
         raise error
 
 

@@ -27,7 +27,7 @@ from pymcboost import (
     threads,
 )
 from pymcboost.callbacks import TrainingLoss
-from pymcboost.comm import ALONE
+from pymcboost.comm import ALONE, Alone
 from pymcboost.data import Chunks, mapped
 from pymcboost.training import calibration
 
@@ -426,8 +426,9 @@ def test_full_disk(tmp_path, monkeypatch):
         trees().fit(Chunks([(X100, Y100)], tmp_path))
 
 
+@pytest.mark.parametrize("comm", [None, ALONE, Alone()])
 @pytest.mark.parametrize("labels", [False, True])
-def test_full_disk_after_the_last_round(labels, monkeypatch):
+def test_full_disk_after_the_last_round(labels, comm, monkeypatch):
     """The folds have no room then: the model stays as it is."""
     X, y, _ = made(300)
 
@@ -440,7 +441,7 @@ def test_full_disk_after_the_last_round(labels, monkeypatch):
         params, more, y = {"loss": "logistic"}, {"decision_threshold": "f1"}, np.column_stack([y == "low", X[:, 0] > 0])
         what = "all labels keep the threshold 0.5"
     with pytest.warns(UserWarning, match=f"{what}: .*give Chunks another folder"):
-        model = trees(**params, **more).fit(Chunks([(X, y)]), callbacks=[SimpleNamespace(after_round=fill)])
+        model = trees(**params, **more).fit(Chunks([(X, y)]), callbacks=[SimpleNamespace(after_round=fill)], comm=comm)
     assert model.model_.temperature is None
     assert np.array_equal(model.predict_proba(X), trees(**params).fit(X, y).predict_proba(X))
 
@@ -500,3 +501,12 @@ def test_files_count_as_free_memory_of_a_control_group(tmp_path, monkeypatch):
     (tmp_path / "memory.stat").write_text("anon 200\nfile 600\nshmem 50\n")
     monkeypatch.setattr(threads, "Path", lambda _: tmp_path)
     assert threads._read_memory() == 1000 - 900 + 600 - 50
+
+
+def test_the_limit_of_a_process_is_not_shared(monkeypatch):
+    monkeypatch.setattr(threads, "_machine_memory", lambda: [3000, 2500])
+    for own, room, said in ((700, 625, "625 bytes are free"), (600, 600, "600 bytes are free")):
+        monkeypatch.setattr(threads, "_address_space", lambda own=own: [own])
+        assert threads.share_of_memory(threads._read_memory(), 4) == (room, said)
+    monkeypatch.setattr(threads, "_address_space", list)
+    assert threads.share_of_memory(2500, 4)[0] == 625

@@ -19,7 +19,7 @@ from pymcboost import (
     load_model,
     load_svmlight,
 )
-from pymcboost.comm import Alone
+from pymcboost.comm import Alone, MPIWorkers, WorkerError
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 PROGRAM = Path(__file__).parents[1] / "divided" / "mpi_fit.py"
@@ -84,6 +84,17 @@ def test_interrupt_within_a_tree_ends_all(cls):
     first, second = sorted(done.stdout.splitlines())
     assert first == "worker 0: WorkerError: worker 1 of 2 has failed: KeyboardInterrupt", done.stderr
     assert second == "worker 1: KeyboardInterrupt: ", done.stderr
+
+
+def test_pressed_twice_it_is_raised_at_once():
+    workers = object.__new__(MPIWorkers)
+    workers._failed = workers._interrupted = False
+    workers._hear()
+    with pytest.raises(KeyboardInterrupt) as pressed:
+        workers._hear()
+    workers.fail(pressed.value)  # does not wait to tell the others
+    with pytest.raises(WorkerError, match="begin anew"):
+        workers.check()
 
 
 def test_trainings_leave_no_communicators():

@@ -141,7 +141,7 @@ def test_models_of_rows_in_any_order(params):
 class Threads:
     """Communicator of workers that are threads."""
 
-    beside = 0  # these trainings take no room of each other
+    beside = 1
 
     def __init__(self, size):
         self.size, self._all, self._wait, self._rank = size, [None] * size, threading.Barrier(size), threading.local()
