@@ -15,11 +15,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from pymcboost.algorithms._losses import with_link
 from pymcboost.comm import CollectiveWorkers, WorkerError
 from pymcboost.comm.collective import collective
 from pymcboost.registry import ALGORITHMS, load
 from pymcboost.training import basis
-from pymcboost.training.divided import rows_of_all
+from pymcboost.training.divided import labels_of_parts, rows_of_all
 from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import Parameter, checked, estimator
 
@@ -50,8 +51,9 @@ def _check_whole_rows(name, what):
 
 
 def _joined(parts):
-    """Parts as one; None where there are none."""
-    return None if not parts or parts[0] is None else rows_of_all(parts)
+    """X, y and weights of parts, each as one; None where there are none."""
+    ways = enumerate((rows_of_all, labels_of_parts, rows_of_all))
+    return [join([part[i] for part in parts]) if parts and parts[0][i] is not None else None for i, join in ways]
 
 
 def _lengths(part):
@@ -82,9 +84,9 @@ def _task(local, parts, begins, held, context, training):
 def _train(local, parts, begins, held, training):
     """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
     workers = CollectiveWorkers(lambda: training in STOPPED)
-    X, y, weight = (_joined([part[i] for part in parts]) for i in range(3))
+    X, y, weight = _joined(parts)
     number = np.concatenate([begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)])
-    X_val, y_val, weight_val = (_joined([part[i] for part in held]) for i in range(3))
+    X_val, y_val, weight_val = _joined(held)
     more = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
     local.fit(X, y, sample_weight=weight, comm=workers, row_number=number, **more)
     return local if workers.rank == 0 else None
@@ -327,6 +329,8 @@ def _made(of):
         "__doc__": text, "__module__": __name__, "_of": of, "algorithm": of.algorithm, "own_parameters": PARAMETERS,
         "__annotations__": {"client": Any, "timeout": float}, "client": None, "timeout": 300.0,
     }  # fmt: skip
+    if hasattr(of, "_refuse_function"):
+        space["predict_proba"] = with_link(DaskClassifier.predict_proba)
     return estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
 
 

@@ -62,6 +62,19 @@ def joined(parts):
     return np.concatenate(parts)
 
 
+def positions(labels, y):
+    """Positions of y among sorted labels, -1 where they have none. Signed and unsigned integers stay integers."""
+    if "O" in (labels.dtype.kind, y.dtype.kind):  # some have no order
+        known = {label: at for at, label in enumerate(labels.tolist())}
+        return np.array([known.get(label, -1) for label in y.tolist()], dtype=np.int64)
+    wraps = np.zeros(len(y), dtype=bool)
+    if {labels.dtype.kind, y.dtype.kind} == {"i", "u"}:
+        cast = y.astype(np.int64 if labels.dtype.kind == "i" else np.uint64)
+        wraps, y = (y < 0) != (cast < 0), cast
+    at = np.searchsorted(labels, y).clip(0, max(len(labels) - 1, 0))
+    return np.where(wraps | (labels[at] != y), -1, at)
+
+
 def names_labels(y):
     """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
     if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):

@@ -21,6 +21,7 @@ from pymcboost._kernels import elementary, exact
 from pymcboost.model import file
 from pymcboost.model.arrays import is_number
 from pymcboost.model.columns import missing_label
+from pymcboost.model.rows import positions
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
 LEAST, MOST = 2.0**-16, 2.0**16
@@ -95,13 +96,14 @@ def codes_of(y, classes, what="calibrate on"):
     if row is not None:
         raise ValueError(f"y has no label in row {row}; leave out such rows")
     text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
-    known = np.isin(y, classes) if len(text) == 1 else np.zeros(len(y), dtype=bool)
+    at = positions(classes, y) if len(text) == 1 else np.full(len(y), -1)
+    known = at >= 0
     if not known.all():
         raise ValueError(
             f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which is no class of the model; "
             f"{what} rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
         )
-    return np.searchsorted(classes, y)
+    return at
 
 
 def _minimum(z, right, weight, beta):

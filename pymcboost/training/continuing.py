@@ -7,6 +7,7 @@ import numpy as np
 from pymcboost.losses import LOSSES
 from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model, load_model
+from pymcboost.model.rows import positions
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.inputs import labels_of_file
@@ -98,10 +99,11 @@ def codes_in(previous, labels, codes):
     """The model's classes, and the rows' codes among these; ``codes`` are those among their own ``labels``."""
     known, found = previous.model.classes_, labels_of_file(labels)
     alike = (known.dtype.kind in "OU") == (found.dtype.kind in "OU")
-    new = ~np.isin(found, known) if alike else np.ones(len(found), dtype=bool)
+    at = positions(known, found) if alike else np.full(len(found), -1)
+    new = at < 0
     if new.any():
         raise ValueError(
             f"init_model: y has the label {labels[new].tolist()[0]!r}, which is no class of the model; its classes are "
             f"{known[:5].tolist()}{'...' if len(known) > 5 else ''}. For new classes begin anew"
         )
-    return previous.classes, np.searchsorted(known, found)[codes]
+    return previous.classes, at[codes]

@@ -10,7 +10,7 @@ from pymcboost.comm import ALONE, WorkerError, before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
 from pymcboost.model.columns import names_of
-from pymcboost.model.rows import names_labels
+from pymcboost.model.rows import joined, names_labels, positions
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
@@ -136,7 +136,7 @@ def classes_of(workers, y):
         return np.unique(y, return_inverse=True)
     classes = joined_labels(workers.exchange(np.unique(y)))
     classes = np.unique(y) if classes is None else classes
-    return classes, np.searchsorted(classes, y.astype(classes.dtype, copy=False))
+    return classes, positions(classes, y)
 
 
 def sample_weights(workers, weight, X):
@@ -229,9 +229,9 @@ def smallest(workers, z, group, take):
 def drawn_set(workers, parts, number):
     """Parts of a validation set of all workers, (X, y, codes, weight), in the order of the rows' numbers."""
     every = workers.exchange((number, *parts))
-    number, *parts = (rows_of_all(one) for one in zip(*every, strict=True))
-    order = np.argsort(number)
-    return [part[order] for part in parts]
+    number, X, y, *more = zip(*every, strict=True)
+    order = np.argsort(np.concatenate(number))
+    return [part[order] for part in (rows_of_all(X), labels_of_parts(y), *map(np.concatenate, more))]
 
 
 def whole_sets(workers, sets):
@@ -252,7 +252,7 @@ def _as_sent(part):
 
 
 def rows_of_all(parts):
-    """Rows, or labels in any form, of several parts together."""
+    """Rows of several parts together."""
     if any(is_frame(part) for part in parts):
         return _frame_of_all(parts)
     if all(hasattr(part, "iloc") for part in parts):
@@ -266,6 +266,14 @@ def rows_of_all(parts):
     if any(names_labels(part) for part in parts):
         return [row for part in parts for row in part]
     return np.concatenate([np.asarray(part) for part in parts])
+
+
+def labels_of_parts(parts):
+    """Labels in any form, of several parts together; integers stay integers."""
+    if any(hasattr(part, "tocsr") or is_frame(part) or names_labels(part) for part in parts):
+        return rows_of_all(parts)
+    there = [its for its in map(np.asarray, parts) if len(its)]
+    return joined(there) if there and all(its.dtype.kind in "bui" for its in there) else rows_of_all(parts)
 
 
 def _frame_of_all(parts):
@@ -318,7 +326,7 @@ def _joined(parts):
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
-    X, y = (rows_of_all([part[i] for part in filled]) for i in (0, 1))
+    X, y = rows_of_all([part[0] for part in filled]), labels_of_parts([part[1] for part in filled])
     if all(part[2] is None for part in parts):
         return X, y, None
     return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])

@@ -15,7 +15,7 @@ from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import missing_label, refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
-from pymcboost.model.rows import check_sparse, own
+from pymcboost.model.rows import check_sparse, own, positions
 from pymcboost.threads import counted
 from pymcboost.training.basis import (
     check_random_state,
@@ -360,15 +360,15 @@ def _shown(name, what):
 def _encode(name, y, classes):
     """Class codes, -1 for labels that the training set does not have."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
-    if len(text) > 1 or not np.isin(y, classes).any():
+    at = positions(classes, y) if len(text) == 1 else None
+    if at is None or (at < 0).all():
         shown, y = _shown(name, "y"), np.asarray(y)
         raise ValueError(
             f"none of the labels in {shown} occurs in y ({shown} begins {y[:3].tolist()} of type {y.dtype}, the "
             f"classes are {classes[:3].tolist()}... of type {classes.dtype}); "
             "both must name the classes in the same way"
         )
-    at = np.searchsorted(classes, y).clip(0, len(classes) - 1)
-    return np.where(classes[at] == y, at, -1)
+    return at
 
 
 def weights_of_classes(params, classes, count):

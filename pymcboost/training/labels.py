@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.model.rows import joined, names_labels
+from pymcboost.model.rows import joined, names_labels, positions
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
 # Characters of a label that a message shows.
@@ -55,8 +55,8 @@ def labels_given(y, n_rows, known=None):
     row = np.repeat(np.arange(n_rows), [len(one) for one in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
         raise ValueError(f"y has the label {found[0]!r}; those of the training are like {labels[0].item()!r}")
-    at = np.searchsorted(labels, named).clip(0, len(labels) - 1)
-    for wrong in np.flatnonzero(labels[at] != named)[:1]:
+    at = positions(labels, named)
+    for wrong in np.flatnonzero(at < 0)[:1]:
         raise ValueError(f"y[{row[wrong]}] has the label {found[wrong]!r}, which the training does not have")
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
     np.add.at(Y, (row, at), 1)

@@ -247,6 +247,18 @@ def test_named_columns_and_weights_of_classes_without_new_rows():
     np.testing.assert_array_equal(first.decision_function(TEST_X), same.decision_function(TEST_X))
 
 
+def test_unsigned_labels_are_those_of_a_model_of_signed_ones():
+    """float64 does not tell them apart."""
+    part = OLD_Y < 3
+    X, labels = OLD_X[part], np.array([5, 2**53, 2**53 + 1])[OLD_Y[part]]
+    first, unsigned = MartClassifier(n_estimators=2, calibrate=None).fit(X, labels), labels.astype(np.uint64)
+    one, other = (MartClassifier(n_estimators=2).fit(X, its, init_model=first).model_ for its in (labels, unsigned))
+    assert np.array_equal(one.raw_scores(X), other.raw_scores(X))
+    one, other = (copy.deepcopy(first).calibrate_on(X, its).model_ for its in (labels, unsigned))
+    assert one.temperature == other.temperature
+    refused(first, f"the label {2**53 + 2}, which is no class of the model", X, unsigned + (labels > 2**53))
+
+
 def refused(init_model, message, X=NEW_X, y=NEW_Y, error=ValueError, cls=MartClassifier, given=None, **params):
     estimator = cls(n_estimators=2).set_params(**params)
     with pytest.raises(error, match=message):

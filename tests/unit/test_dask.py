@@ -198,6 +198,35 @@ def test_a_second_fit_keeps_nothing_of_the_first(client):
     assert (model.predict(swapped).compute() == model.predict(X)).all()
 
 
+def test_labels_of_several_types_of_integers(client):
+    """Partitions of signed and of unsigned ones on a worker, which float64 does not tell apart."""
+    from dask import delayed
+    from distributed import wait
+
+    X, y = rows(400)
+    labels = 2**53 + y
+    types = np.int64, np.uint64
+    parts = [delayed(labels[100 * i : 100 * i + 100].astype(types[i % 2])) for i in range(4)]
+    dy = da.concatenate([da.from_delayed(part, (100,), np.int64) for part in parts])
+    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, labels)
+    given = client.persist([*divided(X, size=100), dy], workers=sorted(client.scheduler_info()["workers"])[:1])
+    wait(given)
+    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(*given)
+    assert found.model_.to_bytes() == whole.model_.to_bytes()
+
+
+def test_a_loss_that_is_a_function_has_no_probabilities(client):
+    model = DaskVectorTreeBoostClassifier(loss=gradient_hessian, client=client, **PARAMS | {"n_estimators": 1})
+    for one in model, model.fit(*divided(*rows(200))):
+        assert not hasattr(one, "predict_proba")
+        assert hasattr(one, "decision_function")
+
+
+def gradient_hessian(y, scores):
+    p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    return p - np.eye(scores.shape[1])[y], p * (1 - p)
+
+
 def _series(what):
     import pandas as pd
 

@@ -16,6 +16,7 @@ from pymcboost.callbacks import Callback, LearningRateSchedule, TrainingLoss
 from pymcboost.comm import Alone, WorkerError, shares
 from pymcboost.comm.several import Several
 from pymcboost.data import tree_data, tree_layouts
+from pymcboost.model.rows import positions
 from pymcboost.training import divided, divided_folds
 
 
@@ -312,6 +313,36 @@ def test_integers_of_several_types():
         return fit(X[own], its, comm=workers, row_number=np.arange(200)[own])
 
     assert run(2, task) == [fit(X, labels, comm=Alone())] * 2
+
+
+def test_validation_labels_of_several_types_of_integers():
+    """Signed and unsigned ones on different workers, or unsigned ones of one: float64 does not tell them apart."""
+    X, y = rows(200)
+    labels = 2**53 + y
+
+    def curve(workers, unsigned):
+        own = np.array_split(np.arange(200), workers.size)[workers.rank]
+        held = {"X_val": X[own], "y_val": labels[own].astype(np.uint64 if unsigned else np.int64)}
+        model = VectorTreeBoostClassifier(n_estimators=2, calibrate=None, random_state=0)
+        return model.fit(X[own], labels[own], **held, comm=workers).history_["val_log_loss"].tolist()
+
+    want = curve(Alone(), False)
+    assert curve(Alone(), True) == want
+    assert run(2, lambda workers: curve(workers, workers.rank)) == [want] * 2
+
+
+def test_labels_of_parts_stay_integers():
+    parts = np.array([5, 2**53], np.int64), np.array([2**53 + 1], np.uint64), np.zeros(0)
+    assert divided.labels_of_parts(parts).tolist() == [5, 2**53, 2**53 + 1]
+    drawn = divided.drawn_set(Alone(), (np.zeros((1, 1)), parts[1], np.zeros(1), np.ones(1)), np.zeros(1, int))
+    assert drawn[1].dtype.kind == "u"
+
+
+def test_positions_of_labels():
+    signed, unsigned = np.array([-1, 5, 2**53, 2**53 + 1]), np.array([2**53 + 1, 2**53 + 2, 2**64 - 1], np.uint64)
+    assert positions(signed, unsigned).tolist() == [3, -1, -1]
+    assert positions(unsigned, signed).tolist() == [-1, -1, -1, 0]
+    assert positions(np.array(["a", "b"]), np.array([1, "b", None], object)).tolist() == [-1, 1, -1]
 
 
 def test_unequal_workers_are_refused():
