@@ -58,7 +58,7 @@ class CachedRows(Chunks):
 
     def __init__(self, X, y):
         super().__init__([], X.folder)
-        self._rows = X, y, None, np.array(X[:1]) if len(X) else np.zeros((1, X.shape[1]), np.float32), ()
+        self._rows = X, y, None, np.array(X[:1]) if len(X) else np.zeros((1, X.shape[1]), np.float32), None
 
     def gathered(self, several=False, offsets=None):
         """See `Chunks`; what merges is told when the rows are read."""

@@ -65,8 +65,8 @@ class Chunks:
     ) -> tuple[Any, Any, Any, Any, Any]:
         """X in a file, y, the weights or None, the first row as it came, and what `merging` finds: a tuple.
 
-        X is less the ``offsets`` of a model so far. One of ``several`` workers may have no rows, in blocks that tell
-        its columns.
+        The last is None where no block has been rounded, as all are float32. X is less the ``offsets`` of a model so
+        far. One of ``several`` workers may have no rows, in blocks that tell its columns.
         """
         first = _Reading(self, offsets, RowSample())
         labels, weights = [], []
@@ -76,7 +76,7 @@ class Chunks:
         if not first.n_rows:
             if several and first.n_features is not None:
                 weight = np.zeros(0) if first.weighted else None
-                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head, ()
+                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head, None
             remedy = "; a worker without rows gives a block of none, with its columns" if several else ""
             raise ValueError(f"Chunks: the blocks have no rows{remedy}")
         y = joined(labels)
@@ -94,7 +94,7 @@ class Chunks:
                 "second time: give the function that makes it"
             )
         seen = first.sample.rows
-        return X, y, weight, first.head, () if seen is None else merging(seen)
+        return X, y, weight, first.head, None if seen is None else merging(seen)
 
 
 class _Reading:

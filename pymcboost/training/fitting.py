@@ -314,7 +314,7 @@ class Training:
     def _less_offsets(self, X, given, weight, known, how, lost):
         """X less the offsets of its columns, and these: those of the model so far, or those that its values ask for.
 
-        ``lost`` is what `merging` has found in rows that have been rounded since.
+        ``lost`` is what `merging` has found in rows that have been rounded since; None where there are none.
         Rows that are divided among workers have none, so that no worker needs the rows of the others.
         """
         if known is not None and known.offsets:
@@ -324,14 +324,14 @@ class Training:
         narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__") and how["head"] is None
         seen, names = given if narrowed else X, names_of(given)
         rows = None if weight.all() or hasattr(X, "tocsr") else np.flatnonzero(weight)
-        found, offsets = merging(seen, rows), {}
+        found, offsets = merging(seen, rows) if lost is None else lost, {}
         narrow = getattr(seen, "dtype", None) == np.float32
         possible = known is None and self.workers is ALONE and self.booster.takes_offsets()
         if found and possible and not narrow and not hasattr(X, "tocsr"):
             how = {**how, "reset": False, "offsets": found}
             wide = validated(self.draft, given, **how) if narrowed else X
             X, offsets, found = with_own_offsets(wide, found, rows)
-        warn_of(found or lost, names, narrow and bool(found), offsets)
+        warn_of(found, names, narrow and lost is None, offsets)
         return X, offsets
 
     def _previous(self, inputs, initial):

@@ -158,10 +158,10 @@ def _stacked(parts):
 
 
 def rows_given(booster, X, y, sample_weight, offsets):
-    """X, y and the weights as they are given, None and (); of `Chunks` what `Chunks.gathered` gives."""
+    """X, y and the weights as they are given, and None twice; of `Chunks` what `Chunks.gathered` gives."""
     if not isinstance(X, Chunks):
         check_sparse(X)
-        return X, y, sample_weight, None, ()
+        return X, y, sample_weight, None, None
     if not booster.takes_workers:
         raise TypeError(
             f"{booster.name} takes no Chunks; vector trees, class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, "

@@ -267,6 +267,16 @@ def test_values_that_merge_are_told(kind):
         trees().fit(Chunks(cut([300], X, y, weight)))
 
 
+@pytest.mark.parametrize(("step", "merge"), [(10, True), (30, True), (128, False)])
+def test_values_that_are_rounded_here_were_not_rounded_before(step, merge, recwarn):
+    """Though they lie next to each other in the file. Those of float32 may have been."""
+    X = (1.7e9 + step * np.arange(600.0))[:, None]
+    trees().fit(Chunks(cut([300], X, np.arange(600) // 100 % 2)))
+    assert ["600 different values of a sample become" in str(one.message) for one in recwarn] == [True] * merge
+    with pytest.warns(UserWarning, match="they seem to be rounded"):
+        trees().fit(Chunks(cut([300], X.astype(np.float32), np.arange(600) // 100 % 2)))
+
+
 def test_no_values_merge(recwarn):
     X, y = stamps()
     X[:, 1] -= 1.7e9
