@@ -134,7 +134,7 @@ class TrainingLoss(Callback):
     ----------
     scoring : str, callable or list of these, default=None
         Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one. One of them may be
-        callable. With several workers all are names.
+        callable. With several workers all are metrics of pymcboost.
     """
 
     of_one_training = True
@@ -160,14 +160,13 @@ class TrainingLoss(Callback):
         if state.validation is not None and state.validation.named("train") is not None:
             raise ValueError("TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it")
         inputs, self._rows, booster = self._rows, None, state.booster
-        given = booster.params.scoring if self.scoring is None else self.scoring
-        given = given if isinstance(given, (list, tuple)) else [given]
+        given = self._given(booster.params)
         link, loss = booster.probabilities, booster.loss_value
         self._metrics = [Metric(one, inputs.classes, link, loss) for one in given]
         if inputs.workers.size > 1 and any(metric.takes_rows for metric in self._metrics):
             raise ValueError(
-                f"TrainingLoss: scoring={given!r} asks for the rows, which lie on several workers; use 'log_loss' or "
-                "another metric by its name"
+                f"TrainingLoss: scoring={given!r} asks for the rows, which lie on several workers; use 'log_loss', "
+                "'error', 'balanced_error' or 'auc_ovr'"
             )
         own, self._held, self._every = _training_rows(inputs, next(filter(callable, given), None))
         for metric in self._metrics:
@@ -176,6 +175,13 @@ class TrainingLoss(Callback):
             done += [np.nan] * (state.n_rounds - len(done))
         self._validation = Validation([own], len(inputs.classes))
         self._validation.add_rounds(booster.builder)
+
+    def _given(self, params):
+        given = params.scoring if self.scoring is None else self.scoring
+        return given if isinstance(given, (list, tuple)) else [given]
+
+    def _measured(self, params):
+        return map(column_of, self._given(params))
 
     def measure(self, state):
         """The metrics after the round."""

@@ -44,6 +44,10 @@ class Callback:
         """
         return {}
 
+    def _measured(self, params):
+        """Names of what it measures, which all workers must have alike where they need it."""
+        return ()
+
     def after_round(self, state):
         """Something true ends the training."""
 

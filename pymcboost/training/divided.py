@@ -48,19 +48,36 @@ def refuse(booster, workers, sets, groups, **given):
             raise ValueError(f"{name}: {what} is for a training with one worker")
 
 
-def check_alike(workers, name, params, given):
-    """Refuse parameters that differ between the workers, and arguments of fit and callbacks that only some have."""
-    every = workers.exchange((params, given))
-    for rank, (its, there_are) in enumerate(every):
-        for one in sorted({*its, *every[0][0]}):
-            here, there = its.get(one, "the default"), every[0][0].get(one, "the default")
+def check_alike(workers, booster, params, callbacks, arguments):
+    """Refuse parameters, arguments of fit and callbacks that differ between the workers."""
+    if workers.size == 1:
+        return
+    shared, initial = [one for one in callbacks if one.shared], arguments["init_model"]
+    metrics = sorted(name for one in shared for name in one._measured(booster.params))
+    params = {**params, "scoring of callbacks": metrics}
+    if initial is not None:
+        params["init_model"] = f"a model with SHA-256 {sha256(initial.model.to_bytes()).hexdigest()}"
+    given = [name for name, one in arguments.items() if one is not None]
+    every = workers.exchange((params, given, [type(one).__name__ for one in shared]))
+    first, first_given, first_shared = every[0]
+    for rank, (its, there_are, has) in enumerate(every):
+        for what in sorted({*there_are} ^ {*first_given}):
+            raise ValueError(
+                f"{booster.name}: {what} is given on some workers alone; give it on all of them, or on none"
+            )
+        for what in dict.fromkeys(has + first_shared):
+            if has.count(what) != first_shared.count(what):
+                raise ValueError(
+                    f"{booster.name}: worker {rank} has {has.count(what)} {what}, worker 0 has "
+                    f"{first_shared.count(what)}; give all workers the same"
+                )
+        for one in sorted({*its, *first}):
+            here, there = its.get(one, "the default"), first.get(one, "the default")
             if json.dumps(here, sort_keys=True) != json.dumps(there, sort_keys=True):  # as the file has them
                 raise ValueError(
-                    f"{name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers the same"
+                    f"{booster.name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers "
+                    "the same"
                 )
-        for what in dict.fromkeys(every[0][1] + there_are):
-            if there_are.count(what) != every[0][1].count(what):
-                raise ValueError(f"{name}: {what} is given on some workers alone; give it on all of them, or on none")
 
 
 def check_models(workers, name, state):
@@ -71,8 +88,8 @@ def check_models(workers, name, state):
     if len({*every}) > 1:
         rank = next(i for i, one in enumerate(every) if one != every[0])
         raise WorkerError(
-            f"{name}: worker {rank} has another model than worker 0; give all workers the same callbacks that change "
-            "it, such as a LearningRateSchedule, and the same version of pymcboost"
+            f"{name}: worker {rank} has another model than worker 0; give all workers the same functions, as of a "
+            "LearningRateSchedule, a loss or a metric, and the same version of pymcboost"
         )
 
 

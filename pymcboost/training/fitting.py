@@ -73,16 +73,14 @@ class Training:
 
     def _run(self, X, y, sample_weight, sets, groups, init_model, row_number):
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
-        if workers.size > 1:
-            given = [name for name, one in (("row_number", row_number), ("init_model", init_model)) if one is not None]
-            given += [type(one).__name__ for one in self.callbacks if one.shared]
-            divided.check_alike(workers, booster.name, meta_of(draft)["params"], given)
+        initial = None if init_model is None else continuing.previous_of(init_model, draft)
+        arguments = {"row_number": row_number, "init_model": initial}
+        divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, arguments)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
         refuse_mixed(params, groups, "val" in sets)
         self._warn_of_idle()
-        initial = None if init_model is None else continuing.previous_of(init_model, draft)
         if initial is not None:
             params.n_estimators += initial.n_rounds
             booster.goes_on = True
@@ -92,7 +90,7 @@ class Training:
         continued = params.warm_start and hasattr(draft, "model_")
         inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial, row_number)
         own_val = "val" in sets
-        del X, y, sample_weight, sets, groups, init_model
+        del X, y, sample_weight, sets, groups, init_model, arguments
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         inputs.workers = workers

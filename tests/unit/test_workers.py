@@ -384,11 +384,10 @@ def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
         assert getattr(found, "n_estimators_", found) == 0
 
 
-@pytest.mark.parametrize("how", ["even", "empty"])
 @pytest.mark.parametrize("most", [divided_folds.MOST_HELD, 50])
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
-def test_training_loss_is_that_of_the_rows_of_all(cls, most, how, monkeypatch):
-    """Each worker has the numbers of one, or those of some rows that are drawn."""
+def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
+    """Each worker has the numbers of one, or those of some rows that are drawn, the same however they are divided."""
     monkeypatch.setattr(divided_folds, "MOST_HELD", most)
     X, y = rows(300)
     weight, number = np.arange(300) % 3 / 2, np.random.default_rng(2).permutation(300)
@@ -400,22 +399,44 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, how, monkeypatch):
         history = model.fit(X[part], y[part], weight[part], **more).history_
         return [history[f"train_{name}"].tolist() for name in loss]
 
-    parts = parts_of(300, 2, how, None)
-    one, other = run(2, lambda workers: curves(parts[workers.rank], workers))
-    assert one == other
-    assert (one == curves(np.arange(300), Alone())) is (most > 300)
+    divisions = [parts_of(300, 2, how, np.random.default_rng(0)) for how in ("even", "random", "empty")]
+    found = [one for parts in divisions for one in run(2, lambda w, parts=parts: curves(parts[w.rank], w))]
+    assert found == [found[0]] * 6
+    assert (found[0] == curves(np.arange(300), Alone())) is (most > 300)
 
 
 def test_training_loss_of_several_workers_takes_no_functions():
     for found in errors_of(callbacks=[[TrainingLoss("accuracy")], [TrainingLoss("accuracy")]]):
         assert "TrainingLoss: scoring=['accuracy'] asks for the rows, which lie on several workers" in str(found)
+        assert "use 'log_loss', 'error', 'balanced_error' or 'auc_ovr'" in str(found)
 
 
 @pytest.mark.parametrize("one", [TrainingLoss(), LearningRateSchedule(lambda t: 0.5)])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_callbacks_that_all_workers_need(one, rank):
     for found in errors_of(callbacks=[[one], []][:: 1 - 2 * rank]):
-        assert f"{type(one).__name__} is given on some workers alone" in str(found)
+        message = f"worker 1 has {rank} {type(one).__name__}, worker 0 has {1 - rank}; give all workers the same"
+        assert message in str(found)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (["error"], ["log_loss"], "scoring of callbacks is ['log_loss'] on worker 1 and ['error'] on worker 0"),
+        (["error"], ["log_loss", "error"], "worker 1 has 2 TrainingLoss, worker 0 has 1; give all workers the same"),
+        ([["error", "log_loss"]], ["error"], "['error'] on worker 1 and ['error', 'log_loss'] on worker 0"),
+    ],
+)
+def test_training_losses_that_differ_are_refused(first, second, words):
+    for found in errors_of(callbacks=[list(map(TrainingLoss, its)) for its in (first, second)]):
+        assert words in str(found)
+
+
+def test_training_losses_of_the_same_metrics():
+    """Whatever names them, and in any order."""
+    for given in ((None, "log_loss"), (["error", "log_loss"], ["log_loss", "error"])):
+        first, second = errors_of(callbacks=[[TrainingLoss(one)] for one in given])
+        assert first.history_["train_log_loss"].tolist() == second.history_["train_log_loss"].tolist()
 
 
 def test_models_that_differ_are_refused():
@@ -525,6 +546,13 @@ def test_row_numbers_and_models_of_some_workers_are_refused():
     X, y = rows(300)
     for found in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
         assert "init_model is given on some workers alone" in str(found)
+
+
+def test_other_models_to_go_on_from_are_refused_before_the_rounds():
+    X, y = rows(300)
+    models = [VectorTreeBoostClassifier(n_estimators=n, calibrate=None).fit(X, y) for n in (1, 2)]
+    for found in errors_of(init_model=models):
+        assert "init_model is 'a model with SHA-256 " in str(found) and "on worker 1 and 'a model with" in str(found)
 
 
 def test_validation_sets_without_rows_or_labels_are_refused_in_words():
