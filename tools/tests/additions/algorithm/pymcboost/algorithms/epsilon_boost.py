@@ -11,6 +11,7 @@ Paper: S. Rosset, J. Zhu and T. Hastie, Boosting as a regularized path to a maxi
 
 import numpy as np
 
+from pymcboost.algorithms._binary import FIRST_SPLIT
 from pymcboost.algorithms._classic import ClassicBooster
 from pymcboost.learners import ClassStump
 from pymcboost.training import memory
@@ -24,7 +25,7 @@ class EpsilonBoost(ClassicBooster):
     fixed = {"weak_learner": "stump"}
     link = "softmax"
     restart_every = None  # weights follow from the scores in every round
-    columns = {"error": "share of the weight that the stump gets wrong"}
+    columns = {**FIRST_SPLIT, "error": "share of the weight that the stump gets wrong"}
     ends_when = "no stump is better than chance any more"
 
     def memory(self):
