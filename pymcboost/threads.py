@@ -117,13 +117,12 @@ def share_of_memory(room, beside):
     """What each of so many workers on this machine may take of the memory that is free, and this in words."""
     if room is None:
         return None, ""
-    own = _address_space()
-    if own and own[0] <= room:  # the limit of this process, which it shares with none
-        room = min([*own, *(machine / beside for machine in _machine_memory())])
+    own = _address_space()  # the limit of this process, which it shares with none
+    share = min(_machine_memory() if own else [room], default=room) / max(1, beside)
+    if beside <= 1 or own and own[0] < share:
+        room = min([room, *own])
         return room, f"{in_words(room)} are free"
-    if beside <= 1:
-        return room, f"{in_words(room)} are free"
-    return room / beside, f"{in_words(room / beside)} are free for each of the {beside} workers on this machine"
+    return share, f"{in_words(share)} are free for each of the {beside} workers on this machine"
 
 
 def _read_memory():

@@ -65,8 +65,8 @@ class Chunks:
     ) -> tuple[Any, Any, Any, Any, Any]:
         """X in a file, y, the weights or None, the first row as it came, and what `merging` finds: a tuple.
 
-        The last is None where no block has been rounded, as all are float32. X is less the ``offsets`` of a model so
-        far. One of ``several`` workers may have no rows, in blocks that tell its columns.
+        The last is None where blocks are float32, and those that are not merge nothing. X is less the ``offsets`` of a
+        model so far. One of ``several`` workers may have no rows, in blocks that tell its columns.
         """
         first = _Reading(self, offsets, RowSample())
         labels, weights = [], []
@@ -94,7 +94,8 @@ class Chunks:
                 "second time: give the function that makes it"
             )
         seen = first.sample.rows
-        return X, y, weight, first.head, None if seen is None else merging(seen)
+        merged = [] if seen is None else merging(seen)
+        return X, y, weight, first.head, None if first.narrow and not merged else merged
 
 
 class _Reading:
@@ -110,6 +111,7 @@ class _Reading:
         self.offsets, self.sample = offsets or {}, sample
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
+        self.narrow = False  # whether there are rows of float32
 
     def sums(self):
         """What tells other rows."""
@@ -197,6 +199,7 @@ class _Reading:
                 values = X.to_numpy(np.float64, na_value=np.nan) if hasattr(X, "iloc") else values.astype(np.float64)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(X) or error) from error
+        self.narrow |= values.dtype == np.float32 and len(values) > 0
         if values.dtype != np.float32:
             if self.sample is not None:
                 self.sample.take(values if weight is None else values[weight > 0])

@@ -66,13 +66,20 @@ def positions(labels, y):
     """Positions of y among sorted labels, -1 where they have none. Signed and unsigned integers stay integers."""
     if "O" in (labels.dtype.kind, y.dtype.kind):  # some have no order
         known = {label: at for at, label in enumerate(labels.tolist())}
-        return np.array([known.get(label, -1) for label in y.tolist()], dtype=np.int64)
+        return np.array([_known(label, known) for label in y.tolist()], dtype=np.int64)
     wraps = np.zeros(len(y), dtype=bool)
     if {labels.dtype.kind, y.dtype.kind} == {"i", "u"}:
         cast = y.astype(np.int64 if labels.dtype.kind == "i" else np.uint64)
         wraps, y = (y < 0) != (cast < 0), cast
     at = np.searchsorted(labels, y).clip(0, max(len(labels) - 1, 0))
     return np.where(wraps | (labels[at] != y), -1, at)
+
+
+def _known(label, known):
+    try:
+        return known.get(label, -1)
+    except TypeError:  # a list has no hash
+        return -1
 
 
 def names_labels(y):

@@ -223,8 +223,14 @@ def _weights(inputs, parts):
     return weight
 
 
-def shares(data, workers):
-    """Shares (K,) of the classes in the weights: the probabilities of a model without rounds."""
+def shares(state, data, workers):
+    """Shares (K,) of the classes in the weights: the probabilities of a model without rounds.
+
+    None of a model with rounds, of labels, and of a loss that is given: it says itself where scores begin.
+    """
+    booster = state.booster
+    if state.n_rounds or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
+        return None
     found = workers.sum(np.bincount(data.y, data.weight, data.n_classes))
     return np.maximum(found / found.sum(), np.finfo(np.float32).tiny)
 

@@ -46,8 +46,8 @@ def previous_of(init_model, estimator):
 
 
 def refuse_reweighted(model, what):
-    """Refuse a model whose bias a training that goes on would lose."""
-    if not model.n_learners:  # its bias is that of the shares of the classes
+    """Refuse a model whose bias a training that goes on would lose; one without rounds begins anew in any case."""
+    if not model.n_learners:
         return
     params = model.information.get("params", {})
     loss = LOSSES.get(params.get("loss", "softmax"))

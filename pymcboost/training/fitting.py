@@ -123,7 +123,7 @@ class Training:
         train(self.state, callbacks)
         check_unchanged(data.X)
         divided.check_models(workers, booster.name, self.state)
-        self.shares = None if self.state.n_rounds or booster.multilabel else calibration.shares(data, workers)
+        self.shares = calibration.shares(self.state, data, workers)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:

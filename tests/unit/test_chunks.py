@@ -273,8 +273,10 @@ def test_values_that_are_rounded_here_were_not_rounded_before(step, merge, recwa
     X = (1.7e9 + step * np.arange(600.0))[:, None]
     trees().fit(Chunks(cut([300], X, np.arange(600) // 100 % 2)))
     assert ["600 different values of a sample become" in str(one.message) for one in recwarn] == [True] * merge
-    with pytest.warns(UserWarning, match="they seem to be rounded"):
-        trees().fit(Chunks(cut([300], X.astype(np.float32), np.arange(600) // 100 % 2)))
+    narrow, y = X.astype(np.float32), np.arange(600) // 100 % 2
+    for mixed in (cut([300], narrow, y), [(narrow[:500], y[:500]), (narrow[500:].astype(float), y[500:])]):
+        with pytest.warns(UserWarning, match="they seem to be rounded"):
+            trees().fit(Chunks(mixed))
 
 
 def test_no_values_merge(recwarn):
@@ -515,7 +517,8 @@ def test_files_count_as_free_memory_of_a_control_group(tmp_path, monkeypatch):
 
 def test_the_limit_of_a_process_is_not_shared(monkeypatch):
     monkeypatch.setattr(threads, "_machine_memory", lambda: [3000, 2500])
-    for own, room, said in ((700, 625, "625 bytes are free"), (600, 600, "600 bytes are free")):
+    shared = "625 bytes are free for each of the 4 workers on this machine"
+    for own, room, said in ((700, 625, shared), (600, 600, "600 bytes are free")):
         monkeypatch.setattr(threads, "_address_space", lambda own=own: [own])
         assert threads.share_of_memory(threads._read_memory(), 4) == (room, said)
     monkeypatch.setattr(threads, "_address_space", list)

@@ -365,3 +365,12 @@ def test_the_size_of_gradients_does_not_matter(times):
         for loss in (softmax_function, scaled)
     )
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*the model is constant")
+def test_a_model_without_rounds_is_where_its_loss_begins():
+    """Scores of a loss with a link of its own are no logarithms of shares."""
+    X, y = np.ones((20, 3)), np.repeat([0, 1, 2], [2, 6, 12])
+    for loss, expected in ((Softmax(), [1 / 3] * 3), ("softmax", [0.1, 0.3, 0.6])):
+        model = VectorTreeBoostClassifier(n_estimators=2, loss=loss).fit(X, y)
+        np.testing.assert_allclose(model.predict_proba(X[:1]), [expected])

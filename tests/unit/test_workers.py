@@ -343,6 +343,9 @@ def test_positions_of_labels():
     assert positions(signed, unsigned).tolist() == [3, -1, -1]
     assert positions(unsigned, signed).tolist() == [-1, -1, -1, 0]
     assert positions(np.array(["a", "b"]), np.array([1, "b", None], object)).tolist() == [-1, 1, -1]
+    lists = np.array(["b", None, None], object)
+    lists[1], lists[2] = ["a"], ("a", ["b"])
+    assert positions(np.array(["a", "b"]), lists).tolist() == [1, -1, -1]
 
 
 def test_unequal_workers_are_refused():
