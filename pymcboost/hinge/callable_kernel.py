@@ -10,9 +10,9 @@ import numpy as np
 from pymcboost.hinge.kernels import kernel_block
 from pymcboost.model.kind import Machine
 from pymcboost.model.labels import number_of
+from pymcboost.model.rows import check_shape
 from pymcboost.model.scale import Scale
 from pymcboost.model.temperature import Calibration
-from pymcboost.threads import counted
 
 SCORED_AT_ONCE = 512
 REFUSED = (
@@ -63,13 +63,8 @@ class CallableKernelModel(Calibration):
         """Scores of the classes: (m, K)."""
         if hasattr(X, "tocsr"):
             raise ValueError("a model with a callable kernel needs dense X: use X.toarray()")
-        X, d = np.asarray(X), self.ensemble.support.shape[1]
-        if X.ndim != 2:
-            raise ValueError(
-                f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
-            )
-        if X.shape[1] != d:
-            raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {d}")
+        X = np.asarray(X)
+        check_shape(X, self.ensemble.support.shape[1])
         return self.ensemble.scores(X)
 
     def decision_function(self, X, n_jobs=None):

@@ -5702,7 +5702,8 @@ static inline uint32_t mcb__used_machine(const mcb_model *m, unsigned char *used
 
 /* Which features can matter to the learners in use. used has room for (n_features + 7) / 8 bytes: bit f mod 8 of byte
  * f / 8 says that feature f occurs in a learner, or in a machine moves a product or a distance; the others may hold
- * anything that stays finite in float32 after the machine's scaling. Returns how many they are. Reads the whole model: not for every row. */
+ * anything that stays finite in float32 after the machine's scaling. Returns how many they are. Reads the whole model:
+ * not for every row. */
 MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
     const mcb_section *s = &m->section[m->kind == MCB_KIND_INTERVALS ? MCB_S_FIDX : MCB_S_FEAT];
     uint64_t i, end = m->kind == MCB_KIND_INTERVALS ? s->count : m->n_learners;

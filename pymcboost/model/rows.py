@@ -48,6 +48,14 @@ def own(X):
     return np.asarray(X) if not isinstance(getattr(X, "dtype", np.dtype(object)), np.dtype) else X
 
 
+def check_shape(X, n_features):
+    """Refuse rows that are no matrix, or one of other features than a model has."""
+    if len(X.shape) != 2:
+        raise ValueError(f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix")
+    if X.shape[1] != n_features:
+        raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {n_features}")
+
+
 def joined(parts):
     """Arrays of labels as one. Integers stay integers where NumPy, of signed and unsigned ones, makes floats."""
     types = [part.dtype for part in parts]
@@ -135,12 +143,7 @@ class Rows:
             X = X.tocsr()
         if hasattr(X, "indptr"):
             X = self._summed(X)
-        if len(X.shape) != 2:
-            raise ValueError(
-                f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
-            )
-        if X.shape[1] != self._n_features:
-            raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {self._n_features}")
+        check_shape(X, self._n_features)
         return subtracted(X, self._scorer)
 
     def _summed(self, X):

@@ -14,7 +14,7 @@ from pymcboost.model.temperature import OF_LOSS
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
 from pymcboost.training.meta import shown_own
-from pymcboost.training.metrics import divided
+from pymcboost.training.metrics import log_probabilities_at
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class Booster:
         """How metrics get probabilities: a link by name, or a function of the scores that gives their logarithms."""
         if self.link_temperature is None:
             return self.link
-        return partial(divided, link=self.link, temperature=self.link_temperature)
+        return partial(log_probabilities_at, link=self.link, temperature=self.link_temperature)
 
     # The losses (m,) of rows by their scores and classes, where the metric "loss" asks for them.
     loss_value: Any = None

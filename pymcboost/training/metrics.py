@@ -96,7 +96,7 @@ def log_probabilities(scores, link):
     return shifted
 
 
-def divided(scores, link, temperature):
+def log_probabilities_at(scores, link, temperature):
     """`log_probabilities` of scores divided by a temperature."""
     return log_probabilities(scores / temperature, link)
 
