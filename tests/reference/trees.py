@@ -34,6 +34,7 @@ class View:
             if int(column) in self.least:
                 self.levels[int(column)] = levels = np.unique(values[~np.isnan(values)])
                 self.bins[int(column)] = np.where(np.isnan(values), -1, np.searchsorted(levels, values))
+        self.sides = {column: 1 + bool((bins < 0).any()) for column, bins in self.bins.items()}
 
     def goes_left(self, rows, split):
         values = self.X[rows, split.column]
@@ -141,22 +142,16 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     sums = np.where(rare, together[:, None], cells[:, there])
     key = (sums[0] / sums[1]).astype(np.float32)
     order = sorted(range(len(there)), key=lambda j: (key[j], j))
-    best, left = None, np.zeros(len(values), dtype=np.int64)
-    for place, j in enumerate(order):
-        left = left + cells[:, there[j]]
-        if rare[j] and place + 1 < len(order) and rare[order[place + 1]]:
-            continue
-        for side in range(1 + bool(gone[1])):
-            own = left + side * gone
-            right = total - own
-            if not allowed_of(own, right, least, least_h):
-                continue
-            found = float(score(own, right, real, l2))
-            if best is None or found > best[0]:
-                best = found, place, bool(side), own
-    if best is None:
+    sides, inside = 1 + bool(gone[1]), rare[order] & np.append(rare[order][1:], False)
+    left = cells[:, there[order]].cumsum(axis=1)
+    left = np.stack([left, left + gone[:, None]][:sides], axis=2).reshape(len(values), -1)
+    right = total[:, None] - left
+    allowed = allowed_of(left, right, least, least_h) & ~np.repeat(inside, sides)
+    if not allowed.any():
         return None
-    found, place, nan_left, own = best
+    scores = np.where(allowed, score(left, right, real, l2), -1)
+    at = int(np.argmax(scores))
+    found, own, (place, nan_left) = float(scores[at]), left[:, at], divmod(at, sides)
     in_parts = ~rare & (cells[2, there] < view.least[column][1][there])
     found -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
     if found <= 0:
@@ -166,51 +161,63 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     if 2 * own[2] > total[2]:
         subset, nan_left = set(there.tolist()) - subset, bool(gone[1]) and not nan_left
     values = tuple(float(view.levels[column][b]) for b in sorted(subset))
-    return Split(found, column, 0, nan_left, 0.0, gain, subset=values)
+    return Split(found, column, 0, bool(nan_left), 0.0, gain, subset=values)
+
+
+def sums_below(view, rows, values, columns):
+    """Candidates of the columns: which column, position and side, and the sums (n, candidates) on the left.
+
+    The order is that of the columns, positions and sides; a column has both sides where training rows miss it. The
+    last are the sums of h by bin, those of missing rows first, of each column after the other.
+    """
+    n_cuts, sides = np.array([(len(view.cuts[column]), view.sides[column]) for column in columns]).T
+    starts = np.r_[0, np.cumsum(n_cuts + 2)]
+    where = (np.array([view.bins[column][rows] for column in columns]) + 1 + starts[:-1, None]).ravel()
+    # Sums below 2^53 are exact in float64.
+    by_bin = [np.bincount(where, np.tile(v, len(columns)), starts[-1]) for v in values]
+    by_bin = np.array(by_bin).astype(np.int64)
+    up_to = by_bin.cumsum(axis=1)
+    which = np.repeat(np.arange(len(columns)), n_cuts * sides)
+    place = np.arange(len(which)) - (np.cumsum(n_cuts * sides) - n_cuts * sides)[which]
+    pos, side = np.divmod(place, sides[which])
+    first = starts[which]
+    return which, pos, side, up_to[:, first + 1 + pos] - up_to[:, first] + side * by_bin[:, first], by_bin[1], starts
+
+
+def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
+    """The best split of a node at a threshold of one of the columns, or None."""
+    which, pos, side, left, h, starts = sums_below(view, rows, values, columns)
+    right = values.sum(axis=1)[:, None] - left
+    allowed = allowed_of(left, right, least, least_h)
+    if not allowed.any():
+        return None
+    found = np.where(allowed, score(left, right, real, l2), -1)
+    at = int(np.argmax(found))
+    column, pos, gain = columns[which[at]], int(pos[at]), gain_of(left, right, l2)
+    of_bins = h[starts[which[at]] + 1 : starts[which[at] + 1]]
+    empty = pos + 1
+    while empty < len(of_bins) and of_bins[empty] == 0:
+        empty += 1
+    if empty < len(of_bins):
+        pos = (pos + empty - 1) // 2
+    best = Split(float(found[at]), column, pos, bool(side[at]), float(view.cuts[column][pos]), float(gain[at]))
+    # Each partition once, from whatever side or column it is seen.
+    close = np.flatnonzero(allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed])))
+    gains = {min(tuple(left[:, j]), tuple(right[:, j])): gain[j] for j in close}
+    best.runner_up = max(sorted(gains.values())[:-1], default=0.0)
+    return best
 
 
 def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     """The best split of a node: lower columns, thresholds and missing right first among equals; or None."""
-    values = [v[rows] for v in values]
-    total = np.array([v.sum() for v in values])
-    best, gains = None, {}
-    for column, cuts in view.cuts.items():
-        if columns is not None and column not in columns:
-            continue
-        if column in view.levels:
-            found = best_subset(view, rows, values, column, least, real, l2, least_h)
-            if found is not None and (best is None or found.score > best.score):
-                best = found
-            continue
-        bins = view.bins[column][rows]
-        size = len(cuts) + 1
-        # Sums below 2^53 are exact in float64.
-        by_bin = np.array([np.bincount(bins + 1, v, size + 1) for v in values]).astype(np.int64)
-        by_bin, gone = by_bin[:, 1:], by_bin[:, :1]
-        left = by_bin.cumsum(axis=1)[:, : len(cuts)]
-        sides = 2 if (view.bins[column] < 0).any() else 1
-        left = np.stack([left, left + gone][:sides], axis=2).reshape(len(values), -1)
-        right = total[:, None] - left
-        allowed = allowed_of(left, right, least, least_h)
-        if not allowed.any():
-            continue
-        found = np.where(allowed, score(left, right, real, l2), -1)
-        at = int(np.argmax(found))
-        gain = gain_of(left, right, l2)
-        close = allowed & (gain >= (1 - CLOSE) * max([np.max(gain[allowed]), *gains.values()]))
-        for j in np.flatnonzero(close):  # each partition once, from whatever side or column it is seen
-            gains[min(tuple(left[:, j]), tuple(right[:, j]))] = gain[j]
-        if best is None or found[at] > best.score:
-            pos, nan_left = at // sides, bool(at % sides)
-            empty = pos + 1
-            while empty < size and by_bin[1, empty] == 0:
-                empty += 1
-            if empty < size:
-                pos = (pos + empty - 1) // 2
-            best = Split(float(found[at]), column, pos, nan_left, float(cuts[pos]), float(gain[at]))
-    if best is not None:
-        best.runner_up = max(sorted(gains.values())[:-1], default=0.0)
-    return best
+    values = np.array([v[rows] for v in values])
+    columns = [column for column in view.cuts if columns is None or column in columns]
+    ordered = [column for column in columns if column not in view.levels]
+    found = [best_subset(view, rows, values, c, least, real, l2, least_h) for c in columns if c in view.levels]
+    if ordered:
+        found.append(best_threshold(view, rows, values, least, real, ordered, l2, least_h))
+    found = [split for split in found if split is not None]
+    return min(found, key=lambda split: (-split.score, columns.index(split.column)), default=None)
 
 
 def job_key(key, k, b, n_classes):

@@ -96,40 +96,46 @@ def squares_of(G, lanes, n_classes, mean, left):
     return total
 
 
+def by_bin(bins, gone, sums):
+    """Bins that the rows have, and the sums over the rows of each; ``gone``: rows that are missing, left out."""
+    there = np.flatnonzero(~gone)
+    there = there[np.argsort(bins[there], kind="stable")]
+    its = bins[there]
+    starts = np.flatnonzero(np.diff(its, prepend=-1))
+    return its[starts], np.add.reduceat(sums[there], starts, axis=0)
+
+
 def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, used=None, new_worth=1.0):
     """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers.
 
     Scores at positions that are not in ``used`` are multiplied by ``new_worth``. bound: integers of the rows, and the
     least sum of them on either side.
     """
-    G = A.sum(axis=0)
-    weight = float(G[n_classes])
-    mean = G / weight
+    sums = np.column_stack([A, bound[0]])
+    total = sums.sum(axis=0)
+    weight = float(total[n_classes])
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
-    values, cell = np.unique(bins[~gone], return_inverse=True)
-    cells = np.zeros((len(values), A.shape[1]), dtype=np.int64)
-    np.add.at(cells, cell, A[~gone])
-    up_to, missing, any_gone = np.cumsum(cells, axis=0), A[gone].sum(axis=0), gone.any()
-    lefts, codes, worth, curved = [], [], [], []
+    values, cells = by_bin(bins, gone, sums)
+    any_gone, missing = gone.any(), sums[gone].sum(axis=0)
+    at, codes, worth, values = [], [], [], values.tolist()
     for j, b in enumerate(values):
         last = j + 1 == len(values)
         if last and not any_gone:
             break
         position = n_bins - 1 if last else (b + values[j + 1] - 1) // 2
         marked = [] if last or used is None else sorted(set(range(b, values[j + 1])) & used)
-        worth += [1.0 if last or marked else new_worth] * (2 if any_gone and not last else 1)
         position = min(marked, key=lambda at, middle=position: (abs(at - middle), at)) if marked else position
         for nan_left in (False, True) if any_gone and not last else (False,):
-            lefts.append(up_to[j] + nan_left * missing)
-            curved.append(bound[0][(~gone & (bins <= b)) | (gone & nan_left)].sum())
+            at.append(j)
+            worth.append(1.0 if last or marked else new_worth)
             codes.append((int(position), nan_left))
-    if not lefts:
+    if not at:
         return None
-    L = np.array(lefts)
+    L = np.cumsum(cells, axis=0)[at] + np.array([code[1] for code in codes])[:, None] * missing
     left = L[:, n_classes].astype(np.float64)
-    d2 = squares_of(L, lanes, n_classes, mean, left)
+    d2 = squares_of(L[:, :-1], lanes, n_classes, total[:-1] / weight, left)
     right = weight - left
-    fine = (left >= least) & (right >= least) & (d2 > 1) & has_enough(np.array(curved), bound)
+    fine = (left >= least) & (right >= least) & (d2 > 1) & has_enough(L[:, -1], total[-1], bound)
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.where(fine, d2 / (left * right), -1)
     score = np.where(score > 0, score * worth, score)
@@ -140,9 +146,9 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound
     return score[at], *codes[at]
 
 
-def has_enough(left, bound):
+def has_enough(left, total, bound):
     """Whether sums on the left, and what is left of all on the right, are as large as bound asks for."""
-    return np.minimum(left, bound[0].sum() - left) >= bound[1]
+    return np.minimum(left, total - left) >= bound[1]
 
 
 def leading(sums, weights):
@@ -220,12 +226,13 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, le
     least_levels: (2, n) weights below which levels go together, and are in parts; class_orders, one_hot, smoothing: see
     `learners.levels`.
     """
-    G = A.sum(axis=0)
-    weight = float(G[n_classes])
-    mean = G / weight
+    sums_of_rows = np.column_stack([A, bound[0]])
+    total = sums_of_rows.sum(axis=0)
+    weight = float(total[n_classes])
+    mean = total[:-1] / weight
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
-    levels = np.unique(bins[~gone])
-    cells, missing = np.array([A[bins == b].sum(axis=0) for b in levels]), A[gone].sum(axis=0)
+    levels, cells = by_bin(bins, gone, sums_of_rows)
+    missing = sums_of_rows[gone].sum(axis=0)
     if len(levels) + gone.any() < 2:
         return None
     weights = cells[:, n_classes]
@@ -246,13 +253,11 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, le
                 inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
                 for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
                     tries.append((L[j] + side * missing, j, side, inside))
-            sides = np.array([one[0] for one in tries]).reshape(-1, A.shape[1])
+            sides = np.array([one[0] for one in tries]).reshape(-1, len(total))
             left = sides[:, n_classes].astype(np.float64)
-            d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
+            d2, right = squares_of(sides[:, :-1], lanes, n_classes, mean, left), weight - left
             fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
-            on_left = [set(levels[order[: one[1] + 1]].tolist()) | ({n_bins} if one[2] else set()) for one in tries]
-            curved = [bound[0][np.isin(bins, list(its))].sum() for its in on_left]
-            fine &= has_enough(np.array(curved), bound)
+            fine &= has_enough(sides[:, -1], total[-1], bound)
             with np.errstate(divide="ignore", invalid="ignore"):
                 score = np.where(fine, d2 / (left * right), -1)
             top = score.max(initial=-1)
@@ -307,10 +312,9 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         weight = float(A[rows, n_classes].sum())
         if len(rows) < 2 or weight < 2 * least or (max_depth and depth >= max_depth):
             return found
-        best = []
+        best, mine, bound = [], A[rows], (curvature[rows], least_curvature)
         for f in (features[j] for j in sample(key, len(features), take)):
-            bound = curvature[rows], least_curvature
-            part = bins[f][rows], n_bins[f], has_missing[f], A[rows], lanes, n_classes, least, bound
+            part = bins[f][rows], n_bins[f], has_missing[f], mine, lanes, n_classes, least, bound
             paid = (None, 1.0) if used is None else (used[f], new_worth)
             if f in (least_levels or ()):
                 split = best_subset(*part, least_levels[f], level_cost, class_orders, one_hot, smoothing)
