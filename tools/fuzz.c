@@ -221,7 +221,7 @@ static int use(mcb_model *m) {
         NEED(memcmp(one, scores, K * sizeof *one) == 0);
         r = m->n_learners == t;
         NEED(mcb_truncate(m, t) == MCB_OK);
-        NEED(r || mcb_calibration(m) == 0);
+        NEED(r || m->section[MCB_S_FCAL].data || mcb_calibration(m) == 0);
         NEED(r || (!mcb_has_early(m, 0) && !mcb_has_early(m, 1) && !mcb_has_early(m, 2)));
         NEED(m->n_learners == t && mcb_learners(m, m->n_rounds) <= t);
         mcb_scores(m, x, one);

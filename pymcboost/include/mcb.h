@@ -113,7 +113,7 @@ extern "C" {
 /* --------------------------------------------------------------------------------------------------------- platform */
 
 #define MCB_FORMAT_MAJOR 1
-#define MCB_FORMAT_MINOR 10
+#define MCB_FORMAT_MINOR 11
 #define MCB_MAX_CLASSES 65535u
 #define MCB_MAX_FEATURES 2147483647u
 #define MCB_MAX_SECTIONS 64u
@@ -330,6 +330,7 @@ enum mcb_slot {
     MCB_S_PACK, /* packed trees: tables, and numbers of few bits */
     MCB_S_OFFS, /* f64: features whose values have offsets, increasing, then the offsets; see mcb_features */
     MCB_S_LALL, /* trees with entries: what each leaf adds to the scores of all classes */
+    MCB_S_FCAL, /* f64: the factor of the first learners alone; absent: they have none */
     MCB_N_SLOTS
 };
 
@@ -633,6 +634,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
     {"OFFS", 1u << MCB_F64, 0, MCB__KINDS},
     {"LALL", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__TREES},
+    {"calb", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
@@ -1009,6 +1011,7 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
+    if (s[MCB_S_FCAL].data && (status = mcb__need_count(m, MCB_S_FCAL, 1))) return status;
     if ((status = mcb__check_exit_shapes(m))) return status;
     if (s[MCB_S_ABOV].data && (status = mcb__need_count(m, MCB_S_ABOV, K))) return status;
     if (s[MCB_S_OFFS].data && (status = mcb__need_product(m, MCB_S_OFFS, s[MCB_S_OFFS].count / 2, 2))) return status;
@@ -1321,6 +1324,12 @@ static inline int mcb__check_offsets(mcb_model *m) {
     return MCB_OK;
 }
 
+static inline int mcb__check_factor(mcb_model *m, int slot) {
+    const unsigned char *factor = m->section[slot].data;
+    if (!factor || (mcb__f64(factor) > 0 && mcb__f64(factor) <= DBL_MAX)) return MCB_OK;
+    return mcb__wrong_item(m, MCB_E_CALIBRATION, slot, 0);
+}
+
 static inline int mcb__check_contents(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t i;
@@ -1372,10 +1381,7 @@ static inline int mcb__check_contents(mcb_model *m) {
         }
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
-    if (s[MCB_S_CALB].data) {
-        double factor = mcb__f64(s[MCB_S_CALB].data);
-        if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
-    }
+    if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
     if ((status = mcb__check_exit(m))) return status;
     if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
         return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
@@ -1543,10 +1549,9 @@ MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
 
 /* Use only the first n_learners learners (stumps or trees) from now on. MCB_E_TRUNCATE for an interval table, whose
  * learners are merged, and for linear and kernel machines; MCB_E_ARGUMENT if the file has fewer.
- * The bias, the thresholds of labels and the leaves stay as they are. What restore_priors gave the bias of a calibrated
- * model is multiplied by its temperature. The factor of a model of LightGBM is the slope of its link, and the losses of
- * AdaBoost.MH, JointBoost, PIBoost and linear AdaBoost.MO ask for one: it goes with the calibration. Cut these by
- * Model.truncate in Python or mcboost-convert --rounds, which mend both. */
+ * A calibration is left aside, as mcb_calibration says. The bias, the thresholds of labels and the leaves stay as they
+ * are. What restore_priors gave the bias of a calibrated model is multiplied by its temperature: cut such a model by
+ * Model.truncate in Python or mcboost-convert --rounds, which divide it again. */
 MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     const mcb_section *rounds = &m->section[MCB_S_RNDS];
     uint64_t r, n = 0;
@@ -5720,13 +5725,12 @@ MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
 /* ---------------------------------------------------------------------------------------------------- probabilities */
 
 /* The factor by which scores are multiplied on their way to probabilities, 1 / temperature, of a model that is
- * calibrated or whose loss asks for one. 0 for others, and for one of which mcb_truncate has left learners out: the
- * factor is that of all of them. */
+ * calibrated or whose loss asks for one; 0 for others. A calibration is one of all learners: where mcb_truncate has left
+ * some out, it is the factor that the loss asks for, or 0. */
 MCB_API double mcb_calibration(const mcb_model *m) {
-    const unsigned char *factor = m->section[MCB_S_CALB].data;
-    if (!factor) return 0.0;
-    if (m->n_learners != mcb__all_learners(m)) return 0.0;
-    return mcb__f64(factor);
+    int all = m->n_learners == mcb__all_learners(m);
+    const unsigned char *factor = m->section[all ? MCB_S_CALB : MCB_S_FCAL].data;
+    return factor ? mcb__f64(factor) : 0.0;
 }
 
 MCB_API int mcb_has_probabilities(const mcb_model *m) {

@@ -22,10 +22,10 @@ LEAVES = ("float32", "float16", "int8")
 # Sections of early exits: checkpoints, then those of each way.
 EARLY = ("exit", "pair", "marg", "rjct")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
-COMMON = ("OFFS", "CALB", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
+COMMON = ("OFFS", "CALB", "calb", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
-MINOR |= {"LOFF": 6, "PACK": 7, "OFFS": 8, "LALL": 10}
+MINOR |= {"LOFF": 6, "PACK": 7, "OFFS": 8, "LALL": 10, "calb": 11}
 SIGMOID_MINOR = 5
 LAYOUTS = ("list", "interval", "interval32", "packed", "tight")
 HEADER_BYTES = 64
@@ -271,27 +271,25 @@ def meta_sections(meta):
     return [("meta", np.frombuffer(data, dtype="u1"))]
 
 
-def calibration_sections(temperature):
-    """Section of a temperature, none where it is None.
+def factor_of(temperature):
+    """Item of the section of a temperature.
 
     Parameters
     ----------
-    temperature : float or None
+    temperature : float
 
     Returns
     -------
-    list of (tag, array)
+    ndarray of float64 (1,)
 
     Raises
     ------
     ValueError
         If it, or one divided by it, is not a finite number above 0.
     """
-    if temperature is None:
-        return []
     if not is_number(temperature) or not 0 < temperature < np.inf or not 0 < 1 / temperature < np.inf:
         raise ValueError(f"temperature must be a finite number above 0, or None, not {temperature!r}")
-    return [("CALB", np.array([1 / temperature], dtype="<f8"))]
+    return np.array([1 / temperature], dtype="<f8")
 
 
 def threshold_sections(above):

@@ -30,10 +30,8 @@ BITS = 12
 # Newton's steps square the error: after one below this, what is left is below those digits.
 STEP = 1e-5
 BLOCK = 1 << 16
-# In the meta of models with restore_priors and of LightGBM's, once they have another temperature than at first.
+# In the meta of models with restore_priors, once they have another temperature than at first.
 FIRST = "first_temperature"
-# In the meta of models whose loss asks for another factor than its link has: the temperature without a calibration.
-OF_LOSS = "link_temperature"
 
 
 def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
@@ -173,8 +171,8 @@ class Calibration:
     @property
     def is_calibrated(self) -> bool:
         """Whether the temperature is another than that which the loss asks for."""
-        factor, of_loss = self._sections().get("CALB"), self._of_loss()
-        return factor is not None and (of_loss is None or float(factor[0]) != 1 / of_loss)
+        factor, asked = self._sections().get("CALB"), self._sections().get("calb")
+        return factor is not None and (asked is None or float(factor[0]) != float(asked[0]))
 
     @property
     def has_probabilities(self) -> bool:
@@ -240,7 +238,7 @@ class Calibration:
         ----------
         temperature : float or None
             Above 0. Below 1 it makes probabilities more extreme. None takes the calibration away: the number that the
-            loss of the training asks for comes back, where it asks for one.
+            loss asks for comes back, where it asks for one.
 
         Returns
         -------
@@ -248,15 +246,28 @@ class Calibration:
         """
         if temperature is not None:
             self._refuse_labels("a temperature")
-        temperature = self._of_loss() if temperature is None else temperature
-        model = self._changed(CALB=dict(file.calibration_sections(temperature)).get("CALB"))
-        if not (self._is_lightgbm() or self._has_priors()):
+        given = self._sections().get("calb") if temperature is None else file.factor_of(temperature)
+        model = self._changed(CALB=given)
+        if not self._has_priors():
             return model
         return model.with_meta({**self.information, FIRST: self._first_temperature()})
 
-    def _is_lightgbm(self):
-        """Whether the first temperature is the slope of LightGBM's link."""
-        return self.has_stages and str(self.information.get("imported")).startswith("LightGBM")
+    def with_link_temperature(self, temperature: float) -> Self:
+        """The same model without a calibration, with the temperature that its loss asks for.
+
+        It stays where a later calibration is taken away, and in the model of the first rounds.
+
+        Parameters
+        ----------
+        temperature : float
+            Above 0.
+
+        Returns
+        -------
+        Model
+        """
+        factor = file.factor_of(temperature)
+        return self._changed(CALB=factor, calb=factor)
 
     def _has_priors(self):
         """Whether the bias is what restore_priors gave it, times the first temperature."""
@@ -264,22 +275,17 @@ class Calibration:
         return isinstance(params, dict) and bool(params.get("restore_priors")) and bool(self._sections()["BIAS"].any())
 
     def _first_temperature(self):
-        """That of the training, or of the import."""
+        """That of the training."""
         return _positive(self.information.get(FIRST, self.temperature))
-
-    def _of_loss(self):
-        """The temperature that the loss of the training asks for; None for none."""
-        return None if self.link == "sigmoid" else _positive(self.information.get(OF_LOSS))
 
     def _of_first(self, ensemble):
         """The model of the first rounds, as `truncate` says."""
-        first, kept = self._first_temperature(), self._of_loss()
-        if self._is_lightgbm():
-            kept = first
-        elif first is not None and self._has_priors():
-            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * ((kept or 1.0) / first - 1))
-        sections = {**dict.fromkeys(file.EARLY), "CALB": dict(file.calibration_sections(kept)).get("CALB")}
-        model, more = self._changed(ensemble, **sections), dict(self.information)
+        first, asked = self._first_temperature(), self._sections().get("calb")
+        if first is not None and self._has_priors():
+            kept = 1.0 if asked is None else 1 / float(asked[0])
+            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (kept / first - 1))
+        model = self._changed(ensemble, **dict.fromkeys(file.EARLY), CALB=asked)
+        more = dict(self.information)
         return model if more.pop(FIRST, self) is self else model.with_meta(more)
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:

@@ -10,7 +10,6 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import scores_of
 from pymcboost.model.model import Model
-from pymcboost.model.temperature import OF_LOSS
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
 from pymcboost.training.meta import shown_own
@@ -288,10 +287,9 @@ class Booster:
 
     def model(self, classes, meta):
         """The rounds so far as a model."""
-        of_loss = {} if self.link_temperature is None else {OF_LOSS: self.link_temperature}
-        meta = {**meta, **of_loss, **self.meta()}
+        meta = {**meta, **self.meta()}
         model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta, offsets=self.offsets)
-        return model.with_temperature(None) if of_loss else model
+        return model if self.link_temperature is None else model.with_link_temperature(self.link_temperature)
 
     def takes_offsets(self):
         """Whether a model can subtract offsets from columns."""

@@ -226,7 +226,9 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
             options = {"separators": separators, "weak_learner": learner, "max_leaf_nodes": 6}
             model = pymcboost.PIBoostClassifier(n_estimators=12, **options).fit(X, y).model_
         check_model(program, tmp_path, model, X[:n], None)
-        check_model(program, tmp_path, model.with_meta({}), X[:n], 5)  # C does not read what the loss asks for
+        assert model.truncate(5).temperature == model.temperature  # the loss asks for it
+        check_model(program, tmp_path, model, X[:n], 5)
+        check_model(program, tmp_path, model.with_temperature(7.0), X[:n], 5)
         model.save(tmp_path / "model.mcb")
         (tmp_path / "t.svm").write_text(
             "".join(f"0 {' '.join(f'{j + 1}:{float(v)!r}' for j, v in enumerate(row))}\n" for row in rows[:n])

@@ -53,7 +53,7 @@ CODE = np.ones((MOST_DECODED + 1, 3))
 MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]).to_bytes()
 SIGMOIDS = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], link="sigmoid")
 LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
-CALIBRATED = Model.from_bytes(TREES).with_temperature(2.5).to_bytes()
+CALIBRATED = Model.from_bytes(TREES).with_link_temperature(0.5).with_temperature(2.5).to_bytes()
 OFFSETS = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], offsets={2: 1.7e9, 6: -0.5}).to_bytes()
 SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
 SHARED = Model.from_ensemble(random_entries(5, 7, 3, 0.7, True, splits=(2, 9)), [1, 2, 9], link="sigmoid").to_bytes()
@@ -351,17 +351,26 @@ CASES = [
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(36))),
     ("MCB_E_CODE", lambda: with_section(without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9))),
     *[
-        ("MCB_E_CALIBRATION", lambda value=value: edited(CALIBRATED, b"CALB", "d", put(0, value)))
+        ("MCB_E_CALIBRATION", lambda tag=tag, value=value: edited(CALIBRATED, tag, "d", put(0, value)))
+        for tag in (b"CALB", b"calb")
         for value in (0.0, -0.0, -1.0, -5e-324, np.nan, np.inf, -np.inf)
     ],
     *[
-        ("MCB_E_SHAPE", lambda change=change: edited(CALIBRATED, b"CALB", "d", change))
+        ("MCB_E_SHAPE", lambda tag=tag, change=change: edited(CALIBRATED, tag, "d", change))
+        for tag in (b"CALB", b"calb")
         for change in (lambda values: [], lambda values: [1.0, 1.0])
     ],
-    ("MCB_E_DUPLICATE", lambda: with_section(CALIBRATED, b"CALB", 6, struct.pack("<d", 1.0))),
-    ("MCB_E_DTYPE", lambda: with_section(LIST, b"CALB", 5, struct.pack("<f", 1.0))),
     *[
-        ("MCB_E_CALIBRATION", lambda data=data: with_section(data, b"CALB", 6, bytes(8)))
+        case
+        for tag in (b"CALB", b"calb")
+        for case in (
+            ("MCB_E_DUPLICATE", lambda tag=tag: with_section(CALIBRATED, tag, 6, struct.pack("<d", 1.0))),
+            ("MCB_E_DTYPE", lambda tag=tag: with_section(LIST, tag, 5, struct.pack("<f", 1.0))),
+        )
+    ],
+    *[
+        ("MCB_E_CALIBRATION", lambda tag=tag, data=data: with_section(data, tag, 6, bytes(8)))
+        for tag in (b"CALB", b"calb")
         for data in (LIST, TABLE, SINGLE, VECTOR, CODED, LINEAR, KERNEL)
     ],
     *[

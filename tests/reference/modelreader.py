@@ -39,6 +39,7 @@ RULES = {
     b"KPAR": ({5}, {KERNEL}, {KERNEL}),
     b"SCAL": ({5}, set(), {KERNEL}),
     b"CALB": ({6}, set(), EVERY),
+    b"calb": ({6}, set(), EVERY),
     **{tag: (NARROW, set(), {TREES}) for tag in (b"CSET", b"COFF", b"CATF", b"CATN", b"CATO")},
     **{tag: ({1}, set(), {TREES}) for tag in (b"CBIT", b"CATS")},
     b"exit": (NARROW, set(), {STUMPS, TREES}),
@@ -171,7 +172,7 @@ class File:
     def shapes(self):
         """Numbers of items against each other."""
         K, d, n = self.K, self.d, self.count
-        wanted = {b"BIAS": K, b"CALB": 1, b"ABOV": K, b"LABI": K, b"LABO": K + 1}
+        wanted = {b"BIAS": K, b"CALB": 1, b"calb": 1, b"ABOV": K, b"LABI": K, b"LABO": K + 1}
         if self.kind == STUMPS:
             M = n(b"FEAT")
             wanted |= {b"THRS": M, b"COEF": M * K, b"COEL": M * K}
@@ -240,7 +241,8 @@ class File:
         else:
             self.kernel()
         self.finite(b"BIAS", 37)
-        need(all(0 < factor < math.inf for factor in self.items.get(b"CALB", ())), 56)
+        for tag in (b"CALB", b"calb"):
+            need(all(0 < factor < math.inf for factor in self.items.get(tag, ())), 56)
         self.exits()
         need(self.link == 3 or not self.has(b"ABOV"), 60)
         self.finite(b"ABOV", 60)

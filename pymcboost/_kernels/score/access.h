@@ -39,10 +39,9 @@ MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
 
 /* Use only the first n_learners learners (stumps or trees) from now on. MCB_E_TRUNCATE for an interval table, whose
  * learners are merged, and for linear and kernel machines; MCB_E_ARGUMENT if the file has fewer.
- * The bias, the thresholds of labels and the leaves stay as they are. What restore_priors gave the bias of a calibrated
- * model is multiplied by its temperature. The factor of a model of LightGBM is the slope of its link, and the losses of
- * AdaBoost.MH, JointBoost, PIBoost and linear AdaBoost.MO ask for one: it goes with the calibration. Cut these by
- * Model.truncate in Python or mcboost-convert --rounds, which mend both. */
+ * A calibration is left aside, as mcb_calibration says. The bias, the thresholds of labels and the leaves stay as they
+ * are. What restore_priors gave the bias of a calibrated model is multiplied by its temperature: cut such a model by
+ * Model.truncate in Python or mcboost-convert --rounds, which divide it again. */
 MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     const mcb_section *rounds = &m->section[MCB_S_RNDS];
     uint64_t r, n = 0;

@@ -239,6 +239,12 @@ static inline int mcb__check_offsets(mcb_model *m) {
     return MCB_OK;
 }
 
+static inline int mcb__check_factor(mcb_model *m, int slot) {
+    const unsigned char *factor = m->section[slot].data;
+    if (!factor || (mcb__f64(factor) > 0 && mcb__f64(factor) <= DBL_MAX)) return MCB_OK;
+    return mcb__wrong_item(m, MCB_E_CALIBRATION, slot, 0);
+}
+
 static inline int mcb__check_contents(mcb_model *m) {
     const mcb_section *s = m->section;
     uint64_t i;
@@ -290,10 +296,7 @@ static inline int mcb__check_contents(mcb_model *m) {
         }
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
-    if (s[MCB_S_CALB].data) {
-        double factor = mcb__f64(s[MCB_S_CALB].data);
-        if (!(factor > 0 && factor <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_CALIBRATION, MCB_S_CALB, 0);
-    }
+    if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
     if ((status = mcb__check_exit(m))) return status;
     if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
         return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);

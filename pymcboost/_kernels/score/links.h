@@ -1,13 +1,12 @@
 /* ---------------------------------------------------------------------------------------------------- probabilities */
 
 /* The factor by which scores are multiplied on their way to probabilities, 1 / temperature, of a model that is
- * calibrated or whose loss asks for one. 0 for others, and for one of which mcb_truncate has left learners out: the
- * factor is that of all of them. */
+ * calibrated or whose loss asks for one; 0 for others. A calibration is one of all learners: where mcb_truncate has left
+ * some out, it is the factor that the loss asks for, or 0. */
 MCB_API double mcb_calibration(const mcb_model *m) {
-    const unsigned char *factor = m->section[MCB_S_CALB].data;
-    if (!factor) return 0.0;
-    if (m->n_learners != mcb__all_learners(m)) return 0.0;
-    return mcb__f64(factor);
+    int all = m->n_learners == mcb__all_learners(m);
+    const unsigned char *factor = m->section[all ? MCB_S_CALB : MCB_S_FCAL].data;
+    return factor ? mcb__f64(factor) : 0.0;
 }
 
 MCB_API int mcb_has_probabilities(const mcb_model *m) {

@@ -84,6 +84,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
     {"OFFS", 1u << MCB_F64, 0, MCB__KINDS},
     {"LALL", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__TREES},
+    {"calb", 1u << MCB_F64, 0, MCB__KINDS},
 };
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
