@@ -46,7 +46,7 @@ def test_golden(name):
             offsets=model.offsets,
         )  # fmt: skip
         again = again.with_temperature(model.temperature)
-        again = again._changed(**{tag: model._sections().get(tag) for tag in file.EARLY})
+        again = again._changed(**{tag: model._sections().get(tag) for tag in ("calb", *file.EARLY)})
         again = again.with_thresholds(model.thresholds) if model.link == "sigmoid" else again
         assert again.to_bytes() == (FOLDER / f"{name}.mcb").read_bytes()
 
@@ -187,6 +187,8 @@ def write_missing():
                 model = Model.from_ensemble(kind(9, 6, k, seed=k), classes, link="softmax2", layout=layout)
                 name = layout if mode == "list" else mode
                 write(f"v1-{name}-{k}-calibrated", model.with_temperature(2.5), finite_rows(6, 6))
+                asked = model.with_link_temperature(0.75)
+                write(f"v1-{name}-{k}-asked", asked.with_temperature(2.5), finite_rows(6, 6))
             model = Model.from_ensemble(random_linear(6, k, seed=k), classes)  # no link: the temperature alone
             write(f"v1-linear-{k}-calibrated", model.with_temperature(0.5), finite_rows(6, 6))
             for mode, leaves in (("list", "float32"), ("trees", "float16")):
