@@ -16,7 +16,6 @@ from pymcboost.export.foreign import (
     read_bytes,
     refuse,
 )
-from pymcboost.model import file
 from pymcboost.model.model import Model
 
 OBJECTIVES = ("binary", "multiclass", "multiclassova")
