@@ -196,13 +196,13 @@ def builds(options):
     if not {"avx2", "fma"} <= cpu_flags():
         print("skipped: the build for AVX2, which this processor cannot run")
         del names["avx2"]
-    return names
+    return {name: flags for name, flags in names.items() if name in options.builds.split(",")}
 
 
 def compile_all(options, folder, names, flags):
     """The fuzz program, linked with every build of the scorer; its path."""
     common = [*shlex.split(options.compiler), f"-O{options.optimize}", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
-    common += [f"-I{options.header}", "-c"]
+    common += [f"-I{options.header}", f"-DFUZZ_WIDEST={options.widest}u", "-c"]
     if "mcb_calibration" not in (options.header / "mcb.h").read_text():  # an older header
         common.append("-Dmcb_calibration(m)=0.0")
     listed = " ".join(f"X({name})" for name in names)
@@ -297,7 +297,7 @@ def fuzz(options, folder, program):
         command = ["repaired" if options.repaired else "plain", options.count, options.seed]
         for i, model in enumerate(base_models()):
             command.append(folder / f"{i}.mcb")
-            model.save(command[-1])
+            command[-1].write_bytes(model.to_bytes())  # a file that is saved is waited for
     run = subprocess.run([str(part) for part in (program, *command)], capture_output=True, text=True)
     what = "kept" if options.kept else "drawn" if options.shapes else "damaged"
     print(f"{options.count} files {what}{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
@@ -379,6 +379,8 @@ def main(arguments=None):
     )
     parser.add_argument("--alone", action="store_true", help="do not compare with other builds")
     parser.add_argument("--no-sanitizers", action="store_true")
+    parser.add_argument("--builds", default="simd,avx2,scalar", help="the other builds (default: %(default)s)")
+    parser.add_argument("--widest", type=int, default=1 << 22, help="files with more features are not scored")
     parser.add_argument("--optimize", default="1", choices=list("0123"), help="0 compiles four times faster")
     options = parser.parse_args(arguments)
     if options.coverage:

@@ -26,7 +26,7 @@ def trainer():
     spec.loader.exec_module(module)
     with pytest.MonkeyPatch.context() as patch:  # the bundled digits alone
         patch.delenv("PYMCBOOST_DATA", raising=False)
-        patch.setenv("CFLAGS", "-O1 -Wall -Wextra -Werror")
+        patch.setenv("CFLAGS", "-O0 -Wall -Wextra -Werror")
         patch.setattr(module, "load_photos", lambda: (None, {"train": [], "test": []}))
         yield module
 

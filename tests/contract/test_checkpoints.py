@@ -87,7 +87,7 @@ def whole(cls, rounds, more):
 
 @pytest.mark.parametrize("every", [0, 1000])
 @pytest.mark.parametrize(("cls", "more"), TRAININGS)
-@pytest.mark.part(5)
+@pytest.mark.part(7)
 def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     if cls(**more)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)

@@ -78,8 +78,9 @@ def interrupted_at(n, call):
 
 
 @of_configurations
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")
-def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(name, more, monkeypatch):
+def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(name, more, first, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.FRESH", -1)  # every fit calls the same functions
     X, y = some_data(m=80)
     old_X, old_y = some_data(m=80, seed=2)
@@ -88,8 +89,8 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
     model.fit(X, y)  # what is computed once is computed
     many = interrupted_at(None, lambda: model.fit(X, y))
     whole = [new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y) for n in range(1, 5)]
-    seen = set()
-    for n in sorted({*range(1, many + 1, max(1, many // 60)), *range(max(1, many - 12), many + 1)}):
+    seen, step = set(), max(2, many // 30)
+    for n in sorted({*range(1 + first * step // 2, many + 1, step), *range(max(1, many - 12), many + 1)}):
         vars(model).clear()
         vars(model).update(pickle.loads(kept))
         with pytest.raises(KeyboardInterrupt):

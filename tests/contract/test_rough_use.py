@@ -559,7 +559,7 @@ draw = random.Random(0)
 for attempt in range(20):
     sent, ended = [], threading.Event()
     def interrupt():
-        pause = 0.05 + 0.1 * draw.random()
+        pause = 0.02 + 0.06 * draw.random()
         while not ended.wait(pause):
             sent.append(1)
             os.kill(os.getpid(), signal.SIGINT)

@@ -18,7 +18,7 @@ import pymcboost
 from pymcboost.comm import MPIWorkers
 from pymcboost.training import plain
 
-ROWS, ROUNDS, TIMEOUT = 2000, 8, 2.5
+ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 2000, 8, 2.5, 1.0
 MORE = {
     "ABCLogitBoostClassifier": {"calibrate": "temperature"},
     "AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]},
@@ -88,7 +88,8 @@ def main(trouble="none", *names):
     MPIWorkers.scattered = 0  # small histograms, too
     try:
         for model in models:
-            model.fit(X[part], y[part], comm=kind(comm, TIMEOUT), callbacks=callbacks)
+            workers = kind(comm, OF_STOPPED if trouble == "stop" else TIMEOUT)
+            model.fit(X[part], y[part], comm=workers, callbacks=callbacks)
     except (ArithmeticError, ValueError, OSError, SystemExit, KeyboardInterrupt) as error:
         say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
         return

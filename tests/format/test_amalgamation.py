@@ -82,6 +82,7 @@ def test_pieces_are_short():
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++14", "c++17", "c++20"])
+@pytest.mark.part(3)
 def test_no_warning_in_any_standard(compiler, standard, tmp_path):
     language = "c++" if "+" in standard else "c"
     if language == "c++":

@@ -784,7 +784,7 @@ def test_memory_of_loading(tmp_path):
     # 65,535 labels of which one is long: they must not become a table of 65,535 long strings
     k = 65535
     labels = [f"{i:05}" for i in range(k - 1)] + ["z" * 4096]
-    wide = Model.from_ensemble(random_stumps(1, 1, k), labels).to_bytes()
+    wide = Model.from_ensemble(random_stumps(1, 1, k), np.array(labels, dtype=object)).to_bytes()
     hostile = [good, wide, in_entry(good, b"COEF", 16, "Q", 1 << 61), patch(good, 16, "Q", 1 << 62)]
     for data in hostile:
         path.write_bytes(data)

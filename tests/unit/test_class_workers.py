@@ -45,6 +45,7 @@ def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
 
 @pytest.mark.parametrize("how", ["bounded", "categories"])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(3)
 def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     X, y = rows(6000)
     weight = np.random.default_rng(3).uniform(0.2, 3, len(y))

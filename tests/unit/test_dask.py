@@ -38,6 +38,9 @@ def client():
 
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
         yield client
+        for nanny in cluster.workers.values():  # a training that was cancelled would be waited for
+            nanny.auto_restart = False
+            cluster.sync(nanny.kill, timeout=0.1)
 
 
 def divided(*arrays, size=400):

@@ -111,13 +111,14 @@ def test_options(name):
     check(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])
 
 
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 30), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize("name", ALL)
-def test_light_bins_of_few_rows_are_joined(name):
+def test_light_bins_of_few_rows_are_joined(name, seeds):
     X = np.array([[0, 0], [np.nan, np.nan], [1, 2], [1, 0], [0, 1], [3, 1], [2, 2]])
     y, weight = np.array([0, 1, 0, 0, 1, 1, 0]), np.array([7, 7, 1, 7, 2, 0.3, 7])
     heavy = {"weak_learner": "tree", "n_estimators": 1, "min_weight_fraction_leaf": 0.01, "max_leaf_nodes": 2}
     check(X, y, np.array_split(np.arange(7), 2), weight, name, **heavy)
-    for seed in range(30):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         X, y, weight = rng.integers(0, 8, (40, 2)).astype(float), rng.integers(0, 3, 40), rng.choice([0.1, 1, 2, 7], 40)
         X[rng.random((40, 2)) < 0.1], y[:3] = np.nan, range(3)
@@ -248,7 +249,7 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", ["plain", "ties in one tile", "bundles", "categories"])
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.part(5)
+@pytest.mark.part(9)
 def test_shares_of_the_features_do_not_change_the_model(name, size, how, monkeypatch):
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
     X, y = wide_rows(how, 5000)

@@ -112,7 +112,7 @@ def test_process_that_stops_ends_all(trouble):
     assert time.monotonic() - start < 30
     assert "worker 1" not in done.stdout
     if trouble == "stop":
-        assert "worker 0 of 2 has waited 2.5 s for the others" in done.stderr
+        assert "worker 0 of 2 has waited 1 s for the others" in done.stderr
 
 
 INTERRUPTED = """
@@ -240,8 +240,8 @@ def test_nothing_waits_while_the_model_is_written(tmp_path):
     """The others have ended before: a pipe may have a late reader."""
     script = (
         "import sys, time\nfrom pymcboost.cli import train\nfrom pymcboost.comm import mpi\n"
-        "mpi.MPIWorkers.__init__.__defaults__ = (2.0,)\nsave = train.save_anywhere\n"
-        "train.save_anywhere = lambda *given: time.sleep(3) or save(*given)\n"
+        "mpi.MPIWorkers.__init__.__defaults__ = (1.5,)\nsave = train.save_anywhere\n"
+        "train.save_anywhere = lambda *given: time.sleep(2) or save(*given)\n"
     )
     options = trained(parted(tmp_path, ROWS, ROWS), tmp_path / "m.mcb", "-n", "3", "--mpi")[2:]
     done = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)

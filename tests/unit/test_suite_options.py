@@ -94,8 +94,10 @@ def test_folder_that_does_not_exist_counts_as_none(run, tmp_path):
 
 def slow_tests(path):
     """Names of the tests of a file that have cases which only the long run has."""
-    body = ast.parse(path.read_text()).body
-    marked = [node for node in body if "mark.slow" in ast.unparse(node) and not getattr(node, "decorator_list", ())]
+    text = path.read_text()
+    body, lines = ast.parse(text).body, text.splitlines()
+    plain = [node for node in body if not getattr(node, "decorator_list", ())]
+    marked = [node for node in plain if "mark.slow" in "\n".join(lines[node.lineno - 1 : node.end_lineno])]
     shared = {getattr(node, "name", None) or ast.unparse(node.targets[0]) for node in marked}
     for node in body:
         decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
