@@ -89,7 +89,7 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
     model.fit(X, y)  # what is computed once is computed
     many = interrupted_at(None, lambda: model.fit(X, y))
     whole = [new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y) for n in range(1, 5)]
-    seen, step = set(), max(2, many // 30)
+    seen, step = set(), max(2, many // 45)  # every round has some
     for n in sorted({*range(1 + first * step // 2, many + 1, step), *range(max(1, many - 12), many + 1)}):
         vars(model).clear()
         vars(model).update(pickle.loads(kept))
