@@ -10,6 +10,8 @@ import time
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import numpy as np
+
 import pymcboost
 
 ROOT = str(Path(pymcboost.__file__).parents[1])
@@ -97,6 +99,6 @@ def write_svm(path, X, y, base=1):
     """Write rows in LIBSVM format; a label None leaves the label out."""
     with open(path, "w") as stream:
         for row, label in zip(X, y, strict=True):
-            pairs = [f"{j + base}:{value:.9g}" for j, value in enumerate(row) if value != 0]
+            pairs = [f"{j + base}:{row[j]:.9g}" for j in np.flatnonzero(row)]
             stream.write(" ".join([*([] if label is None else [str(label)]), *pairs]) + "\n")
     return path

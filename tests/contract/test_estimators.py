@@ -83,7 +83,7 @@ def test_parameters_out_of_range_are_refused_by_name(algorithm):
                 algorithm(**{name: value}).fit(X, y)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y = some_data(K=12, m=2000, d=30)

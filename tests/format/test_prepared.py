@@ -119,6 +119,7 @@ def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
 
 
 @pytest.mark.parametrize("level", ["-O2", "-Os"])
+@pytest.mark.part(2)
 def test_a_program_with_one_call_takes_no_arrays_of_others(level, tmp_path):
     """Where clang inlines whatever is called once."""
     if shutil.which("clang") is None:

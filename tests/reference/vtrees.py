@@ -116,34 +116,29 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound
     weight = float(total[n_classes])
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
     values, cells = by_bin(bins, gone, sums)
-    any_gone, missing = gone.any(), sums[gone].sum(axis=0)
-    at, codes, worth, values = [], [], [], values.tolist()
-    for j, b in enumerate(values):
-        last = j + 1 == len(values)
-        if last and not any_gone:
-            break
-        position = n_bins - 1 if last else (b + values[j + 1] - 1) // 2
-        marked = [] if last or used is None else sorted(set(range(b, values[j + 1])) & used)
-        position = min(marked, key=lambda at, middle=position: (abs(at - middle), at)) if marked else position
-        for nan_left in (False, True) if any_gone and not last else (False,):
-            at.append(j)
-            worth.append(1.0 if last or marked else new_worth)
-            codes.append((int(position), nan_left))
-    if not at:
+    sides, missing, n = 1 + bool(gone.any()), sums[gone].sum(axis=0), len(values) - (not gone.any())
+    if n < 1:
         return None
-    L = np.cumsum(cells, axis=0)[at] + np.array([code[1] for code in codes])[:, None] * missing
+    position = np.append((values[:-1] + values[1:] - 1) // 2, n_bins - 1)[:n]  # the last is before missing rows
+    worth = np.append(np.full(len(values) - 1, new_worth), 1.0)[:n]
+    for j in range(len(values) - 1) if used is not None else ():
+        marked = sorted(set(range(values[j], values[j + 1])) & used)
+        if marked:
+            position[j], worth[j] = min(marked, key=lambda at, middle=position[j]: (abs(at - middle), at)), 1.0
+    at, nan_left = np.divmod(np.arange(sides * n - (sides > 1)), sides)
+    L = np.cumsum(cells, axis=0)[at] + nan_left[:, None] * missing
     left = L[:, n_classes].astype(np.float64)
     d2 = squares_of(L[:, :-1], lanes, n_classes, total[:-1] / weight, left)
     right = weight - left
     fine = (left >= least) & (right >= least) & (d2 > 1) & has_enough(L[:, -1], total[-1], bound)
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.where(fine, d2 / (left * right), -1)
-    score = np.where(score > 0, score * worth, score)
+    score = np.where(score > 0, score * worth[at], score)
     top = score.max()
     if top < 0:
         return None
-    at = int(np.flatnonzero(score * TIE >= top)[0])
-    return score[at], *codes[at]
+    best = int(np.flatnonzero(score * TIE >= top)[0])
+    return score[best], int(position[at[best]]), bool(nan_left[best])
 
 
 def has_enough(left, total, bound):

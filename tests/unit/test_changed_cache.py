@@ -191,7 +191,7 @@ def cut_off_at_some_time(path, seconds):
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("seconds", np.linspace(0, 0.6, 20).round(2).tolist())
-@pytest.mark.part(7)
+@pytest.mark.part(11)
 def test_command_line_at_any_time(tmp_path, monkeypatch, capsys, seconds, again):
     """Trained, refused in words, or found to be damaged and written anew; in this process, which a signal would end."""
     monkeypatch.chdir(tmp_path)

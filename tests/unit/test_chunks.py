@@ -117,7 +117,7 @@ CODED = [
     ids=str,
 )
 @pytest.mark.parametrize("cls", [MCBoostClassifier, *CODED])
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_mcboost_and_coded_boosters(cls, params):
     if cls is MCBoostClassifier:
         params = {"loss": "log" if "subsample" in params else "exp", **params}

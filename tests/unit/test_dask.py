@@ -190,7 +190,7 @@ def test_a_second_fit_keeps_nothing_of_the_first(client):
     X, y = rows()
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), npartitions=2)
     model = DaskVectorTreeBoostClassifier(
-        client=client, **PARAMS | {"n_estimators": "auto", "n_iter_no_change": 1, "cv": 2}
+        client=client, **PARAMS | {"n_estimators": "auto", "n_iter_no_change": 1, "cv": 2, "learning_rate": 1.0}
     )
     model.fit(frame, dd.from_pandas(pd.Series(y), npartitions=2))
     assert {"cv_results_", "feature_names_in_"} <= vars(model).keys()

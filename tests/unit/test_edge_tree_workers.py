@@ -54,7 +54,7 @@ def check(X, y, parts, weight=None, name="mcboost", **params):
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 def test_division_of_the_rows_does_not_change_the_model(name, kind, how):
     for m, size, threads in ((300, 2, 1), (9000, 3, 2)):  # in double precision, and in single
         X, y = coded_rows(m)

@@ -116,7 +116,7 @@ def test_who_takes_them():
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
 @pytest.mark.parametrize("name", STUMPS)
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_stumps(name, how):
     """Few rows, and more than small data has; dense rows have the same model."""
     (cls, params), rng = STUMPS[name], np.random.default_rng(2)

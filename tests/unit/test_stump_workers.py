@@ -42,7 +42,7 @@ def check(X, y, parts, weight=None, name="mcboost", **params):
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_division_of_the_rows_does_not_change_the_model(name, how, size):
     rng = np.random.default_rng(0)
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
