@@ -805,6 +805,7 @@ def test_forked_children_do_not_hang(forked, name):
         (np.array([1, 2, 3, 2**63], dtype=np.uint64), "label"),
     ],
 )
+@pytest.mark.part(3)
 def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, labels, message, monkeypatch):
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
     X, y = some_data()
@@ -813,6 +814,7 @@ def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(algorit
 
 
 @pytest.mark.parametrize("names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]])
+@pytest.mark.part(3)
 def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, names, monkeypatch):
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))

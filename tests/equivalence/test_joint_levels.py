@@ -36,7 +36,7 @@ def random_sums(K, levels, rng, how):
 @pytest.mark.parametrize("how", ["plain", "huge", "ties", "zeros"])
 @pytest.mark.parametrize("K", [2, 5, 20])
 @pytest.mark.parametrize("rare", [0.0, 0.5, 1.0])
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_the_kernel_is_its_twin(how, K, rare):
     rng = np.random.default_rng(K)
     start, sums, weight = random_sums(K, [1, 2, 8, 70, 300], rng, how)

@@ -233,6 +233,7 @@ def test_very_many_classes_are_updated_in_blocks(monkeypatch):
 
 @pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 8), (400, 26)])
+@pytest.mark.part(5)
 def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K):
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
@@ -288,6 +289,7 @@ def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
 
 @pytest.mark.parametrize("loss", ["log", "exp", "ecc"])
 @pytest.mark.parametrize("how", ["dense", "sparse", "trees", "chunks"])
+@pytest.mark.part(5)
 def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss, monkeypatch):
     """All scores at once would be larger than all that is counted."""
     X, y = blobs(12_000, 3, 40)

@@ -379,6 +379,7 @@ TAKERS = sorted(
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("name", TAKERS)
+@pytest.mark.part(3)
 def test_all_that_take_categories(name, weak_learner):
     """Frames and codes, the slow reader, threads, going on from half of the rounds, and text of the sets."""
     cls, (X, y) = getattr(pymcboost, name), frame()

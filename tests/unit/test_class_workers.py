@@ -85,6 +85,7 @@ def test_options(cls, name):
 
 @pytest.mark.parametrize(("K", "params"), [(2, {}), (20, {}), (20, {"n_candidates": 2, "gap": 1, "warmup_rounds": 1})])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(4)
 def test_numbers_of_classes(cls, K, params):
     X, y = rows(2500)
     params = params if cls in BASED else {}

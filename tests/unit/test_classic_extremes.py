@@ -80,6 +80,7 @@ def test_the_refusal_of_too_many_class_subsets_is_short():
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.part(3)
 def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner):
     X, y = load_iris(return_X_y=True)
     for subsample in (0.02, 0.1, 0.7):

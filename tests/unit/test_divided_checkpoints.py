@@ -91,6 +91,7 @@ def test_stumps_go_on_with_other_workers(cls, loss, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(3)
 def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     X, y = rows(400)
     path, rng = tmp_path / "m.part", np.random.default_rng(0)

@@ -83,6 +83,7 @@ def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.part(2)
 def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
     X, y = coded_rows(3000)
     weight, (cls, more) = np.random.default_rng(3).uniform(0.2, 3, len(y)), ALL[name]

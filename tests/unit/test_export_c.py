@@ -167,6 +167,7 @@ def check(folder, model, **how):
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32"])
 @pytest.mark.parametrize("name", ["stumps False", "stumps True", "no tree", "base", "vector", "scalar", "code"])
+@pytest.mark.part(2)
 def test_integers(tmp_path, name, kind):
     """Sums of the rounded leaves, on every row, those with missing and infinite values too."""
     ensemble = MODELS[name]

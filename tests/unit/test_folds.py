@@ -297,6 +297,7 @@ class _Unhurried(VectorTreeBoostClassifier):
 
 @pytest.mark.parametrize("name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"])
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.part(3)
 def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
     X, y = some_rows(n=240)
     X = scipy.sparse.csr_matrix(np.where(X > 0.3, X, 0)) if sparse else X

@@ -133,6 +133,7 @@ def test_more_rows_are_refused(monkeypatch):
     (MCBoostClassifier, {"weak_learner": "tree", "categorical_features": [2, 3]}),
 ])  # fmt: skip
 @pytest.mark.parametrize("small", [False, True])
+@pytest.mark.part(2)
 def test_workers_threads_and_blocks_agree(cls, options, small, monkeypatch):
     monkeypatch.setattr(exact, "WIDE_ROWS", 0)
     if not small:  # single precision

@@ -69,6 +69,7 @@ SETS_OF_TREES = list(sets_of_trees())
 
 
 @pytest.mark.parametrize("number", range(len(SETS_OF_TREES)))
+@pytest.mark.part(2)
 def test_trees_equal_the_twin(number):
     trees, n_rows = SETS_OF_TREES[number]
     X = random_rows(n_rows, trees.n_features)

@@ -134,7 +134,7 @@ def test_columns_of_many_kinds():
 @pytest.mark.parametrize("narrow", [True, False])
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_shares_of_the_features_do_not_change_the_model(name, size, narrow, monkeypatch):
     """Eight workers have fewer features than workers, and some of them none."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
