@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
@@ -40,7 +40,8 @@ def client():
         yield client
         for nanny in cluster.workers.values():  # a training that was cancelled would be waited for
             nanny.auto_restart = False
-            cluster.sync(nanny.kill, timeout=0.1)
+            with suppress(TimeoutError):  # it is told to end, and the end of the cluster waits for it
+                cluster.sync(nanny.kill, timeout=0.1)
 
 
 def divided(*arrays, size=400):
