@@ -28,8 +28,6 @@ MANY_CLASSES, TWO_BLOCKS = 484, 31
 FEW_SPARSE = 32
 # Leaves whose entries are chosen at once: their numbers stay in the cache.
 FEW_LEAVES = 16
-# Further draws for a first tree, and numbers for their keys that no round has.
-DRAWS = range(2**32 - 20, 2**32)
 
 
 def leaves_for(n_rows):
@@ -130,15 +128,15 @@ class VectorTrees:
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
         self._min_hessian, self._searched.more_blocks = min_hessian_leaf, int(min_hessian_leaf > 0)
-        self._grower = self._new_grower(self._n_drawn, self._pool) if self._n_used else None
+        self._grower = self._new_grower(self._n_drawn, self._pool, subsample) if self._n_used else None
 
-    def _new_grower(self, n_drawn, pool):
-        """A kernel that draws features for every tree, and of these some for every node."""
+    def _new_grower(self, n_drawn, pool, subsample):
+        """A kernel that draws rows and features for every tree, and of these some for every node."""
         on, kernel = self._searched, _vtrees64 if is_wide(self.data.total_rows) else _vtrees
         grower = kernel.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks + on.more_blocks, *self._limits, n_drawn,
-            self.n_threads, self._min_share, self._subsample, pool, self._groups, self._least_levels,
-            self.data.row_number if self._subsample < 1 else None,
+            self.n_threads, self._min_share, subsample, pool, self._groups, self._least_levels,
+            self.data.row_number if subsample < 1 else None,
             self.data.comm if self.data.comm.size > 1 else None,
         )  # fmt: skip
         if self.reuse is not None:
@@ -148,17 +146,17 @@ class VectorTrees:
     def next(self, seed, t):
         """Tree of round ``t``, or None where no split is left or all numbers of the leaves are 0.
 
-        An unlucky draw of the rows does not end a training that has no tree yet.
+        Where the rows drawn have no split, the tree has all rows: an unlucky draw ends no training.
         """
-        K, more = self.data.n_classes, DRAWS if self._subsample < 1 and not t else ()
-        for n in (t, *more):
-            tree = self.fit(_vtrees.round_key(seed, n))
+        K, key = self.data.n_classes, _vtrees.round_key(seed, t)
+        for subsample in sorted({self._subsample, 1.0}):
+            tree = self.fit(key, subsample)
             if tree is not None and tree.value[:, :K].astype(np.float32, copy=False).any():
                 return tree
         return None
 
-    def fit(self, key):
-        """Next tree, or None where no split is left. ``key``: 64 bits that decide about the random features.
+    def fit(self, key, subsample=None):
+        """Next tree, or None where no split is left. ``key``: 64 bits that decide about random rows and features.
 
         Where the features drawn for the root cannot split it, the tree chooses among all.
         """
@@ -172,9 +170,11 @@ class VectorTrees:
         orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * self.loss.units
         curved = self.loss.lay_curvatures(A, self._min_hessian) if self._min_hessian else ()
         found = least, self._level_cost() / unit, *orders, *curved
-        grown = self._grower.grow(A, key, *found)
+        of = self._subsample if subsample is None else subsample
+        grower = self._grower if of == self._subsample else self._new_grower(self._n_drawn, self._pool, of)
+        grown = grower.grow(A, key, *found)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used).grow(A, key, *found)
+            grown = self._new_grower(self._n_used, self._n_used, of).grow(A, key, *found)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None

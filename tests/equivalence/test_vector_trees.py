@@ -895,13 +895,35 @@ def test_scores_without_unused_lanes_give_the_same_bytes(loss, K, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [0, 10, 12, 18])
-def test_an_unlucky_draw_of_rows_ends_no_training_before_its_first_tree(seed):
+def test_an_unlucky_draw_of_rows_ends_no_training(seed):
     X = np.c_[[0.0, 0.1, 1.0, 1.1], np.random.default_rng(seed).normal(size=(4, 3))]
     first, second = (
         VectorTreeBoostClassifier(calibrate=None, random_state=seed, n_jobs=n).fit(X, [0, 0, 1, 1]) for n in (1, 2)
     )
     assert first.score(X, [0, 0, 1, 1]) == 1
     assert first.model_.to_bytes() == second.model_.to_bytes()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "exp"])
+def test_a_rare_class_does_not_end_a_training(loss):
+    """Some draws have so few of its rows that no split of theirs gains enough."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4)).round(1)
+    risk = X[:, 0] / 2 + rng.logistic(size=500)
+    y = (risk > np.sort(risk)[-8]).astype(int)
+    more = {"loss": loss, "n_estimators": 40, "calibrate": None, "random_state": 0}
+    first, second = (VectorTreeBoostClassifier(**more, n_jobs=n).fit(X, y) for n in (1, 2))
+    assert first.n_estimators_ == 40
+    assert first.predict_proba(X)[:, 1].mean() < 2 * y.mean()
+    assert first.model_.to_bytes() == second.model_.to_bytes()
+
+
+def test_draws_without_a_split_leave_all_rows():
+    """A row or two are drawn, and mostly of one class."""
+    X, y = np.random.default_rng(1).normal(size=(40, 3)), np.arange(40) // 20
+    X[:, 0] += y
+    more = {"n_estimators": 5, "calibrate": None, "random_state": 3, "max_leaf_nodes": 4}
+    assert VectorTreeBoostClassifier(**more, subsample=0.03).fit(X, y).n_estimators_ == 5
 
 
 def test_a_constant_model_names_the_share_of_rows_where_some_are_drawn():
