@@ -93,7 +93,7 @@ def parsed(text, where):
     factor = numbers(slope[0], "sigmoid", 1, where)[0] if slope else 1.0
     if not 1e-30 < factor < 1e30:
         refuse(f"{where}: sigmoid is {factor:g}; it must be above 0")
-    return model if factor == 1 else model.with_link_temperature(1 / float(factor))
+    return model if factor == 1 else model._with_link_temperature(1 / float(factor))
 
 
 def fields(block):

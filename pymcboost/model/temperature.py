@@ -252,20 +252,8 @@ class Calibration:
             return model
         return model.with_meta({**self.information, FIRST: self._first_temperature()})
 
-    def with_link_temperature(self, temperature: float) -> Self:
-        """The same model without a calibration, with the temperature that its loss asks for.
-
-        It stays where a later calibration is taken away, and in the model of the first rounds.
-
-        Parameters
-        ----------
-        temperature : float
-            Above 0.
-
-        Returns
-        -------
-        Model
-        """
+    def _with_link_temperature(self, temperature: float) -> Self:
+        """A new model with the temperature that its loss asks for: it stays where a calibration is taken away."""
         factor = file.factor_of(temperature)
         return self._changed(CALB=factor, calb=factor)
 

@@ -289,7 +289,7 @@ class Booster:
         """The rounds so far as a model."""
         meta = {**meta, **self.meta()}
         model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta, offsets=self.offsets)
-        return model if self.link_temperature is None else model.with_link_temperature(self.link_temperature)
+        return model if self.link_temperature is None else model._with_link_temperature(self.link_temperature)
 
     def takes_offsets(self):
         """Whether a model can subtract offsets from columns."""

@@ -187,7 +187,7 @@ def write_missing():
                 model = Model.from_ensemble(kind(9, 6, k, seed=k), classes, link="softmax2", layout=layout)
                 name = layout if mode == "list" else mode
                 write(f"v1-{name}-{k}-calibrated", model.with_temperature(2.5), finite_rows(6, 6))
-                asked = model.with_link_temperature(0.75)
+                asked = model._with_link_temperature(0.75)
                 write(f"v1-{name}-{k}-asked", asked.with_temperature(2.5), finite_rows(6, 6))
             model = Model.from_ensemble(random_linear(6, k, seed=k), classes)  # no link: the temperature alone
             write(f"v1-linear-{k}-calibrated", model.with_temperature(0.5), finite_rows(6, 6))
