@@ -29,7 +29,12 @@ SMALLEST_EDGE = 1e-7
 # Rounds after which multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
 RESTART_EVERY = 512
 # What `BinaryBooster.add_round` says of a learner, for the history.
-FIRST_SPLIT = {"feature": "of the first split", "threshold": "of the first split"}
+FIRST_SPLIT = {
+    "feature": "of the first split",
+    "threshold": "of the first split, NaN if it asks about levels of a category",
+}
+# Of those that have both of stumps alone: a round of trees has none, nor one where features are categories.
+FIRST_STUMP = dict.fromkeys(FIRST_SPLIT, "of the stump; not with trees or categories")
 
 
 @estimator

@@ -117,6 +117,10 @@ class ClassTreesBooster(Booster):
             return "no split gains more than min_gain"
         return "no tree lowers the training loss any more"
 
+    def has_learnt(self):
+        """Trees of one leaf learn the shares of the classes alone."""
+        return self.builder.n_splits > 0
+
     def round(self):
         """A tree for each class, or for each class but the base class."""
         trees, builder = self.trees, self.builder
@@ -259,7 +263,8 @@ class ClassTreesClassifier(EnsembleClassifier):
         "l2_regularization": "Added to the sum of second derivatives of every node, in gains and in leaf values. The "
         "gains of mart divide by weights, so there it changes leaf values alone.",
         "min_gain": "Splits must gain more than this: G_L^2/H_L + G_R^2/H_R - G^2/H, with sums G of the gradients and "
-        "H of the second derivatives (mart: of the weights). Training stops where no tree of a round has a split.",
+        "H of the second derivatives (mart: of the weights). Above 0, training stops where no tree of a round has a "
+        "split; at 0, trees of one leaf go on to learn the shares of the classes.",
         "min_samples_category": PARTED_CATEGORY,
     }
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE
+from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
 from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier, one_vs_rest_temperature
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
 from pymcboost.learners import TotalStump
@@ -33,7 +33,7 @@ def _no_mistakes(edge):
 class AdaBoostMH(LabelsByForm, ClassicBooster):
     """Rounds of AdaBoost.MH."""
 
-    columns = {**FIRST_SPLIT, "edge": "sum of the edges of the classes, as a share of the weights"}
+    columns = {**FIRST_STUMP, "edge": "sum of the edges of the classes, as a share of the weights"}
     takes_workers = True
 
     @property

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pymcboost._kernels import splits as _splits
-from pymcboost.algorithms._binary import SMALLEST_EDGE
+from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE
 from pymcboost.algorithms._classic import ClassicBooster, one_vs_rest_temperature
 from pymcboost.data.stump_data import LevelledData, TrainingData
 from pymcboost.learners import EveryStump
@@ -34,7 +34,7 @@ class JointBoost(ClassicBooster):
     """Rounds of JointBoost."""
 
     fixed = {"weak_learner": "stump"}
-    columns = {"feature": "of the stump", "threshold": "of the stump", "n_shared": "number of classes that share it"}
+    columns = {**FIRST_SPLIT, "n_shared": "number of classes that share it"}
 
     @property
     def link_temperature(self):

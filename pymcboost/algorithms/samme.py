@@ -12,7 +12,7 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 
 import numpy as np
 
-from pymcboost.algorithms._binary import FIRST_SPLIT
+from pymcboost.algorithms._binary import FIRST_STUMP
 from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
@@ -27,7 +27,7 @@ class SAMME(ClassicBooster):
 
     link = "softmax"
     restart_every = None  # weights are rebuilt from their logarithms in every round
-    columns = {**FIRST_SPLIT, "error": "share of the weight that the weak learner gets wrong"}
+    columns = {**FIRST_STUMP, "error": "share of the weight that the weak learner gets wrong"}
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""

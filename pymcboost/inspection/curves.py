@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pymcboost.inspection.subject import feature_number, model_of, sum_of_learners
 from pymcboost.model.arrays import running_sums
 from pymcboost.model.categories import factors
+from pymcboost.model.offsets import column_less
 
 
 class Curve(NamedTuple):
@@ -26,6 +27,8 @@ class Curve(NamedTuple):
         Of NaN, and of levels that the model does not know.
     levels : list of str, list of int or None
         Names of the levels, or their codes where they have no names; None if the feature is ordered.
+    offset : float
+        What the model subtracts from the feature, see `Model.offsets`. Thresholds are those of values less it.
     """
 
     feature: int
@@ -33,17 +36,18 @@ class Curve(NamedTuple):
     values: NDArray[np.float64]
     missing: NDArray[np.float64]
     levels: list[str] | list[int] | None = None
+    offset: float = 0.0
 
     def at(self, x: Any) -> NDArray[np.float64]:
-        """Values (m, K) at x (m,): numbers, which are rounded to float32.
+        """Values (m, K) at x (m,): numbers, which lose the offset and are rounded to float32.
 
-        Of a category: names of levels, a column of a data frame, or codes.
+        Numbers of float32 count as less the offset already, as they do in `Model.predict`. Of a category: names of
+        levels, a column of a data frame, or codes.
         """
         table = np.vstack([self.values, self.missing])
         if self.levels is not None:
             return table[_codes(self.levels, x)]
-        with np.errstate(over="ignore"):
-            x = np.asarray(x).astype(np.float32)
+        x = column_less(np.asarray(x), self.feature, self.offset)
         inside = np.searchsorted(self.thresholds, x, side="left")
         return table[np.where(np.isnan(x), len(self.values), inside)]
 
@@ -91,13 +95,14 @@ def curve(model: Any, feature: int | str) -> Curve:
             "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
             "the other features of the row; see contributions"
         )
+    found = _curve_of(model, ensemble, j)._replace(offset=model.offsets.get(j, 0.0))
     if ensemble.additive or j:
-        return _curve_of(model, ensemble, j)
-    found, alone = _curve_of(model, ensemble, j), np.diff(ensemble.offset) == 0
+        return found
+    alone = np.diff(ensemble.offset) == 0
     if not alone.any():
         return found
     constant = ensemble.as_stumps().right[alone].sum(axis=0, dtype=np.float64)
-    return Curve(j, found.thresholds, found.values + constant, found.missing + constant, found.levels)
+    return found._replace(values=found.values + constant, missing=found.missing + constant)
 
 
 def _curve_of(model, ensemble, j):

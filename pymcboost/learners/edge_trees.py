@@ -45,8 +45,8 @@ class TreeFit(NamedTuple):
     codes: dict
 
     def first_split(self):
-        """Feature and threshold of the root, as Python numbers."""
-        return int(self.feature[0]), float(self.threshold[0])
+        """Feature and threshold of the root, as Python numbers; NaN where it asks about levels of a category."""
+        return int(self.feature[0]), np.nan if 0 in self.codes else float(self.threshold[0])
 
     def as_tree(self):
         """Arrays of its own: (feature, threshold, nan_left, right, sign)."""

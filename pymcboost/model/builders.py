@@ -178,6 +178,11 @@ class TreesBuilder(_Builder):
         """Number of rounds that have been ended."""
         return len(self._rounds) - 1
 
+    @property
+    def n_splits(self):
+        """Number of the splits of all trees."""
+        return int(self._offset[self._n])
+
     def reserve(self, n_leaves):
         """Room for the numbers of so many leaves, which is taken as they come: they need not move as they grow."""
         if self._entries is None:

@@ -62,7 +62,8 @@ def subtracted(X, scorer):
             "give X.toarray()"
         )
     if X.dtype == np.float32:
-        _warn_of_raw(X, offsets)
+        for j, offset in offsets.items():
+            _warn_of_raw(X[:, j], j, offset)
         return X
     out = np.empty(X.shape, dtype=np.float32)
     step = max(1, (1 << 16) // X.shape[1])
@@ -78,16 +79,38 @@ def shown(offsets):
     return ", ".join(f"column {j}: {offset:.15g}" for j, offset in offsets.items())
 
 
-def _warn_of_raw(X, offsets):
-    """Warn of columns of float32 that look as if nothing had been subtracted from them."""
-    for j, offset in offsets.items():
-        column = X[:, j][np.isfinite(X[:, j])]
-        ratio = column / np.float64(offset)
-        if len(column) and ((ratio > RAW[0]) & (ratio < RAW[1])).all():
-            warn(
-                f"column {j} of float32 counts as less its offset {offset:.15g} already, and its values lie near the "
-                "offset: give X as float64, from which the model subtracts it"
-            )
+def column_less(x, j, offset):
+    """One column as the model compares it with its thresholds: `subtracted` of this column alone.
+
+    Parameters
+    ----------
+    x : ndarray (m,)
+    j : int
+        Its number, for a warning.
+    offset : float
+
+    Returns
+    -------
+    ndarray of float32 (m,)
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not offset:
+            return x.astype(np.float32)
+        if x.dtype != np.float32:
+            return (x.astype(np.float64) - offset).astype(np.float32)
+    _warn_of_raw(x, j, offset)
+    return x
+
+
+def _warn_of_raw(x, j, offset):
+    """Warn of a column of float32 that looks as if nothing had been subtracted from it."""
+    column = x[np.isfinite(x)]
+    ratio = column / np.float64(offset)
+    if len(column) and ((ratio > RAW[0]) & (ratio < RAW[1])).all():
+        warn(
+            f"column {j} of float32 counts as less its offset {offset:.15g} already, and its values lie near the "
+            "offset: give X as float64, from which the model subtracts it"
+        )
 
 
 class Offsets:

@@ -186,8 +186,12 @@ class Booster:
         """Why there is no further round, in words."""
         return self.ends_when
 
+    def has_learnt(self):
+        """Whether the rounds so far tell any rows apart; where none does, the model is constant."""
+        return self.n_rounds > 0
+
     def why_constant(self):
-        """What to say of a model without rounds."""
+        """What to say of a constant model."""
         return (
             "no weak learner separates the classes at all: the model is constant. Are all features constant or "
             "missing, or is a bound on the weak learners out of proportion?"

@@ -85,9 +85,10 @@ class BoostingClassifier(
                 workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model, row_number
             )
             release(workers, comm)
-        if not self.n_estimators_:
+        if not training.booster.has_learnt():
             early = "a callback ended the training before its first round: the model is constant"
-            warn(early if training.state.stopped else training.booster.why_constant())
+            stopped = training.state.stopped and not self.n_estimators_
+            warn(early if stopped else training.booster.why_constant())
         return self
 
     def _train(self, workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model, row_number):

@@ -22,7 +22,7 @@ from pymcboost import (
 from pymcboost.comm import MPIWorkers
 from pymcboost.data.offsets import offset_of
 from pymcboost.export import to_c, to_onnx, to_treelite
-from pymcboost.inspection import contributions, importance
+from pymcboost.inspection import contributions, curve, importance, plot_curve, plot_tree
 from pymcboost.model.model import Model
 
 LogitBoostClassifier, MartClassifier = as_published(LogitBoostClassifier, MartClassifier)
@@ -234,6 +234,33 @@ def test_all_that_looks_inside_takes_the_same_rows(trained):
     assert (again.raw_scores(X) == packed.raw_scores(X)).all() and again.offsets == packed.offsets
     early = trained.model_.with_early_exit("certified", X)
     assert (early.predict(X, early="certified") == early.predict(X)).all()
+
+
+def test_curves_take_the_rows_that_the_model_takes():
+    X, y = time_stamps(300)
+    model = MCBoostClassifier(n_estimators=10).fit(X, y).model_
+    curves = [curve(model, j) for j in range(3)]
+    assert curves[1].offset == model.offsets[1] and curves[0].offset == 0
+    for rows in (X, model.features(X), X.astype(object)):
+        total = model.ensemble.bias + sum(one.at(rows[:, one.feature]) for one in curves)
+        np.testing.assert_allclose(total, model.raw_scores(X), rtol=0, atol=1e-12)
+    assert (curves[1].at([np.nan, None]) == curves[1].missing).all()
+    with pytest.warns(UserWarning, match="column 1 of float32 .* give X as float64"):
+        curves[1].at(X[:, 1].astype(np.float32))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_plots_name_the_offset(sign):
+    pytest.importorskip("matplotlib").use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, y = time_stamps(300)
+    model = MCBoostClassifier(n_estimators=10).fit(sign * X[:, 1:2], y).model_
+    (offset,) = model.offsets.values()
+    column = f"x0 {'-' if sign > 0 else '+'} {abs(offset):.15g}"
+    curves, tree = pyplot.subplots(1, 2)[1]
+    assert plot_curve(model, 0, ax=curves).get_xlabel() == column
+    assert plot_tree(model, 0, ax=tree).texts[0].get_text().startswith(f"{column}\n≤ ")
+    pyplot.close("all")
 
 
 @pytest.mark.parametrize("export", [to_c, to_onnx, to_treelite])

@@ -390,6 +390,10 @@ def test_all_that_take_categories(name, weak_learner):
     trees = model.model_.ensemble
     assert trees.subset.max() > 0
     assert weak_learner == "tree" or "weak_learner" not in options or np.diff(trees.offset).max() == 1
+    if "threshold" in model.history_:
+        roots = trees.offset[trees.rounds[:-1]]
+        known = np.where(trees.subset[roots] > 0, np.nan, trees.threshold[roots])
+        np.testing.assert_array_equal(model.history_["threshold"], known)
     assert cls(n_jobs=3, **options).fit(X, y).model_.to_bytes() == model.model_.to_bytes()
     part = cls(**{**options, "n_estimators": 2}, warm_start=True).fit(X, y).set_params(n_estimators=4).fit(X, y)
     if name == "JointBoostClassifier":  # its leaves are sums of floating point, in which 0 is rounding

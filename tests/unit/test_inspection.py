@@ -200,6 +200,7 @@ def test_columns_go_by_name(fitted, data):
     assert model.with_covers(turned).to_bytes() == model.with_covers(X).to_bytes()
 
 
+@pytest.mark.filterwarnings("ignore:no weak learner separates the classes")
 def test_contributions_of_no_rows_and_of_no_splits(data):
     X, y = data
     model = MartClassifier(n_estimators=2).fit(np.zeros((9, 2)), np.arange(9) % 3).model_

@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from sklearn.utils.validation import check_is_fitted
 
 from pymcboost import (
+    ABCMartClassifier,
     AdaBoostMOClassifier,
     HingeBoostOCClassifier,
     JointBoostClassifier,
+    LogitBoostClassifier,
     MartClassifier,
     MCBoostClassifier,
     MultiBoostCWClassifier,
@@ -130,6 +133,21 @@ def test_joint_boosting_ends_where_nothing_is_explained_and_not_before():
     # A share of the squares as small as this is still worth a round.
     faint = (rng.random((240, 1)) + 0.02 * (y == 1)[:, None]).astype(np.float32)
     assert JointBoostClassifier(n_estimators=60).fit(faint, y).n_estimators_ == 60
+
+
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
+def test_class_trees_without_a_split_say_so(cls):
+    X, y = np.arange(60.0)[:, None], np.repeat([0, 1, 2], [10, 20, 30])
+    options = {"n_estimators": 3, "calibrate": None}
+    for bound, X_fit, done in (({}, np.ones_like(X), 3), ({"min_samples_leaf": 1000}, X, 3), ({"min_gain": 1e9}, X, 0)):
+        with pytest.warns(UserWarning, match="no weak learner separates the classes at all: the model is constant"):
+            model = cls(**options, **bound).fit(X_fit, y)
+        assert model.n_estimators_ == done and len(np.unique(model.predict_proba(X), axis=0)) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = cls(**options).fit(X, y)
+        # Rounds without a split, after some that have one: the model is not constant.
+        cls(**options, min_samples_leaf=1000).fit(X, y, init_model=first)
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS))
