@@ -13,7 +13,7 @@ from pymcboost.data.merging import RowSample, merging
 from pymcboost.model.categories import find, is_frame
 from pymcboost.model.columns import in_order, names_of, refuse_dates, wrong_value
 from pymcboost.model.offsets import with_offsets
-from pymcboost.model.rows import joined, names_labels, own
+from pymcboost.model.rows import joined, names_labels, own, own_labels
 
 # The kernels number rows in 32 bits.
 MOST_ROWS = 2**31 - 1
@@ -222,7 +222,7 @@ def _labels(y):
     """Labels of a block as an array with a row for each of its rows, and what they are."""
     if names_labels(y):
         return np.fromiter(map(tuple, y), dtype=object, count=len(y)), "lists of labels"
-    y = np.asarray(y.toarray() if hasattr(y, "toarray") else own(y))
+    y = np.asarray(y.toarray() if hasattr(y, "toarray") else own_labels(y))
     if y.ndim == 2 and y.shape[1] != 1:
         return y, f"an indicator of {y.shape[1]} columns"
     y = y.ravel() if y.ndim == 2 else y

@@ -48,6 +48,18 @@ def own(X):
     return np.asarray(X) if not isinstance(getattr(X, "dtype", np.dtype(object)), np.dtype) else X
 
 
+def own_labels(y):
+    """Labels as `own` gives arrays. Integers of pandas' own types, none of them missing, are NumPy's.
+
+    NumPy and scikit-learn may make float64 or objects of them.
+    """
+    dtype = y.dtypes.iloc[0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else getattr(y, "dtype", None)
+    to = getattr(dtype, "numpy_dtype", None)
+    if to is None or to.kind not in "biu" or np.asarray(y.isna()).any():
+        return own(y)
+    return y.to_numpy(dtype=to)
+
+
 def check_shape(X, n_features):
     """Refuse rows that are no matrix, or one of other features than a model has."""
     if len(X.shape) != 2:

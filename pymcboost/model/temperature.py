@@ -21,7 +21,7 @@ from pymcboost._kernels import elementary, exact
 from pymcboost.model import file
 from pymcboost.model.arrays import is_number
 from pymcboost.model.columns import missing_label
-from pymcboost.model.rows import positions
+from pymcboost.model.rows import own_labels, positions
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
 LEAST, MOST = 2.0**-16, 2.0**16
@@ -87,7 +87,7 @@ def _below_top(scores, link):
 
 def codes_of(y, classes, what="calibrate on"):
     """Positions of labels in the sorted ``classes``; ValueError for a label that is not among them."""
-    y = np.asarray(y)
+    y = np.asarray(own_labels(y))
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
     row = missing_label(y) if y.dtype.kind in "Of" else None

@@ -10,7 +10,7 @@ from pymcboost.comm import ALONE, WorkerError, before
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
 from pymcboost.model.columns import names_of
-from pymcboost.model.rows import joined, names_labels, positions
+from pymcboost.model.rows import joined, names_labels, own_labels, positions
 from pymcboost.threads import available_cpus, resolve_n_jobs
 from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
@@ -289,7 +289,7 @@ def labels_of_parts(parts):
     """Labels in any form, of several parts together; integers stay integers."""
     if any(hasattr(part, "tocsr") or is_frame(part) or names_labels(part) for part in parts):
         return rows_of_all(parts)
-    there = [its for its in map(np.asarray, parts) if len(its)]
+    there = [its for its in (np.asarray(own_labels(part)) for part in parts) if len(its)]
     return joined(there) if there and all(its.dtype.kind in "bui" for its in there) else rows_of_all(parts)
 
 

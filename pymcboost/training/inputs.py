@@ -15,7 +15,7 @@ from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import missing_label, refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.offsets import with_offsets
-from pymcboost.model.rows import check_sparse, own, positions
+from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
 from pymcboost.training.basis import (
     check_random_state,
@@ -182,7 +182,7 @@ def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):
         validate_data(estimator, head, dtype=dtype, ensure_all_finite=finite, **options)
         return (X, *map(column_or_1d, y)) if y else X
     refuse_dates(X)
-    X, y = own(X), [own(labels) for labels in y]
+    X, y = own(X), [own_labels(labels) for labels in y]
     try:
         return validate_data(estimator, X, *y, dtype=dtype, ensure_all_finite=finite, **options)
     except (ValueError, TypeError, OverflowError) as error:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse
+from pymcboost.model.rows import check_sparse, own_labels
 from pymcboost.training import basis
 from pymcboost.training.inputs import encoded, validated
 from pymcboost.training.labels import is_indicator, labels_given, rows_in
@@ -64,7 +64,7 @@ class Predicts:
         basis.check_is_fitted(self, "model_")
         if self.model_.link == "sigmoid" and is_indicator(y):
             _, y = labels_given(y, rows_in(y), self.classes_)
-        return float(basis.ClassifierMixin.score(self, X, y, sample_weight))
+        return float(basis.ClassifierMixin.score(self, X, own_labels(y), sample_weight))
 
     def predict_top(self, X: Features, k: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """The labels of the k highest scores and these scores, from the highest on: (n_samples, k) each.

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import pickle
+import warnings
 from email.message import Message
 
 import numpy as np
@@ -11,6 +12,7 @@ import sklearn
 from contract.variants import ALGORITHMS, as_published
 from sklearn.base import is_classifier
 from sklearn.datasets import load_digits, load_iris
+from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, GroupKFold, cross_validate
@@ -25,6 +27,7 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     registry,
 )
+from pymcboost.data import Chunks
 from pymcboost.model import stages
 from pymcboost.model.model import Model
 
@@ -335,3 +338,30 @@ def test_masked_values_are_missing_values(cls, integers):
 def test_integers_beyond_64_bits_are_no_labels(label):
     with pytest.raises(ValueError, match=r"y\[1\] is .*\[-2\^63, 2\^63 - 1\].*str\(label\)"):
         MCBoostClassifier().fit(np.arange(4.0)[:, None], [0, label, 0, label])
+
+
+@pytest.mark.parametrize("kind", ["Int64", "UInt64", "int64[pyarrow]", "boolean"])
+def test_labels_in_integers_of_pandas_own(kind):
+    """They are NumPy's, where float64 would not tell them apart."""
+    pandas = pytest.importorskip("pandas")
+    if "pyarrow" in kind:
+        pytest.importorskip("pyarrow")
+    rows, labels = X[:60], y[:60] == 3 if kind == "boolean" else 2**53 + y[:60] % 3
+    given = pandas.Series(labels).astype(kind)
+    how = {"n_estimators": 3, "random_state": 0, "calibrate": None, "scoring": "error"}
+    expected = VectorTreeBoostClassifier(**how).fit(rows, labels, X_val=rows, y_val=labels)
+    chunks = Chunks([(rows[:30], given[:30]), (rows[30:], given[30:])])
+    for of in (rows, given), (rows, given.array), (rows, given.to_frame()), (chunks,):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataConversionWarning)  # of the frame
+            found = VectorTreeBoostClassifier(**how).fit(*of, X_val=rows, y_val=given)
+        assert found.model_.to_bytes() == expected.model_.to_bytes()
+        assert found.predict(rows).dtype.kind == given.dtype.kind
+        assert found.history_["val_error"].tolist() == expected.history_["val_error"].tolist()
+    assert found.score(rows, given) == expected.score(rows, labels) > 0.5
+    for one, its in (found, given), (expected, labels):
+        one.calibrate_on(rows, its).refit_leaves(rows, its, decay=0.5)
+    assert found.model_.to_bytes() == expected.model_.to_bytes()
+    given[7] = pandas.NA
+    with pytest.raises(ValueError, match="^y has no label in row 7; leave out such rows"):
+        found.fit(rows, given)
