@@ -66,7 +66,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
-    takes_workers = True
+    takes_workers = draws_by_number = True
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 
     def __init__(self, params, draw_seed=None, name=""):

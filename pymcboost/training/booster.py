@@ -77,6 +77,8 @@ class Booster:
     takes_workers = False
     workers: Any = ALONE
     row_number = None
+    # Whether the draws of `subsample` go by these without a communicator, too.
+    draws_by_number = False
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
     # Whether the form of y decides that.

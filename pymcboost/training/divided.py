@@ -36,13 +36,13 @@ def refuse(booster, workers, sets, groups, **given):
             f"{name}: {what} for a training without a communicator; its rows are held out by the numbers of the rows: "
             "give cv as a number, and no groups"
         )
+    if workers is not ALONE and not booster.takes_workers:
+        raise TypeError(
+            f"{name} trains with one worker, without a communicator; rows divided among workers are for vector trees, "
+            "class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
+        )
     if workers.size == 1:
         return
-    if not booster.takes_workers:
-        raise TypeError(
-            f"{name} trains with one worker; rows divided among several are for vector trees, class-wise trees, "
-            "MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
-        )
     for what, value in given.items():
         if value is not None and value is not False:
             raise ValueError(f"{name}: {what} is for a training with one worker")
@@ -161,6 +161,16 @@ def sample_weights(workers, weight, X):
     if workers.size > 1 and (not X.shape[0] or (weight is not None and not np.any(weight))):
         return np.zeros(X.shape[0])
     return weights_of_rows(weight, X)
+
+
+def refuse_idle_numbers(booster, workers, row_number):
+    """Refuse numbers of the rows where no draw goes by them."""
+    if row_number is None or workers is not ALONE or (booster.draws_by_number and booster.params.subsample != 1):
+        return
+    raise ValueError(
+        f"{booster.name}: no draw of this training goes by row_number; leave it out"
+        + ", or give comm=pymcboost.comm.Alone(), with which all do" * booster.takes_workers
+    )
 
 
 def check_row_number(row_number, X, workers):

@@ -220,7 +220,9 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees,
             MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost; see `pymcboost.comm`.
         row_number : array-like of int of shape (n_samples,), default=None
-            Different numbers from 0 on, which draws of rows go by. By default their places, worker after worker.
+            Different numbers from 0 on, which draws of rows go by: without ``comm`` those of ``subsample`` below 1 of
+            vector trees and class-wise trees, with it those of folds and of rows held out as well. Where none goes by
+            them they are refused. By default their places, worker after worker.
 
         Returns
         -------

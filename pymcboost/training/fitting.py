@@ -79,6 +79,7 @@ class Training:
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
+        divided.refuse_idle_numbers(booster, workers, row_number)
         refuse_mixed(params, groups, "val" in sets)
         self._warn_of_idle()
         if initial is not None:

@@ -217,7 +217,8 @@ def test_numbered_rows_give_the_same_model_in_any_order(cls, m, params):
     order = rng.permutation(m)
     params = {"n_estimators": 3, "random_state": 0, **params}
     first = cls(**params).fit(X, y, weight)
-    other = cls(**params).fit(X[order], y[order], None if params.get("subsample") else weight[order], row_number=order)
+    more = {"row_number": order} if params.get("subsample") else {"sample_weight": weight[order]}
+    other = cls(**params).fit(X[order], y[order], **more)
     assert first.model_.to_bytes() == other.model_.to_bytes()
 
 

@@ -17,6 +17,7 @@ from pymcboost.comm import Alone, WorkerError, shares
 from pymcboost.comm.several import Several
 from pymcboost.data import tree_data, tree_layouts
 from pymcboost.model.rows import positions
+from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.training import divided, divided_folds
 
 
@@ -299,6 +300,23 @@ def test_what_is_refused(more, words):
         raise refused(**more)
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_numbers_and_communicators_without_an_effect_are_refused(name):
+    cls, (X, y) = get_class(name), rows(60)
+    if name == "hingeboost":  # has neither
+        return
+    booster, model = cls.booster, cls(n_estimators=1, calibrate=None)
+    with pytest.raises(ValueError, match="no draw of this training goes by row_number; leave it out") as found:
+        (model.set_params(subsample=1.0) if hasattr(model, "subsample") else model).fit(X, y, row_number=np.arange(60))
+    assert ("Alone()" in str(found.value)) == booster.takes_workers
+    if not booster.takes_workers:
+        with pytest.raises(TypeError, match="trains with one worker, without a communicator; rows divided among"):
+            model.fit(X, y, comm=Alone())
+    elif not booster.draws_by_number and hasattr(model, "subsample"):
+        with pytest.raises(ValueError, match="row_number"):
+            model.set_params(subsample=0.5, weak_learner="tree").fit(X, y, row_number=np.arange(60))
+
+
 def test_integers_of_several_types():
     X, y = rows(200)
     labels = 2**53 + y
@@ -357,7 +375,7 @@ def test_unequal_workers_are_refused():
     S = csr_array(np.nan_to_num(X))
     with pytest.raises(ValueError, match="X is sparse on some workers and dense on others"):
         raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S if w.rank else X, y, comm=w))
-    with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker; .* class-wise trees, MCBoost, "):
+    with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker, .* class-wise trees, MCBoost, "):
         raise error_of(lambda w: SAMMEClassifier().fit(X, y, comm=w))
     with pytest.raises(TypeError, match="comm must be a communicator of mpi4py"):
         VectorTreeBoostClassifier().fit(X, y, comm=3)
