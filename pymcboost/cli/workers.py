@@ -3,9 +3,10 @@
 from pymcboost.cli.console import UsageError, table_kind
 
 RANK = "%r"
-TREES = "-a vector-tree, logitboost, mart, abc-logitboost and abc-mart"
-BINARY = "-a mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, adaboost-mo, adaboost-oc and piboost"
-DIVIDED = f"{TREES}; for {BINARY}"
+DIVIDED = (
+    "-a vector-tree, logitboost, mart, abc-logitboost, abc-mart, mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, "
+    "adaboost-mo, adaboost-oc and piboost"
+)
 
 
 def add_mpi(group):

@@ -25,12 +25,17 @@ def of_one_label(model):
     return model
 
 
-def forest(model, target):
-    """Trees as a dump has them, at least one, and the code or None; all but sums over stumps and trees is refused."""
+def forest(model, target, also=""):
+    """Trees as a dump has them, at least one, and the code or None; all but sums over stumps and trees is refused.
+
+    ``also``: what else the target is written of, for the message.
+    """
     ensemble = model.ensemble
     if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
         what = f"decoder={ensemble.decoder!r}" if ensemble.KIND in (1, 3) else f"kind {ensemble.KIND}: {ensemble.NAME}"
-        raise ValueError(f"{target} is written of stumps and trees whose leaves are added up; this model has {what}")
+        raise ValueError(
+            f"{target} is written of stumps and trees whose leaves are added up{also}; this model has {what}"
+        )
     if not len(ensemble):
         return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None
     parts = dict(ensemble.dump())

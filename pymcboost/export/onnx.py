@@ -35,7 +35,7 @@ def to_onnx(model: Any) -> bytes:
         What an .onnx file holds.
     """
     model = of_one_label(model)
-    trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX")
+    trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX", ", and of linear machines")
     if (model.temperature or 1) < LEAST_TEMPERATURE:
         raise ValueError(
             f"ONNX has probabilities in float32, and the temperature {model.temperature:g} is below "

@@ -137,9 +137,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
             `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`.
         classes : array-like (K,)
             Distinct, sorted class labels: integers or strings.
-        link : {"none", "softmax", "softmax2"}, default="none"
+        link : {"none", "softmax", "softmax2", "sigmoid"}, default="none"
             How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of
-            2 F (pairwise exponential loss).
+            2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of rows that may have any number of them.
         meta : dict, optional
             What JSON can hold; only for information.
         layout : {"list", "interval", "interval32", "packed", "tight"}, default="list"
@@ -204,12 +204,15 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
 
     @property
     def leaves(self) -> Leaves:
-        """Type of the leaves, "float32" or "float16"; "float32" where there are none."""
+        """Type of the leaves: "float32" or "float16".
+
+        "float32" where there are none. Leaves that were saved as "int8" are values of "float16".
+        """
         return self._kind.leaves_of(self._sections())
 
     @property
     def layout(self) -> Layout:
-        """How the file is laid out: "list", "interval" or "interval32" (see `from_ensemble`)."""
+        """How the file is laid out: "list", "interval", "interval32", "packed" or "tight" (see `from_ensemble`)."""
         return self._kind.layout_of(self._sections())
 
     @property

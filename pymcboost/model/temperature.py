@@ -232,7 +232,8 @@ class Calibration:
         """The same model with another temperature; scores and predictions stay as they are.
 
         Probabilities are the softmax of the scores (link "softmax2": of twice the scores) divided by the temperature. A
-        model without a link gets probabilities by it.
+        model without a link gets probabilities by it. What ``restore_priors`` or `reweighted` gave the bias was times
+        the temperature so far, and stays: use `reweighted` after this.
 
         Parameters
         ----------
@@ -279,7 +280,8 @@ class Calibration:
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
         """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.
 
-        Give rows that the model has not been trained on.
+        Give rows that the model has not been trained on. What ``restore_priors`` or `reweighted` gave the bias was
+        times the temperature so far, and stays: use `reweighted` after this.
 
         Parameters
         ----------
@@ -303,7 +305,8 @@ class Calibration:
         """The same model with the probability of every class times a number, and all divided by their sum.
 
         Predictions follow. Where a class has become twice as frequent, its number is 2. The numbers go into the bias: F
-        gets their logarithms, times the temperature, and halved for the link "softmax2". That is rounded to float32.
+        gets their logarithms, times the temperature, and halved for the link "softmax2". That is rounded to float32. It
+        fits this temperature: set another one before.
 
         Parameters
         ----------

@@ -269,7 +269,9 @@ class CalibratesOnRows:
     def calibrate_on(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
 
-        It stays until the next `fit`. Scores and predictions do not change.
+        It stays until the next `fit`. Scores and predictions do not change. What ``restore_priors`` gave the bias was
+        times the temperature of the training, and stays: weights of classes are then undone in part. Leave
+        ``restore_priors`` False, and use `Model.reweighted` after this.
 
         Parameters
         ----------

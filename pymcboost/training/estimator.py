@@ -195,7 +195,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or `Chunks`
             Training features, rounded to float32 once. NaN is a missing value; infinities are refused. `Chunks` are for
-            vector trees alone.
+            the algorithms that ``comm`` names.
         y : array-like of shape (n_samples,)
             Class labels, integers or strings. Left out with `Chunks`. Where rows may have any number of labels: an
             indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels for each row.
