@@ -257,7 +257,8 @@ class ClassTreesClassifier(EnsembleClassifier):
         "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 200 rows, from 10 to 100. Trees grow '
         "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features of a tree that a node may be split on; drawn anew at every node, at "
-        'least one. "auto": of d features 2 d^0.4; with more than 10,000 rows 3 d^0.4, or d / 10 up to 100 if more.',
+        'least one. "auto": of d features 2 d^0.4, or with m rows 10 d / m up to d / 10 if more; with more than 10,000 '
+        "rows 3 d^0.4, or d / 10 up to 100 if more.",
         "max_features_tree": "Share of the features that the trees of a round may use; drawn anew every round, at "
         "least one.",
         "l2_regularization": "Added to the sum of second derivatives of every node, in gains and in leaf values. The "

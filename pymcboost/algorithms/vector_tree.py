@@ -396,7 +396,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 25 rows, from 31 to 500. Trees grow '
         "best-first: the split with the largest gain comes next.",
         "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
-        '"auto": of d features 2 d^0.4; with more than 10,000 rows 3 d^0.4, or d / 10 up to 100 where that is more.',
+        '"auto": of d features 2 d^0.4, or with m rows 10 d / m up to d / 10 if more; with more than 10,000 rows '
+        "3 d^0.4, or d / 10 up to 100 if more.",
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         'number. Leaf vectors are those of all rows. "auto": 0.5, or 0.7 with more than 10,000 rows.',
         "min_relative_gain": PARAMETERS["min_relative_gain"].help + " After 300 rounds, or 30 / learning_rate if that "

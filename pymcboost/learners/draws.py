@@ -1,9 +1,10 @@
 """Leaves of a tree, and rows and features that it draws, by default: chosen on folds, see docs/reproduction.md."""
 
 # Features drawn at a node, as a multiple of a power of their number, and share of the rows drawn for a tree; more above
-# so many rows. There a share of the features is drawn where that is more, up to a number of them.
+# so many rows. There a share of the features is drawn where that is more, up to a number of them. Few rows have few
+# nodes: the number of rows times that of the features drawn is at least a multiple of all features, up to the share.
 DRAWN, DRAWN_OF_MANY, OF_POWER = 2, 3, 0.4
-SHARE_OF_MANY, MOST_BY_SHARE = 0.1, 100
+SHARE, MOST_BY_SHARE, EACH = 0.1, 100, 10
 ROWS, ROWS_OF_MANY = 0.5, 0.7
 MANY_ROWS = 10_000
 
@@ -18,9 +19,9 @@ def drawn_of(max_features, n, n_rows):
     if max_features != "auto":
         drawn = max_features * n
     elif n_rows > MANY_ROWS:
-        drawn = max(DRAWN_OF_MANY * n**OF_POWER, min(SHARE_OF_MANY * n, MOST_BY_SHARE))
+        drawn = max(DRAWN_OF_MANY * n**OF_POWER, min(SHARE * n, MOST_BY_SHARE))
     else:
-        drawn = DRAWN * n**OF_POWER
+        drawn = max(DRAWN * n**OF_POWER, min(SHARE, EACH / n_rows) * n)
     return min(max(1, round(drawn)), n)
 
 

@@ -1113,6 +1113,8 @@ def test_more_rows_of_a_tree_where_there_are_many():
 def test_more_features_of_a_node_where_there_are_many_rows():
     drawn = {n: [drawn_of("auto", n, rows) for rows in (10_000, 10_001)] for n in (3, 54, 300, 784, 2000, 7000)}
     assert drawn == {3: [3, 3], 54: [10, 15], 300: [20, 30], 784: [29, 78], 2000: [42, 100], 7000: [69, 104]}
+    few = {n: [drawn_of("auto", n, rows) for rows in (1, 100, 1000)] for n in (3, 300, 2000, 20_000)}
+    assert few == {3: [3, 3, 3], 300: [30, 30, 20], 2000: [200, 200, 42], 20_000: [2000, 2000, 200]}
     assert drawn_of(0.5, 784, 20_000) == 392
     assert drawn_of(1e-9, 784, 20_000) == 1
 

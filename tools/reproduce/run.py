@@ -11,7 +11,7 @@
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py rounds-times|rounds-found|validation-rows [--sets iris ...]
-    python tools/reproduce.py split-columns|split-kinds|drawn-features|many-rows [--sets letter ...]
+    python tools/reproduce.py split-columns|split-kinds|drawn-features|many-rows|wide-rows [--sets letter ...]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
@@ -35,7 +35,7 @@ from shared.tables import put_between
 PAPERS = (
     "mcboost", "figure1", "abcboost", "vector", "multiboost_table4", "multiboost", "multiboost_fcd",
     "multiboost_defaults", "piboost", "table5", "imbalance", "hinge", "quality", "exceptions", "rounds", "stopping",
-    "temperature", "defaults", "drawn", "many", "columns", "kinds",
+    "temperature", "defaults", "drawn", "many", "wide", "columns", "kinds",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}
