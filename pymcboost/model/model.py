@@ -363,9 +363,17 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         return result
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
-        """The same model with other information, see `meta`; without names in it columns count in their order."""
+        """The same model with other information, see `meta`; without names in it columns count in their order.
+
+        What `truncate` needs stays: that a model has no stages, and that its bias is that of ``restore_priors``.
+        """
         kept = {"stages": False} if self.totally_corrective else {}
-        return self._changed(meta=dict(file.meta_sections({**meta, **kept})).get("meta"))
+        if self._has_priors():
+            kept |= self._kept_of_priors(meta)
+        return self._with_meta({**meta, **kept})
+
+    def _with_meta(self, meta):
+        return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
 
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
         """The bytes of the model file; parameters as in `save`."""

@@ -263,6 +263,12 @@ class Calibration:
         params = self.information.get("params") if self.has_stages else None
         return isinstance(params, dict) and bool(params.get("restore_priors")) and bool(self._sections()["BIAS"].any())
 
+    def _kept_of_priors(self, meta):
+        """What says, in the meta, by how much a bias of priors was multiplied."""
+        params = meta.get("params")
+        kept = {"params": {**(params if isinstance(params, dict) else {}), "restore_priors": True}}
+        return {**kept, FIRST: self.information[FIRST]} if FIRST in self.information else kept
+
     def _first_temperature(self):
         """That of the training."""
         return _positive(self.information.get(FIRST, self.temperature))
@@ -275,7 +281,7 @@ class Calibration:
             ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (kept / first - 1))
         model = self._changed(ensemble, **dict.fromkeys(file.EARLY), CALB=asked)
         more = dict(self.information)
-        return model if more.pop(FIRST, self) is self else model.with_meta(more)
+        return model if more.pop(FIRST, self) is self else model._with_meta(more)
 
     def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
         """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.

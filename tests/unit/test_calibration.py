@@ -260,6 +260,8 @@ def test_priors_of_the_first_rounds(cls):
             for same in (model, found.with_temperature(None)):
                 assert first.to_bytes() == same.truncate(4).to_bytes()
             assert first.meta == model.meta
+            bare = found.with_meta({}).truncate(4)
+            assert bare.to_bytes() == first.with_meta({}).to_bytes()
             np.testing.assert_allclose(first.ensemble.bias, short.ensemble.bias, rtol=1e-6)
             np.testing.assert_allclose(first.predict_proba(X), short.predict_proba(X), rtol=1e-5)
             assert first.truncate(2).ensemble.bias.tobytes() == first.ensemble.bias.tobytes()
