@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost.cli.answers import words
+from pymcboost.cli.answers import unknown_labels, words
 from pymcboost.cli.console import whole_file
 from pymcboost.data.svmlabels import indicator
 
@@ -16,7 +16,7 @@ TITLES = {
 }
 
 
-def answer_lists(model, data, arguments):
+def answer_lists(model, data, arguments, note):
     """Write the labels of every row, with commas between them; the lines about how many are right.
 
     With values there is a first line ``labels ...``, and after the labels, or nothing, come the values of all.
@@ -35,19 +35,19 @@ def answer_lists(model, data, arguments):
             stream.write(f"{','.join(names[k] for k in np.flatnonzero(row))}{own}\n")
     if not data.labelled.any() or model.classes_.dtype.kind != "i":
         return None
-    return "\n".join(_right(given, scores, data.y, model))
+    return "\n".join(_right(given, scores, data.y, model, note))
 
 
 def measures(scores, thresholds, has, unknown=0):
     """The metrics that the history has, by their names, at the thresholds of the labels; without the estimators.
 
-    ``unknown``: so many labels of these rows are not the model's; they count as missed.
+    ``unknown``: so many labels of these rows are not the model's; they count as missed, and as labels of these rows.
     """
     given, has = scores > thresholds, has > 0
     right, sizes = (given & has).sum(axis=0), given.sum(axis=0) + has.sum(axis=0)
     first = np.take_along_axis(has, np.argsort(-scores, axis=1, kind="stable")[:, : max(FIRST)], axis=1)
     return {
-        "hamming_loss": ((given != has).sum() + unknown) / has.size,
+        "hamming_loss": ((given != has).sum() + unknown) / (has.size + unknown),
         "log_loss": np.logaddexp(0, np.where(has, -scores, scores)).mean(),
         "f1_micro": 2 * right.sum() / max(sizes.sum() + unknown, 1),
         "f1_macro": np.mean(2 * right / np.maximum(sizes, 1)),
@@ -55,10 +55,13 @@ def measures(scores, thresholds, has, unknown=0):
     }
 
 
-def _right(given, scores, lists, model):
-    """Lines in the manner of LIBSVM's tools; labels that the model does not know count as missed."""
+def _right(given, scores, lists, model, note):
+    """Lines in the manner of LIBSVM's tools; a notice of labels that the model does not know, which count as missed."""
     has, _ = indicator(lists, model.classes_)
     unknown = np.array([len(one) for one in lists]) - has.sum(axis=1)
+    if unknown.any():
+        others = sorted({label for one in lists for label in one}.difference(model.classes_.tolist()))
+        note(unknown_labels(np.count_nonzero(unknown), len(has), [str(label) for label in others]))
     whole = ((given == has).all(axis=1) & (unknown == 0)).sum()
     yield f"Exact match = {100 * whole / len(has):g}% ({whole}/{len(has)})"
     for name, value in measures(scores, model.thresholds, has, unknown.sum()).items():

@@ -268,7 +268,7 @@ def answer_file(model, arguments, base, note):
     if model.link == "sigmoid":
         from pymcboost.cli.lists import answer_lists
 
-        return answer_lists(model, data, arguments)
+        return answer_lists(model, data, arguments, note)
     best, values = answers(model, data.X, arguments)
     with whole_file(arguments.output_file, "output file") as stream:
         write(stream, words(model), best, values)

@@ -83,7 +83,7 @@ def cross_validate(estimator, X, y, arguments):
     print(f"Cross Validation {'Accuracy' if y.ndim == 1 else 'Exact Match'} = {100 * hits / len(y):g}%")
     for name, mean, spread in zip(one, np.mean(found, axis=0), np.std(found, axis=0, ddof=1), strict=True):
         of_folds = f"(mean and deviation of {folds} folds)"
-        if name in ("error", "hamming_loss"):
+        if name == "error":
             print(f"Cross Validation {titles[name]} = {100 * mean:.4g}% +- {100 * spread:.3g}% {of_folds}")
         elif not np.isnan(mean):
             print(f"Cross Validation {titles[name]} = {mean:.4g} +- {spread:.3g} {of_folds}")

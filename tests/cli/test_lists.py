@@ -152,6 +152,12 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
     assert done.returncode == 0 and "2 labels that the training file does not have, left out" in done.stderr
     done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
     assert "Exact match = " in done.stdout and "(2/2)" not in done.stdout
+    assert "1 of 2 rows has a label that the model does not know (5, 6): counted as errors" in done.stderr
+    (tmp_path / "new.svm").write_text("".join(f"{','.join(map(str, range(20, 60)))} 1:{i}\n" for i in range(9)))
+    done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
+    assert "9 of 9 rows have a label that the model does not know (20, 21, 22, 23, 24, ...)" in done.stderr
+    wrong = sum(len(line.split(",")) for line in (tmp_path / "out").read_text().splitlines() if line) + 9 * 40
+    assert f"Hamming loss = {wrong / (9 * 45):.6g}\n" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -198,7 +204,7 @@ def test_cross_validation(lists):
     whole, found = folds(X[:200], Y[:200], 4, n_estimators=20)
     text = done.stdout.splitlines()
     assert text[0] == f"Cross Validation Exact Match = {100 * whole:g}%"
-    assert text[1].startswith(f"Cross Validation Hamming Loss = {100 * found[:, 0].mean():.4g}% +- ")
+    assert text[1].startswith(f"Cross Validation Hamming Loss = {found[:, 0].mean():.4g} +- ")
     assert text[2].startswith(f"Cross Validation Cross-entropy = {found[:, 1].mean():.4g} +- ")
     names = ("Micro F1", "Macro F1", "Precision at 1", "Precision at 3", "Precision at 5")
     for line, name, values in zip(text[3:8], names, found.T[2:], strict=True):
