@@ -1,7 +1,8 @@
 """Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
 
-from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table, table_kind
-from pymcboost.cli.options import get_algorithm, option_flags, take_class_weights
+from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table, importing, table_kind
+from pymcboost.cli.options import get_algorithm, option_flags, option_of, take_class_weights
+from pymcboost.cli.words import in_options
 from pymcboost.registry import ALGORITHMS
 
 
@@ -18,8 +19,11 @@ def add_algorithm(parser):
 
 def parsed(argv, program, usage, make_parser):
     """The parser of the algorithm that -a names, the algorithm, the arguments, the parameters given, class weights."""
-    argv, weights = take_class_weights(argv)
     first = Parser(program, usage, add_help=False)
+    try:
+        argv, weights = take_class_weights(argv)
+    except UsageError as error:
+        first.error(str(error))
     add_algorithm(first)
     first.add_common()
     algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
@@ -30,7 +34,7 @@ def parsed(argv, program, usage, make_parser):
     if unknown:
         refuse_unknown(parser, unknown, algorithm)
     given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
-    arguments.first_file = arguments.training_file
+    arguments.first_file, arguments.refuse = arguments.training_file, parser.error
     return parser, algorithm, arguments, given, weights
 
 
@@ -121,6 +125,61 @@ def check_libsvm_c(parser, arguments, algorithm, given):
             "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
             "have fewer; give -P file with the last two, or -c"
         )
+
+
+def check_training(arguments, estimator, several):
+    """Refuse what a training would refuse of its parameters once the rows are read, in the same words.
+
+    ``several``: the rows have lists of labels.
+    """
+    held = bool(getattr(arguments, "validation_file", None))
+    with importing():
+        import numpy as np
+
+        from pymcboost.training.folds import refuse_mixed
+        from pymcboost.training.metrics import Metric
+    booster = estimator._booster()
+    params = booster.params
+    try:
+        with importing():  # names of scorers are scikit-learn's
+            booster.check()
+            refuse_mixed(params, None, held)
+            booster.takes_labels(np.eye(2) if several else np.arange(2))
+            if held or getattr(arguments, "curve", False) or params.early_stopping or params.n_estimators == "auto":
+                Metric(params.scoring, None, booster.link, booster.loss_value)
+    except ValueError as error:
+        algorithm = get_algorithm(arguments.algorithm)
+        text = str(error).replace(algorithm.title, algorithm.name)
+        arguments.refuse(in_options(text, option_of(algorithm)))
+
+
+def check_layout(arguments, estimator):
+    """Refuse a layout that the models of these parameters cannot have."""
+    if arguments.layout != "list" and arguments.categorical_features:
+        arguments.refuse(f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out")
+    if arguments.layout in estimator.layouts():
+        return
+    remedy = "is for stumps whose scores are summed; leave it out"
+    if arguments.layout in ("packed", "tight"):
+        remedy = "is for vector-tree with --leaf-levels and no categories; mcboost-convert packs other trees, too"
+    arguments.refuse(f"--layout {arguments.layout} {remedy}")
+
+
+def lists_wanted(arguments, booster, loss, weights):
+    """Whether rows begin with lists of labels; then what is for one label a row is refused."""
+    several = loss == "logistic"
+    if arguments.multilabel and not (several or booster.labels_by_form):
+        arguments.refuse("--multilabel is for -a adaboost-mh, -a gentleboost and -a vector-tree --loss logistic")
+    if not (several or arguments.multilabel):
+        return False
+    for given, flag in (
+        (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
+        (weights, "-w<label>"),
+        (getattr(arguments, "cache", None), "--cache"),
+    ):
+        if given:
+            arguments.refuse(f"lists of labels are read from LIBSVM text: {flag} is for one label a row")
+    return True
 
 
 def refuse_unknown(parser, unknown, algorithm):

@@ -7,7 +7,7 @@ offsets for their columns.
 import os
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import UsageError, noted_warnings, table_kind
+from pymcboost.cli.console import noted_warnings, table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
@@ -25,23 +25,6 @@ class Rows(NamedTuple):
     labels: Any = None  # of rows with any number of them: y is then their indicator
     chunks: Any = None  # the rows of a cache, which X is a view of
     entries: int = 0  # of LIBSVM text, with its zeros
-
-
-def lists_wanted(arguments, booster, loss, weights):
-    """Whether rows begin with lists of labels; then what is for one label a row is refused."""
-    several = loss == "logistic"
-    if arguments.multilabel and not (several or booster.labels_by_form):
-        raise UsageError("--multilabel is for -a adaboost-mh, -a gentleboost and -a vector-tree --loss logistic")
-    if not (several or arguments.multilabel):
-        return False
-    for given, flag in (
-        (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
-        (weights, "-w<label>"),
-        (getattr(arguments, "cache", None), "--cache"),
-    ):
-        if given:
-            raise UsageError(f"lists of labels are read from LIBSVM text: {flag} is for one label a row")
-    return True
 
 
 def read_lists(path, note, allows_missing, like=None, workers=None, **how):

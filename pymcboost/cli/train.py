@@ -11,8 +11,11 @@ from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
     add_reading,
+    check_layout,
     check_parameters,
     check_reading,
+    check_training,
+    lists_wanted,
     parsed,
 )
 from pymcboost.cli.console import (
@@ -40,7 +43,7 @@ from pymcboost.cli.options import (
     get_algorithm,
     option_of,
 )
-from pymcboost.cli.rows import lists_wanted, read_like, read_training, refuse_one_class, set_weights
+from pymcboost.cli.rows import read_like, read_training, refuse_one_class, set_weights
 from pymcboost.cli.words import in_options
 from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi, labels_of_all, read_part
 from pymcboost.registry import get_class
@@ -74,13 +77,9 @@ def parse(argv, alone=False):
         estimator = get_class(arguments.algorithm)(**given)
         if estimator.early_stopping and not arguments.validation_file:
             import sklearn.model_selection  # noqa: F401  it sets rows aside; Ctrl-C is safe here
-    if arguments.layout != "list" and arguments.categorical_features:
-        raise UsageError(f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out")
-    if arguments.layout not in estimator.layouts():
-        remedy = "is for stumps whose scores are summed; leave it out"
-        if arguments.layout in ("packed", "tight"):
-            remedy = "is for vector-tree with --leaf-levels and no categories; mcboost-convert packs other trees, too"
-        raise UsageError(f"--layout {arguments.layout} {remedy}")
+    arguments.lists = lists_wanted(arguments, estimator.booster, getattr(estimator, "loss", None), weights)
+    check_layout(arguments, estimator)
+    check_training(arguments, estimator, arguments.lists)
     return arguments, estimator, weights
 
 
@@ -239,13 +238,12 @@ def run_training(arguments, estimator, weights, note, workers=None):
     if arguments.cache and not arguments.cross_validation:
         files.check_target(arguments.cache, "cache")
     missing = estimator.booster.allows_missing
-    several = lists_wanted(arguments, estimator.booster, getattr(estimator, "loss", None), weights)
     if arguments.cache:
         data = read_cached(arguments, note, missing, workers)
     elif workers is not None and arguments.divided:
         data = read_part(workers, arguments, note, missing)
     else:
-        data = read_training(arguments, note, missing, several, None if workers is None else False, workers)
+        data = read_training(arguments, note, missing, arguments.lists, None if workers is None else False, workers)
     if workers is not None and not arguments.cache:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:

@@ -16,6 +16,8 @@ from pymcboost.cli.checks import (
     add_reading,
     check_parameters,
     check_reading,
+    check_training,
+    lists_wanted,
     parsed,
 )
 from pymcboost.cli.console import (
@@ -39,7 +41,7 @@ from pymcboost.cli.options import (
     get_algorithm,
     option_of,
 )
-from pymcboost.cli.rows import lists_wanted, read_training, set_weights
+from pymcboost.cli.rows import read_training, set_weights
 from pymcboost.cli.space import SINGLE, Choices, Range, draws, grid, several
 from pymcboost.cli.words import in_options
 from pymcboost.registry import get_class
@@ -163,6 +165,15 @@ def _option(flag, value):
     return [f"{flag}={value}"] if value.startswith("-") else [flag, value]
 
 
+def asked_of(params):
+    """The parameters of an estimator, and LIBSVM's C or None."""
+    asked = dict(params)
+    libsvm_c = asked.pop("libsvm_c", None)
+    if "n_iter_no_change" in asked:
+        asked.setdefault("early_stopping", True)
+    return asked, libsvm_c
+
+
 def digest(X, y):
     """The shape of the rows and a checksum, by which a journal knows them."""
     parts = (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,)
@@ -205,7 +216,10 @@ def tune(argv):
         estimator = get_class(arguments.algorithm)()
     lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
     if arguments.best_by in OF_LISTS and not lists:
-        raise UsageError(f"--best-by {arguments.best_by} is for rows with lists of labels; use error or log_loss")
+        arguments.refuse(f"--best-by {arguments.best_by} is for rows with lists of labels; use error or log_loss")
+    for combination in combinations:
+        asked, _ = asked_of({**fixed, **combination})
+        check_training(arguments, get_class(algorithm.name)(**asked), lists)
     searched = [options.get(name, "--libsvm-c") for name in space]
     if arguments.plot:
         files.check_target(arguments.plot, "picture")
@@ -249,10 +263,7 @@ def search(arguments, data, params, combinations, folds, journal, done, note):
     note(f"{counted(len(combinations), 'combination')}, {len(folds)} folds: {len(tasks)} of {total} models to train")
 
     def job(i, fold):
-        asked = {**params, **combinations[i]}
-        libsvm_c = asked.pop("libsvm_c", None)
-        if "n_iter_no_change" in asked:
-            asked.setdefault("early_stopping", True)
+        asked, libsvm_c = asked_of({**params, **combinations[i]})
         return delayed(train_fold)(arguments.algorithm, asked, libsvm_c, data.X, data.y, *folds[fold])
 
     def check(found):

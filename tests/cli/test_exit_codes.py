@@ -40,6 +40,29 @@ def test_1_usage(program):
     check(done, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("-n auto -E 10", "--n-estimators auto finds the rounds by itself; set --no-early-stopping"),
+        ("-a multiboost --solver fcd -l log", "multiboost: --solver fcd has its closed form for --loss exp alone"),
+        ("-a vector-tree --decision-threshold f1", "--decision-threshold is for --loss logistic"),
+        ("-a vector-tree --loss logistic --class-weight balanced", "--class-weight is for a class for each row"),
+        ("-a gentleboost --decision-threshold 0.4", "--decision-threshold is for rows with any number of labels"),
+        ("-a adaboost-mh --multilabel --calibrate temperature", "any number of labels have no temperature"),
+        ("-a hingeboost --metric log_loss -P none.svm", "--metric log_loss needs probabilities"),
+        ("-a vector-tree --multilabel", "--multilabel is for -a adaboost-mh, -a gentleboost"),
+        ("-a mart --layout interval", "--layout interval is for stumps"),
+        ("-w1 0", "argument -w1: '0' is not a finite number > 0"),
+    ],
+)
+def test_1_options_that_exclude_each_other(tmp_path, options, message):
+    """Said before the rows are read, with the usage; in searches, too."""
+    check(call("train", *options.split(), "none.svm", cwd=tmp_path), 1, message, "\nusage: mcboost-train [options] ")
+    if "-P" not in options and "--layout" not in options:
+        search = call("tune", *options.split(), "--max-bins", "8,9", "none.svm", cwd=tmp_path)
+        check(search, 1, message, "\nusage: mcboost-tune [options] ")
+
+
 def test_2_data(files, tmp_path):
     (tmp_path / "bad.svm").write_text("1 1:2 2:3\n2 1:2 1:5\n")
     check(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
