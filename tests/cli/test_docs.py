@@ -17,14 +17,18 @@ import pytest
 from cli.programs import call
 
 from pymcboost.cli.console import EXIT_CODES
-from pymcboost.cli.options import TABLE, get_algorithm, table_text
+from pymcboost.cli.options import TABLE, get_algorithm, option_of, table_text
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commandline.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
+# What follows is a table of the boosters whose options are those of this one, but for some.
+TABLES = re.compile(r"<!-- differences: (\S+) -->\n(?:\n((?:\|.*\n)+))?")
 OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
+LIKE_OTHERS = ("mcboost", "multiboost-cw", "abc-mart", "logitboost", "mart")
+CLASSIC = [name for name in sorted(REGISTRY) if name not in (*OTHERS, *LIKE_OTHERS)]
 SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["tune", "predict", "info", "convert"]
 
 
@@ -44,6 +48,31 @@ def help_text(what):
 @pytest.mark.parametrize("what", SHOWN)
 def test_page_shows_the_help(what):
     assert dict(BLOCK.findall(PAGE.read_text()))[what] == help_text(what), "the top of this file says how to rewrite it"
+
+
+def differences(base):
+    """A table of the classic boosters: rounds, and options that they have beside those of ``base``, or have not."""
+    first, rows = get_algorithm(base), []
+    missing = {name: {*first.rows} - {*get_algorithm(name).rows} for name in CLASSIC}
+    always = set.intersection(*missing.values())
+    for name in CLASSIC:
+        its = get_algorithm(name)
+        options, there = option_of(its) | option_of(first), [row for row in its.rows if row not in first.rows]
+        gone = [row for row in first.rows if row in missing[name] - always]
+        shown = [", ".join(f"`{options[row]}`" for row in part) for part in (there, gone)]
+        rows.append(
+            f"| {' | '.join([f'`-a {name}`', str(its.defaults['n_estimators']), *shown])} |\n".replace("  ", " ")
+        )
+    return "".join(["| algorithm | default of `-n` | has also | has not |\n", "|---|---|---|---|\n", *rows])
+
+
+def test_page_shows_what_other_boosters_have():
+    [(base, table)] = TABLES.findall(PAGE.read_text())
+    assert table == differences(base), "the top of this file says how to rewrite it"
+    abc = {"gap", "n_candidates", "warmup_rounds"}
+    families = ("multiboost", "multiboost-cw", {"loss", "solver"}), ("abc-logitboost", "logitboost", abc)
+    for first, other, missing in (*families, ("logitboost", "mart", set()), ("abc-logitboost", "abc-mart", set())):
+        assert {*get_algorithm(first).rows} - missing == {*get_algorithm(other).rows}
 
 
 def test_page_has_these_blocks():
@@ -98,9 +127,10 @@ def test_picture_is_drawn_from_the_committed_results(tmp_path, monkeypatch):
 def rewrite():
     TABLE.write_text(table_text())
     get_algorithm.cache_clear()
-    PAGE.write_text(
-        BLOCK.sub(lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n", PAGE.read_text())
+    text = BLOCK.sub(
+        lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n", PAGE.read_text()
     )
+    PAGE.write_text(TABLES.sub(lambda found: f"<!-- differences: {found[1]} -->\n\n{differences(found[1])}", text))
 
 
 if __name__ == "__main__":
