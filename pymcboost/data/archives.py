@@ -88,9 +88,17 @@ def open_text(path):
     return stream, name, os.fstat(stream.fileno()).st_size, True
 
 
+@contextlib.contextmanager
 def buffered(stream):
-    """A stream of `open_text` that reads lines."""
-    return io.BufferedReader(stream) if isinstance(stream, io.RawIOBase) else stream
+    """A stream of `open_text` that reads lines. The stream itself stays open: a reader that goes would close it."""
+    if not isinstance(stream, io.RawIOBase):
+        yield stream
+        return
+    reader = io.BufferedReader(stream)
+    try:
+        yield reader
+    finally:
+        reader.detach()
 
 
 def damage(path, error):

@@ -1,5 +1,6 @@
 """Comma-separated values with a header: numbers as features, one column of labels."""
 
+import contextlib
 import csv
 import io
 import re
@@ -62,9 +63,8 @@ def csv_blocks(path, choose, as_text=None, wide=False, size=None):
         Rows at once; None: all.
     """
     stream, name, _, ours = archives.open_text(path)
-    text = io.TextIOWrapper(archives.buffered(stream), encoding="utf-8-sig", newline="")
     try:
-        with intact(name):
+        with archives.buffered(stream) as lines, _text(lines) as text, intact(name):
             yield from _blocks(csv.reader(text, skipinitialspace=True, strict=True), name, choose, as_text, wide, size)
     except csv.Error as error:
         raise CsvError(
@@ -73,9 +73,17 @@ def csv_blocks(path, choose, as_text=None, wide=False, size=None):
     except UnicodeDecodeError as error:
         raise CsvError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
     finally:
-        text.detach()
         if ours:
             stream.close()
+
+
+@contextlib.contextmanager
+def _text(lines):
+    text = io.TextIOWrapper(lines, encoding="utf-8-sig", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
 
 
 def _blocks(lines, name, choose, as_text, wide, size):

@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from pymcboost.data import archives
-
 # Bytes of lines that are taken at once.
 STEP = 1 << 16
 LARGEST = 2**53
@@ -16,7 +14,8 @@ class LabelLists:
 
     Parameters
     ----------
-    stream : binary stream
+    lines : binary stream
+        One of `archives.buffered`.
     refuse : callable
         Makes the error of a line, a column and a reason.
 
@@ -26,8 +25,8 @@ class LabelLists:
         Labels of the rows so far, increasing.
     """
 
-    def __init__(self, stream, refuse):
-        self._lines, self._refuse = archives.buffered(stream), refuse
+    def __init__(self, lines, refuse):
+        self._lines, self._refuse = lines, refuse
         self._rest, self._number, self.lists = b"", 0, []
 
     def readinto(self, buffer):

@@ -1,6 +1,6 @@
 """LIBSVM text: reading to dense float32 or compressed sparse rows."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from typing import Literal, NamedTuple
 
@@ -336,8 +336,8 @@ def load_stream(
     ``sample``: a `LineSample` for these lines, too.
     """
     rows = _Rows(name, memory_limit, wide)
-    text = LabelLists(stream, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else stream
-    with intact(name):
+    with archives.buffered(stream) if multilabel else nullcontext(stream) as text, intact(name):
+        text = LabelLists(text, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else text
         scanner = _scan(text, name, size, base, rows, lines, sample)
     rows.trim(scanner.rows, scanner.nnz)
     notices, before = [], lines or 0

@@ -56,8 +56,8 @@ class Lines:
     def __iter__(self):
         """Yield each row (1, n_features), an array or `CompressedRows`, and its label or None."""
         try:
-            with intact(self.name):
-                for line in iter(archives.buffered(self._stream).readline, b""):
+            with archives.buffered(self._stream) as lines, intact(self.name):
+                for line in iter(lines.readline, b""):
                     self.number += 1
                     found = self._row(line)
                     if found is not None:

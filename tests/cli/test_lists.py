@@ -1,6 +1,8 @@
 """Rows with any number of labels: LIBSVM text in and out, and both programs."""
 
+import gc
 import shlex
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from sklearn.datasets import load_svmlight_file, make_multilabel_classification
 
 from pymcboost import VectorTreeBoostClassifier, dump_svmlight, load_model, load_svmlight
 from pymcboost.cli.lists import measures
+from pymcboost.data.csvtext import csv_blocks
 from pymcboost.data.svmlight import SvmlightError
+from pymcboost.data.svmlines import Lines
 from pymcboost.registry import get_class
 from pymcboost.training.labels import METRICS
 from pymcboost.training.metrics import Held
@@ -46,6 +50,22 @@ def test_text_is_read_as_it_was_written(lists, tmp_path):
         again = load_svmlight(tmp_path / "t.svm.gz", multilabel=True, base=0, n_features=6, layout="csr")
         assert [list(one) for one in again.y] == [np.flatnonzero(row).tolist() for row in Y]
         np.testing.assert_array_equal(again.X.toarray(), X)
+
+
+def test_files_are_closed_without_a_warning(lists, tmp_path):
+    """Lists of labels, rows one after the other, and columns with names."""
+    (tmp_path / "bad.svm").write_text("1,x 1:1\n")
+    (tmp_path / "t.csv").write_text("a,label\n1,2\n")
+    (tmp_path / "one.svm").write_text("1 1:1\n")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        load_svmlight(lists[0] / "train.svm", multilabel=True)
+        with pytest.raises(SvmlightError, match="label 'x' is no whole number"):
+            load_svmlight(tmp_path / "bad.svm", multilabel=True)
+        assert len(list(Lines(tmp_path / "one.svm", 1, 1))) == 1
+        assert len(list(csv_blocks(tmp_path / "t.csv", lambda names: (names[:1], names[1])))) == 1
+        gc.collect()
+    assert not found, found[0].message
 
 
 def test_rows_of_nothing_stay(tmp_path):
