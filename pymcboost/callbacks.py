@@ -90,7 +90,7 @@ class LearningRateSchedule(Callback):
         if booster.params.n_estimators == "auto":
             raise ValueError(
                 'LearningRateSchedule: n_estimators="auto" finds the rounds with one learning rate; give their number, '
-                "or early_stopping=True"
+                "with early_stopping=True where it may be too large"
             )
 
     def before_training(self, state):

@@ -277,7 +277,7 @@ class Training:
         divided.check_all_classes(workers, type(draft), classes, codes, weight)
         X, offsets = self._less_offsets(X, given, weight, known, how, lost)
         inputs = Inputs(
-            X, classes, codes, weight, class_weight, None, meta_of(draft), params.n_estimators, continued,
+            X, classes, codes, weight, class_weight, None, meta_of(draft, known), params.n_estimators, continued,
             groups_given(groups, X.shape[0], params), categories, offsets,
             given=came if head is None and workers is ALONE and not _same_rows(came, X, offsets, categories) else None,
             defaults=defaults_of(draft),

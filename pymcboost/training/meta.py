@@ -22,8 +22,11 @@ WHERE_SET = {
 ALWAYS = {"logitboost": {"min_hessian_leaf"}, "abc-logitboost": {"min_hessian_leaf"}}
 
 
-def meta_of(estimator):
-    """Algorithm, parameters, version and feature names: a dictionary that JSON keeps."""
+def meta_of(estimator, known=None):
+    """Algorithm, parameters, version and feature names: a dictionary that JSON keeps.
+
+    Names that the rows have not are those of the model ``known``, whose columns they are.
+    """
     params, defaults = estimator.get_params(deep=False), defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     for name in {"loss", "scoring"} & {*shown}:
@@ -36,6 +39,8 @@ def meta_of(estimator):
     meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
     if hasattr(estimator, "feature_names_in_"):
         meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
+    elif known is not None and known.feature_names is not None:
+        meta["feature_names"] = list(known.feature_names)
     return meta
 
 

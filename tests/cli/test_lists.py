@@ -161,6 +161,7 @@ def test_other_algorithms_read_lists_where_they_are_told_to(lists, tmp_path, alg
     np.testing.assert_array_equal(model.predict(X), ours.predict(X))
     done = call("train", "-a", algorithm, folder / "train.svm", tmp_path / "n.mcb")
     assert done.returncode and "lists several labels" in done.stderr
+    assert "or with --multilabel and -a adaboost-mh or -a gentleboost" in done.stderr
     done = call("train", "-a", "samme", "--multilabel", folder / "train.svm", tmp_path / "n.mcb")
     assert done.returncode and "--multilabel is for -a adaboost-mh, -a gentleboost" in done.stderr
 

@@ -388,7 +388,7 @@ def test_algorithms_without_a_rate_are_refused_by_name(name):
 
 def test_what_does_not_go_with_a_schedule_is_refused():
     schedule = [LearningRateSchedule(lambda t: 0.1)]
-    with pytest.raises(ValueError, match='n_estimators="auto" finds the rounds with one learning rate'):
+    with pytest.raises(ValueError, match='"auto" finds the rounds with one learning rate; give their number, with'):
         MartClassifier(n_estimators="auto").fit(X, y, callbacks=schedule)
     with pytest.raises(ValueError, match="a fixed_step has no learning rate"):
         MCBoostClassifier(fixed_step=0.1).fit(X, y, callbacks=schedule)

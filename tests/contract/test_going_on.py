@@ -259,6 +259,18 @@ def test_unsigned_labels_are_those_of_a_model_of_signed_ones():
     refused(first, f"the label {2**53 + 2}, which is no class of the model", X, unsigned + (labels > 2**53))
 
 
+@pytest.mark.parametrize("warm", [False, True])
+def test_names_of_columns_stay_where_new_rows_have_none(warm):
+    """Models put the columns of frames in order by them."""
+    frame = pytest.importorskip("pandas").DataFrame(OLD_X).add_prefix("p")
+    first = MartClassifier(n_estimators=2, calibrate=None).fit(frame, OLD_Y)
+    model = MartClassifier(n_estimators=2, calibrate=None).fit(NEW_X, NEW_Y, init_model=first)
+    if warm:
+        model.set_params(warm_start=True, n_estimators=5).fit(NEW_X, NEW_Y)
+    assert model.model_.feature_names == list(frame.columns)
+    assert np.array_equal(model.model_.predict(frame[frame.columns[::-1]]), model.predict(OLD_X))
+
+
 def refused(init_model, message, X=NEW_X, y=NEW_Y, error=ValueError, cls=MartClassifier, given=None, **params):
     estimator = cls(n_estimators=2).set_params(**params)
     with pytest.raises(error, match=message):
