@@ -370,7 +370,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         ),
         "interaction_cst": Parameter(
             "Groups of columns, by number or name, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a "
-            "path from the root to a leaf are in one group. Columns in no group are a group of their own. At most 64.",
+            "path from the root to a leaf are in one group. Columns in no group are one more group. At most 64.",
             python_only=True,
         ),
         "monotonic_cst": Parameter(

@@ -102,6 +102,15 @@ def _known(label, known):
         return -1
 
 
+def listed(y):
+    """Series and Arrow arrays of lists of labels as a list of these; other labels as they are."""
+    to = "to_list" if hasattr(y, "to_list") else "to_pylist"
+    if isinstance(y, np.ndarray) or not hasattr(y, to) or not len(y):
+        return y
+    first = getattr(y[:1], to)()[0]
+    return getattr(y, to)() if isinstance(first, (*LISTS, list)) else y
+
+
 def names_labels(y):
     """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
     if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):

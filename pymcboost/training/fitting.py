@@ -15,6 +15,7 @@ from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of
 from pymcboost.model.offsets import with_offsets
+from pymcboost.model.rows import listed
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.callbacks import (
@@ -246,7 +247,7 @@ class Training:
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
         how["offsets"] = offsets
-        if self.booster.takes_labels(y):
+        if self.booster.takes_labels(y := listed(y)):
             X = validated(draft, X, **how)
             labels = labels_of_all(workers, y)
             classes, codes = labels_given(y, X.shape[0], labels if initial is None else initial.classes)

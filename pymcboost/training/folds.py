@@ -242,6 +242,8 @@ def splits(cv, inputs, seed):
         found = [(rows[train], rows[held]) for train, held in drawn]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
+    if not found and hasattr(cv, "__next__"):
+        raise ValueError(f"{shown} has no folds left; a generator of them serves for one fit: give list(cv)")
     times, parts = np.zeros(n, dtype=int), []
     for i, (train, held) in enumerate(found):
         np.add.at(times, held, 1)

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.model.rows import joined, names_labels, positions
+from pymcboost.model.rows import joined, listed, names_labels, positions
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
 # Characters of a label that a message shows.
@@ -22,13 +22,13 @@ def is_indicator(y):
     shape = getattr(y, "shape", None)
     if shape is None and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, np.ndarray)):
         shape = len(y), np.size(y[0])
-    return names_labels(y) or (shape is not None and len(shape) == 2 and shape[1] > 1)
+    return names_labels(listed(y)) or (shape is not None and len(shape) == 2 and shape[1] > 1)
 
 
 def refuse_labels(name, y):
     """Refuse rows with several labels where an estimator takes a class for each."""
     if is_indicator(y):
-        what = "lists of labels" if names_labels(y) else f"the shape {np.shape(y)}"
+        what = "lists of labels" if names_labels(listed(y)) else f"the shape {np.shape(y)}"
         raise ValueError(
             f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are for "
             "VectorTreeBoostClassifier(loss='logistic'), AdaBoostMHClassifier and GentleBoostClassifier"
@@ -41,6 +41,7 @@ def labels_given(y, n_rows, known=None):
     Labels of lists are sorted; columns of an indicator are numbered from 0. ``known``: the labels of a training, to
     which they must belong.
     """
+    y = listed(y)
     if not names_labels(y):
         if known is not None and not n_rows and not len(y):  # a worker without rows
             return known, np.zeros((0, len(known)), dtype=np.uint8)

@@ -165,6 +165,9 @@ def test_splitters_and_iterables_are_taken(form):
     }[form]
     for found, one in zip(splits(cv, inputs_of(X, y), 0), expected, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
+    if form == "generator":
+        with pytest.raises(ValueError, match="no folds left; a generator of them serves for one fit"):
+            splits(cv, inputs_of(X, y), 0)
 
 
 def test_what_a_splitter_leaves_out_of_a_training_stays_out():

@@ -3,6 +3,9 @@
 import pickle
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from reference import vtrees as twin
@@ -11,7 +14,14 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_classifier_multioutput
 
-from pymcboost import AdaBoostMHClassifier, Checkpoint, GentleBoostClassifier, VectorTreeBoostClassifier, load_model
+from pymcboost import (
+    AdaBoostMHClassifier,
+    Checkpoint,
+    GentleBoostClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+)
 from pymcboost.callbacks import TrainingLoss
 from pymcboost.export import integer_labels, to_c
 from pymcboost.losses import LOSSES
@@ -366,3 +376,18 @@ def test_an_indicator_of_huge_integers_is_refused():
     Y[7, 2] = 10**400
     with pytest.raises(ValueError, match=r"y must be an indicator matrix .*, not object of shape \(60, 5\)"):
         model(3).fit(X, Y)
+
+
+@pytest.mark.parametrize("make", [pd.Series, pl.Series, pa.array])
+def test_series_of_lists_of_labels(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    rows = [[name for name, value in zip("abc", row, strict=True) if value > 0] for row in X]
+    one, two = (
+        AdaBoostMHClassifier(n_estimators=5).fit(X, y, X_val=X, y_val=y)
+        for y in ([tuple(row) for row in rows], make(rows))
+    )
+    assert one.model_.to_bytes() == two.model_.to_bytes()
+    assert two.score(X, make(rows)) == one.score(X, rows)
+    with pytest.raises(ValueError, match="y has lists of labels; rows with any number"):
+        MCBoostClassifier(n_estimators=1).fit(X, make(rows))

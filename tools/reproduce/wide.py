@@ -72,8 +72,8 @@ def text_of(frame):
             cells = [f"{row['log_loss']:.3f} / {row['error']:.1f}" for _, row in mine.iterrows()]
             lines.append([learner, name, *cells, f"{geometric(mine['log_loss']):.3f}", f"{geometric(mine['cpu']):.2f}"])
     return (
-        f"Log loss / error in percent of {TEST_ROWS:,} rows that were not trained on, mean of {REPEATS} repetitions; the last two "
-        "columns are geometric means. The first sets are so many rows of training parts: "
+        f"Log loss / error in percent of {TEST_ROWS:,} rows that were not trained on, mean of {REPEATS} repetitions; "
+        "the last two columns are geometric means. The first sets are so many rows of training parts: "
         f"{', '.join(f'{name} {rows}' for name, rows in REAL.items())}. The others are made.\n\n"
         + markdown_table(["learner", "features at a node", *SETS, "log loss", "CPU seconds"], lines)
     )
