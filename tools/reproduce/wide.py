@@ -13,9 +13,10 @@ from reproduce.quality import fit_and_measure, geometric
 # classes, and by how many standard deviations.
 REAL = {"CNAE-9": 150, "mnist": 150, "usps": 100, "dna": 80, "mfeat": 150, "news20-bydate": 300}
 MADE = {
-    "60 of 8,000": (60, 8000, 3, 0.02, 1.0), "100 of 20,000": (100, 20000, 4, 0.01, 1.0),
-    "150 of 2,000": (150, 2000, 5, 0.01, 1.5), "400 of 2,000": (400, 2000, 5, 0.01, 1.0),
-}  # fmt: skip
+    "60 of 8,000": (60, 8000, 3, 0.02, 1.0),
+    "150 of 2,000": (150, 2000, 5, 0.01, 1.5),
+    "400 of 2,000": (400, 2000, 5, 0.01, 1.0),
+}
 SETS = (*REAL, *MADE)
 TEST_ROWS, REPEATS = 2000, 3
 LEARNERS = {"vector": pymcboost.VectorTreeBoostClassifier, "logitboost": pymcboost.LogitBoostClassifier}
