@@ -169,6 +169,7 @@ static int use(mcb_model *m) {
     float *x;
     double *scores, *one;
     uint64_t t;
+    const unsigned char *first;
     NEED(stride <= m->n_features);
     if (stride > (is_machine(m) ? 1u << 16 : FUZZ_WIDEST)) return 0; /* a kernel machine may lack support vectors */
     x = (float *)malloc(ROWS * stride * sizeof *x);
@@ -225,7 +226,8 @@ static int use(mcb_model *m) {
         NEED(memcmp(one, scores, K * sizeof *one) == 0);
         r = m->n_learners == t;
         NEED(mcb_truncate(m, t) == MCB_OK);
-        NEED(r || m->section[MCB_S_FCAL].data || mcb_calibration(m) == 0);
+        first = m->section[MCB_S_FCAL].data;
+        NEED(r || mcb_calibration(m) == (first ? mcb__f64(first) : 0));
         NEED(r || (!mcb_has_early(m, 0) && !mcb_has_early(m, 1) && !mcb_has_early(m, 2)));
         NEED(m->n_learners == t && mcb_learners(m, m->n_rounds) <= t);
         mcb_scores(m, x, one);
