@@ -7,7 +7,6 @@ After a change of a parameter or an option, write the table of the command line 
     PYTHONPATH=.:tests python tests/cli/test_docs.py
 """
 
-import importlib.util
 import os
 import re
 from pathlib import Path
@@ -108,20 +107,6 @@ def test_before_a_commit_the_same_tools_run_as_in_ci():
     assert [name for name, _ in hooks] == list(programs)
     for name, entry in hooks:
         assert programs[name] in entry and programs[name] in makefile
-
-
-def test_picture_is_drawn_from_the_committed_results(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    spec = importlib.util.spec_from_file_location("picture", ROOT / "tools" / "picture.py")
-    picture = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(picture)
-    training, models = picture.training(ROOT / "results"), picture.models(ROOT / "results")
-    assert {library for library, *_ in models} >= {"pymcboost", *picture.PEERS} - {"scikit-learn"}
-    assert all(time > 0 and 0 < error < 100 for _, time, error, _ in training)
-    assert all(us > 0 and size > 0 and 0 < error < 100 for _, us, size, error in models)
-    picture.main(["--out", str(tmp_path / "overview.png")])
-    assert (tmp_path / "overview.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def rewrite():
