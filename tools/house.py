@@ -1,7 +1,6 @@
 """Sizes of the package and of tools/, and who imports whom.
 
-    python tools/house.py           # print all
-    python tools/house.py --check   # print what is above its bound; exit code 1 if anything is
+    python tools/house.py
 
 Lines of a function are those below its signature and docstring. A macro of several lines counts as a function.
 """
@@ -16,8 +15,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = (".py", ".pyi", ".pyx", ".pxd", ".h")
-# What is longest at most: a file, a function of Python (Cython too) and of C, names that estimators override.
-FILE, PYTHON, C, OVERRIDDEN = 450, 60, 80, 6
 PUT_TOGETHER = ROOT / "pymcboost" / "include" / "mcb.h"
 # What a subclass declares, and what Python and scikit-learn add to classes.
 DECLARED = re.compile(r"__(?!sklearn_tags).*__|_sklearn.*|set_\w+_request|algorithm|booster|own_\w+")
@@ -118,18 +115,17 @@ def arrows():
     return count
 
 
-def too_long(everything=False):
-    """(what, lines, bound) of files and functions above their bounds, or of the longest of each."""
+def longest():
+    """(what, lines, name) of the three longest files and functions."""
     found = defaultdict(list)
     for folder in ("pymcboost", "tools"):
         for path in files(ROOT / folder):
             where, python = path.relative_to(ROOT).as_posix(), path.suffix[:3] == ".py" or path.suffix == ".pxd"
-            found["file", FILE].append((len(lines_of(path)), where))
-            bound = ("function of Python", PYTHON) if python else ("function of C", C)
-            found[bound] += [(n, f"{where}: {name}") for name, n in functions(path)]
-    for (what, bound), some in found.items():
-        some.sort(reverse=True)
-        yield from ((what, n, bound, name) for n, name in some if n > bound or (everything and n >= some[2][0]))
+            found["file"].append((len(lines_of(path)), where))
+            what = "function of Python" if python else "function of C"
+            found[what] += [(n, f"{where}: {name}") for name, n in functions(path)]
+    for what, some in found.items():
+        yield from ((what, n, name) for n, name in sorted(some, reverse=True)[:3])
 
 
 def show():
@@ -140,10 +136,10 @@ def show():
         for folder, n in sorted(count.items()):
             print(f"{n:7,}  {folder}/")
         print(f"{count.total():7,}  {top}/ in all")
-    for what, n, bound, name in too_long(everything=True):
-        print(f"{n:7,}  {what}, at most {bound}: {name}")
+    for what, n, name in longest():
+        print(f"{n:7,}  {what}: {name}")
     names = overridden()
-    print(f"{len(names):7,}  names of the estimator that subclasses define again, at most {OVERRIDDEN}")
+    print(f"{len(names):7,}  names of the estimator that subclasses define again")
     for name, classes in sorted(names.items()):
         print(f"         {name}: {', '.join(sorted(classes))}")
     layers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]["layers"]
@@ -156,18 +152,10 @@ def show():
 
 
 def main(arguments=None):
-    """Run the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only what is above its bound")
-    if not parser.parse_args(arguments).check:
-        show()
-        return 0
-    bad = [f"{name}: {n} lines, at most {bound} for a {what}" for what, n, bound, name in too_long()]
-    if len(names := overridden()) > OVERRIDDEN:
-        bad.append(f"{len(names)} names of the estimator are defined again, at most {OVERRIDDEN}: {', '.join(names)}")
-    print(*bad, sep="\n", end="\n" if bad else "")
-    return bool(bad)
+    """Run the command line."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args(arguments)
+    show()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
