@@ -1,4 +1,4 @@
-"""``python -m pymcboost``: what a bug report needs, shell completion and man pages."""
+"""``python -m pymcboost``: what a bug report needs, and man pages."""
 
 import sys
 

@@ -5,12 +5,11 @@ import sys
 from pymcboost.cli.console import EXIT_CODES, Parser, importing, run
 
 PROGRAM = "python -m pymcboost"
-USAGE = f"{PROGRAM} [--version] [--show] [--include] [--cmake] [--pkgconfig] [--completion SHELL] [--man PROGRAM]"
+USAGE = f"{PROGRAM} [--version] [--show] [--include] [--cmake] [--pkgconfig] [--man PROGRAM]"
 DESCRIPTION = """\
 About the installation. The programs are mcboost-train, mcboost-tune,
 mcboost-predict, mcboost-info and mcboost-convert."""
 FOLDERS = {"include": (), "cmake": ("cmake",), "pkgconfig": ("pkgconfig",)}
-SHELLS = ("bash", "fish", "zsh")
 PAGES = ("mcboost-train", "mcboost-tune", "mcboost-predict", "mcboost-info", "mcboost-convert")
 
 
@@ -30,7 +29,6 @@ def package(argv):
     parser.add_argument("--include", action="store_true", help="print the folder of mcb.h and mcb.hpp")
     parser.add_argument("--cmake", action="store_true", help="print the folder of mcb-config.cmake, for -Dmcb_DIR=")
     parser.add_argument("--pkgconfig", action="store_true", help="print the folder of mcb.pc, for PKG_CONFIG_PATH")
-    parser.add_argument("--completion", choices=SHELLS, help="print a script that completes the programs' options")
     parser.add_argument("--man", choices=PAGES, help="print the man page of a program")
     arguments = parser.parse_args(argv)
     if not any(vars(arguments).values()):
@@ -50,10 +48,6 @@ def package(argv):
             from pymcboost import get_include
 
             print(Path(get_include(), *parts))
-    if arguments.completion:
-        from pymcboost.cli.completion import script
-
-        sys.stdout.write(script(arguments.completion))
     if arguments.man:
         from pymcboost.cli.manual import man_page
 

@@ -1,4 +1,4 @@
-"""What the programs take, for their man pages and for shell completion: read off their own parsers."""
+"""What the programs take, for their man pages: read off their own parsers."""
 
 from typing import Any, NamedTuple
 
@@ -21,15 +21,9 @@ class Entry(NamedTuple):
 
     flags: tuple[str, ...]
     value: str | None
-    choices: tuple[str, ...]
     help: str
     group: str
     algorithms: tuple[str, ...]
-
-    @property
-    def file(self):
-        """Whether its value is the name of a file."""
-        return self.value is not None and self.value.endswith("file")
 
 
 def entries(program):
@@ -54,6 +48,5 @@ def _actions(parser):
 def _entry(action: Any, group, algorithms):
     metavar = action.metavar or (None if action.choices is None else "{" + ",".join(map(str, action.choices)) + "}")
     value = None if action.nargs == 0 else metavar or action.dest
-    choices = tuple(value[1:-1].split(",")) if value and value.startswith("{") else ()
     flags = tuple(action.option_strings)
-    return Entry(flags, value, choices, (action.help or "").replace("%%", "%"), group, algorithms)
+    return Entry(flags, value, (action.help or "").replace("%%", "%"), group, algorithms)

@@ -1,4 +1,4 @@
-"""python -m pymcboost: what a bug report needs, man pages and completion, made from the programs' own options."""
+"""python -m pymcboost: what a bug report needs, man pages, made from the programs' own options."""
 
 import re
 import shutil
@@ -11,12 +11,10 @@ from cli.programs import environment
 
 from pymcboost import __version__
 from pymcboost.cli.about import PACKAGES
-from pymcboost.cli.completion import script
 from pymcboost.cli.manual import man_page
 from pymcboost.cli.options import get_algorithm, option_flags
-from pymcboost.cli.package import PAGES, SHELLS, main
+from pymcboost.cli.package import PAGES, main
 from pymcboost.cli.programs import PROGRAMS, SUMMARIES, entries
-from pymcboost.cli.tune import OF_LISTS
 from pymcboost.registry import ALGORITHMS
 
 
@@ -60,7 +58,7 @@ def test_show_says_where_kernels_cannot_be_imported():
     assert re.search(r"^kernels +cannot be imported: ", done.stdout, re.M), done.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--completion", "csh"], ["--man", "mcboost"], ["more"]])
+@pytest.mark.parametrize("arguments", [[], ["--man", "mcboost"], ["more"]])
 def test_bad_usage(capsys, arguments):
     assert main(arguments) == 1
     assert capsys.readouterr().err.startswith("python -m pymcboost: error: ")
@@ -68,7 +66,6 @@ def test_bad_usage(capsys, arguments):
 
 def test_names_are_those_of_the_programs():
     assert tuple(PROGRAMS) == PAGES == tuple(SUMMARIES)
-    assert {"bash", "fish", "zsh"} == set(SHELLS)
 
 
 def test_entries_are_all_options_of_all_algorithms():
@@ -93,71 +90,3 @@ def test_man_pages(program, capsys):
     assert program in plain and "EXIT STATUS" in plain
     if program == "mcboost-train":
         assert re.search(r"-a, +--algorithm", plain) and "Of: abc-logitboost, abc-mart." in plain
-
-
-@pytest.mark.parametrize("name", SHELLS)
-def test_scripts_have_every_option_and_are_sound(name, capsys):
-    assert main(["--completion", name]) == 0
-    text = capsys.readouterr().out
-    assert text == script(name)
-    for program in PROGRAMS:
-        for entry in entries(program):
-            for flag in entry.flags:
-                shown = f"-l {flag[2:]} " if flag.startswith("--") else f"-s {flag[1:]} "
-                assert "<" in flag or (shown if name == "fish" else flag) in text
-    done = subprocess.run([shell(name), "-n"], input=text, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def completed(*words):
-    """What bash offers for the last word."""
-    text = script("bash") + f"""
-COMP_WORDS=({' '.join(repr(word) for word in words)}); COMP_CWORD={len(words) - 1}
-compopt() {{ :; }}
-_mcboost "$1" "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
-echo "${{COMPREPLY[@]}}"
-"""
-    done = subprocess.run([shell("bash"), "-c", text], capture_output=True, text=True)
-    assert done.stderr == ""
-    return done.stdout.split()
-
-
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("mcboost-train --learn", ["--learning-rate"]),
-        ("mcboost-train --ga", []),
-        ("mcboost-train -a abc-mart --ga", ["--gap"]),
-        ("mcboost-train --algorithm abc-mart --ga", ["--gap"]),
-        ("mcboost-train -a hi", ["hingeboost"]),
-        ("mcboost-train -a vector-tree --loss so", ["softmax"]),
-        ("mcboost-train --loss ", ["exp", "log"]),
-        ("mcboost-train -n ", []),
-        ("mcboost-train --layout int", ["interval", "interval32"]),
-        ("mcboost-train train", []),
-        ("/usr/bin/mcboost-tune --best-by ", ["error", "log_loss", *OF_LISTS]),
-        ("mcboost-predict --st", ["--stream"]),
-        ("mcboost-predict -b ", ["0", "1"]),
-        ("mcboost-info --d", ["--dump"]),
-        ("mcboost-info --learn", []),
-    ],
-)
-@pytest.mark.part(3)
-def test_bash_offers(line, offered):
-    assert completed(*line.split(" ")) == offered
-
-
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("mcboost-train -a abc-mart --ga", ["--gap"]),
-        ("mcboost-train --ga", []),
-        ("mcboost-train -a vector-tree --loss s", ["softmax"]),
-        ("mcboost-tune --best-by ", ["error", "log_loss", *OF_LISTS]),
-    ],
-)
-def test_fish_offers(line, offered):
-    text = script("fish") + f"complete -C'{line}'\n"
-    done = subprocess.run([shell("fish"), "-c", text], capture_output=True, text=True)
-    found = [part.split("\t")[0] for part in done.stdout.splitlines()]
-    assert sorted(found) == sorted(offered)  # fish has an order of its own
