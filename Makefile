@@ -14,7 +14,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools tables docs man wheel lint types imports format clean check-system scorer fuzz fuzz-guided fuzz-coverage
+.PHONY: help demo test test-long test-tools tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided fuzz-coverage
 .DELETE_ON_ERROR:
 
 help:
@@ -23,7 +23,7 @@ help:
 	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
 	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
-	@echo "make man        manual pages of the programs, in build/man;  make wheel: a wheel for Linux, tested, in dist"
+	@echo "make wheel      a wheel for Linux, tested, in dist"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT);  make fuzz-coverage"
@@ -70,12 +70,6 @@ fuzz-coverage: $(VENV)/.stamp-build
 docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
-
-man: $(VENV)/.stamp-build
-	mkdir -p build/man
-	for name in train tune predict convert info; do \
-	  $(BIN)/python -m pymcboost --man mcboost-$$name > build/man/mcboost-$$name.1 || exit 1; done
-	@echo "man -l build/man/mcboost-train.1"
 
 wheel: $(VENV)/.stamp-deps
 	$(BIN)/python tools/wheel.py

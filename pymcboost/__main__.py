@@ -1,4 +1,4 @@
-"""``python -m pymcboost``: what a bug report needs, and man pages."""
+"""``python -m pymcboost``: versions, what a bug report needs, folders of the headers."""
 
 import sys
 
