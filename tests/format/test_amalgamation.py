@@ -57,29 +57,6 @@ def test_a_change_of_a_piece_is_noticed(tmp_path, capsys):
         call(folder, header)
 
 
-def functions(text):
-    """(name, lines) of every function, those inside of macros as well."""
-    name = None
-    for i, line in enumerate(text.split("\n")):
-        line = line.rstrip(" \\")
-        start = re.match(r"(    )?(MCB_API|MCB__INLINE|MCB__APART|MCB__AVX\d+|static|ATTRIBUTE) .*?(\w+(##W)?)\(", line)
-        if start and name is None:
-            name, begin = start[3], i
-        if name and (line in ("}", "    }") or (i == begin and line.endswith("}"))):
-            yield name, i - begin + 1
-            name = None
-
-
-def test_pieces_are_short():
-    lengths = {path.name: len(path.read_text().splitlines()) for path in PIECES.glob("*.h")}
-    assert len(lengths) > 20
-    assert max(lengths.values()) <= 450, lengths
-    found = dict(functions(HEADER.read_text()))
-    assert {"mcb_open", "mcb_prepare", "mcb__rows_of_trees_##W", "mcb_scores_batch"} <= set(found)
-    assert len(found) > 100
-    assert max(found.values()) <= 80, found
-
-
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++14", "c++17", "c++20"])
 @pytest.mark.part(3)
