@@ -206,7 +206,8 @@ def main(arguments=None):
     parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the table")
     parser.add_argument("--tree", default=str(other_tree.ROOT), help="folder of the package to run (default: this one)")
     options = parser.parse_args(arguments)
-    sys.path.insert(0, options.tree)
+    # The tests of the tree have workers that are threads.
+    sys.path[:0] = [options.tree, str(Path(options.tree, "tests"))]
     import golden_cases
 
     import pymcboost

@@ -134,6 +134,11 @@ SMALL = (
 REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
 REGULARISED_CLASS_TREES = {**REGULARISED, "max_features": 0.5}
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
+# What the workhorses have besides, and every algorithm; the first variants of each stand for the others.
+WORKHORSE = ("workers-2", "workers-3", "blocks")
+AROUND = ("callbacks", "init-model")
+WORKHORSES = ("mcboost", "vector-tree", *CLASS_WISE)
+FIRST = 2
 # In the subset these are for the first variant of each algorithm alone.
 LONG = ("K20", "threads-sparse", "threads-K20", "categories", *LARGE)
 
@@ -192,7 +197,7 @@ def data_of(condition, holes):
         X, y, other = made(400, 20, 4, 9)
         X, other = (np.column_stack((np.floor(8 * rows[:, : len(CODES_AT)]), rows)) for rows in (X, other))
         return X, y, other
-    if "sparse" in condition:
+    if "sparse" in condition or condition == "workers-3":
         X, y, other = made(400, 36, 5, 5, sparse=True)
         if condition != "sparse" and holes:
             X, other = with_holes(X, 10), with_holes(other, 10)
@@ -200,7 +205,7 @@ def data_of(condition, holes):
     if condition in ("K2", "K11", "K20", "threads-K20"):
         K = int(condition.split("K")[1])
         return made(400, 20, K, K)
-    if condition == "threads":
+    if condition in ("threads", "workers-2", "blocks"):
         X, y, other = made(600, 36, 4, 4)
         return (with_holes(X, 10), y, with_holes(other, 10)) if holes else (X, y, other)
     if condition == "nan":
@@ -240,6 +245,8 @@ def conditions_of(algorithm, variant):
         left_out |= {"checkpoint", "checkpoint-stopping"}
         if params.get("kernel", "linear") != "linear" or params.get("solver") == "libsvm":
             left_out |= {name for name in (*SMALL, *LARGE) if "sparse" in name}
+    if algorithm in ("hingeboost", "multiboost", "multiboost-cw"):  # rounds are merged, so that none can be added
+        left_out.add("init-model")
     if isinstance(params.get("separators"), list):  # two classes have one separator only
         left_out.add("K2")
     left_out |= set() if "categorical_features" in known else {"categories"}
@@ -249,7 +256,10 @@ def conditions_of(algorithm, variant):
         return [*LABELS]
     if params.get("code") == "exhaustive":  # at most 12 classes, and 1023 columns for 11 of them
         left_out |= {"K20", "threads-K20", "large-nan-K20", "large-sparse-K11"}
-    return [condition for condition in (*SMALL, *LARGE) if condition not in left_out]
+    around = AROUND if list(VARIANTS[algorithm]).index(variant) < FIRST or variant == "defaults" else ()
+    if around and algorithm in WORKHORSES:
+        around = (*WORKHORSE, *around)
+    return [condition for condition in (*SMALL, *LARGE, *around) if condition not in left_out]
 
 
 def trainings(subset=False):
@@ -330,6 +340,15 @@ def fit_as(condition, cls, params, X, y):
     if condition == "warm-start":
         estimator = cls(**params, warm_start=True).fit(X, y)
         return estimator.set_params(n_estimators=rounds + MORE_ROUNDS).fit(X, y)
+    if condition.startswith("workers"):
+        return divided(cls, {**params, **stopping} if condition == "workers-3" else params, X, y, int(condition[-1]))
+    if condition == "blocks":
+        return in_blocks(cls, params, X, y, rng.integers(0, 9, len(y)) / 4)
+    if condition == "callbacks":
+        return called_back(cls, {**params, "n_estimators": 3 * rounds}, X, y)
+    if condition == "init-model":
+        first = cls(**params).fit(X[::2], y[::2])
+        return cls(**params).fit(X[1::2], y[1::2], init_model=first)
     if condition.startswith("checkpoint"):
         return resumed(cls, {**params, **stopping} if condition.endswith("stopping") else params, X, y)
     return cls(**params).fit(X, y)
@@ -348,6 +367,69 @@ def resumed(cls, params, X, y):
                 break
         more = {**params, "n_estimators": rounds + MORE_ROUNDS}
         return pymcboost.Checkpoint(path, every=0).fit(cls(**more), X, y)
+
+
+def refuse_others(what, models):
+    """All models must have the same bytes."""
+    if len({model.model_.to_bytes() for model in models}) > 1:
+        raise AssertionError(f"{what} do not give one model")
+
+
+def divided(cls, params, X, y, size):
+    """Of workers that have unequal parts of the rows, the first half of them and so on; as one worker has it."""
+    from divided import threads
+
+    from pymcboost.comm import Alone
+
+    def trained(size):
+        ends = [0, *(len(y) // 2 ** (size - part) for part in range(1, size)), len(y)]
+
+        def task(workers):
+            part = slice(ends[workers.rank], ends[workers.rank + 1])
+            return cls(**params).fit(X[part], y[part], comm=workers)
+
+        return threads.run(size, task)
+
+    found = [cls(**params).fit(X, y, comm=Alone()), *trained(size)]
+    for error in found:
+        if isinstance(error, Exception):
+            raise error
+    refuse_others(f"1 and {size} workers", found)
+    return found[-1]
+
+
+def in_blocks(cls, params, X, y, weight):
+    """Of rows that come in blocks; as they give it in one piece."""
+    from pymcboost.data import Chunks
+
+    parts = slice(0, 100), slice(100, 101), slice(101, None)
+    blocks = [(X[rows], y[rows], weight[rows]) for rows in parts]
+    found = [cls(**params).fit(X, y, weight), cls(**params).fit(Chunks(blocks))]
+    refuse_others("rows in blocks and in one piece", found)
+    return found[-1]
+
+
+class Stop:
+    """A callback that ends a training after some rounds."""
+
+    def __init__(self, n_rounds):
+        self.n_rounds = n_rounds
+
+    def after_round(self, state):
+        return state.n_rounds == self.n_rounds
+
+
+def called_back(cls, params, X, y):
+    """Ended by a callback after 7 rounds, with a rate of its own in each where there is one to set."""
+    from pymcboost.callbacks import LearningRateSchedule, TrainingLoss
+
+    callbacks = [TrainingLoss("error"), Stop(7)]
+    if "learning_rate" in cls().get_params():
+        callbacks.insert(0, LearningRateSchedule(lambda n_rounds: 1 / (2 + n_rounds)))
+    estimator = cls(**params).fit(X, y, callbacks=callbacks)
+    if len(estimator.history_["train_error"]) != 7 or estimator.n_estimators_ != 7:
+        raise AssertionError("the callbacks have not seen 7 rounds")
+    return estimator
 
 
 def run(name, quick=False):

@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from divided import threads
+
+from pymcboost.comm import Alone
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 bench_guard = pytest.importorskip("bench_guard")
@@ -77,6 +80,15 @@ def test_threads_that_do_not_agree(monkeypatch):
 
     monkeypatch.setattr(golden_cases, "fit_as", altered)
     assert golden_cases.run(name)[0] == "threads (1, 2, 3) do not agree:"
+
+
+def test_workers_that_do_not_agree(monkeypatch):
+    """What the first worker makes of its own rows is not the model of all rows."""
+    name = "mart/default/workers-2"
+    assert len(golden_cases.run(name)) == 2
+    monkeypatch.setattr(threads, "run", lambda size, task: [task(Alone())])
+    with pytest.raises(AssertionError, match="1 and 2 workers do not give one model"):
+        golden_cases.run(name)
 
 
 def test_meta_is_no_part_of_the_bytes():
