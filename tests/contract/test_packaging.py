@@ -26,38 +26,6 @@ def sources(pattern):
     return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "pymcboost").rglob(pattern))
 
 
-def test_the_recipe_for_conda_says_what_the_package_says():
-    """Version, what builds and runs it, and the programs: each has a test of its own there."""
-    recipe = pytest.importorskip("yaml").safe_load((ROOT / "tools" / "conda" / "recipe.yaml").read_text())
-    with open(ROOT / "pyproject.toml", "rb") as file:
-        pyproject = tomllib.load(file)
-    project = pyproject["project"]
-
-    def spaced(needed):
-        return {re.sub(r"(?=[<>=])", " ", one, count=1).lower() for one in needed}
-
-    assert recipe["context"]["version"] == pymcboost.__version__
-    assert recipe["package"] == {"name": project["name"], "version": "${{ version }}"}
-    found = recipe["requirements"]
-    assert set(found["host"]) - {"python", "pip"} == spaced(pyproject["build-system"]["requires"])
-    of_linux = {"if": "linux", "then": "_openmp_mutex"}
-    assert of_linux in found["run"]
-    needed = {f"python {project['requires-python']}", *spaced(project["dependencies"])}
-    assert {one for one in found["run"] if one != of_linux} == needed
-    programs = project["scripts"]
-    entries = {f"{name} = {function}" for name, function in programs.items()}
-    assert set(recipe["build"]["python"]["entry_points"]) == entries
-    lines = [line for test in recipe["tests"] for line in test.get("script", ())]
-    assert {f"{name} --version" for name in programs} <= set(lines)
-    for line in lines:
-        assert line.split()[0] in (*programs, "python")
-    for test in recipe["tests"]:
-        for path in test.get("files", {}).get("source", ()):
-            assert (ROOT / path).is_file()
-    about = recipe["about"]
-    assert (about["license"], [about["license_file"]]) == (project["license"], project["license-files"])
-
-
 def run_python(*arguments, **options):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
 
