@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 from shared.datasets import load_for_trees
-from shared.internals import levels
 from shared.measure import log_loss
 from shared.peers import CLASS_TREES
 
@@ -177,66 +176,4 @@ def bench_categories(options):
         if not name.startswith("ours") and case.endswith("levels"):
             report.target(f"{case}: error of class-wise sets / {name}", errors[case, second] / error, 1, at_most=True)
     entrants.tell(report)
-    return report
-
-
-# How levels are put in order: whether by each class, up to how many of them one is parted from the others alone, and
-# how many rows with the node's mean are added to each.
-ORDERS = {
-    "the leading direction": (False, 0, 0.0),
-    "and each class's": (True, 0, 0.0),
-    "one against the others, up to 4": (False, 4, 0.0),
-    "one against the others, up to 10": (False, 10, 0.0),
-    "each class's, and one up to 4": (True, 4, 0.0),
-    "smoothed by 5 rows": (False, 0, 5.0),
-    "smoothed by 50 rows": (False, 0, 50.0),
-}
-# Parts of the training rows that are held out in turn, and the first of the seeds of made sets.
-PARTS, FIRST_SEED = 4, 300
-
-
-def held_out(name):
-    """The training rows of a set in ``PARTS`` ways of training and held-out rows."""
-    X, y, _, _ = real(name)
-    part = np.random.default_rng(0).permutation(len(y)) % PARTS
-    return [((X[part != p], y[part != p], X[part == p], y[part == p]), SETS[name]) for p in range(PARTS)]
-
-
-@benchmark("category-orders")
-def bench_category_orders(options):
-    """More orders of categories: error and log loss of vector trees, on made sets and parts of training rows."""
-    rounds, seeds = options.rounds or options.size(5, 100), options.size(1, 5)
-    report = Report(
-        {
-            "made": f"as in categories, seeds from {FIRST_SEED}, mean of {seeds}",
-            "other sets": f"means of {PARTS} parts of the training rows, held out in turn",
-            "rounds": rounds,
-            "other parameters": "as by default, without calibration",
-        }
-    )
-    numbers = options.size((20,), (4, 20, 300))
-    cases = {f"{n} levels": [(made(n, FIRST_SEED + seed), range(2)) for seed in range(seeds)] for n in numbers}
-    cases |= {name: held_out(name) for name in options.data or options.size((), ("car", "krkopt", "dna"))}
-    run, before = ours(native=True), (levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING)
-    try:
-        for case, parts in cases.items():
-            first = None
-            for name, chosen in ORDERS.items():
-                levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING = chosen
-                found = []
-                for seed, ((X, y, X_test, y_test), columns) in enumerate(parts):
-                    start = time.process_time()
-                    p, _ = run(X, y, X_test, columns, rounds, seed)
-                    found.append([*quality(p, y_test), time.process_time() - start])
-                found = np.array(found)
-                first = found if first is None else first
-                apart = found[:, 1] - first[:, 1]
-                error, loss, seconds = found.mean(axis=0)
-                more = {"log_loss": round(float(loss), 4), "cpu_s": round(float(seconds), 2)}
-                if name != next(iter(ORDERS)) and len(apart) > 1:
-                    more["loss_apart"] = round(float(apart.mean()), 4)
-                    more["its_error"] = round(float(apart.std(ddof=1) / len(apart) ** 0.5), 4)
-                report.add(f"{case}: {name}", error, "% error", **more)
-    finally:
-        levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING = before
     return report

@@ -29,7 +29,7 @@ from bench.report import BENCHMARKS, Options, markdown, print_report
 for _file in sorted(Path(__file__).parent.glob("[a-z]*.py")):
     importlib.import_module(f"bench.{_file.stem}")
 
-from bench import limits, round_parts, trees  # noqa: E402
+from bench import limits, trees  # noqa: E402
 
 # They take options of their own.
 OTHERS = {"guard": "bench_guard", "pareto": "bench.pareto", "small": "bench.small"}
@@ -70,9 +70,8 @@ def check(parser, options):
     counts = [n for n in (options.rounds, *(options.rows or ()), *options.threads) if n is not None]
     if min(counts) < 1 or options.leaves < 2:
         parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
-    more = (OWN, *(round_parts.ROUNDS if "round-parts" in options.names else ()))
     try:
-        trees.check([name for name in options.data or () if name not in more], options.algorithms or ())
+        trees.check([name for name in options.data or () if name != OWN], options.algorithms or ())
     except ValueError as error:
         parser.error(str(error))
 

@@ -362,11 +362,6 @@ def test_quick_uses_the_first_rows(monkeypatch):
     assert [len(part) for part in trees.tree_data("letter", Options(quick=True))] == [3000, 10]
 
 
-def test_sets_that_are_generated():
-    parser = bench.run.make_parser()
-    bench.run.check(parser, parser.parse_args(["round-parts", "--data", "generated-355"]))
-
-
 @pytest.fixture
 def made_up(monkeypatch):
     """Put a function in the place of a benchmark, without the limits of the machine."""
