@@ -61,17 +61,6 @@ def measures_of(P, truth):
     }
 
 
-def fit_and_measure(unit, model, parts, best=False):
-    """Fit a classifier and test it, with ``best`` at the temperature that is best for the rows tested."""
-    X, y, X_test, truth = parts
-    begin, cpu = time.perf_counter(), time.process_time()
-    model.fit(X, y)
-    cpu = time.process_time() - cpu
-    found = measures_of((model.model_.calibrated(X_test, truth) if best else model).predict_proba(X_test), truth)
-    row = {"log_loss": found["log_loss"], "error": found["error"], "cpu": round(cpu, 4), "n_train": len(y)}
-    return {**unit, **row, "seconds": round(time.perf_counter() - begin, 4)}
-
-
 def tested(unit, params, parts):
     """Fit, test and measure one classifier."""
     X, y, X_test, truth = parts

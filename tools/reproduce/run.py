@@ -5,13 +5,10 @@
     python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
     python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
-    python tools/reproduce.py exceptions [--sets car ...] [--methods histogram ...] [--budget MINUTES]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py hinge-costs [--sets satimage ...]
     python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
-    python tools/reproduce.py rounds-times|rounds-found|validation-rows [--sets iris ...]
-    python tools/reproduce.py split-columns|split-kinds|drawn-features|many-rows|wide-rows [--sets letter ...]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into docs/reproduction.md]
@@ -34,8 +31,7 @@ from shared.tables import put_between
 # In the order of docs/reproduction.md.
 PAPERS = (
     "mcboost", "figure1", "abcboost", "vector", "multiboost_table4", "multiboost", "multiboost_fcd",
-    "multiboost_defaults", "piboost", "table5", "imbalance", "hinge", "quality", "exceptions", "rounds", "stopping",
-    "temperature", "defaults", "drawn", "many", "wide", "columns", "kinds",
+    "multiboost_defaults", "piboost", "table5", "imbalance", "hinge", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}

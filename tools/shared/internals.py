@@ -6,9 +6,8 @@ a training from outside. When the package moves its parts, this file is the only
 
 import importlib
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache, partial
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -20,8 +19,6 @@ WHERE = {
     "separators": "losses.codes",
     "TrainingData": "data.stump_data",
     "SharedStump": "learners",
-    "levels": "learners",
-    "held_out": "training.inputs",
     "ClassTrees": "learners.class_trees",
     "TreeData": "data.tree_data",
     "Scale": "model.scale",
@@ -176,22 +173,6 @@ def watch_solver(model, stopwatch):
             stopwatch.watch(booster.solver, "fit")
 
     return hook(model, prepare=prepare)
-
-
-def watch_vector_trees(model):
-    """Stopwatches of the parts of the rounds of vector trees, by name."""
-    search, gradients, leaves, scores = (Stopwatch() for _ in range(4))
-
-    def prepare(original, booster, previous):
-        original(previous)
-        learner = booster.learner
-        learner._grower = SimpleNamespace(grow=search.timed(learner._grower.grow))
-        gradients.watch(learner._searched, "integers")
-        leaves.watch(learner, "leaf_vectors")
-        scores.watch(booster.loss, "add")
-
-    hook(model, prepare=prepare)
-    return {"search": search, "gradients and their projection": gradients, "leaf vectors": leaves, "scores": scores}
 
 
 def after_each_round(model, look):
@@ -355,61 +336,3 @@ def bytes_of_sections(data, *tags):
 
     sections = Model.from_bytes(data)._sections()
     return sum(sections[tag].nbytes for tag in tags)
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# Columns that splits are found on
-
-
-def _most(generator, size, n, G):
-    """The columns of the largest norm."""
-    P = np.zeros((len(size), n))
-    P[np.argsort(-size, kind="stable")[:n], np.arange(n)] = 1
-    return P
-
-
-def _sampled(generator, size, n, G):
-    """Columns drawn with replacement, by the squares of their norms, each divided by the root of its chance."""
-    P, chance = np.zeros((len(size), n)), size / size.sum()
-    at = generator.choice(len(size), n, p=chance)
-    P[at, np.arange(n)] = 1 / np.sqrt(chance[at])
-    return P
-
-
-def _leading(generator, size, n, G):
-    """The first directions of the covariance of some rows; the largest number of each is positive."""
-    some = G[:: 1 + len(G) // SAMPLED].astype(np.float64)
-    P = np.linalg.eigh(some.T @ some)[1][:, : -n - 1 : -1]
-    return P * np.sign(P[np.abs(P).argmax(axis=0), np.arange(n)])
-
-
-# Rows that leading directions are found on.
-SAMPLED = 10_000
-KINDS = {"largest": _most, "sampled": _sampled, "leading": _leading}
-
-
-@contextmanager
-def split_directions(kind):
-    """Vector trees find their splits in directions of this kind of `KINDS`, or in random signed sums.
-
-    All kinds have the mean squares that the gradients of all classes have, so that splits are pruned alike.
-    """
-    from pymcboost.losses.rows import Directions
-
-    def draw(self, key):
-        K, n = self.data.n_classes, self.n_columns
-        G, weight = self.loss.gradient[:, :K], self.loss.weight
-        squares = np.square(G, dtype=np.float64)
-        size = (squares * weight[:, None] if len(weight) else squares).sum(axis=0)
-        drawn = KINDS[kind](np.random.default_rng(key), size, n, G)
-        got = np.square(G @ drawn.astype(np.float32), dtype=np.float64)
-        drawn *= np.sqrt(size.sum() / (got * weight[:, None] if len(weight) else got).sum())
-        P = np.zeros((K, self.width), dtype=np.float32)
-        P[:, :n] = drawn
-        return P
-
-    def unit(self, P):  # numbers of one block are not alike, as signs are
-        return self.loss.unit(self.data.n_classes * float(np.abs(P).max()))
-
-    with patch.multiple(Directions, draw=draw, unit=unit) if kind in KINDS else nullcontext():
-        yield

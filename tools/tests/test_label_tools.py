@@ -1,16 +1,11 @@
-"""Tools about labels and many classes: benchmarks on small data, and the kinds of columns that splits are found on."""
+"""Benchmarks of labels and many classes, on small data."""
 
 import numpy as np
 import pytest
-from bench import labels, round_parts, thousand, top
+from bench import labels, thousand, top
 from bench.report import Options, Report
-from reproduce import columns, kinds
-from reproduce.experiment import cross
-from shared import internals
 
 from pymcboost import VectorTreeBoostClassifier
-from pymcboost.data.tree_data import TreeData
-from pymcboost.losses import LOSSES
 
 
 def blobs(n_classes, rows, seed=0):
@@ -55,50 +50,6 @@ def test_files_and_rows_of_many_classes(monkeypatch):
     assert row["reached"] == 1.0 and times["what"] == "few: bytes of made up / ours" and times["reached"] > 0
     first = next(entry for entry in report.rows if "at the log loss" in entry["what"])
     assert "after 1 rounds" in first["what"]
-
-
-@pytest.mark.parametrize("kind", internals.KINDS)
-def test_kinds_of_columns(kind):
-    """Every kind has the mean squares of all classes, and is gone afterwards."""
-    X, y = blobs(8, 300)
-    fit = lambda: VectorTreeBoostClassifier(n_estimators=3, calibrate=None, random_state=0).fit(X, y)  # noqa: E731
-    before = fit().model_.to_bytes()
-    with internals.split_directions(kind):
-        inside = fit()
-    assert inside.score(X, y) > 0.7 and inside.model_.to_bytes() != before == fit().model_.to_bytes()
-    rows = LOSSES["softmax"].rows(TreeData(X, y, 8, np.ones(300), n_threads=1), 1)
-    rows.start()
-    with internals.split_directions(kind):
-        drawn = rows.directions(3).draw(0)
-        assert rows.directions(3).unit(drawn) == rows.unit(8 * float(np.abs(drawn).max()))
-    G = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
-    size = np.square(G, dtype=float).sum(axis=0)
-    P = internals.KINDS[kind](np.random.default_rng(1), size, 3, G)
-    assert P.shape == (8, 3) and np.isfinite(P).all()
-    if kind == "largest":
-        assert set(P.argmax(axis=0)) == set(np.argsort(size)[-3:])
-    if kind == "leading":
-        np.testing.assert_allclose(P.T @ P, np.eye(3), atol=1e-12)
-
-
-def test_table_of_kinds(monkeypatch):
-    monkeypatch.setattr(kinds, "parts_of", lambda data, seed: (*blobs(6, 120), None, None))
-    monkeypatch.setitem(kinds.PARAMS, "n_estimators", 2)
-    units = cross(data=["leaf"], kind=kinds.KINDS, columns=["auto", "5"], fold=range(3))
-    import pandas as pd
-
-    text = kinds.text_of(pd.DataFrame([kinds.fit_fold(unit) for unit in units]))
-    assert text.count("| auto |") == 5 and "random signed sums" in text and "nan" not in text
-
-
-def test_parts_of_a_round_add_up(monkeypatch):
-    monkeypatch.setitem(columns.GENERATED, "generated-355", (12, 20))
-    report = round_parts.bench_round_parts(Options(quick=True, repeat=2, data=["generated-355"]))
-    for row in report.rows[:2]:
-        parts = [value for name, value in row.items() if name not in ("what", "best", "unit")]
-        assert len(parts) == 5 and min(parts) >= 0
-        np.testing.assert_allclose(sum(parts), row["best"])
-    assert "12 classes, columns: auto" in report.rows[1]["what"] and len(report.targets) == 1
 
 
 def test_entries_that_a_row_comes_to():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from reproduce import drawn, many, quality, stopping
+from reproduce import quality
 from reproduce.journal import frame_of
 from shared import classifiers
 
@@ -76,31 +76,3 @@ def test_rows_without_numbers_are_read():
     frame = frame_of(rows)
     assert frame["log_loss"].dtype == np.float64 and frame["log_loss"].isna().tolist() == [False, True]
     assert frame["data"].tolist() == ["a", "b"]
-
-
-def test_shares_that_early_stopping_may_set_aside():
-    rows = [("letter", 0, share, 0.1 * (1 + j), 90, 1.0) for j, share in enumerate(stopping.RULES)]
-    rows.append(("letter", 1, stopping.FIRST, 0.5, 90, 1.0))  # no ratio has a part in it
-    rows.append(("iris", 0, stopping.FIRST, 0.5, 90, 1.0))  # for which all other rules are a tenth
-    frame = pd.DataFrame(rows, columns=["data", "seed", "share", "log_loss", "n_train", "cpu"])
-    lines = stopping.text_of(frame).splitlines()
-    assert "| letter | 90 | 2 | 0.3000 | 2.000 | 3.000 | 4.000 | 5.000 |" in lines
-    assert "| iris | 90 | 1 | 0.5000 | 1.000 | 1.000 | 1.000 | 1.000 |" in lines
-
-
-def test_candidates_with_many_rows():
-    few, at_least = drawn.features(3)(784), drawn.features(3, 0.1)(784)
-    assert few == pytest.approx(43.1 / 784, abs=1e-4)
-    assert at_least == 0.1
-    assert drawn.features(3, 0.1)(6) == 1
-    columns = ["data", "candidate", *many.MEASURES]
-    names = [name for name in many.CANDIDATES for _ in range(many.FOLDS)]
-    frame = pd.DataFrame([("letter", name, 0.1, 3.0, 1.0) for name in names], columns=columns)
-    assert "| now | 0.1000 / 3.00 | 0.1000 | 3.00 | 1.00 |" in many.text_of(frame)
-    assert [name for name in many.CANDIDATES if many.is_now("letter", name)] == ["now", "a tenth"]
-    assert not many.is_now("mnist", "a tenth")
-    names = ["now", "a tenth"] * many.FOLDS + ["400 rounds"]  # of which there is one fold
-    rows = pd.DataFrame([("mnist", name, 0.2, 1.0, 4.0) for name in names], columns=columns)
-    text = many.text_of(pd.concat([frame[frame["candidate"] == "now"], rows]))
-    assert "| a tenth | 0.1000 / 3.00 | 0.2000 / 1.00 | 0.1414 | 2.00 | 2.00 |" in text
-    assert "400 rounds" not in text
