@@ -83,12 +83,12 @@ def _task(local, parts, begins, held, context, training):
 
 def _train(local, parts, begins, held, training):
     """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
-    workers = CollectiveWorkers(lambda: training in STOPPED)
-    X, y, weight = _joined(parts)
     number = np.concatenate([begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)])
+    workers = CollectiveWorkers(lambda: training in STOPPED, number)
+    X, y, weight = _joined(parts)
     X_val, y_val, weight_val = _joined(held)
     more = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
-    local.fit(X, y, sample_weight=weight, comm=workers, row_number=number, **more)
+    local.fit(X, y, sample_weight=weight, comm=workers, **more)
     return local if workers.rank == 0 else None
 
 

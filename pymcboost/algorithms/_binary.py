@@ -98,7 +98,7 @@ class BinaryBooster(Booster):
             how["categorical"] = self.categories.feature
         if kind is TreeData:
             how["exact"] = self.divided
-        return kind(X, codes, n_classes, weight, comm=self.workers, row_number=self.row_number, **how)
+        return kind(X, codes, n_classes, weight, comm=self.workers, **how)
 
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""

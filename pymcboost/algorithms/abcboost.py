@@ -43,7 +43,7 @@ class ClassTreesBooster(Booster):
     # Whether gains divide by weights rather than by second derivatives.
     counts = False
     refits = True
-    takes_workers = draws_by_number = True
+    takes_workers = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",
         "base": "code of the base class, -1 for none",
@@ -54,7 +54,7 @@ class ClassTreesBooster(Booster):
         categorical = () if self.categories is None else self.categories.feature
         return TreeData(
             X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads, categorical=categorical,
-            comm=self.workers, row_number=self.row_number, exact=True,
+            comm=self.workers, exact=True,
         )  # fmt: skip
 
     def new_builder(self):

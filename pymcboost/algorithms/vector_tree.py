@@ -66,7 +66,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
-    takes_workers = draws_by_number = True
+    takes_workers = True
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 
     def __init__(self, params, draw_seed=None, name=""):
@@ -121,7 +121,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
         more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical, "exact": True}
-        more |= {"comm": self.workers, "row_number": self.row_number}
+        more["comm"] = self.workers
         if codes.ndim == 1:
             return TreeData(X, codes, n_classes, weight, **more)
         data = TreeData(X, np.zeros(len(codes), dtype=np.int64), n_classes, weight, **more)

@@ -10,11 +10,11 @@ from pymcboost.comm.alone import ALONE, Alone
 from pymcboost.comm.collective import CollectiveWorkers
 from pymcboost.comm.errors import WorkerError
 from pymcboost.comm.mpi import MPIWorkers
-from pymcboost.comm.several import before, lengths, shares
+from pymcboost.comm.several import before, lengths, row_numbers, shares
 
 __all__ = [
     "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "hearing", "lengths",
-    "release", "shares",
+    "release", "row_numbers", "shares",
 ]  # fmt: skip
 
 

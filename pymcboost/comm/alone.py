@@ -18,12 +18,16 @@ class Alone:
         Workers on this machine, which share its cores.
     scattered : float
         Bytes of histograms from which on their sums are scattered.
+    row_number : ndarray of int64 (n,) or None
+        Numbers of this worker's rows among those of all, where they are not their places, worker after worker: Dask's
+        partitions may lie anywhere.
     n_sums, n_bytes : int
         Sums and maxima so far, and the bytes of their arrays; half of them where sums are scattered, which move half as
         many.
     """
 
     size, rank, beside, scattered = 1, 0, 1, float("inf")
+    row_number = None
     n_sums = n_bytes = 0
 
     def sum(self, array, sure=False):

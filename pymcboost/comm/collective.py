@@ -31,10 +31,12 @@ class CollectiveWorkers(Several):
     ----------
     stopped : callable, default=None
         Asked before every operation; where it returns something true, the training ends with a `WorkerError`.
+    row_number : ndarray of int64 (n,), default=None
+        See `Alone`.
     """
 
-    def __init__(self, stopped=None):
-        self._module, self._stopped = collective(), stopped
+    def __init__(self, stopped=None, row_number=None):
+        self._module, self._stopped, self.row_number = collective(), stopped, row_number
         self.n_sums = self.n_bytes = 0
         self.size, self.rank = self._module.get_world_size(), self._module.get_rank()
         names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels.exact import on_grid
-from pymcboost.comm import ALONE, before
+from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import zeros_beside
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
@@ -43,8 +43,6 @@ class TrainingRows:
     n_threads : int, default=1
     comm : object, default=ALONE
         Communicator of the workers among which the rows are divided.
-    row_number : ndarray of int64 (n,), optional
-        Numbers of the rows of X, which draws of rows go by; by default their places among the rows of all workers.
 
     Attributes
     ----------
@@ -55,6 +53,7 @@ class TrainingRows:
     total_rows : int
         Rows in use of all workers.
     row_number : ndarray of int64 (m,)
+        Numbers of these rows among those of all workers, which draws of rows go by.
     weight : ndarray of float64 (m,)
     weight_unit : float
         What a sample weight of 1 has become.
@@ -70,9 +69,8 @@ class TrainingRows:
     """
 
     def __init__(
-        self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE, row_number=None,
-        exact=False,
-    ):  # fmt: skip
+        self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE, exact=False
+    ):
         self.comm, self.exact = comm, exact
         keep = np.flatnonzero(sample_weight > 0)
         self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
@@ -82,9 +80,7 @@ class TrainingRows:
         self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
         weight = np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64)
         self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
-        others = before(comm, len(y))
-        own = self.rows + others if others else self.rows
-        self.row_number = own if row_number is None else row_number[self.rows]
+        self.row_number = row_numbers(comm, len(y))[self.rows]
         self.n_features = X.shape[1]
         self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)
         self.lanes, self.n_blocks = layout(n_classes)

@@ -73,12 +73,9 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
-    # Whether rows may be those of `Chunks`, or be divided among workers; those, and numbers of the rows.
+    # Whether rows may be those of `Chunks`, or be divided among workers; and those.
     takes_workers = False
     workers: Any = ALONE
-    row_number = None
-    # Whether the draws of `subsample` go by these without a communicator, too.
-    draws_by_number = False
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
     # Whether the form of y decides that.

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-from pymcboost.comm import ALONE, WorkerError, before
+from pymcboost.comm import ALONE, WorkerError
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
 from pymcboost.model.columns import names_of
@@ -18,8 +18,6 @@ from pymcboost.training.labels import joined_labels
 
 # Of one worker, whose kernels number them in 32 bits, and of all, whose sums in units of a row have room for these.
 OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10
-# About so many rows, drawn by their numbers, show whether workers have numbers in common.
-COMPARED = 1 << 16
 
 
 def needs_folds(params):
@@ -48,23 +46,20 @@ def refuse(booster, workers, sets, groups, **given):
             raise ValueError(f"{name}: {what} is for a training with one worker")
 
 
-def check_alike(workers, booster, params, callbacks, arguments):
-    """Refuse parameters, arguments of fit and callbacks that differ between the workers."""
+def check_alike(workers, booster, params, callbacks, initial):
+    """Refuse parameters, an ``init_model`` and callbacks that differ between the workers."""
     if workers.size == 1:
         return
-    shared, initial = [one for one in callbacks if one.shared], arguments["init_model"]
+    shared = [one for one in callbacks if one.shared]
     metrics = sorted(name for one in shared for name in one._measured(booster.params))
     params = {**params, "scoring of callbacks": metrics}
     if initial is not None:
         params["init_model"] = f"a model with SHA-256 {sha256(initial.model.to_bytes()).hexdigest()}"
-    given = [name for name, one in arguments.items() if one is not None]
-    every = workers.exchange((params, given, [type(one).__name__ for one in shared]))
-    first, first_given, first_shared = every[0]
-    for rank, (its, there_are, has) in enumerate(every):
-        for what in sorted({*there_are} ^ {*first_given}):
-            raise ValueError(
-                f"{booster.name}: {what} is given on some workers alone; give it on all of them, or on none"
-            )
+    every = workers.exchange((params, initial is None, [type(one).__name__ for one in shared]))
+    first, first_has_none, first_shared = every[0]
+    for rank, (its, has_none, has) in enumerate(every):
+        if has_none != first_has_none:
+            raise ValueError(f"{booster.name}: init_model is given on some workers alone; give it on all, or on none")
         for what in dict.fromkeys(has + first_shared):
             if has.count(what) != first_shared.count(what):
                 raise ValueError(
@@ -163,39 +158,6 @@ def sample_weights(workers, weight, X):
     return weights_of_rows(weight, X)
 
 
-def refuse_idle_numbers(booster, workers, row_number):
-    """Refuse numbers of the rows where no draw goes by them."""
-    if row_number is None or workers is not ALONE or (booster.draws_by_number and booster.params.subsample != 1):
-        return
-    raise ValueError(
-        f"{booster.name}: no draw of this training goes by row_number; leave it out"
-        + ", or give comm=pymcboost.comm.Alone(), with which all do" * booster.takes_workers
-    )
-
-
-def check_row_number(row_number, X, workers):
-    """Numbers of the rows, or None; refuses what is no list of different numbers, and what two workers have."""
-    if row_number is None:
-        return None
-    number = np.asarray(row_number)
-    if number.shape != (X.shape[0],) or number.dtype.kind not in "iu":
-        raise ValueError(
-            f"row_number must be integers of shape ({X.shape[0]},), one for each row of X, not {number.dtype} of shape "
-            f"{number.shape}"
-        )
-    number = np.ascontiguousarray(number, dtype=np.int64)
-    ascending = (number[1:] > number[:-1]).all()
-    if (number < 0).any() or not (ascending or len(np.unique(number)) == len(number)):
-        raise ValueError("row_number must be different numbers from 0 on; give each row its number in the whole data")
-    if workers.size > 1:
-        m = int(workers.sum(np.array([len(number)]))[0])
-        spread = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        every = workers.concatenate(number[spread <= np.uint64((2**64 - 1) // max(1, m // COMPARED))])
-        if len(np.unique(every)) < len(every):
-            raise ValueError("row_number: two workers have equal numbers; give each row its number in the whole data")
-    return number
-
-
 def class_weights(workers, params, classes, codes, weight):
     """See `inputs.weights_of_classes`; the rows of all workers are counted. 1 where rows have any number of labels."""
     if codes.ndim == 2:
@@ -213,11 +175,6 @@ def check_all_classes(workers, cls, classes, codes, weight):
         return check_classes(cls, np.ones((1, 2)), found.astype(float))
     present = np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64)
     return check_classes(cls, np.arange(len(classes)), workers.sum(present).astype(float))
-
-
-def numbers_of(workers, row_number, n):
-    """Numbers of n rows: those given, or their places among the rows of all workers."""
-    return np.arange(n) + before(workers, n) if row_number is None else row_number
 
 
 def held_out(workers, codes, weight, fraction, number, seed):

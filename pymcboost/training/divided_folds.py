@@ -6,11 +6,11 @@ from those rows is found from the rows of all, in the order of their numbers: it
 
 import numpy as np
 
-from pymcboost.comm import ALONE
+from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import NoRoom
 from pymcboost.learners.sampling import scrambled
 from pymcboost.threads import counted
-from pymcboost.training.divided import numbers_of, smallest
+from pymcboost.training.divided import smallest
 
 # Rows held out that every worker gets at most, and their scores: these are enough for one number.
 MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
@@ -54,7 +54,7 @@ def parts_of(inputs, cv, seed):
     for i in range(cv):
         if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
             raise FoldError(f"cv={cv}: fold {i} trains on rows of 1 class, and needs 2; use fewer folds")
-    number = numbers_of(workers, inputs.row_number, len(inputs.weight))
+    number = row_numbers(workers, len(inputs.weight))
     z, fold = scrambled(number[used], np.uint64(seed)), np.zeros(len(used), dtype=np.int64)
     for end in ends[1:-1]:
         fold += ~smallest(workers, z, codes, end)
@@ -92,7 +92,7 @@ class OfAll:
         self.rows, self._workers = rows, inputs.workers
         if self._workers is ALONE:
             return
-        number = numbers_of(self._workers, inputs.row_number, len(inputs.weight))[rows]
+        number = row_numbers(self._workers, len(inputs.weight))[rows]
         self._drawn, most = slice(None), min(MOST_HELD, max(1024, MOST_SCORES // len(inputs.classes)))
         if self._workers.sum(np.array([len(number)]))[0] > most:
             z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)

@@ -77,13 +77,11 @@ class BoostingClassifier(
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, row_number=None
+        self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None
     ):
         workers = as_workers(comm)
         with hearing(workers):
-            training = self._train(
-                workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model, row_number
-            )
+            training = self._train(workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model)
             release(workers, comm)
         if not training.booster.has_learnt():
             early = "a callback ended the training before its first round: the model is constant"
@@ -91,7 +89,7 @@ class BoostingClassifier(
             warn(early if stopped else training.booster.why_constant())
         return self
 
-    def _train(self, workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model, row_number):
+    def _train(self, workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model):
         """One training, after which the estimator has its model."""
         training = None
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
@@ -101,7 +99,7 @@ class BoostingClassifier(
             sets = given_sets(*held)
             self._refuse_arguments(unknown)
             training = Training(draft, as_callbacks(callbacks), workers)
-            training.run(X, y, sample_weight, sets, groups, init_model, row_number)
+            training.run(X, y, sample_weight, sets, groups, init_model)
             training.finish()
         except BaseException as error:
             workers.fail(error)  # which the others would wait for
@@ -186,7 +184,6 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         groups: ArrayLike | None = None,
         init_model: Any = None,
         comm: Any = None,
-        row_number: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
         """Fit the model.
@@ -219,10 +216,6 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             The workers among which the rows are divided, such as mpi4py's ``MPI.COMM_WORLD``: every worker calls `fit`
             with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees,
             MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost; see `pymcboost.comm`.
-        row_number : array-like of int of shape (n_samples,), default=None
-            Different numbers from 0 on, which draws of rows go by: without ``comm`` those of ``subsample`` below 1 of
-            vector trees and class-wise trees, with it those of folds and of rows held out as well. Where none goes by
-            them they are refused. By default their places, worker after worker.
 
         Returns
         -------
@@ -238,7 +231,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         held = X_val, y_val, sample_weight_val, validation_sets
-        return self._fit(X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, row_number)
+        return self._fit(X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

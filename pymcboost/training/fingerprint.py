@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 
-from pymcboost.comm import lengths
+from pymcboost.comm import row_numbers
 
 CHUNK = 1 << 16
 # What the fingerprint of the data holds, in words.
@@ -85,14 +85,13 @@ def _crc_of_features(X, start=0):
 
 def _of_numbered_rows(inputs, workers):
     """Sums over the rows of all workers."""
-    X, number, (labels, offsets) = inputs.X, inputs.row_number, _marks(inputs)
-    size = lengths(workers, X.shape[0])
-    if number is None:
-        number = np.arange(X.shape[0]) + size[: workers.rank].sum()
+    X, (labels, offsets) = inputs.X, _marks(inputs)
+    number = row_numbers(workers, X.shape[0])
     parts = {"X": (X, np.float32), "y": (inputs.codes, np.int64), "weight": (inputs.weight, np.float64)}
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
     sums = dict(zip(parts, found.tolist(), strict=True))
-    sizes = {"rows": int(size.sum()), "features": X.shape[1], "sparse": hasattr(X, "indptr"), "numbered": True}
+    n_rows = int(workers.sum(np.array([X.shape[0]]))[0])
+    sizes = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr"), "numbered": True}
     return {**sizes, **sums, "X": [offsets, *sums["X"]], "y": [labels, *sums["y"]]}
 
 

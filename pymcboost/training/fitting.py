@@ -8,7 +8,7 @@ import numpy as np
 
 from pymcboost._text import column_of
 from pymcboost._warn import warn
-from pymcboost.comm import ALONE
+from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import check_unchanged, rows_of
 from pymcboost.data.merging import merging, warn_of
 from pymcboost.model.categories import find as find_categories
@@ -72,15 +72,13 @@ class Training:
                     callback.close(self.state)
             raise
 
-    def _run(self, X, y, sample_weight, sets, groups, init_model, row_number):
+    def _run(self, X, y, sample_weight, sets, groups, init_model):
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
         initial = None if init_model is None else continuing.previous_of(init_model, draft)
-        arguments = {"row_number": row_number, "init_model": initial}
-        divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, arguments)
+        divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, initial)
         booster.check()
         sets = divided.whole_sets(workers, sets)
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
-        divided.refuse_idle_numbers(booster, workers, row_number)
         refuse_mixed(params, groups, "val" in sets)
         self._warn_of_idle()
         if initial is not None:
@@ -90,13 +88,12 @@ class Training:
             callback.begin(booster)
             self.begun.append(callback)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial, row_number)
+        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
         own_val = "val" in sets
-        del X, y, sample_weight, sets, groups, init_model, arguments
+        del X, y, sample_weight, sets, groups, init_model
         self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
         check_file(self.classes, inputs.meta)
         inputs.workers = workers
-        inputs.row_number = booster.row_number = divided.check_row_number(row_number, inputs.X, workers)
         previous = self._previous(inputs, initial)
         cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
         held = None if inputs.validation is None else inputs.validation.named("val")
@@ -231,7 +228,7 @@ class Training:
             )
         return found, folds
 
-    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial, row_number):
+    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
         draft, params, workers = self.draft, self.params, self.workers
         allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
         came, known = X, draft.model_ if continued else None if initial is None else initial.model
@@ -285,7 +282,7 @@ class Training:
         )  # fmt: skip
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
         if params.early_stopping and "val" not in sets:
-            rows, held = self._held_out(X, y, codes, weight, row_number, inputs.groups)
+            rows, held = self._held_out(X, y, codes, weight, inputs.groups)
             found.insert(0, Held.of("val", *held, inputs.given_to(params.scoring, rows)))
             inputs.weight = weight.copy()
             inputs.weight[rows] = 0
@@ -293,7 +290,7 @@ class Training:
             inputs.validation = Validation(found, len(classes))
         return inputs
 
-    def _held_out(self, X, y, codes, weight, row_number, groups):
+    def _held_out(self, X, y, codes, weight, groups):
         """Rows here that are set aside for early stopping; X, y, codes and weights of those of all workers."""
         params, workers = self.params, self.workers
         random_state = _random_state(params.random_state, self.callbacks)
@@ -304,7 +301,7 @@ class Training:
             rows = held_out(codes, weight, share, random_state, groups)
             X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
             return rows, (X_held, y[rows], codes[rows], weight[rows])
-        number = divided.numbers_of(workers, divided.check_row_number(row_number, X, workers), X.shape[0])
+        number = row_numbers(workers, X.shape[0])
         seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
         rows = divided.held_out(workers, codes, weight, share, number, seed)
         X_held = X[rows] if hasattr(X, "tocsc") else np.asarray(X[rows])

@@ -302,7 +302,7 @@ class _Model:
         weight = np.zeros(len(inputs.weight))
         weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
-        booster.workers, booster.row_number = inputs.workers, inputs.row_number
+        booster.workers = inputs.workers
         done = 0 if previous is None else previous.n_rounds
         booster.categories, booster.feature_names = inputs.categories, inputs.meta.get("feature_names")
         booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most

@@ -61,8 +61,6 @@ class Inputs:
         Of the columns of X, which holds their codes.
     offsets : dict of int to float or None
         What has been subtracted from columns of X.
-    row_number : ndarray of int64 (n,) or None
-        Numbers of the rows, where they are given.
     workers : Alone or another communicator
         Among which the rows are divided.
     given : array, frame or sparse matrix, optional
@@ -83,7 +81,6 @@ class Inputs:
     groups: np.ndarray | None = None
     categories: Any = None
     offsets: dict[int, float] | None = None
-    row_number: np.ndarray | None = None
     workers: Any = ALONE
     given: Any = None
     defaults: dict[str, Any] = field(default_factory=dict)

@@ -58,13 +58,14 @@ def checksum(name, X, y, weight, part, comm, threads, where):
     """That of the model file of one worker. Those of two threads share the features of small histograms, too."""
     if threads == 2:
         comm.scattered = 0
+    comm.row_number = part
     cls = getattr(pymcboost, name)
     model = cls(n_estimators=ROUNDS, random_state=0, n_jobs=threads, **MORE.get(name, {}))
     if where == "chunks":
         blocks = [part[begin : begin + 1000] for begin in range(0, max(1, len(part)), 1000)]
-        model.fit(Chunks([(X[own], y[own], weight[own]) for own in blocks]), comm=comm, row_number=part)
+        model.fit(Chunks([(X[own], y[own], weight[own]) for own in blocks]), comm=comm)
     else:
-        model.fit(X[part], y[part], weight[part], comm=comm, row_number=part)
+        model.fit(X[part], y[part], weight[part], comm=comm)
     return hashlib.sha256(model.model_.to_bytes()).hexdigest()
 
 

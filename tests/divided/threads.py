@@ -53,7 +53,7 @@ class _Table:
 class ThreadWorkers:
     """A communicator of threads; see `pymcboost.comm.Alone` for the methods."""
 
-    scattered = Several.scattered
+    scattered, row_number = Several.scattered, None
 
     def __init__(self, table, rank):
         self.table, self.size, self.rank, self.beside = table, table.size, rank, table.size
@@ -132,6 +132,12 @@ def run(size, task):
     return found
 
 
+def numbered(comm, row_number):
+    """The communicator, whose worker has the rows of these numbers from now on."""
+    comm.row_number = row_number
+    return comm
+
+
 def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **params):
     """The estimator of one worker, whose model is that of workers with these parts of the rows.
 
@@ -143,7 +149,7 @@ def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **
         part = parts[workers.rank]
         its = None if weight is None else weight[part]
         more = held if held and workers.rank == 0 else {}
-        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=workers, row_number=part, **more)
+        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=numbered(workers, part), **more)
         return model.model_.to_bytes()
 
     found = run(len(parts), task)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from contract.variants import as_published
-from divided.threads import ThreadWorkers, one_model, run, sums_of_rounds
+from divided.threads import ThreadWorkers, numbered, one_model, run, sums_of_rounds
 from unit.test_workers import more_classes, parts_of, rows
 
 from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
 from pymcboost._kernels import class_loss, weights
 from pymcboost._kernels.exact import of_parts, units_in_parts
-from pymcboost.comm import WorkerError
+from pymcboost.comm import Alone, WorkerError
 from pymcboost.data import tree_data
 from pymcboost.learners import class_trees
 from pymcboost.learners.sampling import drawn_rows, scrambled
@@ -216,9 +216,9 @@ def test_numbered_rows_give_the_same_model_in_any_order(cls, m, params):
     weight = None if params else rng.exponential(size=m)
     order = rng.permutation(m)
     params = {"n_estimators": 3, "random_state": 0, **params}
-    first = cls(**params).fit(X, y, weight)
-    more = {"row_number": order} if params.get("subsample") else {"sample_weight": weight[order]}
-    other = cls(**params).fit(X[order], y[order], **more)
+    first = cls(**params).fit(X, y, weight, comm=Alone())
+    its = None if weight is None else weight[order]
+    other = cls(**params).fit(X[order], y[order], its, comm=numbered(Alone(), order))
     assert first.model_.to_bytes() == other.model_.to_bytes()
 
 

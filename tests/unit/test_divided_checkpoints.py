@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import numbered, run
 from unit.test_workers import parts_of, rows
 
 from pymcboost import (
@@ -62,7 +62,7 @@ def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(),
         its = None if weight is None else weight[part]
         more = held if held and workers.rank == 0 else {}
         model = cls(**{**PLAIN, **params})
-        model.fit(X[part], y[part], its, comm=workers, row_number=part, callbacks=callbacks, **more)
+        model.fit(X[part], y[part], its, comm=numbered(workers, part), callbacks=callbacks, **more)
         return model.model_.to_bytes(), kept.resumed
 
     return run(len(parts), task)
@@ -82,7 +82,7 @@ def test_stumps_go_on_with_other_workers(cls, loss, tmp_path, monkeypatch):
     monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = rows(400)
     path, rng, more = tmp_path / "m.part", np.random.default_rng(0), {"loss": loss} if loss else {}
-    whole = cls(**PLAIN, **more).fit(X, y, comm=Alone(), row_number=np.arange(400)).model_.to_bytes()
+    whole = cls(**PLAIN, **more).fit(X, y, comm=numbered(Alone(), np.arange(400))).model_.to_bytes()
     killed(path, cls, X, y, parts_of(400, 2, "random", rng), 1, 5, **more)
     seen = load_model(path).meta["checkpoint"]["rounds"]
     for found in divided(path, cls, X, y, parts_of(400, 3, "one row", rng), **more):
@@ -180,7 +180,7 @@ def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
     def task(workers):
         part = parts[workers.rank]
         model = VectorTreeBoostClassifier(**PLAIN)
-        model.fit(X[part], y[part], comm=workers, row_number=number[part], callbacks=[Checkpoint(path, 0)])
+        model.fit(X[part], y[part], comm=numbered(workers, number[part]), callbacks=[Checkpoint(path, 0)])
 
     for found in run(3, task):
         assert isinstance(found, (ValueError, WorkerError)), found

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import numbered, run
 from unit.test_chunks import cut, file_of, made
 
 from pymcboost import (
@@ -35,7 +35,7 @@ def test_bytes_are_those_of_one_worker_with_all_rows_in_memory(cls, n):
     def task(workers):
         own = slice(workers.rank, None, 3)
         chunks = Chunks(cut([5, 50], X[own], y[own], weight[own]))
-        return file_of(model_of(cls).fit(chunks, comm=workers, row_number=np.arange(n)[own]))
+        return file_of(model_of(cls).fit(chunks, comm=numbered(workers, np.arange(n)[own])))
 
     assert set(run(3, task)) == {expected}
     one = Chunks(cut([70], X, y, weight))

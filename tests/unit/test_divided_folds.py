@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import numbered, run
 from scipy.sparse import csr_array
 
 from pymcboost import (
@@ -42,8 +42,8 @@ def check(model, X, y, weight=None, parts=None, **more):
 
     def fit(part, comm):
         its = None if weight is None else weight[part]
-        found = model().fit(X[part], [y[i] for i in part] if isinstance(y, list) else y[part], its, comm=comm,
-                            row_number=part, **more)  # fmt: skip
+        labels = [y[i] for i in part] if isinstance(y, list) else y[part]
+        found = model().fit(X[part], labels, its, comm=numbered(comm, part), **more)
         return found.model_.to_bytes()
 
     one = fit(np.arange(X.shape[0]), Alone())
@@ -108,7 +108,7 @@ def test_rows_of_all_come_in_the_order_of_their_numbers():
     def task(workers):
         own = np.array_split(order, 3)[workers.rank]
         inputs = Inputs(None, np.arange(2), own % 2, np.ones(len(own)), np.ones(2), None, {}, 1, False)
-        inputs.row_number, inputs.workers = own, workers
+        inputs.workers = numbered(workers, own)
         return divided_folds.of_all(inputs, own % 5 > 0, own, 2.0 * own)
 
     for number, twice in run(3, task):
@@ -125,7 +125,7 @@ def dealt(codes, cv, size=1, weight=None, seed=7):
     def task(workers):
         own = np.array_split(order, size)[workers.rank]
         inputs = Inputs(np.zeros((len(own), 1)), np.arange(K), codes[own], weight[own], np.ones(K), None, {}, 1, False)
-        inputs.row_number, inputs.workers = own, workers
+        inputs.workers = numbered(workers, own)
         for i, (train, held) in enumerate(parts_of(inputs, cv, seed)):
             assert not set(train) & set(held)
             assert (weight[own[np.append(train, held)]] > 0).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import ThreadWorkers, one_model, run, sums_of_rounds
+from divided.threads import ThreadWorkers, numbered, one_model, run, sums_of_rounds
 from unit.test_class_workers import by_class, wide_rows
 from unit.test_divided_checkpoints import divided, killed
 from unit.test_sparse_workers import sparse_rows
@@ -69,7 +69,7 @@ def test_order_of_the_rows_does_not_change_the_model(name):
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
     if name in DRAWING:
         params["subsample"] = 0.6
-    one, other = (cls(**params).fit(X[its], y[its], comm=Alone(), row_number=its) for its in (np.arange(len(y)), order))
+    one, other = (cls(**params).fit(X[its], y[its], comm=numbered(Alone(), its)) for its in (np.arange(len(y)), order))
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
 
@@ -171,12 +171,12 @@ def test_draws(name, kind):
 def test_draws_follow_the_seed_and_the_numbers_of_the_rows():
     X, y = coded_rows(2000)
 
-    def model(seed=0, **number):
+    def model(seed=0, number=None):
         params = {"n_estimators": 4, "subsample": 0.3, "random_state": seed, **TREES}
-        return AdaBoostMOClassifier(**params).fit(X, y, comm=Alone(), **number).model_.to_bytes()
+        return AdaBoostMOClassifier(**params).fit(X, y, comm=numbered(Alone(), number)).model_.to_bytes()
 
-    assert model() == model(row_number=np.arange(len(y)))
-    assert len({model(), model(1), model(row_number=np.arange(len(y)) + 1)}) == 3
+    assert model() == model(number=np.arange(len(y)))
+    assert len({model(), model(1), model(number=np.arange(len(y)) + 1)}) == 3
 
 
 def test_rows_come_as_often_as_their_weights_say():
@@ -229,7 +229,7 @@ def test_rows_in_blocks(cls):
         own = slice(workers.rank, None, workers.size)
         blocks = [(X[own][at : at + 400], y[own][at : at + 400]) for at in range(0, len(y[own]), 400)]
         number = np.arange(len(y))[own]
-        return cls(**params).fit(Chunks(blocks), comm=workers, row_number=number).model_.to_bytes()
+        return cls(**params).fit(Chunks(blocks), comm=numbered(workers, number)).model_.to_bytes()
 
     assert {*run(3, task), task(Alone())} == {cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()}
 
@@ -328,7 +328,7 @@ def test_any_number_of_labels(form, kind):
 
     def fit(part, comm):
         more = held if comm.rank == 0 else {}
-        model = cls(**params).fit(X[part], make(Y[part]), comm=comm, row_number=part, **more)
+        model = cls(**params).fit(X[part], make(Y[part]), comm=numbered(comm, part), **more)
         return model.model_.to_bytes(), model.classes_.tolist()
 
     one = fit(np.arange(len(X)), Alone())

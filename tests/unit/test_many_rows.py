@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 from divided import threads
-from divided.threads import ThreadWorkers, run
+from divided.threads import ThreadWorkers, numbered, run
 
 from pymcboost import (
     ABCLogitBoostClassifier,
@@ -152,6 +152,6 @@ def test_workers_threads_and_blocks_agree(cls, options, small, monkeypatch):
     def task(workers):
         part = np.arange(workers.rank, M, workers.size)
         fit = cls(**words, n_jobs=1).fit
-        return fit(X[part], y[part], weight[part], comm=workers, row_number=part).model_.to_bytes()
+        return fit(X[part], y[part], weight[part], comm=numbered(workers, part)).model_.to_bytes()
 
     assert set(run(3, task)) == {expected}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import run
+from divided.threads import numbered, run
 
 from pymcboost import SAMMEClassifier, VectorTreeBoostClassifier
 from pymcboost.data import Chunks
@@ -42,7 +42,7 @@ def test_models_are_the_same(options, moved):
 
     def task(workers):
         part = np.arange(workers.rank, M, workers.size)
-        return new(**options, n_jobs=1).fit(X[part], y[part], comm=workers, row_number=part).model_.to_bytes()
+        return new(**options, n_jobs=1).fit(X[part], y[part], comm=numbered(workers, part)).model_.to_bytes()
 
     assert run(3, task) == [expected] * 3
     assert all(origin.any() for _, _, origin in found)

@@ -5,13 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from divided.threads import numbered
 from reference import vtrees as twin
 
 from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import exact
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.comm import ALONE
+from pymcboost.comm import ALONE, Alone
 from pymcboost.data.rows import TrainingRows
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.vector_trees import VectorTrees
@@ -36,7 +37,7 @@ def trees_of(rows, X, y, *, K=3, loss="softmax", weight=None, labels=None, narro
     """Bytes of trees grown on these rows, in this order, with their numbers; and the training loss."""
     weight = np.ones(len(y)) if weight is None else weight
     data = TreeData(
-        X[rows], y[rows], K, weight[rows], n_threads=n_threads, row_number=rows, exact=True,
+        X[rows], y[rows], K, weight[rows], n_threads=n_threads, comm=numbered(Alone(), rows), exact=True,
         categorical=more.pop("categorical", ()),
     )  # fmt: skip
     if labels is not None:
@@ -141,7 +142,7 @@ def test_models_of_rows_in_any_order(params):
 class Threads:
     """Communicator of workers that are threads."""
 
-    beside = 1
+    beside, row_number = 1, None
 
     def __init__(self, size):
         self.size, self._all, self._wait, self._rank = size, [None] * size, threading.Barrier(size), threading.local()
@@ -222,7 +223,8 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
     value = rng.normal(size=(7, K)).astype(np.float32)
 
     def at_work(comm, rows):
-        data = Plain(X[rows], y[rows], K, weight[rows], comm=comm, row_number=rows, exact=True)
+        data = Plain(X[rows], y[rows], K, weight[rows], comm=comm, exact=True)
+        data.row_number = rows[data.rows]
         if loss == "logistic":
             data.labels = np.ascontiguousarray(labels[rows][data.rows])
         its = loss_of("softmax" if loss == "narrow" else loss)

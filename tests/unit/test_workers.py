@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from divided.threads import ThreadWorkers, one_model, run
+from divided.threads import ThreadWorkers, numbered, one_model, run
 from scipy.sparse import csr_array
 
 from pymcboost import (
@@ -291,8 +291,6 @@ def error_of(task):
     [
         ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
         ({"groups": np.zeros(200)}, "groups are for a training without a communicator"),
-        ({"row_number": np.zeros(200, dtype=int)}, "row_number must be different numbers from 0 on"),
-        ({"row_number": np.zeros(3, dtype=int)}, r"row_number must be integers of shape \(200,\)"),
     ],
 )
 def test_what_is_refused(more, words):
@@ -301,20 +299,14 @@ def test_what_is_refused(more, words):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_numbers_and_communicators_without_an_effect_are_refused(name):
+def test_communicators_without_an_effect_are_refused(name):
     cls, (X, y) = get_class(name), rows(60)
     if name == "hingeboost":  # has neither
         return
     booster, model = cls.booster, cls(n_estimators=1, calibrate=None)
-    with pytest.raises(ValueError, match="no draw of this training goes by row_number; leave it out") as found:
-        (model.set_params(subsample=1.0) if hasattr(model, "subsample") else model).fit(X, y, row_number=np.arange(60))
-    assert ("Alone()" in str(found.value)) == booster.takes_workers
     if not booster.takes_workers:
         with pytest.raises(TypeError, match="trains with one worker, without a communicator; rows divided among"):
             model.fit(X, y, comm=Alone())
-    elif not booster.draws_by_number and hasattr(model, "subsample"):
-        with pytest.raises(ValueError, match="row_number"):
-            model.set_params(subsample=0.5, weak_learner="tree").fit(X, y, row_number=np.arange(60))
 
 
 def test_integers_of_several_types():
@@ -328,7 +320,7 @@ def test_integers_of_several_types():
     def task(workers):
         own = slice(workers.rank, None, 2)
         its = labels[own].astype(np.uint64 if workers.rank else np.int64)
-        return fit(X[own], its, comm=workers, row_number=np.arange(200)[own])
+        return fit(X[own], its, comm=numbered(workers, np.arange(200)[own]))
 
     assert run(2, task) == [fit(X, labels, comm=Alone())] * 2
 
@@ -416,7 +408,7 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
 
     def curves(part, workers):
         model = cls(n_estimators=3, calibrate=None, random_state=0)
-        more = {"comm": workers, "row_number": number[part], "callbacks": [TrainingLoss(loss)]}
+        more = {"comm": numbered(workers, number[part]), "callbacks": [TrainingLoss(loss)]}
         history = model.fit(X[part], y[part], weight[part], **more).history_
         return [history[f"train_{name}"].tolist() for name in loss]
 
@@ -485,7 +477,7 @@ def test_workers_of_one_machine_share_its_memory(where, monkeypatch):
     fit(Alone())
 
 
-FITS = "row_number", "init_model", "X_val", "y_val", "callbacks"
+FITS = "init_model", "X_val", "y_val", "callbacks"
 
 
 def errors_of(y=None, size=2, **given):
@@ -537,13 +529,6 @@ def test_a_parameter_that_one_worker_refuses_ends_all():
     assert "leaf_levels=999" in str(found[0])
 
 
-@pytest.mark.parametrize("compared", [1 << 16, 50])
-def test_row_numbers_that_two_workers_have_are_refused(compared, monkeypatch):
-    monkeypatch.setattr(divided, "COMPARED", compared)
-    for found in errors_of(row_number=[np.arange(300), np.arange(299, -1, -1)]):
-        assert "row_number: two workers have equal numbers" in str(found)
-
-
 def test_other_numbers_of_labels_are_refused():
     X, y = rows(300)
     y = np.stack([y & 1, y >> 1, y == 0], axis=1).astype(int)
@@ -561,9 +546,7 @@ def test_arguments_that_one_worker_refuses_end_all():
         assert "callback" in str(found)
 
 
-def test_row_numbers_and_models_of_some_workers_are_refused():
-    for found in errors_of(row_number=[np.arange(300), None]):
-        assert "row_number is given on some workers alone" in str(found)
+def test_models_of_some_workers_are_refused():
     X, y = rows(300)
     for found in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
         assert "init_model is given on some workers alone" in str(found)
@@ -721,8 +704,8 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
         X = csr_array(np.nan_to_num(X))
 
     def fit(part, comm):
-        more = {"validation_sets": {"few": (X[:50], y[:50])}, "row_number": part}
-        model = cls(**params).fit(X[part], y[part], weight[part], comm=comm, **more)
+        more = {"validation_sets": {"few": (X[:50], y[:50])}, "comm": numbered(comm, part)}
+        model = cls(**params).fit(X[part], y[part], weight[part], **more)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
 
     one = fit(np.arange(len(y)), Alone())
@@ -737,7 +720,7 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
     params = {"n_estimators": 8, "early_stopping": True, "random_state": 3, "max_leaf_nodes": 8, "n_jobs": 1}
 
     def fit(part, comm, **more):
-        model = VectorTreeBoostClassifier(**params, **more).fit(X[part], y[part], comm=comm, row_number=part)
+        model = VectorTreeBoostClassifier(**params, **more).fit(X[part], y[part], comm=numbered(comm, part))
         return model.model_.with_meta({}).to_bytes()  # which names the parameters
 
     one = fit(np.arange(len(y)), Alone())
@@ -757,7 +740,7 @@ def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():
             return 1.0
 
         params = {"n_estimators": 2, "early_stopping": True, "scoring": first, "random_state": 3, "calibrate": None}
-        VectorTreeBoostClassifier(**params).fit(X[part], y[part], comm=comm, row_number=part)
+        VectorTreeBoostClassifier(**params).fit(X[part], y[part], comm=numbered(comm, part))
 
     run(3, lambda workers: fit(parts[workers.rank], workers))
     fit(np.arange(600), Alone())

@@ -60,7 +60,8 @@ def work(folder, name, rounds, how, spec):
 
         workers = MPIWorkers(MPI.COMM_WORLD) if MPI.COMM_WORLD.Get_size() > 1 else workers
         part = part_of(how, y, workers.size, workers.rank)
-        model.fit(np.ascontiguousarray(X[part]), y[part], comm=workers, row_number=part)
+        workers.row_number = part
+        model.fit(np.ascontiguousarray(X[part]), y[part], comm=workers)
     found = {"seconds": time.perf_counter() - start, "error": float(np.mean(model.predict(X[:BLOCK]) != y[:BLOCK]))}
     found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
     if workers.rank == 0:
