@@ -25,7 +25,7 @@ help:
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make wheel      a wheel for Linux, tested, in dist"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
-	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables of pages"
+	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables and lists of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT);  make fuzz-coverage"
 	@echo "make fuzz-guided  the same by libFuzzer, texts for the reader of LIBSVM files, and files of other libraries; needs clang"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
@@ -48,6 +48,7 @@ test-tools: $(VENV)/.stamp-build
 tables: $(VENV)/.stamp-build
 	PYTHONPATH=.:tests $(BIN)/python tests/contract/test_public_types.py
 	PYTHONPATH=.:tests $(BIN)/python tests/contract/test_sklearn_checks.py
+	PYTHONPATH=.:tests $(BIN)/python tests/contract/test_stops.py
 	PYTHONPATH=.:tests $(BIN)/python tests/cli/test_docs.py
 
 scorer:

@@ -1,0 +1,76 @@
+"""The stops of X through fit: docs/how.md lists the functions that receive the rows, and a real fit has the same ones.
+
+After a change of the way, write the list again::
+
+    PYTHONPATH=.:tests python tests/contract/test_stops.py
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+import pymcboost
+from pymcboost import VectorTreeBoostClassifier
+
+PACKAGE = Path(pymcboost.__file__).parent
+PAGE = PACKAGE.parent / "docs" / "how.md"
+LIST = re.compile(r"(?<=<!-- stops of X -->\n\n)(?:\d+\. .*\n)*")
+# No other array of a training has these numbers of rows and columns.
+SHAPE = 211, 13
+
+
+class StopTracing:
+    """A callback: the first round is done, and with it the first histogram."""
+
+    def after_round(self, state):
+        sys.setprofile(None)
+        return True
+
+
+def holds_rows(value):
+    """Whether an argument is X or a copy of it, not only codes of its values; also among several arguments."""
+    if isinstance(value, tuple):
+        return any(map(holds_rows, value))
+    return isinstance(value, np.ndarray) and value.shape == SHAPE and value.dtype.kind == "f"
+
+
+def stops():
+    """Functions of the package that receive X, each once, in the order of their first calls."""
+    found = {}
+
+    def note(frame, event, _):
+        code = frame.f_code
+        path = Path(code.co_filename)
+        if event == "call" and PACKAGE in path.parents and not code.co_name.startswith("<"):
+            # At the time of a call, the arguments are the only local variables.
+            if any(map(holds_rows, frame.f_locals.values())):
+                found[f"`{path.relative_to(PACKAGE).as_posix()}`: `{code.co_qualname}`"] = True
+
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=SHAPE), random.integers(0, 3, SHAPE[0])
+    sys.setprofile(note)
+    try:
+        VectorTreeBoostClassifier(random_state=0).fit(X, y, callbacks=[StopTracing()])
+    finally:
+        sys.setprofile(None)
+    return list(found)
+
+
+def text():
+    return "".join(f"{number}. {stop}\n" for number, stop in enumerate(stops(), 1))
+
+
+def test_the_page_lists_the_stops():
+    assert LIST.search(PAGE.read_text(encoding="utf-8"))[0] == text(), "the top of this file says how to rewrite it"
+
+
+def test_a_stop_has_rows():
+    X = np.zeros(SHAPE, dtype=np.float32)
+    assert holds_rows(X) and holds_rows((None, X))
+    assert not holds_rows(X.T) and not holds_rows(X.astype(np.uint8)) and not holds_rows([0, 1])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(LIST.sub(lambda _: text(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
