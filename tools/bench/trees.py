@@ -189,7 +189,7 @@ def bench_vector(options):
             "sampled": "feature_fraction_bynode=0.4 min_child_samples=2 as well",
             "data_preparation": PREPARATION,
             "file_bytes": "model file, list layout, or save_model's text; 16: leaves of 16 bits, and the error then",
-            "seed": "0 throughout; errors over several seeds: tools/reproduce.py vector-trees",
+            "seed": "0 throughout",
         }
     )
     entrants = Field()

@@ -41,19 +41,19 @@ class Experiment:
     Parameters
     ----------
     results : tuple of Results
-        The file of the table first, then those of the choices that it rests on.
+        The file of the table first, then those of the choices that it rests on, which lie in the folder --cache.
     plan : callable
         ``plan(options, *journals)`` yields (which of the results, units, title). It goes on when these units are there,
         so later units may depend on earlier rows.
     text : callable
-        ``text(*frames)`` gives the table in Markdown, from one frame for each of the results.
+        ``text(frame)`` gives the table in Markdown.
     plot : callable or None
         ``plot(path, frame)`` writes the picture.
     weigh : callable or None
         Order in which rows are verified, the cheapest first; None where there is nothing that can be compared.
     stamp : str
-        What the document says below the table: "commit" for the commits of the first file, "all" for those of all
-        files, "versions" for Python and NumPy besides, or nothing.
+        What the document says below the table: "commit" for the commits that made it, "versions" for Python and NumPy
+        besides, or nothing.
     """
 
     name: str
@@ -84,18 +84,19 @@ class Experiment:
     def run(self, options):
         """Do what is missing, print the table and write the picture."""
         self.check(options)
-        journals = [one.journal(options.results, options.fresh) for one in self.results]
+        folders = [options.results, *[options.cache] * (len(self.results) - 1)]
+        journals = [one.journal(folder, options.fresh) for one, folder in zip(self.results, folders, strict=True)]
         jobs, begin = 1 if self.alone else options.jobs, time.monotonic()
         for which, units, title in self.plan(options, *journals):
             left = None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
             run_units(journals[which], self.results[which].fit, units, jobs, title, left)
-        frames = [journal.frame() for journal in journals]
-        if all(frame.empty for frame in frames):
+        frame = journals[0].frame()
+        if frame.empty:
             print("No results yet.")
             return
-        print(self.text(*frames))
+        print(self.text(frame))
         if self.plot is not None:
-            self.plot(Path(options.results, f"{self.name}.png"), frames[0])
+            self.plot(Path(options.results, f"{self.name}.png"), frame)
 
     def verify(self, options):
         """Do the cheapest rows of the result file anew and compare all that was found; returns how many rows differ."""
@@ -118,14 +119,13 @@ class Experiment:
         """The part of docs/reproduction.md, None where ``folder`` has no rows of it."""
         if not Path(folder, f"{self.results[0].file}.csv").exists():
             return None
-        journals = [one.journal(folder, keep=True) for one in self.results]
-        if not journals[0].rows:
+        journal = self.results[0].journal(folder, keep=True)
+        if not journal.rows:
             return None
-        text = f"### {self.title}\n\n{self.text(*(journal.frame() for journal in journals))}"
+        text = f"### {self.title}\n\n{self.text(journal.frame())}"
         if not self.stamp:
             return text
-        stamped = journals if self.stamp == "all" else journals[:1]
-        first, commits = journals[0].rows[0], sorted({row["commit"] for one in stamped for row in one.rows})
+        first, commits = journal.rows[0], sorted({row["commit"] for row in journal.rows})
         versions = f", Python {first['python']}, NumPy {first['numpy']}" if self.stamp == "versions" else ""
         return f"{text}\n\nCommit {', '.join(f'`{commit}`' for commit in commits)}{versions}."
 

@@ -99,7 +99,7 @@ def ratios(rows, other, printed, judged):
     return f"{printed} / {ratio:.0f}{asked}, {ratio / share:.0f} a round"
 
 
-def table4_text(frame, choice):
+def table4_text(frame):
     """Errors and times beside the paper's, in Markdown."""
     lines = []
     for data, cells in PUBLISHED.items():

@@ -1,9 +1,8 @@
-"""Tables and figures of the papers, theirs against ours, and our vector-leaf trees on all data sets.
+"""Tables and figures of the papers, theirs against ours, and everyone's probabilities on all data sets.
 
     python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
-    python tools/reproduce.py vector-trees|vector-defaults [--sets iris ...] [--seeds 10] [--budget MINUTES]
-    python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost|multiboost-defaults [--sets usps ...]
+    python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost [--sets usps ...]
     python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py hinge-costs [--sets satimage ...]
@@ -15,8 +14,8 @@
 
 Every finished fit is appended to a CSV file at once, with commit, versions and seconds, and is not done again: an
 interrupted run goes on where it stopped (--fresh starts over). Seeds are fixed. Data come from PYMCBOOST_DATA.
-The trainings of hours (second line) also keep checkpoints, in --cache: a kill at any moment loses the step that was
-running. --verify does the first rounds, or the cheapest fits, of a result file anew and compares.
+What parameters are chosen by goes to the folder --cache. --verify does the cheapest fits of a result file anew and
+compares.
 """
 
 import argparse
@@ -30,8 +29,8 @@ from shared.tables import put_between
 
 # In the order of docs/reproduction.md.
 PAPERS = (
-    "mcboost", "figure1", "abcboost", "vector", "multiboost_table4", "multiboost", "multiboost_fcd",
-    "multiboost_defaults", "piboost", "table5", "imbalance", "hinge", "quality", "temperature", "defaults",
+    "mcboost", "figure1", "abcboost", "multiboost_table4", "multiboost", "multiboost_fcd", "piboost", "table5",
+    "imbalance", "hinge", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}
@@ -43,22 +42,20 @@ def make_parser():
     add = parser.add_argument
     add("tables", nargs="*", metavar="TABLE", help=f"one or more of {', '.join(EXPERIMENTS)}")
     add("--results", default="results", help="folder of the CSV files and pictures (default results)")
-    add("--jobs", type=int, default=0, help="processes, or threads of long runs (default: all CPUs)")
+    add("--jobs", type=int, default=0, help="processes, or threads of mnist-hog (default: all CPUs)")
     add("--repeats", type=int, default=None, help="random samples or splits (default: the papers')")
     add("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
-    add("--cache", default="results-local", help="folder of features and checkpoints (results-local)")
+    add("--cache", default="results-local", help="folder of features and choices of parameters (results-local)")
     add("--fresh", action="store_true", help="do everything again instead of going on")
     add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
     add("--into", metavar="FILE", help="with --markdown: put the tables into this file")
     add = parser.add_argument_group("trees and MultiBoost").add_argument
     add("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
     add("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
-    add("--minutes", type=float, default=15, help="longest time between two checkpoints (default 15)")
     add("--sets", nargs="+", metavar="SET", help="data sets of the tables that can do a part of theirs")
-    add("--seeds", type=int, default=10, help="seeds of vector-trees (default 10)")
     add("--budget", type=float, metavar="MINUTES", help="begin no further fit after this")
     add("--verify", type=int, nargs="?", const=25, metavar="N",
-        help="compare with the result file: rounds up to N, or the N cheapest fits (default 25)")  # fmt: skip
+        help="compare the N cheapest fits with the result file (default 25)")  # fmt: skip
     add("--tolerance", type=float, default=0.0, help="with --verify: percent that may differ (0)")
     return parser
 
@@ -75,9 +72,9 @@ def check(parser, options):
         parser.error(f"name one or more of {', '.join(EXPERIMENTS)}")
     if options.verify is not None and not set(options.tables) <= set(VERIFIABLE):
         parser.error(f"--verify is for {', '.join(VERIFIABLE)}")
-    counts = [options.seeds, options.repeats, options.rounds, options.verify, *(options.gaps or [])]
-    if min(count for count in counts if count is not None) < 1 or options.minutes <= 0:
-        parser.error("--seeds, --repeats, --rounds, --gaps and --verify must be at least 1, --minutes positive")
+    counts = [options.repeats, options.rounds, options.verify, *(options.gaps or [])]
+    if min((count for count in counts if count is not None), default=1) < 1:
+        parser.error("--repeats, --rounds, --gaps and --verify must be at least 1")
 
 
 def main(arguments=None):

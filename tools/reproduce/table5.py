@@ -170,7 +170,7 @@ def learner_text(found, learner):
     )
 
 
-def table5_text(frame, choice=None):
+def table5_text(frame):
     """Errors beside the paper's, in Markdown."""
     found = {learner: found_in(frame, learner) for learner in LEARNERS}
     parts = [learner_text(one, learner) for learner, one in found.items() if one]

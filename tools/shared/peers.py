@@ -233,33 +233,3 @@ def fit_two_leaf_lightgbm(X, codes, rounds, threads=1):
     """LightGBM with two-leaf trees, data preparation included; every other parameter is its default."""
     words = {"objective": "multiclass", "num_class": int(codes.max()) + 1, "num_leaves": 2}
     return _fit_lightgbm({**words, "num_threads": threads, "verbosity": -1}, rounds, X, codes)
-
-
-class ResumableLightGBM:
-    """LightGBM as long trainings need it: more rounds are added to the booster that is there.
-
-    LightGBM computes the scores so far anew when it continues, so a training with stops may differ from one without in
-    the last bits.
-    """
-
-    def __init__(self, spec):
-        self.spec, self.n_estimators, self.booster, self.n_classes = spec, 0, None, None
-        self.n_estimators_ = 0
-
-    def set_params(self, n_estimators):
-        self.n_estimators = n_estimators
-        return self
-
-    def fit(self, X, codes):
-        import lightgbm
-
-        require("lightgbm")
-        self.n_classes = int(codes.max()) + 1
-        data = lightgbm.Dataset(X, label=codes, free_raw_data=False)
-        more = self.n_estimators - self.n_estimators_
-        self.booster = lightgbm.train(parameters(self.spec, self.n_classes), data, more, init_model=self.booster)
-        self.n_estimators_ = self.booster.num_trees() // self.n_classes
-        return self
-
-    def predict(self, X):
-        return np.argmax(self.booster.predict(X, raw_score=True, num_threads=self.spec.threads), axis=1)

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from bench import multiboost as bench_multiboost
 from reproduce import multiboost, multiboost_fcd, multiboost_table4
-from reproduce.journal import frame_of
-from reproduce.multiboost_defaults import relative_errors
 from shared import internals
 
 
@@ -63,20 +61,6 @@ def test_errors_along_a_curve():
     assert at({**row, "rounds": 50}, 20, 0) == 20
     rows = [{**row, "data": "usps", "method": "multiboost"}]
     assert multiboost.rounds_to(rows, 30) == 5 and multiboost.rounds_to(rows, 3) is None
-
-
-def test_defaults_compare_equal_folds():
-    """A setting that lacks a fold of a set limits the others to the folds it has."""
-    shared = {"algorithm": "multiboost", "learner": "stump", "data": "iris"}
-    rows = [
-        {**shared, "C": C, "passes": passes, "fold": fold, "error": error}
-        for C, passes, fold, error in (
-            ("100.0", "1", "0", "4"), ("100.0", "5", "0", "2"), ("100.0", "1", "1", "1"), ("100.0", "1", "2", "7"),
-        )
-    ]  # fmt: skip
-    table, names = relative_errors(frame_of(rows), "multiboost", "stump")
-    assert names == ["iris"] and table == {(1, 100.0): 2.0, (5, 100.0): 1.0}
-    assert relative_errors(frame_of(rows), "multiboost", "depth 2") == ({}, [])
 
 
 def test_choice_of_C():

@@ -13,7 +13,7 @@ import pytest
 import reproduce.run
 from bench import early, growth, process, trees, workers
 from bench.report import Options, Report
-from reproduce import abcboost, journal, vector
+from reproduce import abcboost, journal
 from reproduce.journal import frame_of
 from shared import datasets, measure, peers
 
@@ -71,39 +71,10 @@ def test_codes_of_classes_without_training_rows():
     assert codes.tolist() == [1, 0, 2] and truth.tolist() == [-1, 0, -1, 1, 2, -1]
 
 
-def test_units_of_the_vector_trees():
-    """Cheap sets come first, and what no seed changes is done once."""
-    sets = datasets.sets_by_cost(["mnist", "letter", "iris"])
-    assert sets == ["iris", "letter", "mnist"]
-    units = vector.vector_units(sets, 3)
-    count = {(unit["data"], unit["method"]): 0 for unit in units}
-    for unit in units:
-        count[unit["data"], unit["method"]] += 1
-    assert count["iris", "lightgbm"] == count["iris", "vector"] == 3
-    assert count["letter", "lightgbm"] == 1 and count["letter", "lightgbm-sampled"] == 3
-    assert [unit["data"] for unit in units] == sorted((unit["data"] for unit in units), key=sets.index)
+def test_cheap_sets_come_first():
+    assert datasets.sets_by_cost(["mnist", "letter", "iris"]) == ["iris", "letter", "mnist"]
     with pytest.raises(SystemExit, match="unknown set 'irsi'"):
         datasets.sets_by_cost(["irsi"])
-
-
-def row(data, method, seed, half, full):
-    return {"data": data, "method": method, "seed": str(seed), "rounds": "200", "split": "given",
-            "error_half": str(half), "error": str(full)}  # fmt: skip
-
-
-def test_table_of_the_vector_trees():
-    rows = [row("wine", method, seed, half, full) for seed in range(2) for method, half, full in
-            (("vector", 9, 1 + seed), ("lightgbm", 5, 4), ("lightgbm-sampled", 3, 2))]  # fmt: skip
-    rows += [row("iris", "vector", 0, 9, 5), row("iris", "lightgbm", 0, 1, 2), row("iris", "lightgbm-sampled", 0, 3, 4)]
-    rows += [row("glass", "vector", 0, 9, 5)]
-    text = vector.vector_text(frame_of(rows))
-    assert "| wine | given | 2 | **1.50 (0.71)** | 5.00 (0.00) | 4.00 (0.00) | 3.00 (0.00) | 2.00 (0.00) |" in text
-    assert "| iris | given | 1 | 5.00 | **1.00** | 2.00 | 3.00 | 4.00 |" in text
-    assert "| glass | given | 1 | **5.00** | - | - | - | - |" in text
-    assert "| mean rank | 3.00 | 3.00 | 3.00 | 3.00 | 3.00 |" in text
-    assert "\n2 sets; Friedman" in text
-    names, means = vector.vector_means(frame_of(rows))
-    assert names == ["iris", "wine"] and means[1].tolist() == [1.5, 5, 4, 3, 2]
 
 
 def test_a_budget_of_nothing(tmp_path, monkeypatch, capsys):
@@ -123,28 +94,6 @@ def test_a_budget_of_nothing(tmp_path, monkeypatch, capsys):
 
 def work_on(unit):
     return {**unit, "value": unit["unit"] ** 2, "seconds": 0}
-
-
-def test_settings_of_the_defaults():
-    settings = vector.default_settings()
-    assert len({json.dumps(setting, sort_keys=True) for setting in settings}) == len(settings)
-    assert vector.MIDDLE in settings
-
-
-def test_table_of_the_defaults():
-    def cells(data, errors):
-        return [
-            {"data": data, "setting": json.dumps({"max_features": share}), "error": str(error + fold / 10)}
-            for share, error in zip((0.2, 0.4), errors, strict=True)
-            for fold in range(vector.FOLDS)
-        ]
-
-    rows = cells("iris", (2, 4)) + cells("wine", (1, 3)) + cells("glass", (9, 1))[:-1]
-    text = vector.defaults_text(frame_of(rows))
-    assert "| max_features=0.2 | 1.0 | 1.000 | 2.20 | 1.20 |" in text
-    assert "| max_features=0.4 | 2.0 | 2.288 | 4.20 | 3.20 |" in text
-    assert "glass" not in text
-    assert "Not enough" in vector.defaults_text(frame_of(cells("iris", (2, 4))))
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -253,22 +202,39 @@ def test_targets(good):
     assert len(report.targets) == 5
 
 
-def test_a_variant_of_a_method():
-    run = abcboost.LONG["mnist10k"]
-    options = SimpleNamespace(methods=None, gaps=None)
-    assert ("mart-leaf1", 0) in run.trainings(options)
-    assert ("mart-leaf1", 0) not in abcboost.LONG["covtype-abc"].trainings(options)
-    mart, one = (abcboost.new_estimator(run, method, 0, 1) for method in ("mart", "mart-leaf1"))
-    assert type(mart) is type(one) and (mart.min_samples_leaf, one.min_samples_leaf) == (10, 1)
-    assert (mart.max_leaf_nodes, mart.subsample, mart.max_features, mart.calibrate) == (20, 1.0, 1.0, None)
-    settings = [run.setting(method, 0) for method in ("mart", "mart-leaf1")]
-    assert [found["min_leaf"] for found in settings] == [10, 1]
-    rows = [
-        {**found, "rounds": 50, "errors": errors, "n_test": 100, "ended": 1, "hours": 0.1, "trained_by": "abc"}
-        for found, errors in zip(settings, (20, 30), strict=True)
-    ]
-    text = run.text(frame_of(rows))
-    assert text.index("| mart | - | 2815 | 20 |") < text.index("| mart-leaf1 | - | - | 30 |")
+@pytest.mark.parametrize("method", ["mart", "abc-logitboost", "lightgbm"])
+def test_errors_of_a_long_training(method):
+    """They are those of predictions after as many rounds, and of all; the first methods differ in their leaves."""
+    pytest.importorskip(method) if method in peers.PEERS else None
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5)).astype(np.float32)
+    y = (X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0).astype(int)
+    unit = {"method": method, "gap": 3 if method.startswith("abc") else 0, "min_leaf": 10, "rounds": 12}
+    row = abcboost.fit_long(lambda: (X[:300], y[:300], X[300:], y[300:]), unit)
+    model = peers.fit(abcboost.specification(unit), X[:300], y[:300], 3)
+    expected = {rounds: int(np.sum(model.predict(X[300:], rounds) != y[300:])) for rounds in (10, 12)}
+    assert abcboost.curve_of(row) == expected and row["rounds_fitted"] == 12
+
+
+def test_table_of_long_trainings():
+    run = next(run for run in abcboost.RUNS if run.name == "mnist10k")
+    options = SimpleNamespace(methods=None, gaps=None, rounds=None)
+    [(_, units, _)] = run.units(options, None)
+    settings = [(unit["method"], unit["gap"], unit["min_leaf"]) for unit in units]
+    assert settings[:2] == [("mart", 0, 10), ("abc-mart", 1, 10)]
+    counts = {"mart": 3000, "abc-mart": 2500, "logitboost": 2400, "abc-logitboost": 2200}
+    curves = {method: f"50:{2 * count} 90:{count}" for method, count in counts.items()}
+    rows = [{**unit, "n_test": 60000, "curve": curves[unit["method"]], "seconds": 36} for unit in units]
+    text = run.text(frame_of(rows, as_text=("curve",)))
+    assert "| mart | - | 2815 | 6000 | 3000 | 3000 (90 rounds) | 0.01 | NO (+6.6%) |" in text
+    assert "Order at 90 rounds, fewest errors first: abc-logitboost < logitboost < abc-mart < mart (as pub" in text
+
+
+@pytest.mark.parametrize(
+    ("ours", "words"), [(2102, "yes (+0.0%)"), (2165, "yes (+3.0%)"), (2166, "NO (+3.0%)"), (2000, "better (-4.9%)")]
+)
+def test_within(ours, words):
+    assert abcboost.within_words(ours, 2102, 0.03) == words
 
 
 def test_absent_ones_are_named_and_counted(monkeypatch):
@@ -346,7 +312,6 @@ def test_unknown_names(data, algorithms):
         (reproduce.run, ["mnist10k", "--verify", "0"]),
         (reproduce.run, ["poker-abc", "--gaps", "0"]),
         (reproduce.run, ["figure1", "--verify"]),
-        (reproduce.run, ["vector-trees", "--minutes", "0"]),
     ],
 )
 def test_wrong_options(monkeypatch, capsys, tool, words):
