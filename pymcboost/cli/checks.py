@@ -1,8 +1,7 @@
 """Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
 
 from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table, importing, table_kind
-from pymcboost.cli.options import get_algorithm, option_flags, option_of, take_class_weights
-from pymcboost.cli.words import in_options
+from pymcboost.cli.options import get_algorithm, option_flags, take_class_weights
 from pymcboost.registry import ALGORITHMS
 
 
@@ -128,7 +127,7 @@ def check_libsvm_c(parser, arguments, algorithm, given):
 
 
 def check_training(arguments, estimator, several):
-    """Refuse what a training would refuse of its parameters once the rows are read, in the same words.
+    """Refuse what a training would refuse of its parameters once the rows are read.
 
     ``several``: the rows have lists of labels.
     """
@@ -148,9 +147,7 @@ def check_training(arguments, estimator, several):
             if held or getattr(arguments, "curve", False) or params.early_stopping or params.n_estimators == "auto":
                 Metric(params.scoring, None, booster.link, booster.loss_value)
     except ValueError as error:
-        algorithm = get_algorithm(arguments.algorithm)
-        text = str(error).replace(algorithm.title, algorithm.name)
-        arguments.refuse(in_options(text, option_of(algorithm)))
+        arguments.refuse(str(error))
 
 
 def check_layout(arguments, estimator):

@@ -22,7 +22,6 @@ from pymcboost.cli.console import (
     write_bytes,
 )
 from pymcboost.cli.predict import NO_MODEL_FILE, cut, read_rows
-from pymcboost.cli.words import in_options
 
 PROGRAM = "mcboost-convert"
 USAGE = f"{PROGRAM} [options] model_file output_file"
@@ -34,8 +33,6 @@ TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
 # Those that add up scores in float32.
 FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
-# Parameters of the Python interface that its messages name.
-OPTIONS = {name: f"--{name.replace('_', '-')}" for name in ("layout", "leaves", "leaf_levels", "integer", "rate")}
 # Share of labels that calibrated exits may change, if none is said.
 RATE = 0.001
 
@@ -162,16 +159,6 @@ def add_early(parser):
 def convert(argv):
     """Do what ``mcboost-convert``'s arguments ask."""
     arguments = parse(argv)
-    try:
-        convert_model(arguments)
-    except ValueError as error:
-        if type(error) is ValueError:
-            error.args = (in_options(str(error), OPTIONS),)
-        raise
-
-
-def convert_model(arguments):
-    """Read, change and write the model."""
     note = notifier(PROGRAM, arguments.quiet)
     inputs = {"model file": arguments.model_file, "file of rows": arguments.rows, "rows of --early": arguments.early}
     refuse_same(arguments.output_file, "output file", inputs)

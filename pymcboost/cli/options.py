@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pymcboost.cli.console import UsageError, bounded, importing
-from pymcboost.cli.words import READING, in_options
 from pymcboost.training.ranges import Parameter
 
 TABLE = Path(__file__).with_name("options.json")
@@ -155,8 +154,8 @@ def option_flags(algorithm):
 
 
 def option_of(algorithm):
-    """The option that stands for each parameter in messages."""
-    return {name: ALIASES.get(name, _flags(algorithm, name)[-1]) for name in algorithm.rows} | READING
+    """The long option of each parameter."""
+    return {name: ALIASES.get(name, _flags(algorithm, name)[-1]) for name in algorithm.rows}
 
 
 def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
@@ -172,11 +171,11 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
     plain : sequence of str
         Parameters whose options keep theirs.
     """
-    defaults, options = algorithm.defaults | DEFAULTS, option_of(algorithm)
+    defaults = algorithm.defaults | DEFAULTS
     for name, row in algorithm.rows.items():
         default, kind = defaults[name], _converter(name, row)
         kind = kind if name in plain else wrap(kind)
-        text = in_options(row.help.replace("``", "").replace("None", "none").rstrip("."), options)
+        text = row.help.replace("``", "").replace("None", "none").rstrip(".")
         if row.kind is bool:
             details = f"default: {'on' if default else 'off'}"
             extra = {"action": argparse.BooleanOptionalAction}

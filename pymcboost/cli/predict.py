@@ -23,7 +23,6 @@ from pymcboost.cli.console import (
     whole_file,
 )
 from pymcboost.cli.stream import answer_stream
-from pymcboost.cli.words import READING, in_options
 
 PROGRAM = "mcboost-predict"
 NO_MODEL_FILE = 2  # MCB_E_MAGIC of mcb.h
@@ -161,7 +160,7 @@ def predict(argv):
     if arguments.early and arguments.early not in model.early_exits:
         obstacle = model.early_obstacle(arguments.early)
         if obstacle:
-            raise UsageError(f"{arguments.model_file}: {in_options(obstacle, READING | {'layout': '--layout'})}")
+            raise UsageError(f"{arguments.model_file}: {obstacle}")
         cause = "only as many rounds as --rounds says" if arguments.rounds is not None else arguments.model_file
         adds = "--early file --background label" if arguments.early == "rejection" else "--early file"
         raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model")
@@ -175,12 +174,8 @@ def predict(argv):
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
-    try:
-        tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
-        line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
-    except ValueError as error:
-        error.args = (in_options(str(error)), *error.args[1:])
-        raise
+    tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
+    line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
     if arguments.early and tally.rows:
         note(f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated")
     if line:
@@ -238,7 +233,7 @@ def _read_rows(model, arguments, base, note):
     how = {"base": base, "layout": "plain", "multilabel": several, "wide": wide}
     data, n_found, _ = load_and_count(arguments.test_file, model.n_features_in_, **how)
     for notice in data.notices:
-        note(in_options(notice.replace("n_features=", "the model's ")))
+        note(notice)
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base

@@ -40,11 +40,8 @@ from pymcboost.cli.console import (
 from pymcboost.cli.options import (
     DEFAULTS,
     add_algorithm_options,
-    get_algorithm,
-    option_of,
 )
 from pymcboost.cli.rows import read_like, read_training, refuse_one_class, set_weights
-from pymcboost.cli.words import in_options
 from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi, labels_of_all, read_part
 from pymcboost.registry import get_class
 from pymcboost.threads import counted
@@ -52,7 +49,8 @@ from pymcboost.threads import counted
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file."""
+Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file. Messages name
+parameters as Python does: max_bins=9 is --max-bins 9, scoring is --metric, X_val and y_val are the rows of -P."""
 CHECKPOINT_EVERY = 300
 # Rows of a cache that are scored at once.
 SCORED = 1 << 16
@@ -206,26 +204,13 @@ def check_target(path, what="model file", streams=True):
 def train(argv, alone=False):
     """Do what ``mcboost-train``'s arguments ask."""
     arguments, estimator, weights = parse(argv, alone)
-    algorithm = get_algorithm(arguments.algorithm)
     workers = begin(arguments)
-    quiet = arguments.quiet or (workers is not None and workers.rank > 0)
-    options, note_plainly = option_of(algorithm), notifier(PROGRAM, quiet)
-
-    def spoken(text):
-        return in_options(text.replace(algorithm.title, algorithm.name), options)
-
-    def note(text):
-        note_plainly(spoken(text))
-
+    note = notifier(PROGRAM, arguments.quiet or (workers is not None and workers.rank > 0))
     try:
         return run_training(arguments, estimator, weights, note, workers)
     except BaseException as error:  # Ctrl-C, too: the others would wait
         if workers is not None:
             workers.fail(error)
-        if isinstance(error, (ValueError, MemoryError)):
-            error.args = (spoken(str(error)), *error.args[1:])
-        if isinstance(error, OSError) and error.strerror:
-            error.strerror = spoken(error.strerror)
         raise
 
 

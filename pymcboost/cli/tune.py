@@ -43,7 +43,6 @@ from pymcboost.cli.options import (
 )
 from pymcboost.cli.rows import read_training, set_weights
 from pymcboost.cli.space import SINGLE, Choices, Range, draws, grid, several
-from pymcboost.cli.words import in_options
 from pymcboost.registry import get_class
 from pymcboost.threads import counted, resolve_n_jobs
 
@@ -202,11 +201,8 @@ def train_fold(algorithm, params, libsvm_c, X, y, train, held):
 def tune(argv):
     """Do what ``mcboost-tune``'s arguments ask."""
     arguments, fixed, space, combinations, weights = read_arguments(argv)
-    algorithm, note_plainly = get_algorithm(arguments.algorithm), notifier(PROGRAM, arguments.quiet)
+    algorithm, note = get_algorithm(arguments.algorithm), notifier(PROGRAM, arguments.quiet)
     options = option_of(algorithm)
-
-    def note(text):
-        note_plainly(in_options(text.replace(algorithm.title, algorithm.name), options))
 
     with importing():
         import joblib  # noqa: F401  Ctrl-C is safe here
@@ -245,8 +241,7 @@ def tune(argv):
         note(f"the same command goes on from {arguments.journal}")
         raise
     except (ValueError, MemoryError) as error:
-        text = in_options(str(error).replace(algorithm.title, algorithm.name), options)
-        error.args = (f"{text}; what is done is in {arguments.journal}", *error.args[1:])
+        error.args = (f"{error}; what is done is in {arguments.journal}", *error.args[1:])
         raise
     finish(arguments, space, combinations, done, len(folds), words, options)
 

@@ -301,7 +301,7 @@ def test_full_disk_leaves_nothing(folder, monkeypatch, capsys):
 
     monkeypatch.setattr(mapped, "reserve", full)
     run("all.svm", "m.mcb", "--cache", "c", status=4)
-    assert "Make room, or name a cache on another disk" in capsys.readouterr().err
+    assert "Make room, or give Chunks another folder" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_other_leaves_and_layouts(files, tmp_path):
     assert call("train", "-q", "-n", 3, "-a", "mart", files / "train.svm", "t.mcb", cwd=tmp_path).returncode == 0
     converted("--leaves", "float16", "t.mcb", "h.mcb", cwd=tmp_path)
     assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(leaves="float16")
-    refused(2, "--leaves float16 is for trees", "--leaves", "float16", files / "model.mcb", "-")
+    refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
     refused(2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path)
     refused(1, "--layout is for --to mcb", "--layout", "interval", "--to", "c", "t.mcb", "out", cwd=tmp_path)
 
@@ -68,7 +68,7 @@ def test_packed(files, tmp_path):
     scores = [call("predict", "-b", 1, files / "test.svm", tmp_path / name, "-").stdout for name in ("p.mcb", "l.mcb")]
     assert scores[0] and scores[0] == scores[1]
     assert converted("--to", "json", tmp_path / "p.mcb", "-") == converted("--to", "json", tmp_path / "l.mcb", "-")
-    refused(2, "--leaves int8 is for --layout packed", "--leaves", "int8", tmp_path / "v.mcb", tmp_path / "out")
+    refused(2, "leaves='int8' is for layout='packed'", "--leaves", "int8", tmp_path / "v.mcb", tmp_path / "out")
     done = call(*train, "--layout", "packed", rows, tmp_path / "out")
     assert done.returncode == 1 and "--layout packed is for vector-tree with --leaf-levels" in done.stderr
     (tmp_path / "t.csv").write_text("colour,label\nred,1\nblue,2\n")

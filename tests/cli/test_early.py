@@ -88,14 +88,14 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
         ("predict", ("--early", "certified", "--rounds", 9, rows, exits, out), 1, "only as many rounds as --rounds"),
         ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
-        ("convert", ("--early", rows, trees, out), 2, "--rate 0.001 needs 3000 rows in"),
-        ("convert", ("--early", rows, exits, out), 2, "--rate 0.001 needs 3000 rows in"),
+        ("convert", ("--early", rows, trees, out), 2, "rate=0.001 needs 3000 rows in"),
+        ("convert", ("--early", rows, exits, out), 2, "rate=0.001 needs 3000 rows in"),
         ("convert", ("--early", rows, "--rate", 1e-320, trees, out), 2, "needs 1e+18 rows in"),
         ("convert", ("--early", rows, "--rate", 0.1, "--background", 5, trees, out), 2, "background must be a class"),
         ("convert", ("--early", rows, "--rate", 1, trees, out), 1, "a number above 0 and below 1"),
         ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb"),
         ("convert", ("--early", "-", "--rows", "-", "--leaves", "float16", trees, out), 1, "both standard input"),
-        ("convert", ("--early", rows, "--layout", "packed", "--leaves", "int8", trees, out), 2, "with --layout list"),
+        ("convert", ("--early", rows, "--layout", "packed", "--leaves", "int8", trees, out), 2, "with layout='list'"),
         ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background are for --early"),
         ("convert", ("--early", trees, trees, trees), 1, "would be lost"),
     ):
@@ -111,7 +111,7 @@ def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
     train = ("-q", "-a", "hingeboost", "--kernel", "rbf", "-n", 1)
     assert call("train", *train, files / "train.svm", kernel).returncode == 0
     for model, message in (
-        (packed, "packed.mcb: a packed model has no early exits; save it with --layout list first"),
+        (packed, "packed.mcb: a packed model has no early exits; save it with layout='list' first"),
         (kernel, "kernel.mcb: an early exit leaves learners out; this model has none"),
     ):
         done = call("predict", "--early", "certified", files / "test.svm", model, out)

@@ -43,13 +43,13 @@ def test_1_usage(program):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("-n auto -E 10", "--n-estimators auto finds the rounds by itself; set --no-early-stopping"),
-        ("-a multiboost --solver fcd -l log", "multiboost: --solver fcd has its closed form for --loss exp alone"),
-        ("-a vector-tree --decision-threshold f1", "--decision-threshold is for --loss logistic"),
-        ("-a vector-tree --loss logistic --class-weight balanced", "--class-weight is for a class for each row"),
-        ("-a gentleboost --decision-threshold 0.4", "--decision-threshold is for rows with any number of labels"),
+        ("-n auto -E 10", 'n_estimators="auto" finds the rounds by itself; set early_stopping=False'),
+        ("-a multiboost --solver fcd -l log", "closed form for loss"),
+        ("-a vector-tree --decision-threshold f1", "decision_threshold is for loss"),
+        ("-a vector-tree --loss logistic --class-weight balanced", "class_weight is for a class for each row"),
+        ("-a gentleboost --decision-threshold 0.4", "decision_threshold is for rows with any number of labels"),
         ("-a adaboost-mh --multilabel --calibrate temperature", "any number of labels have no temperature"),
-        ("-a hingeboost --metric log_loss -P none.svm", "--metric log_loss needs probabilities"),
+        ("-a hingeboost --metric log_loss -P none.svm", "needs probabilities"),
         ("-a vector-tree --multilabel", "--multilabel is for -a adaboost-mh, -a gentleboost"),
         ("-a mart --layout interval", "--layout interval is for stumps"),
         ("-w1 0", "argument -w1: '0' is not a finite number > 0"),
@@ -86,12 +86,12 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])
     remedy = "remove the file (or name another) to begin anew"
     for more, message in [
-        (["-r", "0.2", "train.svm"], "--learning-rate was 0.1, it is 0.2"),
+        (["-r", "0.2", "train.svm"], "learning_rate was 0.1, it is 0.2"),
         (["-a", "logitboost", "train.svm"], "the algorithm was mart, it is logitboost"),
         (["--calibrate", "none", "train.svm"], "training: calibrate was the default, it is None"),
-        (["-n", "2", "train.svm"], "part has 3 rounds, more than --n-estimators 2"),
+        (["-n", "2", "train.svm"], "part has 3 rounds, more than n_estimators=2"),
         (["other.svm"], "part is the checkpoint of another training: the features differ"),
-        (["-w2", "3", "train.svm"], "--class-weight was None"),
+        (["-w2", "3", "train.svm"], "class_weight was None"),
         (["-P", "other.svm", "train.svm"], "the validation set differ"),
     ]:
         check(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)

@@ -13,12 +13,10 @@ from pymcboost.cli.options import (
     add_algorithm_options,
     get_algorithm,
     option_flags,
-    option_of,
     table_text,
     take_class_weights,
 )
 from pymcboost.cli.train import LAYOUTS, main, parse
-from pymcboost.cli.words import in_options
 from pymcboost.cli.workers import DIVIDED
 from pymcboost.model import file
 from pymcboost.model.kernel import KERNELS
@@ -203,39 +201,6 @@ def test_what_is_read_is_what_the_classes_say():
         read = get_algorithm(name).rows
         first = {own: row._replace(help=row.help.partition("\n\n")[0]) for own, row in rows.items()}
         assert list(read.items()) == list(first.items())
-
-
-@pytest.mark.parametrize(
-    ("said", "algorithm", "shown"),
-    [
-        ("max_bins is too large", "mcboost", "--max-bins is too large"),
-        ("X: loss='log' and n_estimators=5.", "mcboost", "X: --loss log and --n-estimators 5."),
-        ('n_estimators="auto"; set early_stopping=False', "mart", "--n-estimators auto; set --no-early-stopping"),
-        ("Scale (scale=True), or a smaller C or a larger tol", "hingeboost",
-         "Scale (--scale), or a smaller --C or a larger --tol"),
-        ("LIBSVM's C times the rows, C=2", "hingeboost", "LIBSVM's C times the rows, --C 2"),
-        ("which takes a C++ compiler, or set solver='coordinate'", "hingeboost",
-         "which takes a C++ compiler, or set --solver coordinate"),
-        ("an edge above p/C, a gain above nu", "mcboost", "an edge above p/C, a gain above --nu"),
-        ("cv: fold 1; set calibrate=None", "mart", "--cv: fold 1; set --calibrate none"),
-        ("mart: min_gain=-1.5 is", "mart", "mart: --min-gain -1.5 is"),
-        ("none of the labels in y_val occurs in y (y_val begins [1])", "mart",
-         "none of the labels in the validation file occurs in the training file (the validation file begins [1])"),
-        ("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'", "hingeboost",
-         "--solver libsvm needs dense rows: use --solver coordinate"),
-        ("max_bins.svm:1:2: in data/max_bins/n_features.svm", "mcboost",
-         "max_bins.svm:1:2: in data/max_bins/n_features.svm"),
-    ],
-)  # fmt: skip
-def test_options_in_place_of_parameters(said, algorithm, shown):
-    assert in_options(said, option_of(get_algorithm(algorithm))) == shown
-
-
-@pytest.mark.parametrize("algorithm", sorted(REGISTRY))
-def test_help_names_no_parameter(capsys, algorithm):
-    text = help_of(capsys, algorithm)
-    names = [name for name in parameters(get_class(algorithm)) if "_" in name]
-    assert [name for name in [*names, "X_val", "None"] if re.search(rf"(?<![-\w]){name}\b", text)] == []
 
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))

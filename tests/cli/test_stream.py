@@ -68,7 +68,7 @@ def test_a_bad_line_ends_it_after_the_answers_before(files, tmp_path):
     assert done.stderr == "mcboost-predict: error: t.svm:4:7: feature index 1 follows 2; indices must increase\n"
     (tmp_path / "t.svm").write_text("2 0:1\n")
     done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
-    assert "t.svm:1:3: feature index 0 in a one-based file; use --base 0 or --base auto" in done.stderr
+    assert "t.svm:1:3: feature index 0 in a one-based file; use base=0 or base='auto'" in done.stderr
     assert call("predict", "--stream", "--base", 0, "t.svm", files / "model.mcb", "-", cwd=tmp_path).returncode == 0
     (tmp_path / "t.svm.gz").write_bytes(gzip.compress(b"2 1:1\n" * 99)[:-9])
     done = call("predict", "--stream", "t.svm.gz", files / "model.mcb", "-", cwd=tmp_path)

@@ -144,7 +144,7 @@ def test_rounds_by_cross_validation(files, tmp_path):
     assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
     refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
     assert refused.returncode != 0
-    assert "--n-estimators auto finds the rounds by itself; set --no-early-stopping" in refused.stderr
+    assert 'n_estimators="auto" finds the rounds by itself; set early_stopping=False' in refused.stderr
     assert "'many' is not an integer >= 1 or 'auto'" in call("train", "-n", "many", "x", cwd=tmp_path).stderr
 
 
@@ -181,13 +181,13 @@ ENDINGS = [
     ("adaboost-mh --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
     ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
     ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
-    ("mart --min-gain 1e9", 0, "no split gains more than --min-gain"),
+    ("mart --min-gain 1e9", 0, "no split gains more than min_gain"),
     ("vector-tree --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
-    ("mcboost --nu 100", 0, "no weak learner has an edge above --nu"),
+    ("mcboost --nu 100", 0, "no weak learner has an edge above nu"),
     ("multiboost -c 1e-9", 0, "no weak learner has an edge above p/C"),
-    ("multiboost -c 1e3 --tol 1", None, "a round changed the objective by no more than --tol"),
-    ("gradboost --l1 1000", 0, "no weak learner has a gradient above --l1"),
-    ("hingeboost -c 1e9", None, "no residual is above --tol"),
+    ("multiboost -c 1e3 --tol 1", None, "a round changed the objective by no more than tol"),
+    ("gradboost --l1 1000", 0, "no weak learner has a gradient above l1"),
+    ("hingeboost -c 1e9", None, "no residual is above tol"),
     ("gentleboost -w1 3 --min-weight-fraction-leaf 0.5", 0, "no weak learner has an edge any more"),
     ("mart -E 2 --metric error", None, "the validation error did not improve in 2 rounds more"),
     ("mart -E 39 --metric error", None, "the validation error was best after these"),
@@ -326,7 +326,7 @@ def test_lines_of_progress_are_asked_for_where_there_is_no_terminal(files, tmp_p
     assert [line.split(" s left")[0].split(", val_log_loss ")[0] for line in lines] == [
         f"MCBoostClassifier: round {rounds} of 30" for rounds in (10, 20, 30)
     ]
-    warning = "--n-iter-no-change 5 has no effect without early stopping; set --early-stopping"
+    warning = "n_iter_no_change=5 has no effect without early stopping; set early_stopping=True"
     assert warning in call("train", "-E", 5, "--no-early-stopping", *arguments, cwd=tmp_path).stderr
 
 
