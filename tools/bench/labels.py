@@ -1,11 +1,10 @@
-"""Rows with any number of labels: the set `delicious`, 983 of them, and small sets beside a model for each label."""
+"""Rows with any number of labels: the set `delicious`, 983 of them."""
 
 import time
 
 import numpy as np
 from shared.datasets import data_folder
 
-from bench.growth import in_errors
 from bench.report import Report, benchmark
 
 # Asked: cross-entropy, and seconds of training on two cores. Published for CatBoost and SketchBoost.
@@ -94,93 +93,4 @@ def bench_delicious(options):
         report.add(f"file of {name}", len(one.model_.to_bytes()) / 1e6, "MB")
     report.target("cross-entropy", found["vector trees"]["cross_entropy"], CROSS_ENTROPY, at_most=True, unit="")
     report.target("seconds with prediction", report.rows[0]["best"], SECONDS, at_most=True, unit="s")
-    return report
-
-
-SEEDS, SMALL_ROUNDS = 5, 150
-
-
-def bundled():
-    """Small sets of scikit-learn with labels of which a row has several: name, rows and indicator."""
-    from sklearn.datasets import load_digits, load_iris, load_wine
-
-    X, y = load_digits(return_X_y=True)
-    of_digit = {
-        "even": [0, 2, 4, 6, 8], "prime": [2, 3, 5, 7], "above 4": [5, 6, 7, 8, 9], "times 3": [0, 3, 6, 9],
-        "has a loop": [0, 6, 8, 9], "square": [0, 1, 4, 9],
-    }  # fmt: skip
-    yield "digits, 6 properties", X, np.stack([np.isin(y, digits) for digits in of_digit.values()], axis=1).astype(int)
-    for name, load in ("wine", load_wine), ("iris", load_iris):
-        X, y = load(return_X_y=True)
-        large = X > np.median(X, axis=0)  # of features that are then left out
-        hidden = [0, 6] if name == "wine" else [0, 2]
-        Y = np.column_stack([y != 0, y != 1, large[:, hidden]]).astype(int)
-        yield f"{name}, 4 properties", np.delete(X, hidden, axis=1), Y
-
-
-def small_models(options, n_labels):
-    """Our classifiers of all labels, and of each label alone, with as many rounds for each.
-
-    AdaBoost.MH has one stump a round for all labels, so it is measured with as many stumps as those of each label, too.
-    """
-    from sklearn.base import clone
-    from sklearn.multioutput import MultiOutputClassifier
-
-    import pymcboost
-
-    rounds = options.rounds or options.size(5, SMALL_ROUNDS)
-    shared = {"n_estimators": rounds, "random_state": 0, "n_jobs": 1}
-    # A label alone is a problem of two classes, whose scores are softmax's: its logistic regression.
-    yield "vector trees", *(
-        lambda: pymcboost.VectorTreeBoostClassifier(loss="logistic", l2_regularization=1.0, **shared),
-        lambda: MultiOutputClassifier(
-            pymcboost.VectorTreeBoostClassifier(calibrate=None, l2_regularization=0.5, **shared)
-        ),
-    )
-    more = {**shared, "n_estimators": rounds * n_labels}
-    for name, cls, params in (
-        ("AdaBoost.MH", pymcboost.AdaBoostMHClassifier, shared),
-        ("AdaBoost.MH, as many stumps", pymcboost.AdaBoostMHClassifier, more),
-        ("GentleBoost", pymcboost.GentleBoostClassifier, shared),
-    ):
-        apart = MultiOutputClassifier(cls(**shared))
-        yield name, lambda cls=cls, params=params: cls(**params), lambda apart=apart: clone(apart)
-
-
-def label_losses(model, parts):
-    """Cross-entropy and Hamming loss on test rows, after a fit."""
-    X, Y, test, truth = parts
-    P = model.fit(X, Y).predict_proba(test)
-    P = np.column_stack([one[:, 1] for one in P]) if isinstance(P, list) else P
-    return figures(truth, P, (1,))["cross_entropy"], float((model.predict(test) != truth).mean())
-
-
-@benchmark("small-labels")
-def bench_small_labels(options):
-    """Models of all labels against one for each label, on small sets: five splits, differences in standard errors."""
-    from sklearn.model_selection import train_test_split
-
-    seeds = options.size(2, SEEDS)
-    report = Report(
-        {
-            "splits": f"{seeds}, half of the rows each",
-            "rounds": options.rounds or options.size(5, SMALL_ROUNDS),
-            "threads": 1,
-            "difference": "of all labels less one by one, in standard errors of the mean over the splits",
-        }
-    )
-    for data, X, Y in bundled():
-        for name, together, apart in small_models(options, Y.shape[1]):
-            found = []
-            for seed in range(seeds):
-                X_train, test, Y_train, truth = train_test_split(X, Y, test_size=0.5, random_state=seed)
-                parts = X_train, Y_train, test, truth
-                found.append([label_losses(make(), parts) for make in (together, apart)])
-            found = np.array(found)
-            for at, what, unit in (0, "cross-entropy", ""), (1, "Hamming loss", ""):
-                both, gap = found[:, :, at].mean(axis=0), found[:, 0, at] - found[:, 1, at]
-                report.add(f"{data}: {name}, {what}", both[0], unit, one_by_one=both[1])
-                report.target(
-                    f"{data}: {name}, {what}: difference", in_errors(gap), 2, at_most=True, unit="errors"
-                )  # fmt: skip
     return report

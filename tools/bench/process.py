@@ -86,42 +86,6 @@ def run_process(task, module="bench.process", seconds=None, prefix=()):
     return json.loads(output.splitlines()[-1])
 
 
-class Trainings:
-    """What was found, by what was asked for; with a file, what ended in an earlier run is read from it.
-
-    Each line of the file is a training; a last line that was cut off is dropped.
-    """
-
-    def __init__(self, path=None):
-        self.path, self.found = path and Path(path), {}
-        if not path:
-            return
-        if self.path.is_dir() or not self.path.absolute().parent.is_dir():
-            raise SystemExit(f"--resume {path}: no file can be written there; name one in a folder that is there")
-        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
-        whole = [line for line in lines if line.endswith(b"\n")]
-        for number, line in enumerate(whole, 1):
-            try:
-                asked, found = json.loads(line)
-            except ValueError:
-                raise SystemExit(f"{path}:{number} is no training; name another file, or remove the line") from None
-            self.found[json.dumps(asked)] = found
-        if whole != lines:
-            if not whole:
-                raise SystemExit(f"{path} holds no training; name another file, or remove it")
-            self.path.write_bytes(b"".join(whole))
-
-    def __call__(self, asked, run, *arguments):
-        """What ``run(*arguments)`` gives, if nothing is known about ``asked``."""
-        key = json.dumps(asked)
-        if key not in self.found:
-            self.found[key] = run(*arguments)
-            if self.path:
-                with self.path.open("a") as file:
-                    file.write(json.dumps([asked, self.found[key]]) + "\n")
-        return self.found[key]
-
-
 @dataclass
 class Outcome:
     """What the processes of one competitor found."""

@@ -33,7 +33,6 @@ class Options:
     threads: list = field(default_factory=lambda: [1])
     leaves: int = 20
     learning_rate: float = 0.1
-    resume: str | None = None
 
     def size(self, quick, full):
         """One of two sizes."""
@@ -79,9 +78,8 @@ def print_report(name, entry):
         print(f"   target {target['what']}: {target['target']}, reached {number(target['reached'])}: {words}")
     for note in entry["notes"]:
         print(f"   note: {note}")
-    if name == "limits":
-        for key, value in entry["limits"].items():
-            print(f"   {key}: {number(value)}")
+    for key, value in entry["limits"].items():
+        print(f"   {key}: {number(value)}")
 
 
 def markdown(entries):
@@ -114,8 +112,6 @@ def entry_parts(name, entry):
         ]  # fmt: skip
         yield markdown_table([*PLAIN, *(key.replace("_", " ") for key in extra)], lines)
     limits, environment = entry["limits"], entry["environment"]
-    if name == "limits":
-        yield markdown_table(["limit", "value"], [[key, number(value)] for key, value in limits.items()])
     if entry["notes"]:
         yield "\n".join(f"- {note}" for note in entry["notes"])
     versions = ", ".join(f"{key} {value}" for key, value in environment["versions"].items())

@@ -1,11 +1,9 @@
-"""Speed, memory and size of pymcboost, against this machine's limits and against other libraries, in one run.
+"""Speed, memory and size of pymcboost against other libraries, in one run.
 
     python tools/bench.py --list
     python tools/bench.py NAME... [--json results/bench.json] [--repeat 5] [--quick]
     python tools/bench.py trees [--data letter covtype] [--rounds 100] [--threads 1 2] [--algorithms ...] [--peers ...]
     python tools/bench.py guard --against COMMIT     this tree against another commit (bench_guard.py)
-    python tools/bench.py pareto [--data digits]     error against one-row time and bytes (bench/pareto.py)
-    python tools/bench.py small [--data digits]      bytes of models at equal error (bench/small.py)
     python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
@@ -19,7 +17,7 @@ import sys
 from pathlib import Path
 
 from shared import peers
-from shared.datasets import OWN, DataMissing
+from shared.datasets import DataMissing
 from shared.measure import environment
 from shared.tables import as_json, put_between, write_json
 
@@ -30,9 +28,6 @@ for _file in sorted(Path(__file__).parent.glob("[a-z]*.py")):
     importlib.import_module(f"bench.{_file.stem}")
 
 from bench import limits, trees  # noqa: E402
-
-# They take options of their own.
-OTHERS = {"guard": "bench_guard", "pareto": "bench.pareto", "small": "bench.small"}
 
 
 def make_parser():
@@ -48,8 +43,7 @@ def make_parser():
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
     add("--rows", type=int, nargs="+", help="rows of chunks (default 2,000,000) and growth (default 100,000)")
-    add("--resume", metavar="FILE", help="growth-peers, growth-errors: keeps trainings that ended, and reads them")
-    add = parser.add_argument_group("benchmarks of trees (names that begin with trees), and fcd").add_argument
+    add = parser.add_argument_group("benchmarks of trees (names that begin with trees)").add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
     add("--peers", nargs="*", choices=peers.PEERS, help="other libraries (default: all)")
@@ -71,7 +65,7 @@ def check(parser, options):
     if min(counts) < 1 or options.leaves < 2:
         parser.error("--rounds, --rows and --threads must be at least 1, --leaves at least 2")
     try:
-        trees.check([name for name in options.data or () if name != OWN], options.algorithms or ())
+        trees.check(options.data or (), options.algorithms or ())
     except ValueError as error:
         parser.error(str(error))
 
@@ -90,7 +84,7 @@ def measure(name, options):
     function = BENCHMARKS[name]
     entry = {"title": function.__doc__.strip(), "quick": options.quick}
     around = {
-        "limits": options.limits.all(3 if options.quick or name != "limits" else options.repeat),
+        "limits": options.limits.all(3),
         "environment": environment(),
     }
     return json.loads(as_json({**entry, **vars(function(options)), **around}))
@@ -98,8 +92,8 @@ def measure(name, options):
 
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments and arguments[0] in OTHERS:
-        return importlib.import_module(OTHERS[arguments[0]]).main(arguments[1:])
+    if arguments and arguments[0] == "guard":  # it has options of its own
+        return importlib.import_module("bench_guard").main(arguments[1:])
     parser = make_parser()
     given = parser.parse_args(arguments)
     if given.list:

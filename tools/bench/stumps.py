@@ -1,4 +1,4 @@
-"""MCBoost with stumps: its search, fits, scoring and files, against LightGBM's trees of two leaves."""
+"""MCBoost with stumps: fits, scoring and files, against LightGBM's trees of two leaves."""
 
 import itertools
 import math
@@ -44,89 +44,6 @@ def contenders(X, codes, rounds, threads=1):
         "lightgbm": lambda: fit_two_leaf_lightgbm(X, codes, counts["lightgbm"], threads),
     }
     return {name: fit for name, fit in fits.items() if counts.get(name)}
-
-
-# --------------------------------------------------------------------------------------------------------------------
-# The search
-
-
-def search_columns(kind, m, d, generator):
-    """Columns of one sort for the stump search: float32 (m, d), or CSR."""
-    if kind == "few bins":
-        return generator.integers(0, 12, (m, d)).astype(np.float32)
-    X = generator.standard_normal((m, d)).astype(np.float32)
-    if kind == "skewed":
-        X[generator.random((m, d)) < 0.8] = 0.0
-    if kind == "sparse":
-        from scipy.sparse import csr_matrix
-
-        X[generator.random((m, d)) < 0.95] = 0.0
-        return csr_matrix(X)
-    return X
-
-
-def time_search(X, K, generator, options):
-    """Timings of the search by threads, the data that it searches, and the limit of a row update."""
-    from shared.internals import SharedStump, TrainingData
-
-    m = X.shape[0]
-    data = TrainingData(X, generator.integers(0, K, m), K, np.ones(m), n_threads=1)
-    gradient = data.gradient_buffer()
-    filled = generator.standard_normal((m, K))
-    for block in range(data.n_blocks):
-        part = filled[:, block * data.lanes : (block + 1) * data.lanes]
-        gradient[block, :, : part.shape[1]] = part
-    learners = {threads: SharedStump(data, threads) for threads in (1, 2)}
-    found, limit = {1: Timing(), 2: Timing()}, math.inf
-    for _ in range(options.repeat):
-        limit = min(limit, options.limits.rmw(min(64, data.lanes * 4), repeat=2))
-        for threads, learner in learners.items():
-            inner = best_of(lambda learner=learner: learner.fit(gradient), 40)
-            found[threads].seconds.append(inner.best)
-            found[threads].cpu.append(inner.best_cpu)
-    return found, data, limit * data.n_blocks
-
-
-@benchmark("stump-search")
-def bench_stump_search(options):
-    """Search the best stump for a gradient (one round's scan of the data), against the row updates it is made of."""
-    m, d = options.size((10000, 16), (60000, 64))
-    report = Report(
-        {
-            "rows": m,
-            "features": d,
-            "pair": "one (row, feature); for sparse columns also one stored value",
-            "data": "random; dense: 256 bins; few bins: 12 values; skewed: 80% of rows in one bin; sparse: CSR, 5%",
-            "data_preparation": "not timed (the matching limit has none)",
-            "limit": "read-modify-write of a random row of a 256-row table in L1, as many bytes as a padded row of "
-            "classes has (64 above 8 classes, once per block of 16); measured in turn with the search",
-        }
-    )
-    cases = [("dense", 10), ("dense", 4), ("dense", 26), ("few bins", 10), ("skewed", 10), ("sparse", 10)]
-    generator, columns = np.random.default_rng(0), {}
-    for kind, K in cases:
-        if kind not in columns:
-            columns[kind] = search_columns(kind, m, d, generator)
-        X = columns[kind]
-        found, data, limit = time_search(X, K, generator, options)
-        best, speedup = found[1].best, found[1].best / found[2].best
-        share = 100 * limit / (best / (m * d) * 1e9)
-        more = {"ms_per_search": round(best * 1e3, 2), "row_limit_ns": round(limit, 3)}
-        more |= {"percent_of_limit": round(share, 1), "two_threads": round(speedup, 2)}
-        if kind == "sparse":
-            more["ns_per_stored"] = round(best / X.nnz * 1e9, 3)
-        stores = "+".join(type(store).__name__ for store in data.stores)
-        report.rows.append(found[1].row(f"{kind}, K={K} ({stores})", 1e9 / (m * d), "ns/pair", **more))
-        if (kind, K) == ("dense", 10):
-            report.target("K=10, 256 bins, one thread: share of the row-update limit", share, 55, unit="%")
-            report.target("K=10, 256 bins: one thread's time / two threads'", speedup, 1.8)
-    once = options.limits.rmw(64, draw=False)
-    report.notes.append(
-        f"with the rows in a fixed shuffled order, so that none comes back soon, a 64-byte update takes {once:.3f} ns: "
-        "random draws wait now and then for the row just written, which a search that takes four features in turn "
-        "mostly avoids"
-    )
-    return report
 
 
 # --------------------------------------------------------------------------------------------------------------------

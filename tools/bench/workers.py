@@ -2,19 +2,14 @@
 
 import hashlib
 import json
-import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 from shared.datasets import load_pooled
 from shared.peers import CLASS_TREES
 
-from bench.process import mpiexec, run_process, start
+from bench.process import mpiexec, run_process
 from bench.report import Report, benchmark
 
 DATA = "covtype"
@@ -30,17 +25,12 @@ TRAININGS = {
     "poker": ("LogitBoostClassifier", 20, {"2 processes": 1.25}, CLASS_TREES),
     "mnist": ("MCBoostClassifier", 300, {AS_WORKER: None, "2 processes": 1.5}, {}),
 }
-# Seconds that a process waits for a stopped one.
-FAULT_TIMEOUT = 5
 # Processes, threads of each, and whether they have a communicator.
 HOW = {FIRST: (1, 2, 0), AS_WORKER: (1, 2, 1), "2 processes": (2, 1, 1), "4 processes": (4, 1, 1)}
 
 
-def work(name, rows, rounds, spec, as_worker, timeout=600, folder=None):
-    """One fit to the part of the rows that is this process's; what it took, from process 0.
-
-    With a folder, a file there tells the number of this process when the training begins.
-    """
+def work(name, rows, rounds, spec, as_worker):
+    """One fit to the part of the rows that is this process's; what it took, from process 0."""
     from mpi4py import MPI
 
     import pymcboost
@@ -50,12 +40,10 @@ def work(name, rows, rounds, spec, as_worker, timeout=600, folder=None):
     X, y = (part[:rows] for part in load_pooled(name))
     part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
     X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
-    workers = MPIWorkers(comm, timeout) if as_worker else ALONE
+    workers = MPIWorkers(comm) if as_worker else ALONE
     estimator = getattr(pymcboost, TRAININGS[name][0])
     model = estimator(n_estimators=rounds, random_state=0, n_jobs=spec["threads"], **TRAININGS[name][3])
     comm.Barrier()
-    if folder:
-        Path(folder, str(comm.rank)).write_text(str(os.getpid()))
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y, comm=workers)
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
@@ -64,59 +52,6 @@ def work(name, rows, rounds, spec, as_worker, timeout=600, folder=None):
     found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
     if comm.rank == 0:
         print(json.dumps(found))
-
-
-def alive(pid):
-    """Whether there is such a process, which is not waiting to be reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def trouble(rng, how, processes, folder):
-    """Kill or stop one process at a random time of a training: seconds until all had ended, and what is amiss."""
-    task = {"name": DATA, "rows": 20_000, "rounds": 10_000, "spec": {"threads": 1}, "as_worker": 1}
-    task |= {"timeout": FAULT_TIMEOUT, "folder": str(folder)}
-    began = start(task, "bench.workers", mpiexec(processes))
-    files = [Path(folder, str(rank)) for rank in range(processes)]
-    while not all(file.is_file() and file.read_text() for file in files):
-        if began.poll() is not None:
-            return 0.0, f"ended before the training: {began.communicate()[1].strip()[-200:]}"
-        time.sleep(0.05)
-    pids = [int(file.read_text()) for file in files]
-    time.sleep(rng.uniform(0, 3))
-    os.kill(pids[rng.integers(processes)], how)
-    begin = time.monotonic()
-    try:
-        began.communicate(timeout=FAULT_TIMEOUT + 30)
-    except subprocess.TimeoutExpired:
-        began.kill()
-        return time.monotonic() - begin, "hangs"
-    seconds = time.monotonic() - begin
-    time.sleep(0.5)
-    left = [pid for pid in pids if alive(pid)]
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    return seconds, "exit status 0" if not began.returncode else "a process is left" if left else None
-
-
-@benchmark("workers-faults")
-def bench_faults(options):
-    """Killed and stopped processes of a training with MPI: seconds until all have ended."""
-    runs = options.rounds or options.size(1, 20)
-    report = Report({"runs of each": runs, "time-out, s": FAULT_TIMEOUT, "processes": 3, "seed": 0})
-    rng = np.random.default_rng(0)
-    for name, how in (("kill -9", signal.SIGKILL), ("stopped", signal.SIGSTOP)):
-        found = []
-        for _ in range(runs):
-            with tempfile.TemporaryDirectory(prefix="mcboost-workers-") as folder:
-                found.append(trouble(rng, how, 3, folder))
-        report.add(name, max(seconds for seconds, _ in found), "s at most", runs_of_it=len(found))
-        amiss = [what for _, what in found if what]
-        report.notes += amiss
-        report.target(f"{name}: runs that went wrong", len(amiss), 0, at_most=True, unit="")
-    return report
 
 
 @benchmark("workers")

@@ -57,11 +57,6 @@ TREE_FIRST_TRAIN = {"letter": 15000}
 # Rows of the training part, counted from 1, as published with the ABC-Boost package.
 TRAIN_INDEX = {"covtype": "covtype.train-index.txt.gz"}
 GENERATED = "poker-generated"
-# The set of this repository's data folder, and the sets on which sizes and times of models are compared.
-OWN = "digits"
-EIGHT = (OWN, "pendigits", "optdigits", "letter", "satimage", "usps", "shuttle", "covtype")
-# Most rows to train on, and to test on.
-MOST, MOST_TEST = {"covtype": 20_000}, 50_000
 
 
 def sets_by_cost(names=None):
@@ -214,23 +209,3 @@ def coded(parts):
     classes = np.unique(y)
     at = np.searchsorted(classes, y_test).clip(0, len(classes) - 1)
     return X, np.searchsorted(classes, y), X_test, np.where(classes[at] == y_test, at, -1)
-
-
-def sampled_parts(name):
-    """(X, codes, X_test, codes of the test rows) of one of `EIGHT`, with at most `MOST` and `MOST_TEST` rows drawn."""
-    if name == OWN:
-        import pymcboost
-
-        folder = Path(__file__).resolve().parents[2] / "data"
-        parts = [pymcboost.load_svmlight(folder / f"digits.{part}.libsvm", n_features=64) for part in ("train", "test")]
-        X, y, X_test, y_test = (array for part in parts for array in (part.X.astype(np.float32), part.y))
-    else:
-        X, y, X_test, y_test = load_for_trees(name)
-    draw = np.random.default_rng(0)
-    if name in MOST:
-        rows = np.sort(draw.choice(len(y), MOST[name], replace=False))
-        X, y = X[rows], y[rows]
-    if len(y_test) > MOST_TEST:
-        rows = np.sort(draw.choice(len(y_test), MOST_TEST, replace=False))
-        X_test, y_test = X_test[rows], y_test[rows]
-    return coded((X, y, X_test, y_test))

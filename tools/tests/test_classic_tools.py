@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from bench import classic as bench_classic
-from bench.report import Options, Report
 from reproduce import imbalance, piboost, table5, temperature
 from reproduce.journal import frame_of
 
@@ -150,18 +148,3 @@ def test_recalls_are_pooled():
     rows = [{"right": "1/2 0/0"}, {"right": "2/2 1/4"}]
     recalls, counts = imbalance.recalls_of(frame_of(rows))
     assert recalls.tolist() == [75.0, 25.0] and counts.tolist() == [4, 4]
-
-
-def test_every_algorithm_is_timed():
-    """A round of each, by the number of columns that it scans; time, memory and error in one row."""
-    X, y = blobs()
-    report, options, parts = Report(), Options(quick=True, repeat=1), (X, y, X[:40], y[:40])
-    bench_classic.bench_rounds(options, report, "made up", parts)
-    bench_classic.bench_mh(options, report, "made up", parts)
-    bench_classic.bench_samme(options, report, "made up", parts)
-    columns = {row["what"]: row["columns"] for row in report.rows if "columns" in row}
-    assert len(columns) == len(bench_classic.ALGORITHMS)
-    # Singles and pairs of 4 classes: a pair and its complement separate the same.
-    assert columns["made up: PIBoost, pairs"] == 7 and columns["made up: AdaBoost.MO, dense"] == 7
-    assert all(row["test_error_percent"] < 75 and row["best"] > 0 and "grown_MB" in row for row in report.rows)
-    assert [target["target"] for target in report.targets[-2:]] == ["<= 1.5 x", ">= 5 x"]

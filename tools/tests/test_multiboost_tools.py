@@ -1,10 +1,9 @@
-"""The parts of tools/ that belong to MultiBoost: timers, curves, tables and the problems of the benchmark."""
+"""The parts of tools/ that belong to MultiBoost: timers, curves and tables."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bench import multiboost as bench_multiboost
 from reproduce import multiboost, multiboost_fcd, multiboost_table4
 from shared import internals
 
@@ -74,33 +73,7 @@ def test_choice_of_C():
     assert multiboost_table4.choose_C(rows, "iris", "mcboost-exp") is None
 
 
-def test_times_to_an_objective():
-    """The first round at most at the level, of the fastest run; none where no run comes there."""
-    runs = [{"curve": "1:0.10:300 2:0.20:250 3:0.40:200"}, {"curve": "1:0.15:300 2:0.18:250 3:0.30:200"}]
-    assert bench_multiboost.to_level(runs, 250.0) == (0.18, 2)
-    assert bench_multiboost.to_level(runs, 199.0) == (np.inf, None)
+def test_fast_coordinate_descent_also_trains_longer():
     units = multiboost_fcd.fcd_units(["vowel"], 1)
     assert {(u["solver"], u["rounds"]) for u in units} >= {("fcd-5", 100), ("fcd-5", 150), ("lbfgs", 100)}
     assert ("lbfgs", 150) not in {(u["solver"], u["rounds"]) for u in units}
-
-
-def test_every_timed_update_writes():
-    fcd, columns = bench_multiboost.random_problem(1000, 4, np.float64, 50)
-    fcd.start()
-    updates, _ = fcd.descend(columns, np.ones(50, dtype=bool))
-    assert updates == 50 and (columns.w != 1).all() and (columns.w > 0).all()
-
-
-def test_both_solvers_end_at_the_same_objective():
-    X, y = blobs()
-    data, bits, owner = internals.generated_columns(X, y, 8)
-    assert len(bits) == len(owner) == len(np.unique(np.column_stack((bits, owner)), axis=0))
-    problem = bench_multiboost.Problem(data, bits, owner, 1e3)
-    found = problem.lbfgs(10, 1000)
-    path = bench_multiboost.Path.record(lambda note: problem.fcd(1000, note))
-    assert path.solved.objective == pytest.approx(found.objective, rel=1e-6)
-    values = [problem.objective(w) for w in path.coefficients]
-    level = 1.01 * found.objective
-    steps = path.first_below(level, problem.objective)
-    assert values[steps - 1] <= level and (steps == 1 or values[steps - 2] > level)
-    assert path.first_below(0.5 * found.objective, problem.objective) is None

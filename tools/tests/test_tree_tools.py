@@ -1,9 +1,7 @@
 """The parts of tools/ that compare trees: splits, units and tables of the experiments, processes of the benchmarks."""
 
 import json
-import signal
 import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -11,7 +9,7 @@ import bench.run
 import numpy as np
 import pytest
 import reproduce.run
-from bench import early, growth, process, trees, workers
+from bench import early, process, trees
 from bench.report import Options, Report
 from reproduce import abcboost, journal
 from reproduce.journal import frame_of
@@ -140,14 +138,6 @@ def test_the_slower_variant_goes_no_further(small, monkeypatch):
     name, one = process.best_variant(found, "L")
     assert name == "L | col" and one.timing.best == 2.0
     assert process.best_variant(found, "M") == (None, None)
-
-
-def test_processes_that_end_before_their_training(tmp_path, monkeypatch):
-    """Nobody waits for the files in which they were to tell their numbers."""
-    command, pipe = [sys.executable, "-c", "raise SystemExit('no MPI')"], subprocess.PIPE
-    monkeypatch.setattr(workers, "start", lambda *_: subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True))
-    _, amiss = workers.trouble(np.random.default_rng(0), signal.SIGKILL, 2, tmp_path)
-    assert amiss == "ended before the training: no MPI"
 
 
 def test_processes_that_take_too_long(monkeypatch):
@@ -377,31 +367,3 @@ def test_journal_resumes(tmp_path):
     third = journal.Journal(path, ["unit"], ["error"])
     assert third.missing([{"unit": 2}]) == []
     assert len(path.read_text().splitlines()) == 4
-
-
-def test_trainings_resume(tmp_path):
-    """What ended is read again, what was cut off is run again."""
-    run, path = [], tmp_path / "trainings"
-    for cut, expected in ((0, [1, 3]), (5, [1, 3, 3]), (0, [1, 3, 3])):
-        text = path.read_text() if path.exists() else ""
-        path.write_text(text[: len(text) - cut])
-        training = process.Trainings(path)
-        found = [training({"rounds": n}, lambda n: run.append(n) or {"seconds": n}, n) for n in (1, 3)]
-        assert run == expected and found == [{"seconds": 1}, {"seconds": 3}]
-
-
-@pytest.mark.parametrize("text", [b"notes, no newline", b'[["a"], 1]\n{broken\n', b"[1, 2, 3]\n", b"\n", b"\xff\xfe\n"])
-def test_what_is_no_file_of_trainings_is_left_alone(text, tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(text)
-    with pytest.raises(SystemExit, match="no training; name another file"):
-        process.Trainings(path)
-    assert path.read_bytes() == text
-    for wrong in (tmp_path, tmp_path / "none" / "x"):
-        with pytest.raises(SystemExit, match="no file can be written there"):
-            process.Trainings(wrong)
-
-
-def test_differences_in_their_errors():
-    assert growth.in_errors(np.array([1.0, 2.0, 3.0])) == pytest.approx(2 * 3**0.5)
-    assert growth.in_errors(np.zeros(3)) == 0 and growth.in_errors(np.ones(3)) == np.inf
