@@ -33,7 +33,7 @@ def parsed(argv, program, usage, make_parser):
     if unknown:
         refuse_unknown(parser, unknown, algorithm)
     given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
-    arguments.first_file, arguments.refuse = arguments.training_file, parser.error
+    arguments.refuse = parser.error
     return parser, algorithm, arguments, given, weights
 
 
@@ -77,7 +77,7 @@ def add_class_weights(group):
 
 def check_reading(parser, arguments):
     """Refuse options about the training file that its format has no use for, and a validation file of another one."""
-    path, form, held = arguments.first_file, arguments.format, getattr(arguments, "validation_file", None)
+    path, form, held = arguments.training_file, arguments.format, getattr(arguments, "validation_file", None)
     others = arguments.base != "auto" or arguments.n_features is not None
     check_table(parser, path, form, arguments.label, others, "--base and --n-features are for")
     if held and bool(table_kind(held, form)) != bool(table_kind(path, form)):
@@ -102,7 +102,7 @@ def check_categories(parser, arguments, algorithm):
     """Refuse categorical columns of files without names, and for algorithms that have no categories."""
     if not arguments.categorical_features:
         return
-    if not table_kind(arguments.first_file, arguments.format):
+    if not table_kind(arguments.training_file, arguments.format):
         parser.error("--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names")
     if "min_samples_category" not in algorithm.rows:
         parser.error(
@@ -172,7 +172,6 @@ def lists_wanted(arguments, booster, loss, weights):
     for given, flag in (
         (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
         (weights, "-w<label>"),
-        (getattr(arguments, "cache", None), "--cache"),
     ):
         if given:
             arguments.refuse(f"lists of labels are read from LIBSVM text: {flag} is for one label a row")

@@ -23,7 +23,6 @@ class Rows(NamedTuple):
     label: str | None = None
     categories: Any = None
     labels: Any = None  # of rows with any number of them: y is then their indicator
-    chunks: Any = None  # the rows of a cache, which X is a view of
     entries: int = 0  # of LIBSVM text, with its zeros
 
 

@@ -6,7 +6,6 @@ import sys
 import time
 
 from pymcboost import files
-from pymcboost.cli.cache import add_cache, check_cache, read_cached, take_first
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -52,8 +51,6 @@ DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file. Messages name
 parameters as Python does: max_bins=9 is --max-bins 9, scoring is --metric, X_val and y_val are the rows of -P."""
 CHECKPOINT_EVERY = 300
-# Rows of a cache that are scored at once.
-SCORED = 1 << 16
 LAYOUTS = ("list", "interval", "interval32", "packed", "tight")
 
 
@@ -98,10 +95,8 @@ def make_parser(algorithm):
 def read_arguments(argv):
     """The arguments, the parameters they ask for, and the class weights; by the table alone."""
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
-    take_first(arguments)
     check_parameters(parser, arguments, algorithm, given, weights)
     check_mpi(parser, arguments, algorithm)
-    check_cache(parser, arguments, algorithm)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
@@ -134,7 +129,6 @@ def _add_data_options(group):
     )
     add_reading(group)
     add_mpi(group)
-    add_cache(group)
     group.add_argument(
         "--layout",
         choices=LAYOUTS,
@@ -182,10 +176,8 @@ def _check_files(parser, arguments):
     inputs = {"training file": arguments.training_file, "validation file": arguments.validation_file}
     refuse_same(arguments.model_file, "model file", inputs)
     inputs["model file"] = arguments.model_file
-    for what, path in {"checkpoint": arguments.checkpoint, "cache": arguments.cache}.items():
-        if path:
-            refuse_same(path, what, inputs)
-            inputs[what] = path
+    if arguments.checkpoint:
+        refuse_same(arguments.checkpoint, "checkpoint", inputs)
 
 
 def check_target(path, what="model file", streams=True):
@@ -220,16 +212,12 @@ def run_training(arguments, estimator, weights, note, workers=None):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
-    if arguments.cache and not arguments.cross_validation:
-        files.check_target(arguments.cache, "cache")
     missing = estimator.booster.allows_missing
-    if arguments.cache:
-        data = read_cached(arguments, note, missing, workers)
-    elif workers is not None and arguments.divided:
+    if workers is not None and arguments.divided:
         data = read_part(workers, arguments, note, missing)
     else:
         data = read_training(arguments, note, missing, arguments.lists, None if workers is None else False, workers)
-    if workers is not None and not arguments.cache:
+    if workers is not None:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
         estimator.set_params(categorical_features=data.categories)
@@ -315,10 +303,9 @@ def start(estimator, arguments, note, rows):
 def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report; after Ctrl-C save the rounds that are done."""
     fit, checkpoint = start(estimator, arguments, note, rows)
-    given = (rows.X, rows.y) if rows.chunks is None else (rows.chunks, None)
     started, interrupted = time.perf_counter(), False
     try:
-        fit(*given, **validation, **({} if workers is None else {"comm": workers}))
+        fit(rows.X, rows.y, **validation, **({} if workers is None else {"comm": workers}))
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
             raise
@@ -370,14 +357,9 @@ def drop(checkpoint):
     return None
 
 
-def mistakes(model, X, y, n_jobs, chunks=None):
+def mistakes(model, X, y, n_jobs):
     """How many rows, or labels of theirs, a model gets wrong, and how many there are."""
-    if chunks is None:
-        return int((model.predict(X, n_jobs=n_jobs) != y).sum()), y.size
-    parts = (slice(at, at + SCORED) for at in range(0, len(y), SCORED))
-    wrong = sum(int((model.predict(X[part], n_jobs=n_jobs) != y[part]).sum()) for part in parts)
-    chunks.gathered()  # raises where the file has been changed
-    return wrong, y.size
+    return int((model.predict(X, n_jobs=n_jobs) != y).sum()), y.size
 
 
 def errors(estimator, rows, validation, arguments, workers=None):
@@ -388,7 +370,7 @@ def errors(estimator, rows, validation, arguments, workers=None):
 
     model, n_jobs = estimator.model_, None if workers is None else threads_of(estimator.n_jobs, workers)
     counts, held = np.zeros((2, 2), dtype=np.int64), [validation[name] for name in ("X_val", "y_val") if validation]
-    counts[0] = mistakes(model, rows.X, rows.y, n_jobs, rows.chunks)
+    counts[0] = mistakes(model, rows.X, rows.y, n_jobs)
     divided = workers is not None and arguments.validation_divided
     if divided:
         counts[1] = mistakes(model, *held, n_jobs)

@@ -19,13 +19,6 @@ def add_mpi(group):
     )
 
 
-def check_beside(parser, given, option, place):
-    """Refuse the options that are given beside this one."""
-    for name, value in given.items():
-        if value:
-            parser.error(f"{name} is for {place}; leave out {option} or {name}")
-
-
 def check_mpi(parser, arguments, algorithm):
     """Refuse what several processes do not do."""
     if not arguments.mpi:
@@ -34,14 +27,10 @@ def check_mpi(parser, arguments, algorithm):
         parser.error(f"--mpi is for {DIVIDED}; {algorithm.name} trains in one process")
     if not arguments.model_file and not arguments.cross_validation:
         parser.error("--mpi needs the name of a model file")
-    check_beside(parser, {"-v": arguments.cross_validation}, "--mpi", "one process")
+    if arguments.cross_validation:
+        parser.error("-v is for one process; leave out --mpi or -v")
     if table_kind(arguments.training_file, arguments.format):
         parser.error("--mpi reads LIBSVM text")
-    if arguments.cache and RANK not in arguments.cache:
-        parser.error(
-            "with --mpi each process has a cache of its own; give --cache a name with %r, which stands for the number "
-            "of the process"
-        )
     if RANK not in arguments.training_file:
         _check_one_file(parser, arguments)
 
@@ -72,7 +61,6 @@ def begin(arguments):
     workers = MPIWorkers(MPI.COMM_WORLD)
     arguments.divided = RANK not in arguments.training_file
     arguments.training_file = arguments.training_file.replace(RANK, str(workers.rank))
-    arguments.cache = arguments.cache and arguments.cache.replace(RANK, str(workers.rank))
     validation = arguments.validation_file
     arguments.validation_divided = bool(validation) and RANK in validation
     if arguments.validation_divided:

@@ -5,7 +5,6 @@ import mmap
 import os
 import shutil
 import tempfile
-from typing import Any
 
 import numpy as np
 
@@ -25,18 +24,9 @@ class Mapped(np.ndarray):
     """An array in a file that has no name: it goes with the array, whatever ends the process."""
 
     folder: str | None = None
-    # Of a file with a name: has `check`, which raises where others have changed it.
-    watch: Any = None
 
     def __array_finalize__(self, obj):
-        self.folder, self.watch = getattr(obj, "folder", None), getattr(obj, "watch", None)
-
-
-def check_unchanged(X):
-    """An error where X lies in a file that others have changed."""
-    watch = getattr(X, "watch", None)
-    if watch is not None:
-        watch.check()
+        self.folder = getattr(obj, "folder", None)
 
 
 def mapped(shape, dtype, folder, order="C"):

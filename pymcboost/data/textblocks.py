@@ -2,36 +2,7 @@
 
 import io
 
-from pymcboost.data import archives
-from pymcboost.data.svmlight import intact
-
 BLOCK = 1 << 24
-
-
-def line_blocks(path):
-    """Yield (bytes, lines before them) of whole lines."""
-    stream, name, _, ours = archives.open_text(path)
-    try:
-        with intact(name):
-            yield from blocks_of(stream)
-    finally:
-        if ours:
-            stream.close()
-
-
-def blocks_of(stream, lines=0):
-    """The same of an open file, before which there are so many lines."""
-    rest = []
-    while piece := stream.read(BLOCK):
-        end = piece.rfind(b"\n") + 1
-        if end:
-            block = b"".join([*rest, piece[:end]])
-            yield block, lines
-            lines += block.count(b"\n")
-            rest = []
-        rest.append(piece[end:])
-    if any(rest):
-        yield b"".join(rest), lines
 
 
 class LineRange(io.RawIOBase):

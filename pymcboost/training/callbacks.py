@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from pymcboost._warn import warn
-from pymcboost.data.mapped import check_unchanged
 from pymcboost.threads import counted
 
 
@@ -297,14 +296,6 @@ class Progress(Callback):
     def close(self, state):
         """Take the bar away."""
         self._shown.close()
-
-
-class Unchanged(Callback):
-    """Ends a training with an error where its rows lie in a file that others have changed."""
-
-    def after_round(self, state):
-        """Look at the file."""
-        check_unchanged(state.booster.data.X)
 
 
 class WarnOfNothingToAdd(Callback):

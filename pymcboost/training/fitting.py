@@ -9,7 +9,7 @@ import numpy as np
 from pymcboost._text import column_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
-from pymcboost.data.mapped import check_unchanged, rows_of
+from pymcboost.data.mapped import rows_of
 from pymcboost.data.merging import merging, warn_of
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
@@ -22,7 +22,6 @@ from pymcboost.training.callbacks import (
     CalibratedCurve,
     EarlyStopping,
     Progress,
-    Unchanged,
     ValidationCurves,
     WarnOfNothingToAdd,
 )
@@ -108,7 +107,6 @@ class Training:
         booster.offsets, booster.categories = inputs.offsets, inputs.categories
         booster.feature_names = inputs.meta.get("feature_names")
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
-        check_unchanged(inputs.X)
         validation, make_model = inputs.validation, partial(_model, inputs.meta, self.classes)
         del inputs  # the training data have what they need of it
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
@@ -120,14 +118,12 @@ class Training:
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # which the loop closes
         train(self.state, callbacks)
-        check_unchanged(data.X)
         divided.check_models(workers, booster.name, self.state)
         self.shares = calibration.shares(self.state, data, workers)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:
             self._calibrate(kept, held, folds, choice, found, initial)
-            check_unchanged(None if kept is None else kept.X)
         workers.check()
 
     def _calibrate(self, kept, held, folds, choice, found, initial):
@@ -184,7 +180,7 @@ class Training:
             draft.cv_results_ = state.cv_results
 
     def _own_callbacks(self, validation):
-        found, params = [WarnOfNothingToAdd(), Unchanged()], self.params
+        found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
             metric = Metric(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
             for held in validation.sets:

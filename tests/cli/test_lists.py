@@ -183,7 +183,7 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--cache", "c.mcbc"], "--cache is for one label a row"), (["-w4", 2], "-w<label> is for one label a row")],
+    [(["-w4", 2], "-w<label> is for one label a row")],
 )
 def test_what_is_for_one_label(lists, arguments, message):
     done = call("train", *TRAIN, *arguments, lists[0] / "train.svm", cwd=lists[0])

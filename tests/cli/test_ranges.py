@@ -9,7 +9,7 @@ from divided.threads import run
 from pymcboost import load_svmlight
 from pymcboost.cli import train
 from pymcboost.cli.workers import agreed, read_part
-from pymcboost.data import svmlight
+from pymcboost.data import svmlight, textblocks
 
 
 def parts_of(path, size, base="auto", n_features=None):
@@ -122,3 +122,17 @@ def test_what_has_no_ranges(arguments, words, capsys):
     told = capsys.readouterr().err
     assert words in told
     assert "%r in its name" in told
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
+def test_ranges_of_a_file_have_each_line_once(tmp_path, parts):
+    path, rng = tmp_path / "lines", np.random.default_rng(0)
+    for end in (b"", b"\n"):
+        lines = [b"x" * n for n in rng.integers(0, 9, 20).tolist()]
+        path.write_bytes(b"\n".join([*lines, b"last"]) + end)
+        found = []
+        for part in range(parts):
+            with textblocks.LineRange(path, part, parts) as stream:
+                found.append(stream.read())
+        assert b"".join(found) == path.read_bytes()
+        assert all(text.endswith(b"\n") for text in found[:-1] if text and text != found[-1]) or not end

@@ -29,6 +29,7 @@ from pymcboost import (
 from pymcboost.callbacks import TrainingLoss
 from pymcboost.comm import ALONE, Alone
 from pymcboost.data import Chunks, mapped
+from pymcboost.data.merging import SECOND, RowSample
 from pymcboost.training import calibration
 
 N = 6000
@@ -523,3 +524,11 @@ def test_the_limit_of_a_process_is_not_shared(monkeypatch):
         assert threads.share_of_memory(threads._read_memory(), 4) == (room, said)
     monkeypatch.setattr(threads, "_address_space", list)
     assert threads.share_of_memory(2500, 4)[0] == 625
+
+
+def test_a_sample_of_rows_is_spread_over_the_blocks():
+    sample, n = RowSample(), 5000
+    for block in np.array_split(np.arange(n)[:, None], [3, 3, 700, 4990]):
+        sample.take(block)
+    found = sample.rows[:, 0]
+    assert len(found) == SECOND and (np.diff(found) > 0).all() and np.diff([0, *found, n]).max() < 12 * n / SECOND

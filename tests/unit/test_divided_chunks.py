@@ -15,7 +15,7 @@ from pymcboost import (
     VectorTreeBoostClassifier,
 )
 from pymcboost.comm import Alone, WorkerError
-from pymcboost.data import Chunks, cached, mapped
+from pymcboost.data import Chunks, mapped
 
 ESTIMATORS = [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, AdaBoostMOClassifier]
 
@@ -100,51 +100,6 @@ def test_wrong_block_on_one_worker():
         VectorTreeBoostClassifier, lambda rank: Chunks([(X, y), (X[:, :3], y)] if rank == 0 else [(X, y)])
     )
     one_alone(found, 0, ValueError, "block 1: X has 3 columns, the first block has 8")
-
-
-def write_cache(path, X, y):
-    def fill(to, codes):
-        to[...], codes[...] = X, y
-
-    cached.write(path, *X.shape, fill, dict)
-
-
-def test_cache_that_is_removed_during_the_training(tmp_path):
-    """Its rows stay until the training ends."""
-    X, y, _ = made(9000)
-    X, y = np.ascontiguousarray(X, dtype=np.float32), np.unique(y, return_inverse=True)[1]
-    write_cache(tmp_path / "c", X, y)
-
-    class Remove:
-        def after_round(self, state):
-            (tmp_path / "c").unlink(missing_ok=True)
-
-    opened = cached.opened(tmp_path / "c")
-    rows = cached.CachedRows(opened[0], opened[1].astype(np.int64))
-    model = model_of(MCBoostClassifier).fit(rows, callbacks=[Remove()])
-    assert not os.listdir(tmp_path)
-    assert file_of(model) == file_of(model_of(MCBoostClassifier).fit(X, y))
-
-
-def test_cache_that_was_changed_on_one_worker(tmp_path):
-    X, y, _ = made(300)
-    X, y = np.ascontiguousarray(X, dtype=np.float32), np.unique(y, return_inverse=True)[1]
-
-    def task(workers):
-        path = tmp_path / str(workers.rank)
-        write_cache(path, X, y)
-        if workers.rank == 1:
-            with open(path, "r+b") as file:
-                file.seek(cached.START + 40)
-                file.write(b"\xff")
-        try:
-            X_, codes, _ = cached.opened(path)
-        except cached.DamagedCache as error:
-            workers.fail(error)
-            raise
-        return file_of(model_of(MCBoostClassifier).fit(cached.CachedRows(X_, codes.astype(np.int64)), comm=workers))
-
-    one_alone(run(3, task), 1, cached.DamagedCache, "the checksum of its rows differs")
 
 
 def test_worker_without_rows():

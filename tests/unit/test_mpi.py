@@ -48,19 +48,6 @@ def test_three_processes_have_the_models_of_one():
     assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
 
 
-def test_command_line_trains_on_caches(one_file, tmp_path):
-    """Twice, the second time from the caches; with fewer processes they are written anew."""
-    options = ["-a", "vector-tree", "-n", "20", "-S", "1"]
-    data = load_svmlight(one_file, layout="dense")
-    whole = VectorTreeBoostClassifier(n_estimators=20, random_state=1).fit(data.X, data.y, comm=Alone())
-    cache, where = str(tmp_path / "rows-%r.cache"), str(tmp_path / "m.mcb")
-    for n, told in ((3, "held densely"), (3, "the rows of"), (2, "it is written anew")):
-        done = mpiexec(n, "-m", "pymcboost.cli.train", *options, "--mpi", "--cache", cache, str(one_file), where)
-        assert done.returncode == 0, done.stderr
-        assert told in done.stderr
-        assert np.array_equal(load_model(where).predict_proba(data.X), whole.predict_proba(data.X))
-
-
 @pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("trouble", "told"),
@@ -212,8 +199,8 @@ def alone(*command):
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize(("first", "more"), [(20, []), (0, []), (20, ["--cache", "c-%r.cache"])])
-def test_errors_are_those_of_all_rows(first, more, tmp_path):
+@pytest.mark.parametrize("first", [20, 0])
+def test_errors_are_those_of_all_rows(first, tmp_path):
     """Most rows of the second process have labels at random."""
     rng = np.random.default_rng(0)
     x, flipped = rng.integers(0, 9, 60), rng.random(60) < 0.4
@@ -224,7 +211,7 @@ def test_errors_are_those_of_all_rows(first, more, tmp_path):
         (tmp_path / f"v-{r}.svm").write_text("".join(part))
     (tmp_path / "v.svm").write_text("".join(lines[:10] + lines[30:]))
     options = ["-n", "3", "--mpi", "-P", tmp_path / "v-%r.svm", "--metric", "error"]
-    command = trained(where, tmp_path / "m.mcb", *options, *(str(tmp_path / a) if "%" in a else a for a in more))
+    command = trained(where, tmp_path / "m.mcb", *options)
     command.remove("-q")
     done = mpiexec(2, *command)
     assert done.returncode == 0, done.stderr
@@ -345,7 +332,7 @@ def test_first_process_says_the_notices_of_all(name, tmp_path):
     assert done.returncode == 0, done.stderr
     shown = str(tmp_path / name).replace("%r", "1")
     assert done.stderr.count(f"{shown}: qid ignored (first at line 22)") == 1
-    assert done.stderr.count(f"{shown}: features beyond --n-features 2 dropped (index 9 at line 22)") == 1
+    assert done.stderr.count(f"{shown}: features beyond n_features=2 dropped (index 9 at line 22)") == 1
 
 
 @pytest.mark.slow
