@@ -14,7 +14,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided fuzz-coverage
+.PHONY: help demo test test-long test-tools tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided
 .DELETE_ON_ERROR:
 
 help:
@@ -26,8 +26,8 @@ help:
 	@echo "make wheel      a wheel for Linux, tested, in dist"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables and lists of pages"
-	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT);  make fuzz-coverage"
-	@echo "make fuzz-guided  the same by libFuzzer, texts for the reader of LIBSVM files, and files of other libraries; needs clang"
+	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT)"
+	@echo "make fuzz-guided  the same by libFuzzer, and texts for the reader of LIBSVM files; needs clang"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -62,11 +62,6 @@ fuzz: $(VENV)/.stamp-build
 fuzz-guided: $(VENV)/.stamp-build
 	$(BIN)/python tools/fuzz_guided.py svmlight --runs $(FUZZ_COUNT)
 	$(BIN)/python tools/fuzz_guided.py model --runs $(FUZZ_COUNT)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
-	$(BIN)/python tools/fuzz_guided.py foreign --runs $(FUZZ_COUNT)
-
-fuzz-coverage: $(VENV)/.stamp-build
-	$(BIN)/python tools/fuzz.py --coverage --count 5000
 
 docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html

@@ -4,15 +4,12 @@
     python tools/fuzz.py --repaired --count 100000   # checksums put right: refused, or scored with finite numbers
     python tools/fuzz.py --shapes --count 100000     # counts that agree; also held against a slow twin in Python
     python tools/fuzz.py --kept                      # the files that fuzz_guided.py kept, held against both, too
-    python tools/fuzz.py --coverage --count 5000     # lines and branches of mcb.h that these reach
 
 The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Accepted files are scored by
 several builds of mcb.h, which must agree in every bit. Exit code 0 if all went well.
 """
 
 import argparse
-import contextlib
-import io
 import json
 import os
 import platform
@@ -203,8 +200,6 @@ def compile_all(options, folder, names, flags):
     """The fuzz program, linked with every build of the scorer; its path."""
     common = [*shlex.split(options.compiler), f"-O{options.optimize}", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
     common += [f"-I{options.header}", f"-DFUZZ_WIDEST={options.widest}u", "-c"]
-    if "mcb_calibration" not in (options.header / "mcb.h").read_text():  # an older header
-        common.append("-Dmcb_calibration(m)=0.0")
     listed = " ".join(f"X({name})" for name in names)
     jobs = [[*common, *flags, f"-DFUZZ_BUILDS(X)={listed}", ROOT / "tools" / "fuzz.c", "-o", folder / "fuzz.o"]]
     for name, own in names.items():
@@ -305,62 +300,19 @@ def fuzz(options, folder, program):
     if run.returncode:
         print(run.stderr[-4000:], file=sys.stderr)
         print(f"the fuzz program failed with exit code {run.returncode}", file=sys.stderr)
-    elif files and not options.coverage and (problem := slow_reader_differs(files, folder / "results")):
+    elif files and (problem := slow_reader_differs(files, folder / "results")):
         print(f"failed: {problem}", file=sys.stderr)
         return 1
     return int(run.returncode != 0)
 
 
-def covered(folder, unused=None):
-    """Lines and branches of mcb.h, and how many of each ran, as gcov counted them for fuzz.o in a folder.
-
-    Functions whose names end with ``unused`` are left out if they never ran: a build for wide vectors has no use for
-    those with narrow ones, but the compiler keeps them.
-    """
-    run = ["gcov", "--json-format", "--branch-probabilities", "--stdout", "fuzz.o"]
+def lines_not_run(folder):
+    """Numbers of the lines of mcb.h that did not run, as gcov counted them for fuzz.o in a folder."""
+    run = ["gcov", "--json-format", "--stdout", "fuzz.o"]
     report = json.loads(subprocess.run(run, cwd=folder, capture_output=True, check=True).stdout)
-    files = [file for file in report["files"] if file["file"].endswith("mcb.h")]
-    counts = {function["name"]: function["execution_count"] for file in files for function in file["functions"]}
-    left_out = {name for name, count in counts.items() if unused and name.endswith(unused) and not count}
-    entries = [line for file in files for line in file["lines"] if line.get("function_name") not in left_out]
-    lines = {entry["line_number"] for entry in entries}
-    seen = {entry["line_number"] for entry in entries if entry["count"]}
-    branches = [branch["count"] > 0 for entry in entries for branch in entry["branches"]]
-    return len(seen), len(lines), sum(branches), len(branches), sorted(lines - seen)
-
-
-def coverage(options):
-    """Print how much of mcb.h the three kinds of runs reach, for every build.
-
-    Functions are not copied into their callers: a copy for constant arguments has branches that nothing can take. On
-    their own they may not be for AVX, so that none has its instructions by name. The build that asks what the processor
-    can do gets an answer that is drawn with each file, so that all its variants run.
-    """
-    text = (options.header / "mcb.h").read_text().replace("__attribute__((always_inline))", "__attribute__((unused))")
-    widen = "\n#define MCB__WIDEN"
-    text = text.replace(f"#if defined(__x86_64__) && !defined(__clang__){widen}", f"#if 0{widen}")
-    for bit, asked in enumerate(('__builtin_cpu_supports("avx512f")', '__builtin_cpu_supports("avx2")')):
-        text = text.replace(asked, f"(mcb__drawn >> {bit} & 1) && {asked}")
-    before, name, after = text.partition("MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size)")
-    after = after.replace("if (!model) return", "mcb__drawn = rand() >> 4;\n    if (!model) return", 1)
-    text = f"{before}static int mcb__drawn;\n{name}{after}"
-    for name, own in {"default": [], **builds(options)}.items():
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = options.header = Path(temporary)
-            (folder / "mcb.h").write_text(text)
-            program = compile_all(options, folder, {}, [*own, "--coverage", "-O0", "-include", "stdlib.h"])
-            failed = False
-            for mode in ("plain", "repaired", "shapes"):
-                options.repaired, options.shapes = mode == "repaired", mode == "shapes"
-                with contextlib.redirect_stdout(io.StringIO()):
-                    failed |= bool(fuzz(options, folder, program))
-            lines, all_lines, branches, all_branches, rest = covered(folder, "_2" if name == "avx2" else None)
-        print(f"{name:8} lines {lines} of {all_lines} ({100 * lines / all_lines:.1f}%), "
-              f"branches {branches} of {all_branches} ({100 * branches / all_branches:.1f}%); "
-              f"lines not run: {', '.join(map(str, rest)) or 'none'}", flush=True)  # fmt: skip
-        if failed:
-            return 1
-    return 0
+    lines = [line for file in report["files"] if file["file"].endswith("mcb.h") for line in file["lines"]]
+    ran = {line["line_number"] for line in lines if line["count"]}
+    return sorted({line["line_number"] for line in lines} - ran)
 
 
 def main(arguments=None):
@@ -370,7 +322,6 @@ def main(arguments=None):
     parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
     parser.add_argument("--shapes", action="store_true", help="draw files whose counts agree; see also the slow twin")
     parser.add_argument("--kept", action="store_true", help="files of tests/fuzz, which nothing damages")
-    parser.add_argument("--coverage", action="store_true", help="print what the three modes reach of mcb.h")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compiler", default=os.environ.get("CC") or "gcc")
     parser.add_argument("--header", type=Path, default=ROOT / "pymcboost" / "include", help="folder of mcb.h")
@@ -383,8 +334,6 @@ def main(arguments=None):
     parser.add_argument("--widest", type=int, default=1 << 22, help="files with more features are not scored")
     parser.add_argument("--optimize", default="1", choices=list("0123"), help="0 compiles four times faster")
     options = parser.parse_args(arguments)
-    if options.coverage:
-        return coverage(options)
     flags = [] if options.no_sanitizers else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     flags += ["-DMCB_SIMD"] if options.simd else []
     with tempfile.TemporaryDirectory() as temporary:

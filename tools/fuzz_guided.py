@@ -1,42 +1,32 @@
-"""Inputs that libFuzzer makes, guided by the branches that they reach; clang is needed, or atheris for the last one.
+"""Inputs that libFuzzer makes, guided by the branches that they reach; clang is needed.
 
     python tools/fuzz_guided.py model --runs 10000000      model files: mcb_open, and all ways to score those it accepts
     python tools/fuzz_guided.py svmlight --runs 10000000   the reader of LIBSVM files
-    python tools/fuzz_guided.py foreign --runs 1000000     the readers of LightGBM's and XGBoost's files
-    python tools/fuzz_guided.py --table                    what has been run so far
     python tools/fuzz_guided.py model --keep               a part of the corpus into tests/fuzz
 
-The first two run under the address and undefined-behaviour sanitizers. Inputs that reach something new are kept in a
-corpus, with which the next call goes on; a new corpus begins with that of tests/fuzz. Every call adds what it ran to
-results/fuzz-guided.csv. Exit code 0 if nothing was found; a finding lies in the folder of the corpus as crash-*,
-leak-*, timeout-* or oom-*.
+Both run under the address and undefined-behaviour sanitizers. Inputs that reach something new are kept in a corpus,
+with which the next call goes on; a new corpus begins with that of tests/fuzz. Exit code 0 if nothing was found; a
+finding lies in the folder of the corpus as crash-*, leak-*, timeout-* or oom-*.
 """
 
 import argparse
-import csv
 import io
-import json
 import re
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tools")]
 
 from fuzz_kept import KEPT, kept  # noqa: E402
-from shared.measure import commit  # noqa: E402
 
-RESULTS = ROOT / "results" / "fuzz-guided.csv"
 LARGEST = 4096  # bytes of an input that is kept
-COLUMNS = "harness", "runs", "seconds", "edges", "features", "corpus", "findings", "commit"
 FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 SOURCES = {"model": "fuzz_guided.c", "svmlight": "fuzz_svmlight.c"}
-FOREIGN = "foreign"  # in Python
-LONGEST = {"model": 1 << 14, "svmlight": 1 << 10, FOREIGN: 1 << 12}  # bytes
+LONGEST = {"model": 1 << 14, "svmlight": 1 << 10}  # bytes
 WORDS = "1", "-3 ", " 2:", ":1.5", "e308", "nan", "inf", "#", "qid:7", "1,2,3 ", "\n", "\r\n", "0x1p3", "+"
 
 
@@ -59,25 +49,11 @@ def svmlight_seeds():
     )  # fmt: skip
 
 
-def foreign_seeds():
-    """Small models of both libraries, and which reader they are for."""
-    from unit import test_export_from as files
-
-    for objective in ("multiclass num_class:3", "binary sigmoid:1"):
-        yield b"L" + files.lightgbm(objective, 3)[1].encode()
-    for vector in (False, True):
-        text = files.xgboost(vector, n=3)[1]
-        yield b"X" + json.dumps(text).encode()
-        yield b"X" + files.ubj(text)
-
-
-SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds, FOREIGN: foreign_seeds}
+SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds}
 
 
 def compile_one(harness, folder):
     """The command of a harness."""
-    if harness == FOREIGN:
-        return [sys.executable, ROOT / "tools" / "fuzz_foreign.py"]
     program = folder / harness
     include = [f"-I{ROOT / name}" for name in ("pymcboost/include", "pymcboost/_kernels", "tests/unit")]
     define = ["-DFUZZ_BUILDS(x)="] if harness == "model" else []
@@ -117,14 +93,8 @@ def keep(harness, corpus, folder=KEPT):
     return len(inputs)
 
 
-def found_in(text):
-    """Edges, features and inputs of the corpus in the last line of libFuzzer that has them."""
-    lines = re.findall(r"cov: (\d+) ft: (\d+) corp: (\d+)/", text)
-    return lines[-1] if lines else ("", "", "")
-
-
 def run(harness, runs, seed, folder):
-    """Run a harness; its row of the results."""
+    """Run a harness and print what libFuzzer says last; the number of findings."""
     corpus = folder / harness
     sow(harness, corpus)
     quoted = ("".join(f"\\x{ord(letter):02x}" for letter in word) for word in WORDS)
@@ -133,18 +103,16 @@ def run(harness, runs, seed, folder):
         command = compile_one(harness, Path(temporary))
         words = [f"-dict={folder / 'words'}"] if harness == "svmlight" else []
         limits = [f"-runs={runs}", f"-max_len={LONGEST[harness]}", f"-seed={seed}", "-timeout=60"]
-        limits.append("-print_final_stats=1")
-        begin, before = time.perf_counter(), artifacts(folder)
+        before = artifacts(folder)
         where = f"-artifact_prefix={folder}/"
         done = subprocess.run([*command, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True)
-    seconds = time.perf_counter() - begin
-    executed = re.findall(r"stat::number_of_executed_units: *(\d+)", done.stderr)
     if done.returncode:
         print(done.stderr[-6000:], file=sys.stderr)
-    edges, features, kept = found_in(done.stderr)
-    ran = executed[-1] if executed else 0
+    counts = re.findall(r"#(\d+)\s+\w+ +cov: (\d+) ft: \d+ corp: (\d+)/", done.stderr)
+    inputs, edges, kept_inputs = counts[-1] if counts else (0, 0, 0)
     findings = len(artifacts(folder) - before)  # a run that a signal ends has none
-    return [harness, ran, round(seconds, 1), edges, features, kept, findings, commit()]
+    print(f"{harness}: {inputs} inputs, {edges} edges, a corpus of {kept_inputs}, {findings} findings")
+    return findings
 
 
 def artifacts(folder):
@@ -152,48 +120,21 @@ def artifacts(folder):
     return {path.name for what in ("crash", "leak", "timeout", "oom") for path in folder.glob(f"{what}-*")}
 
 
-def add_row(path, row):
-    """Append a row to the results, below their heading."""
-    new = not path.exists()
-    with open(path, "a", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([COLUMNS, row] if new else [row])
-
-
-def table(path):
-    """Print the sum of all calls for each harness."""
-    with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
-    for harness in dict.fromkeys(row["harness"] for row in rows):
-        mine = [row for row in rows if row["harness"] == harness]
-        total, seconds = sum(int(row["runs"]) for row in mine), sum(float(row["seconds"]) for row in mine)
-        print(f"{harness}: {total} inputs in {seconds / 3600:.2f} hours, {mine[-1]['edges']} edges, "
-              f"{sum(int(row['findings']) for row in mine)} findings")  # fmt: skip
-
-
 def main(arguments=None):
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("harness", nargs="?", choices=LONGEST)
+    parser.add_argument("harness", choices=LONGEST)
     parser.add_argument("--runs", type=int, default=100_000, help="inputs to try (default 100,000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, default=ROOT / "build" / "fuzz", help="folder of what is kept")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="file of what was run")
-    parser.add_argument("--table", action="store_true", help="print what was run so far")
     parser.add_argument("--keep", action="store_true", help="run nothing: put a part of the corpus into tests/fuzz")
     options = parser.parse_args(arguments)
-    if options.table:
-        table(options.results)
-        return 0
-    if options.harness is None:
-        parser.error(f"give a harness: {' or '.join(LONGEST)}")
     if options.keep:
         print(f"{keep(options.harness, options.corpus / options.harness)} inputs")
         return 0
     options.corpus.mkdir(parents=True, exist_ok=True)
-    row = run(options.harness, options.runs, options.seed, options.corpus)
-    add_row(options.results, row)
-    print(", ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True)))
-    return row[COLUMNS.index("findings")]
+    findings = run(options.harness, options.runs, options.seed, options.corpus)
+    return int(findings > 0)
 
 
 if __name__ == "__main__":
