@@ -51,9 +51,6 @@ class Experiment:
         ``plot(path, frame)`` writes the picture.
     weigh : callable or None
         Order in which rows are verified, the cheapest first; None where there is nothing that can be compared.
-    stamp : str
-        What the document says below the table: "commit" for the commits that made it, "versions" for Python and NumPy
-        besides, or nothing.
     """
 
     name: str
@@ -63,7 +60,6 @@ class Experiment:
     text: Callable
     plot: Callable | None = None
     weigh: Callable | None = lambda row: float(row["seconds"])
-    stamp: str = "commit"
     # Timings run one after the other.
     alone: bool = False
     # What --sets and --methods may name, where they are heeded; an empty tuple allows everything.
@@ -122,12 +118,9 @@ class Experiment:
         journal = self.results[0].journal(folder, keep=True)
         if not journal.rows:
             return None
-        text = f"### {self.title}\n\n{self.text(journal.frame())}"
-        if not self.stamp:
-            return text
-        first, commits = journal.rows[0], sorted({row["commit"] for row in journal.rows})
-        versions = f", Python {first['python']}, NumPy {first['numpy']}" if self.stamp == "versions" else ""
-        return f"{text}\n\nCommit {', '.join(f'`{commit}`' for commit in commits)}{versions}."
+        commits = sorted({row["commit"] for row in journal.rows})
+        made_by = f"Commit {', '.join(f'`{commit}`' for commit in commits)}."
+        return f"### {self.title}\n\n{self.text(journal.frame())}\n\n{made_by}"
 
 
 def compare(what, kept, now, tolerance):

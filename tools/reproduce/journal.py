@@ -21,7 +21,7 @@ class Journal:
 
     def __init__(self, path, key, columns, fresh=False, keep=False, as_text=()):
         self.path, self.key, self.as_text = Path(path), key, as_text
-        self.columns = [*key, *columns, "seconds", "commit", "pymcboost", "numpy", "python"]
+        self.columns = [*key, *columns, "seconds", "commit"]
         if not keep:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         if fresh and self.path not in Journal.renewed:
@@ -31,9 +31,8 @@ class Journal:
         if self.path.exists() and not keep:
             self._write(self.rows)
         self.done = {self._identity(row) for row in self.rows}
-        versions = measure.versions()
-        self.stamp = {"commit": measure.commit(), **{name: versions[name] for name in ("pymcboost", "numpy", "python")}}
-        others = sorted({row["commit"] for row in self.rows} - {self.stamp["commit"]})
+        self.commit = measure.commit()
+        others = sorted({row["commit"] for row in self.rows} - {self.commit})
         if others and not keep:
             print(
                 f"{self.path}: {len(self.rows)} rows are kept, some from commit {', '.join(others)}; "
@@ -44,7 +43,7 @@ class Journal:
     def _read(self):
         with open(self.path, newline="") as file:
             # A line cut short by a kill has no last column; it is dropped here and the unit done again.
-            rows = [row for row in csv.DictReader(file) if row.get("python")]
+            rows = [row for row in csv.DictReader(file) if row.get("commit")]
         lacking = [name for name in self.columns if rows and name not in rows[0]]
         if lacking:
             raise SystemExit(f"{self.path} has no column {', '.join(lacking)}: --fresh begins it anew")
@@ -71,7 +70,7 @@ class Journal:
 
     def add(self, row):
         """Append one finished unit."""
-        row = {name: str(value) for name, value in {**row, **self.stamp}.items()}
+        row = {name: str(value) for name, value in {**row, "commit": self.commit}.items()}
         new = not self.path.exists()
         with open(self.path, "a", newline="") as file:
             writer = csv.DictWriter(file, self.columns, extrasaction="ignore", lineterminator="\n")
@@ -104,7 +103,7 @@ def typed_text(text):
 def frame_of(rows, columns=(), as_text=()):
     """Rows as a table; a column becomes numbers where all of it is numbers, unless it is one of ``as_text``."""
     frame = pd.DataFrame(rows, columns=None if rows else list(columns))
-    for name in frame.columns.difference([*as_text, "commit", "pymcboost", "numpy", "python"]):
+    for name in frame.columns.difference([*as_text, "commit"]):
         try:
             frame[name] = pd.to_numeric(frame[name].replace("nan", None))  # as journals have it, and pandas has not
         except (ValueError, TypeError):

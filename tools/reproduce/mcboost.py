@@ -279,8 +279,8 @@ class Mnist(Experiment):
         print(mnist_text(journal.frame()))
 
 
-def small_experiment(table, title, text, plot, stamp=""):
-    return Experiment(table, title, (SMALL,), partial(small_plan, table), text, plot, None, stamp)
+def small_experiment(table, title, text, plot):
+    return Experiment(table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None)
 
 
 OFFICIAL_RESULTS = Results("official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve")
@@ -292,7 +292,7 @@ TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, sh
 EXPERIMENTS = (
     small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4),
     small_experiment("table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2")),
-    small_experiment("table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1"), "versions"),
+    small_experiment("table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1")),
     Experiment(
         "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text, plot_official,
         weigh=None,

@@ -274,8 +274,7 @@ def plot(path, frame):
             axes.plot(x, y, "o")
             axes.annotate(method, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
         axes.set(xscale="log", xlabel="CPU seconds of a training, geometric mean", ylabel="log loss, geometric mean")
-    for name in ("log_loss", "error"):
-        ranks.plot(ranking(means, methods, name)[1], path.with_name(f"{path.stem}-{name.replace('_', '-')}.png"))
+    ranks.plot(ranking(means, methods, "log_loss")[1], path.with_name(f"{path.stem}-log-loss.png"))
 
 
 def fit_official(unit):
@@ -311,15 +310,14 @@ BEST = Results("quality-tuned", "data method configuration", FOUND, fit_tuned)
 SPLITS = Results("quality-official", "data seed", FOUND, fit_official)
 EXPERIMENTS = (
     Experiment(
-        "quality-official", "Official splits", (SPLITS,), official_plan, official_text, stamp="versions",
-        sets=OFFICIAL,
+        "quality-official", "Official splits", (SPLITS,), official_plan, official_text, sets=OFFICIAL
     ),
     Experiment(
         "quality", "Probabilities and errors of defaults", (DEFAULTS,), defaults_plan, text_of, plot,
-        stamp="versions", sets=tuple(DATA), methods=METHODS,
+        sets=tuple(DATA), methods=METHODS,
     ),
     Experiment(
         "quality-tuned", "Probabilities and errors, all tuned alike", (BEST, CHOICE), tuned_plan, text_of,
-        plot, sets=tuple(DATA), methods=TUNED,
+        sets=tuple(DATA), methods=TUNED,
     ),
 )  # fmt: skip
