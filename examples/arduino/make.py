@@ -1,10 +1,10 @@
-"""Makes an Arduino library of a model: a header without memory of its own, and a sketch that uses it.
+"""Makes an Arduino library of packed trees: a header without memory of its own, and a sketch that uses it.
 
     python examples/arduino/make.py MODEL.mcb [ROWS] [--name Digits] [--integer int8] [--out FOLDER]
 
-It writes FOLDER/NAME, for the folder libraries of Arduino, and FOLDER/NAME.zip, for "Add .ZIP Library". With --integer
-sums are integers; ROWS holds float32 numbers, as NumPy's tofile writes them, whose type the features take. Without it a
-double has 64 bits: not on AVR.
+It writes FOLDER/NAME, for the folder libraries of Arduino, and FOLDER/NAME.zip, for "Add .ZIP Library". Scores are sums
+of integers, so that every board can compute them. ROWS holds float32 numbers, as NumPy's tofile writes them: where they
+are integers, features are, too. Without ROWS features are numbers of float32.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import pymcboost
-from pymcboost.export import to_c
+from pymcboost.export import to_integer_c
 from pymcboost.export.integers import Quantised
 
 PROPERTIES = """\
@@ -27,7 +27,7 @@ sentence=A classifier of {classes} classes and {features} features.
 paragraph=Made by pymcboost of a model file. It has no memory of its own.
 category=Data Processing
 url=https://pypi.org/project/pymcboost
-architectures={architectures}
+architectures=*
 includes={name}.h
 """
 SKETCH = """\
@@ -53,7 +53,12 @@ void loop() {{
 }}
 """
 
-# How a number of a type smaller than long is read.
+# How a number is read: the bits of a float, a long, and a smaller integer.
+READ_BITS = """\
+    const float value = Serial.parseFloat();
+    memcpy(&row[i], &value, sizeof value);"""
+READ_LONG = """\
+    row[i] = Serial.parseInt();"""
 READ_BOUNDED = """\
     const long value = Serial.parseInt();
     row[i] = ({feature})constrain(value, {low}, {high}); // numbers beyond the type become its ends"""
@@ -74,38 +79,32 @@ def main(argv=None):
     parser.add_argument("model")
     parser.add_argument("rows", nargs="?")
     parser.add_argument("--name", default="Model", help="of the library, which names of C begin with (default: Model)")
-    parser.add_argument("--integer", choices=("int8", "int16", "int32"), help="sums of integers of this type")
+    integers = ("int8", "int16", "int32")
+    parser.add_argument("--integer", choices=integers, default="int8", help="type of the leaves (default: int8)")
     parser.add_argument("--out", type=Path, default=Path("arduino-out"), help="folder (default: arduino-out)")
     options = parser.parse_args(argv)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", options.name):
         parser.error(f"--name {options.name}: a letter, then at most 39 letters, digits and _ make a name of C")
-    if bool(options.integer) != bool(options.rows):
-        parser.error("ROWS and --integer belong together")
-    feature, rows, prefix, library = "float", None, options.name.lower(), options.out / options.name
+    prefix, library = options.name.lower(), options.out / options.name
     sketch = library / "examples" / "Score" / "Score.ino"
     try:
         model = pymcboost.load_model(options.model)
-        if options.integer:
-            rows = read_rows(options.rows, model.n_features_in_)
-            feature = Quantised(model, options.integer, rows).input
-        header = to_c(model, prefix, header=True, integer=options.integer, rows=rows)
+        rows = read_rows(options.rows, model.n_features_in_) if options.rows else None
+        feature = Quantised(model, options.integer, rows).input
+        header = to_integer_c(model, prefix, integer=options.integer, rows=rows, header=True)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    if feature == "uint32_t":
-        parser.error("ROWS: the sketch reads integers, and some numbers are not")
     if model.classes_.dtype.kind in "iu" and np.abs(model.classes_.astype(float)).max() >= 1 << 31:
         parser.error("MODEL: the sketch prints labels as long, of 32 bits; train with smaller ones, or with texts")
     for folder in (library / "src", sketch.parent):
         folder.mkdir(parents=True, exist_ok=True)
     (library / "src" / f"{options.name}.h").write_text(header)
-    read = f"    row[i] = Serial.{'parseInt' if options.integer else 'parseFloat'}();"
-    if feature not in ("float", "int32_t"):
-        ends = np.iinfo(feature[:-2])
-        read = READ_BOUNDED.format(feature=feature, low=ends.min, high=ends.max)
+    read = {"uint32_t": READ_BITS, "int32_t": READ_LONG}.get(feature, READ_BOUNDED)
+    ends = np.iinfo(feature[:-2])
+    read = read.format(feature=feature, low=ends.min, high=ends.max)
     words = {
         "name": options.name, "prefix": prefix, "feature": feature, "features": model.n_features_in_,
         "classes": model.n_classes_, "read": read, "label": "(long)" if model.classes_.dtype.kind in "iu" else "",
-        "architectures": "*" if options.integer else "samd,sam,esp32,esp8266,mbed,rp2040,stm32,renesas_uno",
     }  # fmt: skip
     (library / "library.properties").write_text(PROPERTIES.format(**words))
     sketch.write_text(SKETCH.format(**words))

@@ -1,11 +1,11 @@
 """Compiles a model for a microcontroller, counts flash and RAM, and scores rows in QEMU.
 
-    python examples/microcontroller/build.py MODEL.mcb [ROWS] [--target cortex-m4] [--form generated] [--out FOLDER]
+    python examples/microcontroller/build.py MODEL.mcb [ROWS] [--target cortex-m4] [--integer int8] [--out FOLDER]
 
 ROWS holds float32 numbers, as NumPy's tofile writes them; without it there is one row of zeros. The compiler is that of
 the package ziglang. With --run the program runs in QEMU (Debian: qemu-system-arm, qemu-system-misc), and says how much
-stack it took. With --integer the generated scorer has no floating point, which a Cortex-M0 would have to compute by a
-library.
+stack it took. mcb.h scores the bytes of the file. With --integer packed trees become a scorer of their own in C without
+floating point, which a Cortex-M0 would have to compute by a library.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import pymcboost
-from pymcboost.export import to_c
+from pymcboost.export import to_c, to_integer_c
 from pymcboost.export.integers import Quantised
 
 HERE = Path(__file__).resolve().parent
@@ -51,10 +51,9 @@ def write_headers(model, rows, options):
     rows, feature, bits, out = np.ascontiguousarray(rows, dtype=np.float32), "float", "uint32_t", options.out
     if options.integer:
         feature = bits = Quantised(model, options.integer, rows).input
-    if options.form == "generated":
-        text = to_c(model, "m", header=True, integer=options.integer, rows=rows if options.integer else None)
+        text = to_integer_c(model, "m", integer=options.integer, rows=rows, header=True)
     else:
-        text = f"static const unsigned char model_bytes[] = {{{listed(model.to_bytes())}}};\n"
+        text = to_c(model)
     (out / "model.h").write_text(text)
     labels = (f"(int64_t){int(label) % (1 << 64):#x}u" for label in model.classes_)
     numbers = rows.view(np.uint32) if bits == "uint32_t" else rows.astype(np.int64)
@@ -91,7 +90,7 @@ def compiler(options):
     """The command, without files."""
     (triple, *machine), *_ = TARGETS[options.target]
     includes = [f"-I{folder}" for folder in (options.out, HERE, HERE.parent / "freestanding", pymcboost.get_include())]
-    more = ["-DGENERATED"] * (options.form == "generated") + ["-DINTEGER"] * bool(options.integer)
+    more = ["-DINTEGER"] * bool(options.integer)
     return [sys.executable, "-m", "ziglang", "cc", "-target", triple, *machine, *FLAGS, *more, *includes]
 
 
@@ -107,12 +106,12 @@ def compile_program(options):
 
 
 def compile_scorer(options):
-    """Nothing but the generated scorer, not linked."""
+    """Nothing but the scorer in integers, not linked."""
     source, scorer = options.out / "only.c", options.out / "only.o"
-    source.write_text(f"""\
+    source.write_text("""\
 #include "model.h"
-int classify(const {"float" if not options.integer else "void"} *x);
-int classify(const {"float" if not options.integer else "void"} *x) {{ return m_predict(x); }}
+int classify(const void *x);
+int classify(const void *x) { return m_predict(x); }
 """)
     subprocess.run([str(word) for word in (*compiler(options), "-c", source, "-o", scorer)], check=True)
     return scorer
@@ -167,26 +166,18 @@ def main(argv=None):
     parser.add_argument("model", help=".mcb file")
     parser.add_argument("rows", nargs="?", help="file of float32 numbers, as many for each row as there are features")
     parser.add_argument("--target", choices=TARGETS, default="cortex-m4", help="processor (default: cortex-m4)")
-    parser.add_argument(
-        "--form",
-        choices=("header", "generated"),
-        default="header",
-        help="header: mcb.h reads the file; generated: C of the model alone (default: header)",
-    )
     parser.add_argument("--out", type=Path, default=Path("microcontroller-out"), help="folder of score.elf")
     integers = ("int8", "int16", "int32")
-    parser.add_argument("--integer", choices=integers, help="with --form generated: sums of integers of this type")
+    parser.add_argument("--integer", choices=integers, help="of packed trees: scores are sums of integers of this type")
     parser.add_argument("--run", action="store_true", help="run it in QEMU")
     options = parser.parse_args(argv)
-    if options.integer and options.form != "generated":
-        parser.error("--integer is for --form generated")
     emulator = TARGETS[options.target][3][0]
     if options.run and shutil.which(emulator) is None:
         package = "misc" if "riscv" in emulator else "arm"
         sys.exit(f"build.py: --run needs {emulator}, which is not installed: apt-get install qemu-system-{package}")
     try:
         model = pymcboost.load_model(options.model)
-        if options.target == "cortex-m0" and options.form == "header" and model.ensemble.decoder != "linear":
+        if options.target == "cortex-m0" and not options.integer and model.ensemble.decoder != "linear":
             decoder = model.ensemble.decoder
             raise ValueError(f"mcb.h takes 34 kB of stack for the decoder {decoder}, {options.target} has 16 kB")
         rows = read_rows(options.rows, model.n_features_in_)
@@ -198,14 +189,15 @@ def main(argv=None):
         sys.exit("build.py: the compiler is not installed: pip install ziglang")
     try:
         program = compile_program(options)
-        scorer = compile_scorer(options) if options.form == "generated" else None
+        scorer = compile_scorer(options) if options.integer else None
     except subprocess.CalledProcessError:
         sys.exit(
             "build.py: it was not compiled, see above; where a section does not fit, take a smaller model, packed "
             "trees or a target with more flash"
         )
     flash, ram = memory(program)
-    print(f"{options.target}, {options.form}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
+    scorer_name = f"scorer in {options.integer}" if options.integer else "mcb.h"
+    print(f"{options.target}, {scorer_name}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
     if scorer is not None:
         code, tables, called = parts(scorer)
         print(f"the scorer: {code:,} bytes of code, {tables:,} of tables; it calls {', '.join(called) or 'nothing'}")

@@ -1,5 +1,5 @@
 /* Score the rows of rows.h without an operating system, with the model of model.h: the bytes of a file for mcb.h, or, with
- * GENERATED, C that pymcboost has made of the model. build.py writes both headers.
+ * INTEGER, a scorer in integers that pymcboost has made of packed trees. build.py writes both headers.
  *
  * Prints for each row the label and the bits of the scores, or, with INTEGER, the scores; then how many bytes of stack it took. */
 #include "board.h"
@@ -13,7 +13,7 @@ extern unsigned char stack_low[], stack_top[];
 
 static SCORE scores[N_CLASSES];
 
-#ifdef GENERATED
+#ifdef INTEGER
 static uint32_t predict(const FEATURE *row) {
     m_scores(row, scores);
     return (uint32_t)m_predict(row);
@@ -65,7 +65,7 @@ static size_t used(void) {
 
 int main(void) {
     paint();
-#ifndef GENERATED
+#ifndef INTEGER
     int status = mcb_open(&model, model_bytes, sizeof model_bytes);
     if (status != MCB_OK) {
         board_print(mcb_strerror(status));

@@ -31,6 +31,8 @@ Write a model in another form, or read one of another library. What a form canno
 SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
+# Those that hold a model file.
+FILES = ("mcb", "c")
 # Those that add up scores in float32.
 FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
 # Share of labels that calibrated exits may change, if none is said.
@@ -59,8 +61,7 @@ def make_parser():
         choices=TARGETS,
         default="mcb",
         help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
-        "c: arrays and a loop in C99, of static functions where the output file ends in .h; onnx, treelite: for their "
-        "runtimes (default: mcb)",
+        "c: the bytes of the model file as an array in C, for mcb.h; onnx, treelite: for their runtimes (default: mcb)",
     )
     parser.add_argument(
         "--rounds",
@@ -78,8 +79,8 @@ def make_parser():
     parser.add_argument(
         "--layout",
         choices=("list", "interval", "interval32", "packed", "tight"),
-        help="packed: a few bits for each split and leaf of trees; tight: fewest; with --to mcb, tables of intervals "
-        "in place of a list of stumps (default: as it is)",
+        help="packed: a few bits for each split and leaf of trees; tight: fewest; interval, interval32: tables of "
+        "intervals in place of a list of stumps (default: as it is)",
     )
     add_rows(parser)
     add_early(parser)
@@ -91,9 +92,8 @@ def parse(argv):
     """Return the arguments as a namespace."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    c = arguments.to == "c" and arguments.layout in ("list", "packed", "tight")
-    if arguments.layout and arguments.to != "mcb" and not c:
-        parser.error("--layout is for --to mcb; list, packed and tight are for --to c, too")
+    if arguments.layout and arguments.to not in FILES:
+        parser.error("--layout is for --to mcb and c")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
         parser.error(
             f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own; "
@@ -107,8 +107,8 @@ def parse(argv):
             "--rows is for --integer, for --from another library, for --to onnx and treelite, and for --leaves float16 "
             "and int8"
         )
-    if arguments.early and arguments.to != "mcb":
-        parser.error("--early is for --to mcb")
+    if arguments.early and arguments.to not in FILES:
+        parser.error("--early is for --to mcb and c")
     if arguments.early == arguments.rows == "-":
         parser.error("--rows and --early are both standard input, which is read once; name a file for one of them")
     if not arguments.early and (arguments.rate is not None or arguments.background is not None):
@@ -121,7 +121,8 @@ def add_rows(parser):
     parser.add_argument(
         "--integer",
         choices=("int8", "int16", "int32"),
-        help="with --to c: scores are sums of integers of this type, for processors without floating point",
+        help="with --to c and packed trees: arrays and a loop in C99 whose scores are sums of integers of this type, "
+        "for processors without floating point; of static functions where the output file ends in .h",
     )
     parser.add_argument(
         "--rows",
@@ -139,8 +140,8 @@ def add_early(parser):
         "--early",
         type=file_name,
         metavar="file",
-        help="with --to mcb: LIBSVM text or CSV; certified and calibrated early exits, found with these rows, which "
-        "the training has not seen and which need no labels",
+        help="with --to mcb and c: LIBSVM text or CSV; certified and calibrated early exits, found with these rows, "
+        "which the training has not seen and which need no labels",
     )
     parser.add_argument(
         "--rate",
@@ -324,11 +325,13 @@ def as_bytes(model, target):
 def as_c(model, arguments, rows, note):
     """The model as C, whose names begin as that of the output file."""
     with importing():
-        from pymcboost.export import to_c
+        from pymcboost.export import to_c, to_integer_c
 
     stem, ending = os.path.splitext(os.path.basename(arguments.output_file))
     name = re.sub(r"\W", "_", stem, flags=re.ASCII)[:40].lstrip("_0123456789") or "model"
-    text = to_c(model, name, header=ending == ".h", integer=arguments.integer, rows=rows)
+    if not arguments.integer:
+        return [to_c(model, name)]
+    text = to_integer_c(model, name, integer=arguments.integer, rows=rows, header=ending == ".h")
     for line in re.findall(r"^ \* (Features are .*|No sum .*|Of \d+ rows.*)$", text, re.M):
         note(line)
     return [text]

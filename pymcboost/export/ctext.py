@@ -19,9 +19,7 @@ def identifier(name):
 
 
 def number(value):
-    """A number of an array as a constant with the same bits."""
-    if isinstance(value, np.float32):
-        return f"{value!s}f"
+    """An integer of an array as a constant."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, int) and value == -(1 << 63):
         return "(-INT64_C(9223372036854775807) - 1)"
@@ -30,17 +28,12 @@ def number(value):
     return repr(value)
 
 
-def type_of(array):
-    """C's name of the type of an array's numbers."""
-    dtype = array.dtype.newbyteorder("=")
-    return {"float32": "float", "float64": "double"}.get(str(dtype), f"{dtype}_t")
-
-
-def array(name, values):
-    """Lines that define a constant array; one without numbers gets a 0, as C has no empty ones."""
+def array(name, values, type_name=None):
+    """Lines that define a constant array of integers; one without numbers gets a 0, as C has no empty ones."""
     values = np.ravel(values)
     values = values if len(values) else np.zeros(1, values.dtype)
-    return lines(f"static const {type_of(values)} {name}[{len(values)}] = {{", map(number, values), "};")
+    type_name = type_name or f"{values.dtype.newbyteorder('=')}_t"
+    return lines(f"static const {type_name} {name}[{len(values)}] = {{", map(number, values), "};")
 
 
 def lines(head, items, tail):

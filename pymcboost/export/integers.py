@@ -1,6 +1,5 @@
-"""Models whose scores are sums of integers: features, thresholds and leaves as such."""
+"""Packed trees whose scores are sums of integers: features, thresholds and leaves as such."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,15 @@ FEATURES = ("uint8", "int8", "uint16", "int16", "int32")
 LARGEST = (1 << 31) - 1
 # Integers below it are exact in float32, which the model compares.
 EXACT = 1 << 24
-LEAVES = {1: ("right", "left"), 3: ("leaf",)}
 
 
 def integer_labels(model: Any, integer: str, X: ArrayLike) -> NDArray[np.int64]:
-    """Numbers of the classes that the scorer of `to_c` with ``integer`` gives rows.
+    """Numbers of the classes that the scorer of `to_integer_c` gives rows.
 
     Parameters
     ----------
-    model : Model or fitted estimator
+    model : Model
+        Of packed trees.
     integer : {"int8", "int16", "int32"}
     X : array-like (m, n_features_in_)
 
@@ -32,64 +31,64 @@ def integer_labels(model: Any, integer: str, X: ArrayLike) -> NDArray[np.int64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from pymcboost import MCBoostClassifier
+    >>> from pymcboost import Model, VectorTreeBoostClassifier
     >>> X, y = np.arange(12.0).reshape(-1, 1), np.repeat([0, 1, 2], 4)
-    >>> model = MCBoostClassifier(n_estimators=20).fit(X, y)
-    >>> int((integer_labels(model, "int8", X) != y).sum())
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, min_samples_leaf=1).fit(X, y).model_
+    >>> packed = Model.from_bytes(model.to_bytes(layout="packed", leaves="int8"))
+    >>> int((integer_labels(packed, "int8", X) != y).sum())
     0
     """
-    return Quantised(of_one_label(model), integer).labels(X)
+    return Quantised(model, integer).labels(X)
 
 
 class Quantised:
-    """Stumps or trees in integers: ``ensemble`` has them in place of thresholds, leaves, code and bias."""
+    """Packed trees in integers: the type of the features, and leaves and bias as multiples of one step.
 
-    def __init__(self, model, kind, rows=None):
-        if kind not in TYPES:
-            raise ValueError(f"integer must be 'int8', 'int16' or 'int32', not {kind!r}")
-        self.model, self.kind, ensemble = model, kind, model.ensemble
-        if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
-            what = f"kind {ensemble.KIND}: {ensemble.NAME}"
-            what = f"decoder={ensemble.decoder!r}" if ensemble.KIND in (1, 3) else what
+    ``rows`` are those that the features' type is found with; None for the bits of float32.
+    """
+
+    def __init__(self, model, integer, rows=None):
+        if integer not in TYPES:
+            raise ValueError(f"integer must be 'int8', 'int16' or 'int32', not {integer!r}")
+        self.model = of_one_label(model)
+        self.integer = integer
+        if self.model.layout != "packed":
             raise ValueError(
-                f"scores in integers are those of stumps and trees whose leaves are added up; this model has {what}"
+                f"scores in integers are for packed trees; this model has layout={self.model.layout!r} "
+                f"({self.model.ensemble.NAME}). Save trees with layout='packed' and leaves='int8'"
             )
-        ensemble.need_thresholds("scores in integers")
-        code = ensemble.code
-        if code is not None and (code != np.rint(code)).any():
-            raise ValueError("scores in integers need a code of integers; that of this model has fractions")
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
         with np.errstate(over="ignore"):
             self.rows = None if rows is None else np.asarray(rows, dtype=np.float32)
-        self.input, threshold = features(ensemble.threshold, self.rows)
-        # The largest leaf just fits its type. The largest sum fits 32 bits, after a rounding of every term by a half.
-        halves = (len(ensemble) + 1) * (1 if code is None else float(np.abs(code).max(initial=1))) / 2
-        parts = {name: getattr(ensemble, name) for name in LEAVES[ensemble.KIND] if getattr(ensemble, name) is not None}
-        largest = float(max(np.abs(values).max(initial=0) for values in parts.values()))
-        bound = float(magnitudes(ensemble, np.float64).max())
-        self.scale = min(float(np.iinfo(kind).max) / (largest or 1), (LARGEST - halves - 1) / (bound or 1))
-        parts = {name: self._rounded(values, kind) for name, values in parts.items()}
-        parts |= {"bias": self._rounded(ensemble.bias, "int32"), "threshold": threshold}
-        parts |= {} if code is None else {"code": code.astype(np.int32)}
-        parts |= {"nan_left": np.zeros(len(threshold), dtype=bool)} if self.input != "uint32_t" else {}
-        self.ensemble = replace(ensemble, **parts)
-        self.bound = int(magnitudes(self.ensemble, np.int64).max())
+        trees = self.model.ensemble
+        self.input, _ = feature_type(trees.threshold, self.rows)
+        # The largest leaf just fits its type. The largest sum fits 32 bits, after terms were rounded by up to a half.
+        largest_leaf = float(np.abs(trees.leaf).max(initial=0)) or 1.0
+        largest_sum = float(self._magnitudes(trees.leaf.astype(np.float64), trees.bias.astype(np.float64)).max()) or 1.0
+        roundings = (len(trees) + 1) / 2
+        self.scale = min(np.iinfo(integer).max / largest_leaf, (LARGEST - roundings - 1) / largest_sum)
+        self.leaf = self.leaves(trees.leaf)
+        self.bias = np.rint(trees.bias.astype(np.float64) * self.scale).astype(np.int32)
+        self.bound = int(self._magnitudes(self.leaf.astype(np.int64), self.bias.astype(np.int64)).max())
         if self.bound > LARGEST:
-            raise ValueError(f"integer={kind!r}: a sum could reach {self.bound}, beyond 32 bits")
+            raise ValueError(f"integer={integer!r}: a sum could reach {self.bound}, beyond 32 bits")
 
     def leaves(self, values):
         """Values of leaves as integers."""
-        return self._rounded(values, self.kind)
-
-    def _rounded(self, values, kind):
-        return np.rint(values.astype(np.float64) * self.scale).astype(kind)
+        return np.rint(values.astype(np.float64) * self.scale).astype(self.integer)
 
     def labels(self, X):
         """Numbers of the classes of rows."""
-        leaf, (first, values) = self.model.apply(X), leaves_of(self.ensemble)
-        scores, own = np.tile(self.ensemble.bias.astype(np.int64), (len(leaf), 1)), weights(self.ensemble)
-        for t in range(len(first) - 1):
-            scores += values[first[t] + leaf[:, t]] * own(t)
+        trees = self.model.ensemble
+        leaf_of = self.model.apply(X)
+        first = self._first_leaves()
+        scores = np.tile(self.bias.astype(np.int64), (len(leaf_of), 1))
+        for t in range(len(trees)):
+            value = self.leaf[first[t] + leaf_of[:, t]].astype(np.int64)
+            if trees.cls is None:
+                scores += value
+            else:
+                scores[:, trees.cls[t]] += value
         return scores.argmax(axis=1)
 
     def unequal(self, X):
@@ -105,8 +104,26 @@ class Quantised:
             n, m = self.unequal(self.rows), len(self.rows)
             yield f"Of {m} rows, {n} ({n / max(m, 1):.3%}) have another class than with floating point."
 
+    def _first_leaves(self):
+        """Where the leaves of every tree begin, and the number of all."""
+        trees = self.model.ensemble
+        return trees.offset + np.arange(len(trees) + 1)
 
-def features(threshold, rows):
+    def _magnitudes(self, leaf, bias):
+        """For every class |bias| and the largest |leaf| of every tree that adds to it: no partial sum is larger."""
+        trees = self.model.ensemble
+        first = self._first_leaves()
+        total = np.abs(bias)
+        for t in range(len(trees)):
+            largest = np.abs(leaf[first[t] : first[t + 1]]).max(axis=0)
+            if trees.cls is None:
+                total = total + largest
+            else:
+                total[trees.cls[t]] += largest
+        return total
+
+
+def feature_type(threshold, rows):
     """Type of the features in C, and the thresholds for it."""
     if rows is not None and rows.size and (rows == np.rint(rows)).all() and np.abs(rows).max() < EXACT:
         down, low, high = np.floor(threshold.astype(np.float64)), rows.min(), rows.max()
@@ -116,36 +133,3 @@ def features(threshold, rows):
                 return f"{name}_t", np.minimum(down, info.max).astype(name)
     bits = np.abs(threshold + np.float32(0)).view(np.int32)
     return "uint32_t", np.where(threshold < 0, -bits, bits).astype(np.int32)
-
-
-def leaves_of(ensemble):
-    """Where the leaves of every weak learner begin (n + 1,), and the values of all leaves, as int64 rows or float64."""
-    n = len(ensemble)
-    kind = np.int64 if ensemble.bias.dtype.kind == "i" else np.float64
-    if ensemble.KIND == 1:
-        right = ensemble.right.astype(kind)
-        left = -right if ensemble.left is None else ensemble.left.astype(kind)
-        return 2 * np.arange(n + 1), np.stack((left, right), axis=1).reshape(2 * n, ensemble.n_classes)
-    return ensemble.offset + np.arange(n + 1), np.atleast_2d(ensemble.leaf.astype(kind).T).T
-
-
-def weights(ensemble):
-    """Function of a weak learner's number: what its leaves are multiplied with for every class."""
-    if getattr(ensemble, "cls", None) is None:
-        return lambda t: 1
-    k = ensemble.n_classes
-    kind = np.int64 if ensemble.bias.dtype.kind == "i" else np.float64
-    table = np.eye(k, dtype=kind) if ensemble.code is None else ensemble.code.astype(kind)
-    if ensemble.base is None:
-        return lambda t: table[ensemble.cls[t]]
-    base = np.vstack((table, np.zeros(k, dtype=kind)))
-    return lambda t: table[ensemble.cls[t]] - base[ensemble.base[t]]
-
-
-def magnitudes(ensemble, kind):
-    """For every class |bias| and the largest |term| of every weak learner, added up: no partial sum is larger."""
-    first, values = leaves_of(ensemble)
-    own, total = weights(ensemble), np.abs(ensemble.bias.astype(kind))
-    for t in range(len(first) - 1):
-        total = total + np.abs(values[first[t] : first[t + 1]]).max(axis=0) * np.abs(own(t))
-    return total

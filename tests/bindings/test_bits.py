@@ -1,6 +1,5 @@
 """The same bits in Python, C, C++, Rust and WebAssembly, for every kind of model."""
 
-import itertools
 import os
 import re
 import shutil
@@ -113,28 +112,24 @@ def microcontroller(folder, model, rows, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("target", "form"),
-    list(itertools.product(("cortex-m0", "cortex-m4", "cortex-m7", "riscv32"), ("header", "generated"))),
-)
-def test_microcontrollers(target, form, tmp_path):
+@pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "cortex-m7", "riscv32"])
+def test_microcontrollers(target, tmp_path):
     trees, rows = random_trees(20, 9, 5, "vector"), random_rows(7, 9)
     model = Model.from_ensemble(trees, [-7, 0, 3, 9, 1 << 40], layout="packed", leaves="int8")
-    _, (flash, ram, *_), lines = microcontroller(tmp_path, model, rows, "--target", target, "--form", form)
-    assert (flash, ram) < ((12_000, 1000) if form == "generated" else (90_000, 3000))
+    _, (flash, ram, *_), lines = microcontroller(tmp_path, model, rows, "--target", target)
+    assert (flash, ram) < (90_000, 3000)
     bits = model.raw_scores(rows).view(np.uint64)
     wanted = [" ".join([str(a), *(f"{one:016x}" for one in b)]) for a, b in zip(model.predict(rows), bits, strict=True)]
     if lines is None:
         pytest.skip("QEMU is not installed")
     assert lines[:-1] == wanted
     assert lines[-1].startswith("stack ")
-    assert int(lines[-1].split()[1]) < (1000 if form == "generated" else 2000)
+    assert int(lines[-1].split()[1]) < 2000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["packed", "tight"])
 @pytest.mark.parametrize(("kilobytes", "rounds", "leaves", "accuracy"), [(4, 40, 8, 0.95), (8, 70, 16, 0.975)])
-def test_digits_without_floating_point(layout, kilobytes, rounds, leaves, accuracy, tmp_path):
+def test_digits_without_floating_point(kilobytes, rounds, leaves, accuracy, tmp_path):
     """Model, scorer and program fit in flash of so many kilobytes; nothing of the compiler's library is called."""
     files = [DATA / f"digits.{part}.libsvm" for part in ("train", "test")]
     data = [pymcboost.load_svmlight(file, n_features=64, base=1) for file in files]
@@ -143,8 +138,8 @@ def test_digits_without_floating_point(layout, kilobytes, rounds, leaves, accura
     fixed |= {"min_relative_gain": 0, "calibrate": None, "random_state": 0}
     params = {"n_estimators": rounds, "max_leaf_nodes": leaves, **fixed}
     model = pymcboost.VectorTreeBoostClassifier(**params).fit(*train).model_.with_meta({})
-    model = Model.from_bytes(model.to_bytes(layout))
-    options = ("--target", "cortex-m0", "--form", "generated", "--integer", "int8")
+    model = Model.from_bytes(model.to_bytes("packed"))
+    options = ("--target", "cortex-m0", "--integer", "int8")
     text, (flash, ram, code, tables), lines = microcontroller(tmp_path, model, test[0][:5], *options)
     assert flash < 1000 * kilobytes and len(model.to_bytes()) < 1000 * kilobytes
     assert code < 500 and tables < 1000 * kilobytes and "it calls nothing" in text

@@ -12,7 +12,7 @@ from reference.scoring import random_trees
 from unit.test_export_from import lightgbm, stopped, xgboost
 
 from pymcboost import Model, load_model
-from pymcboost.export import to_onnx
+from pymcboost.export import to_c, to_onnx
 
 
 def converted(*arguments, cwd=None):
@@ -52,7 +52,7 @@ def test_other_leaves_and_layouts(files, tmp_path):
     assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(leaves="float16")
     refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
     refused(2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path)
-    refused(1, "--layout is for --to mcb", "--layout", "interval", "--to", "c", "t.mcb", "out", cwd=tmp_path)
+    refused(1, "--layout is for --to mcb and c", "--layout", "interval", "--to", "json", "t.mcb", "out", cwd=tmp_path)
 
 
 def test_packed(files, tmp_path):
@@ -78,8 +78,6 @@ def test_packed(files, tmp_path):
     assert not (tmp_path / "c").exists()
     assert call(*train, "--leaf-levels", 3, "--layout", "packed", rows, tmp_path / "out").returncode == 0
     assert load_model(tmp_path / "out").layout == "packed"
-    assert "out_bits" in converted("--to", "c", tmp_path / "out", "-").replace("model_", "out_")
-    assert "_bits" not in converted("--layout", "list", "--to", "c", tmp_path / "out", "-")
     text = converted("-q", "--to", "c", "--integer", "int8", tmp_path / "out", "-")
     assert "model_bits" in text and "double" not in text
 
@@ -102,26 +100,30 @@ def test_damaged_and_missing_models(files, tmp_path):
 
 def test_c(files, tmp_path):
     converted("--to", "c", files / "model.mcb", tmp_path / "2 model-x.c")
-    assert "void model_x_scores(const float *x, double *scores) {" in (tmp_path / "2 model-x.c").read_text()
-    converted("--to", "c", files / "model.mcb", tmp_path / "m.h")
-    assert "\nstatic inline int m_predict(const float *x) {" in (tmp_path / "m.h").read_text()
+    assert (tmp_path / "2 model-x.c").read_text() == to_c(load_model(files / "model.mcb"), "model_x")
+    interval = load_model(files / "model.mcb").to_bytes(layout="interval")
+    converted("--to", "c", "--layout", "interval", files / "model.mcb", tmp_path / "m.h")
+    assert (tmp_path / "m.h").read_text() == to_c(Model.from_bytes(interval), "m")
 
 
 def test_integers(files, tmp_path):
+    how = ("train", "-q", "-a", "vector-tree", "-n", 9, "--leaf-levels", 3, "--layout", "packed")
+    assert call(*how, files / "train.svm", tmp_path / "p.mcb").returncode == 0
+    (files / "whole.svm").write_text("1 1:1 2:3\n2 5:200\n")
     for rows, given in (("test.svm", "the bits of float32"), ("whole.svm", "int16_t")):
-        (files / "whole.svm").write_text("1 1:1 2:3\n2 5:200\n")
-        done = call("convert", "--to", "c", "--integer", "int8", "--rows", files / rows, files / "model.mcb", "-")
+        done = call("convert", "--to", "c", "--integer", "int8", "--rows", files / rows, tmp_path / "p.mcb", "-")
         assert done.returncode == 0 and f"Features are {given}." in done.stderr
         notes = [line.removeprefix("mcboost-convert: ") for line in done.stderr.splitlines()]
         assert all(f" * {line}\n" in done.stdout for line in notes if line[0] in "FNO")
         assert any(line.startswith("Of ") for line in notes)
+    converted("-q", "--to", "c", "--integer", "int8", "p.mcb", "m.h", cwd=tmp_path)
+    assert "\nstatic inline int m_predict(const uint32_t *x) {" in (tmp_path / "m.h").read_text()
     (tmp_path / "broken.svm").write_text("1 2:x\n")
-    model = files / "model.mcb"
-    refused(2, "broken.svm:1:", "--to", "c", "--integer", "int8", "--rows", "broken.svm", model, "out", cwd=tmp_path)
-    refused(1, "--integer is for --to c", "--integer", "int8", model, "out", cwd=tmp_path)
-    refused(1, "--rows is for --integer, for --from another", "--rows", "broken.svm", model, "out", cwd=tmp_path)
-    call("train", "-q", "-n", 2, "-a", "hingeboost", "-t", 2, files / "train.svm", "k.mcb", cwd=tmp_path)
-    refused(2, "not of a kernel machine", "--to", "c", "k.mcb", "out", cwd=tmp_path)
+    integer = ("--to", "c", "--integer", "int8")
+    refused(2, "broken.svm:1:", *integer, "--rows", "broken.svm", "p.mcb", "out", cwd=tmp_path)
+    refused(1, "--integer is for --to c", "--integer", "int8", "p.mcb", "out", cwd=tmp_path)
+    refused(1, "--rows is for --integer, for --from another", "--rows", "broken.svm", "p.mcb", "out", cwd=tmp_path)
+    refused(2, "Save trees with layout='packed' and leaves='int8'", *integer, files / "model.mcb", "out", cwd=tmp_path)
     assert not (tmp_path / "out").exists()
 
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
         ("convert", ("--early", rows, "--rate", 1e-320, trees, out), 2, "needs 1e+18 rows in"),
         ("convert", ("--early", rows, "--rate", 0.1, "--background", 5, trees, out), 2, "background must be a class"),
         ("convert", ("--early", rows, "--rate", 1, trees, out), 1, "a number above 0 and below 1"),
-        ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb"),
+        ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb and c"),
         ("convert", ("--early", "-", "--rows", "-", "--leaves", "float16", trees, out), 1, "both standard input"),
         ("convert", ("--early", rows, "--layout", "packed", "--leaves", "int8", trees, out), 2, "with layout='list'"),
         ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background are for --early"),

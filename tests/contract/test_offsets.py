@@ -21,7 +21,7 @@ from pymcboost import (
 )
 from pymcboost.comm import MPIWorkers
 from pymcboost.data.offsets import offset_of
-from pymcboost.export import to_c, to_onnx, to_treelite
+from pymcboost.export import to_onnx, to_treelite
 from pymcboost.inspection import contributions, curve, importance, plot_curve, plot_tree
 from pymcboost.model.model import Model
 
@@ -263,7 +263,7 @@ def test_plots_name_the_offset(sign):
     pyplot.close("all")
 
 
-@pytest.mark.parametrize("export", [to_c, to_onnx, to_treelite])
+@pytest.mark.parametrize("export", [to_onnx, to_treelite])
 def test_exports_refuse_offsets(export, trained):
     with pytest.raises(ValueError, match=r"subtracts offsets from columns \(column 1: .*mcb_features"):
         export(trained)

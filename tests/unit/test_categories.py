@@ -8,14 +8,13 @@ import pytest
 import scipy.sparse
 from reference.modelreader import File
 from reference.scoring import exits_of_sets, random_rows, random_sets, with_codes
-from unit.test_export_c import compiled
 from unit.test_export_onnx import outputs
 from unit.test_own_loss import Softmax
 
 import pymcboost
 from pymcboost import HingeBoostOCClassifier, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import Checkpoint
-from pymcboost.export import integer_labels, to_c, to_onnx, to_treelite
+from pymcboost.export import integer_labels, to_onnx, to_treelite
 from pymcboost.inspection import contributions, importance, plot_importance, plot_tree, to_frame
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.categories import find, text_of
@@ -260,12 +259,11 @@ def test_models_without_categories_have_no_sections_of_them():
     assert "categorical_features" not in model.meta["params"]
 
 
-@pytest.mark.parametrize("name", ["to_c", "to_onnx", "to_treelite", "integer_labels"])
+@pytest.mark.parametrize("name", ["to_onnx", "to_treelite", "integer_labels"])
 def test_what_needs_thresholds_refuses_sets(fitted, name):
     model = fitted.model_
     X = model.categories.encoded(frame(30, 1)[0]).to_numpy(np.float32)
     asked = {
-        "to_c": lambda: to_c(model),
         "to_onnx": lambda: to_onnx(model),
         "to_treelite": lambda: to_treelite(model),
         "integer_labels": lambda: integer_labels(model, "int16", X),
@@ -459,7 +457,7 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
     model = getattr(pymcboost, name)(n_estimators=3, categorical_features=WANTED).fit(X, y).model_
     codes = model.categories.encoded(X).to_numpy(np.float32)
     for ask in (
-        lambda: to_c(model), lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
+        lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
     ):  # fmt: skip
         with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories"):
             ask()
@@ -477,19 +475,6 @@ def unasked():
     for model in models.values():
         assert model.categories is not None and not model.ensemble.subset.any()
     return models, X, next(iter(models.values())).categories.encoded(X).to_numpy(np.float32)
-
-
-@pytest.mark.parametrize("name", ["LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier"])
-def test_exports_of_categories_that_no_split_asks_about(unasked, name, tmp_path):
-    models, X, codes = unasked
-    for model in (models[name], models[name].truncate(0)):
-        expected = model.predict_codes(X).tolist()
-        assert integer_labels(model, "int16", X).tolist() == expected
-        for given, folder in (({}, "double"), ({"integer": "int16", "rows": codes}, "integers")):
-            (tmp_path / folder).mkdir(exist_ok=True)
-            scores, best = compiled(model, tmp_path / folder, **given)[0](codes)
-            assert best.tolist() == expected
-            assert given or scores.tobytes() == model.raw_scores(X).tobytes()
 
 
 @pytest.mark.parametrize("name", ["LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier"])

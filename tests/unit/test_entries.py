@@ -11,7 +11,6 @@ from reference.scoring import random_entries, random_rows, random_trees
 from sklearn.datasets import make_multilabel_classification
 
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
-from pymcboost.export import to_c
 from pymcboost.inspection import contributions, importance
 from pymcboost.learners.vector_trees import shared_leaves, sparse_leaves
 from pymcboost.model import rows
@@ -167,7 +166,6 @@ def test_all_that_reads_leaves():
     full, X = dense(model), random_rows(40, 5)
     trees = [list(dict(one.ensemble.dump())["trees"]) for one in (model, full)]
     assert trees[0] == trees[1]
-    assert to_c(model).split("{", 1)[1] == to_c(full).split("{", 1)[1]
     some = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
     for found, expected in zip(*(contributions(one, some, background=some) for one in (model, full)), strict=True):
         np.testing.assert_array_equal(found, expected)

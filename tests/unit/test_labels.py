@@ -23,7 +23,7 @@ from pymcboost import (
     load_model,
 )
 from pymcboost.callbacks import TrainingLoss
-from pymcboost.export import integer_labels, to_c
+from pymcboost.export import integer_labels, to_onnx
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import row_layout
 from pymcboost.training import labels
@@ -335,7 +335,7 @@ def test_one_answer_a_row_is_refused():
     with pytest.raises(ValueError, match="any number of them"):
         model.with_early_exit("certified")
     with pytest.raises(ValueError, match="any number of them"):
-        to_c(model)
+        to_onnx(model)
     with pytest.raises(ValueError, match="any number of them"):
         integer_labels(model, "int8", X)
 

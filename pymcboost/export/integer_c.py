@@ -1,0 +1,209 @@
+"""Packed trees as a scorer in C whose scores are sums of integers, for processors without floating point."""
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pymcboost._version import __version__
+from pymcboost.export.ctext import array, identifier, lines, number, string
+from pymcboost.export.integers import Quantised, feature_type
+from pymcboost.model.packed import streams
+
+# The words in capitals stand for what differs from model to model.
+COMMENT = """\
+/* trees: CLASSES classes, INPUTS features.
+ * Written by pymcboost VERSION.
+ *
+ * NAME_scores: scores of the classes of one row, which has all features. NAME_predict: number of
+ * the class with the highest score, the lowest of equal ones. NAME_label: its label."""
+
+BITS = """\
+/* Number of `width` bits that begins at a bit of p, the lowest bit first. */
+static uint32_t NAME_bits(const uint8_t *p, uint32_t bit, uint32_t width) {
+    uint32_t v = 0, n;
+    p += bit >> 3;
+    bit &= 7u;
+    for (n = 0; n < bit + width; n += 8) v |= (uint32_t)*p++ << n;
+    return v >> bit & (((uint32_t)1 << width) - 1u);
+}"""
+
+KEY = """\
+/* The bits of a float32 as an integer of the same order; NaN as the largest one. */
+static int32_t NAME_key(uint32_t bits) {
+    uint32_t size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u) return INT32_MAX;
+    return bits >> 31 ? -(int32_t)size : (int32_t)size;
+}"""
+
+SCORES = """\
+QUALIFIERvoid NAME_scores(const INPUT *x, int32_t *scores) {
+    size_t k;
+    uint32_t t, i = 0;
+    for (k = 0; k < CLASSES; k++) scores[k] = NAME_bias[k];
+    for (t = 0; t != TREES; t++) {
+        uint32_t next = i + LEAST SIZES, end = next, leaf = i + t;
+        while (i < end) {
+            uint32_t bit = i * SPLITBITS, f = NAME_bits(NAME_split, bit, FEATUREBITS);
+            uint32_t c = NAME_first[f] + NAME_bits(NAME_split, bit + FEATUREBITS, CUTBITS);
+            uint32_t right = 1 + NAME_bits(NAME_split, bit + RIGHTAT, RIGHTBITS);
+            VALUE v = READ;
+            if (v <= NAME_threshold[c]MISSING) {
+                end = i + right;
+                i++;
+            } else {
+                leaf += right;
+                i += right;
+            }
+        }
+        i = next;
+        ADD
+    }
+}"""
+
+PREDICT = """\
+QUALIFIERint NAME_predict(const INPUT *x) {
+    int32_t scores[CLASSES];
+    int k, best = 0;
+    NAME_scores(x, scores);
+    for (k = 1; k < CLASSES; k++) {
+        if (scores[k] > scores[best]) best = k;
+    }
+    return best;
+}"""
+
+# What a leaf adds: to the score of the tree's class, or to those of all classes.
+ADD_ONE = "scores[CLASSOF] += NAME_value[NAME_bits(NAME_leaf, leaf * LEAFBITS, LEAFBITS)];"
+ADD_ALL = (
+    "for (k = 0; k < CLASSES; k++) "
+    "scores[k] += NAME_value[NAME_bits(NAME_leaf, (leaf * CLASSES + (uint32_t)k) * LEAFBITS, LEAFBITS)];"
+)
+# A number of more bits may not lie in 32 of them.
+MOST_BITS = 25
+
+
+def to_integer_c(
+    model: Any, name: str = "model", *, integer: str = "int8", rows: ArrayLike | None = None, header: bool = False
+) -> str:
+    """Packed trees as one file of C99 without floating point, for microcontrollers.
+
+    The file allocates nothing, calls nothing and includes stddef.h and stdint.h alone. It defines
+    ``NAME_scores(x, scores)``, ``NAME_predict(x)``, the number of the class, and ``NAME_label(number)``.
+
+    Parameters
+    ----------
+    model : Model
+        Of packed trees (``layout="packed"``).
+    name : str, default="model"
+        What the names in C begin with.
+    integer : {"int8", "int16", "int32"}, default="int8"
+        Type of the leaves. They are rounded to multiples of one step, so that the largest just fits this type. The
+        range of every sum is computed beforehand and lies within 32 bits.
+    rows : array-like or CSR matrix (m, n_features_in_), optional
+        Rows like those that will be scored. If all their numbers are integers below 2^24 in magnitude, features have
+        the narrowest type that holds them, and thresholds are rounded down to it. Otherwise, and without rows,
+        features are the bits of float32, which are compared as integers.
+    header : bool, default=False
+        The functions are static, so that the file can be included.
+
+    Returns
+    -------
+    str
+    """
+    identifier(name)
+    quantised = Quantised(model, integer, rows)
+    return "\n\n".join(_parts(quantised, name, "static inline " if header else "", header)) + "\n"
+
+
+def _parts(quantised, name, qualifier, header):
+    """Yield the parts of the file, between which there is an empty line."""
+    model = quantised.model
+    packed = streams(model._sections()["PACK"], model.n_classes_)
+    widths = {**packed.widths, "split": sum(packed.split_widths)}
+    largest = max(widths["size"], widths["class"], widths["leaf"], *packed.split_widths)
+    if largest > MOST_BITS or 8 * packed.n_bytes >= 1 << 32:
+        raise ValueError("the packed trees are too large for C with numbers of 32 bits; mcb.h scores them")
+    bits_of_floats = quantised.input == "uint32_t"
+    words = _words(packed, widths, bits_of_floats) | {
+        "NAME": name,
+        "INPUTS": model.n_features_in_,
+        "CLASSES": model.n_classes_,
+        "INPUT": quantised.input,
+        "VALUE": "int32_t" if bits_of_floats else quantised.input,
+        "QUALIFIER": qualifier,
+        "VERSION": __version__,
+    }
+    label = "int64_t " if model.classes_.dtype.kind in "iu" else "const char *"
+    about = "".join(f"\n * {line}" for line in quantised.comment())
+    guard = f"#ifndef {name}_INCLUDED\n#define {name}_INCLUDED\n\n" if header else ""
+    yield f"{_filled(COMMENT, words)}{about}\n */\n{guard}#include <stddef.h>\n#include <stdint.h>"
+    yield (
+        f"{qualifier}void {name}_scores(const {quantised.input} *x, int32_t *scores);\n"
+        f"{qualifier}int {name}_predict(const {quantised.input} *x);\n"
+        f"{qualifier}{label}{name}_label(int number);"
+    )
+    for part, values in _arrays(quantised, packed, widths).items():
+        yield "\n".join(array(f"{name}_{part}", values))
+    for text in [*[KEY] * bits_of_floats, BITS, SCORES, PREDICT]:
+        yield _filled(text, words)
+    yield "\n".join(_label_function(model, name, qualifier + label))
+    if header:
+        yield "#endif"
+
+
+def _arrays(quantised, packed, widths):
+    """The constant arrays of the file by name."""
+    arrays = {
+        "bias": quantised.bias,
+        "feature": packed.feature,
+        "first": packed.first,
+        "threshold": feature_type(packed.threshold, quantised.rows)[1],
+        "value": quantised.leaves(packed.value),
+    }
+    arrays |= {part: np.asarray(bits) for part, bits in packed.bits.items() if len(bits) and widths[part]}
+    for part in ("split", "leaf"):
+        arrays.setdefault(part, np.zeros(1, dtype=np.uint8))
+    return arrays
+
+
+def _words(packed, widths, bits_of_floats):
+    """What the words in capitals of the loop stand for."""
+    feature_bits, cut_bits, right_bits, *missing = packed.split_widths
+    class_of = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
+    goes_left = " || (v == INT32_MAX && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))"
+    return {
+        "TREES": packed.n_trees,
+        "LEAST": packed.least,
+        " SIZES": " + NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
+        "SIZEBITS": widths["size"],
+        "SPLITBITS": widths["split"],
+        "FEATUREBITS": feature_bits,
+        "CUTBITS": cut_bits,
+        "RIGHTAT": feature_bits + cut_bits,
+        "RIGHTBITS": right_bits,
+        "LEAFBITS": widths["leaf"],
+        "CLASSBITS": widths["class"],
+        "MISSING": goes_left if missing and bits_of_floats else "",
+        "READ": "NAME_key(x[NAME_feature[f]])" if bits_of_floats else "x[NAME_feature[f]]",
+        "ADD": ADD_ONE.replace("CLASSOF", class_of) if packed.own else ADD_ALL,
+    }
+
+
+def _filled(text, words):
+    """The text with these words in place of those in capitals, and with those in what has taken their place."""
+    for word in ("ADD", "READ", "MISSING", " SIZES"):
+        text = text.replace(word, words[word])
+    # In one go, as the name may be one of the words.
+    pattern = "|".join(sorted(words, key=len, reverse=True))
+    return re.sub(pattern, lambda match: str(words[match[0]]), text)
+
+
+def _label_function(model, name, head):
+    """Lines of the function that knows the labels."""
+    values = model.classes_.tolist()
+    whole = model.classes_.dtype.kind in "iu"
+    items = map(number if whole else string, values)
+    item = "int64_t " if whole else "char *const "
+    table = lines(f"static const {item}labels[{len(values)}] = {{", items, "};")
+    return [f"{head}{name}_label(int number) {{", *(f"    {line}" for line in table), "    return labels[number];", "}"]
