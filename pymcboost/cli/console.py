@@ -52,8 +52,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, prog, usage, **kwargs):
         super().__init__(prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs)
-        # What begins with a minus and is no option: numbers, lists of them and ranges.
-        self._negative_number_matcher = re.compile(r"-\.?\d[-+\d.,:eE]*(log)?$")
+        # What begins with a minus and is no option: numbers and lists of them.
+        self._negative_number_matcher = re.compile(r"-\.?\d[-+\d.,eE]*$")
 
     def error(self, message):
         """Raise UsageError with the message and the usage line."""

@@ -1,15 +1,13 @@
 """mcboost-tune: search for options of mcboost-train by cross-validation."""
 
-import importlib.util
+import csv
 import os
 import shlex
 import sys
 import time
 import warnings
-import zlib
 from contextlib import closing
 
-from pymcboost import files
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -23,38 +21,35 @@ from pymcboost.cli.checks import (
 from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
-    UsageError,
     bounded,
+    check_output,
     file_name,
     importing,
     noted_warnings,
     notifier,
     refuse_same,
     run,
+    stream_number,
     thread_count,
+    whole_file,
     write_bytes,
 )
-from pymcboost.cli.journal import Journal, Measured, MeasuredLists
-from pymcboost.cli.options import (
-    DEFAULTS,
-    add_algorithm_options,
-    get_algorithm,
-    option_of,
-)
+from pymcboost.cli.options import DEFAULTS, add_algorithm_options, get_algorithm, option_of
 from pymcboost.cli.rows import read_training, set_weights
-from pymcboost.cli.space import SINGLE, Choices, Range, draws, grid, several
+from pymcboost.cli.train import check_target, model_bytes
 from pymcboost.registry import get_class
 from pymcboost.threads import counted, resolve_n_jobs
 
 PROGRAM = "mcboost-tune"
-USAGE = f"{PROGRAM} [options] training_file [journal]"
+USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Cross-validate combinations of mcboost-train's options and print the best. An option takes one value, several (-r
-0.05,0.1,0.3), or with --random a range (--max-leaf-nodes 4:64, -r 0.01:0.5:log). Without --random all combinations
-are tried. Every model is a line of the journal; the same command goes on where it ends."""
+Cross-validate combinations of mcboost-train's options, print the best, and train a model with them on all rows. An
+option takes one value or several (-r 0.05,0.1,0.3). All combinations are tried, or with --random n so many of them."""
 FOLDS, SHOWN = 5, 10
-OF_LISTS = ("hamming_loss", "f1_micro", "f1_macro")
-PICTURES = (".png", ".svg", ".pdf")
+# Options that have one value in a search: the folds follow from the seed, and the others change no result.
+SINGLE = ("random_state", "n_jobs", "verbose")
+OF_ONE_LABEL = ("error", "log_loss")
+OF_LISTS = ("hamming_loss", "log_loss", "f1_micro", "f1_macro")
 
 
 def main(argv=None):
@@ -62,18 +57,28 @@ def main(argv=None):
     return run(PROGRAM, tune, argv)
 
 
+def several(convert):
+    """Make an argparse type of ``a,b,c`` from that of one value: the value, or a list where there are several."""
+
+    def parse(text):
+        values = list(dict.fromkeys(map(convert, text.split(","))))
+        return values if len(values) > 1 else values[0]
+
+    return parse
+
+
 def make_parser(algorithm):
     """The parser with the options of an algorithm."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     text = "LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input"
     parser.add_argument("training_file", type=file_name, help=text)
-    text = "CSV file of the models (default: the training file's base name with .tune.csv added, in the current folder)"
-    parser.add_argument("journal", type=file_name, nargs="?", help=text)
+    text = "model of the best options (default: the training file's base name with .mcb added, in the current folder)"
+    parser.add_argument("model_file", type=file_name, nargs="?", help=text)
     add_algorithm(parser)
     add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm, several, SINGLE)
     group = parser.add_argument_group("search and data")
     count = bounded(int, "an integer >= 1", lambda n: n >= 1)
-    text = "try so many combinations, drawn by the seed -S; a larger number goes on (default: all there are)"
+    text = "try so many combinations, drawn by the seed -S (default: all there are)"
     group.add_argument("--random", type=count, metavar="n", help=text)
     group.add_argument(
         "-v",
@@ -83,13 +88,16 @@ def make_parser(algorithm):
         metavar="n",
         help=f"stratified folds, those of mcboost-train -v (default: {FOLDS})",
     )
-    text = "mean over the folds that ranks the combinations; of lists of labels error and hamming_loss are the Hamming "
-    text += "loss, log_loss the cross-entropy by label; f1_micro and f1_macro are for them alone (default: error)"
-    group.add_argument("--best-by", choices=("error", "log_loss", *OF_LISTS), default="error", help=text)
+    group.add_argument(
+        "--best-by",
+        choices=("error", *OF_LISTS),
+        help="mean over the folds that ranks the combinations: error or log_loss; of lists of labels all but error "
+        "(default: error, of lists hamming_loss)",
+    )
     text = "models that are trained at the same time, with one thread each unless -j says more (default: -1, all CPUs)"
     group.add_argument("-p", "--parallel", type=thread_count, metavar="n", default=-1, help=text)
-    text = "picture of the results against each option: .png, .svg or .pdf; needs matplotlib"
-    group.add_argument("--plot", type=file_name, metavar="file", help=text)
+    text = "CSV file of all combinations (default: the training file's base name with .tune.csv added)"
+    group.add_argument("--results", type=file_name, metavar="file", help=text)
     add_class_weights(group)
     add_reading(group)
     parser.add_common()
@@ -97,228 +105,182 @@ def make_parser(algorithm):
 
 
 def read_arguments(argv):
-    """The arguments, what has one value, what is searched, the combinations, and the class weights."""
+    """The arguments, the parameters with one value, those with several, the combinations, and the class weights."""
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     if getattr(arguments, "libsvm_c", None) is not None:
         given["libsvm_c"] = arguments.libsvm_c
-    given = {name: one(value) for name, value in given.items()}
-    space = {name: value for name, value in given.items() if isinstance(value, (Choices, Range))}
+    space = {name: value for name, value in given.items() if isinstance(value, list)}
     fixed = {name: value for name, value in given.items() if name not in space}
     _check(parser, arguments, fixed, space)
-    if "loss" in space and "logistic" in space["loss"].values:
-        parser.error("--loss logistic is for rows with lists of labels, other losses are not; search them apart")
-    seed = fixed.get("random_state", DEFAULTS["random_state"])
-    found = draws(space, arguments.random, seed) if arguments.random else grid(space)
-    for combination in found:
+    combinations = combinations_of(space, arguments.random, fixed.get("random_state", DEFAULTS["random_state"]))
+    for combination in combinations:
         together = {**fixed, **combination}
-        arguments.libsvm_c, arguments.validation_file = together.pop("libsvm_c", None), None
+        arguments.libsvm_c = together.pop("libsvm_c", None)
         check_parameters(parser, arguments, algorithm, together, weights)
-    return arguments, fixed, space, found, weights
-
-
-def one(value):
-    """The value itself, where there is no other to choose."""
-    return value.values[0] if isinstance(value, Choices) and len(value.values) == 1 else value
+    return arguments, fixed, space, combinations, weights
 
 
 def _check(parser, arguments, fixed, space):
     if not space:
-        parser.error("nothing to search: give an option several values, as in -r 0.1,0.3, or a range and --random n")
-    ranges = [name for name, part in space.items() if isinstance(part, Range)]
-    if ranges and not arguments.random:
-        shown = option_of(get_algorithm(arguments.algorithm)).get(ranges[0], "--libsvm-c")
-        parser.error(f"{shown} has a range, from which --random n draws; give n, or values as in a,b,c")
+        parser.error("nothing to search: give an option several values, as in -r 0.1,0.3")
+    if "logistic" in space.get("loss", ()):
+        parser.error("--loss logistic is for rows with lists of labels, other losses are not; search them apart")
     if fixed.get("random_state", 0) is None:
-        parser.error("argument -S/--random-state: a search needs a seed, so that it can go on; give an integer")
+        parser.error("argument -S/--random-state: the folds of a search need a seed; give an integer")
     check_reading(parser, arguments)
-    if arguments.training_file == "-" and not arguments.journal:
-        parser.error("a training file on standard input needs the name of a journal")
-    arguments.checkpoint = None
-    arguments.journal = arguments.journal or os.path.basename(arguments.training_file) + ".tune.csv"
-    refuse_same(arguments.journal, "journal", {"training file": arguments.training_file})
-    if not arguments.plot:
-        return
-    if not arguments.plot.lower().endswith(PICTURES):
-        parser.error(f"--plot {arguments.plot}: the name must end in {', '.join(PICTURES)}")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError("--plot needs matplotlib: python -m pip install matplotlib, or leave it out")
-    refuse_same(arguments.plot, "picture", {"training file": arguments.training_file, "journal": arguments.journal})
+    if arguments.training_file == "-" and not (arguments.model_file and arguments.results):
+        parser.error("a training file on standard input needs the name of a model file, and --results file")
+    if arguments.model_file and stream_number(arguments.model_file) is not None:
+        parser.error("standard output has the table of the results; name a file for the model")
+    arguments.checkpoint = arguments.validation_file = None
+    stem = os.path.basename(arguments.training_file)
+    arguments.model_file = arguments.model_file or f"{stem}.mcb"
+    arguments.results = arguments.results or f"{stem}.tune.csv"
+    inputs = {"training file": arguments.training_file}
+    refuse_same(arguments.model_file, "model file", inputs)
+    refuse_same(arguments.results, "file of results", {**inputs, "model file": arguments.model_file})
 
 
-def as_text(value):
-    """A value as the journal and the command line have it."""
-    return "none" if value is None else str(value)
+def combinations_of(space, n_random, seed):
+    """All combinations of the values of the options, or so many of them at random; a dict for each."""
+    with importing():
+        from sklearn.model_selection import ParameterGrid, ParameterSampler
+    grid = ParameterGrid(space)
+    found = grid if n_random is None else ParameterSampler(space, min(n_random, len(grid)), random_state=seed)
+    return [{name: combination[name] for name in space} for combination in found]
 
 
 def words_of(values, options):
-    """Arguments that give these values."""
+    """Arguments of mcboost-train that give these values."""
     words = []
     for name, value in values.items():
-        flag = options.get(name, "--libsvm-c")
-        words += [flag if value else "--no-" + flag[2:]] if isinstance(value, bool) else [flag, as_text(value)]
+        words += [options.get(name, "--libsvm-c"), "none" if value is None else str(value)]
     return words
 
 
-def _option(flag, value):
-    """The words of an option, one where the value would be taken for another option."""
-    return [f"{flag}={value}"] if value.startswith("-") else [flag, value]
+def made(algorithm, params, n_rows):
+    """An estimator with these parameters for so many rows."""
+    params = dict(params)
+    libsvm_c = params.pop("libsvm_c", None)
+    if libsvm_c is not None:
+        params["C"] = libsvm_c * n_rows
+    if "n_iter_no_change" in params:
+        params.setdefault("early_stopping", True)
+    return get_class(algorithm)(**params)
 
 
-def asked_of(params):
-    """The parameters of an estimator, and LIBSVM's C or None."""
-    asked = dict(params)
-    libsvm_c = asked.pop("libsvm_c", None)
-    if "n_iter_no_change" in asked:
-        asked.setdefault("early_stopping", True)
-    return asked, libsvm_c
+def train_fold(algorithm, params, X, y, train, held, names):
+    """Train one model and measure it on the rows held out: the metrics, rounds and seconds, and the warnings.
 
-
-def digest(X, y):
-    """The shape of the rows and a checksum, by which a journal knows them."""
-    parts = (X.data, X.indices, X.indptr) if hasattr(X, "indptr") else (X,)
-    sum32 = zlib.crc32(" ".join(map(str, y.tolist())).encode())
-    for part in parts:
-        sum32 = zlib.crc32(part.tobytes(), sum32)
-    return f"{X.shape[0]} x {X.shape[1]}, {sum32:08x}"
-
-
-def train_fold(algorithm, params, libsvm_c, X, y, train, held):
-    """Train and measure one model: what a journal keeps, and the warnings; in a process of its own."""
+    It runs in a process of its own.
+    """
     from pymcboost.cli.validate import measure
 
-    estimator = get_class(algorithm)(**params)
+    estimator = made(algorithm, params, len(train))
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
-        _, found = measure(estimator, X, y, train, held, libsvm_c)
-    seconds = round(time.perf_counter() - begin, 3)  # as the journal has it
-    kind = Measured if y.ndim == 1 else MeasuredLists
-    found["error"] = found.get("hamming_loss", found.get("error"))
-    found = kind(*(float(found[name]) for name in kind._fields[:-2]), estimator.n_estimators_, seconds)
-    return found, [str(warning.message) for warning in caught]
+        _, metrics = measure(estimator, X, y, train, held)
+    seconds = time.perf_counter() - begin
+    measured = [*(float(metrics[name]) for name in names), estimator.n_estimators_, seconds]
+    return measured, [str(warning.message) for warning in caught]
 
 
 def tune(argv):
     """Do what ``mcboost-tune``'s arguments ask."""
     arguments, fixed, space, combinations, weights = read_arguments(argv)
-    algorithm, note = get_algorithm(arguments.algorithm), notifier(PROGRAM, arguments.quiet)
-    options = option_of(algorithm)
-
+    algorithm, note = arguments.algorithm, notifier(PROGRAM, arguments.quiet)
     with importing():
         import joblib  # noqa: F401  Ctrl-C is safe here
 
         from pymcboost.cli.validate import folds_of
 
-        estimator = get_class(arguments.algorithm)()
+        estimator = get_class(algorithm)()
     lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
-    if arguments.best_by in OF_LISTS and not lists:
-        arguments.refuse(f"--best-by {arguments.best_by} is for rows with lists of labels; use error or log_loss")
+    names = OF_LISTS if lists else OF_ONE_LABEL
+    by = arguments.best_by or names[0]
+    if by not in names:
+        arguments.refuse(f"--best-by {by}: {'lists of labels' if lists else 'one label a row'} has {', '.join(names)}")
     for combination in combinations:
-        asked, _ = asked_of({**fixed, **combination})
-        check_training(arguments, get_class(algorithm.name)(**asked), lists)
-    searched = [options.get(name, "--libsvm-c") for name in space]
-    if arguments.plot:
-        files.check_target(arguments.plot, "picture")
-    journal = Journal(arguments.journal, searched, MeasuredLists if lists else Measured)
+        check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
+    check_target(arguments.model_file)
+    check_output(arguments.results, "file of results")
+
     data = read_training(arguments, note, estimator.booster.allows_missing, lists)
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
-    params |= {"class_weight": estimator.class_weight} if weights else {}
-    with noted_warnings(note):
-        folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
-    kept = {name: value for name, value in fixed.items() if name not in ("n_jobs", "verbose", "random_state")}
-    words = ["-a", algorithm.name, *["--multilabel"] * arguments.multilabel, *words_of(kept, options)]
-    exactly = {label: repr(weight).removesuffix(".0") for label, weight in weights.items()}
-    words += [part for label in sorted(exactly, key=int) for part in (f"-w{label}", exactly[label])]
+    if weights:
+        params["class_weight"] = estimator.class_weight
     if data.categories is not None:
         params["categorical_features"] = data.categories
-        words += _option("--categorical-features", ",".join(arguments.categorical_features))
-    words += [] if params["random_state"] == 0 else ["-S", str(params["random_state"])]
-    done = journal.open(f"{shlex.join(words)} -v {len(folds)} ({digest(data.X, data.y)})")
-    try:
-        search(arguments, data, params, combinations, folds, journal, done, note)
-    except KeyboardInterrupt:
-        note(f"the same command goes on from {arguments.journal}")
-        raise
-    except (ValueError, MemoryError) as error:
-        error.args = (f"{error}; what is done is in {arguments.journal}", *error.args[1:])
-        raise
-    finish(arguments, space, combinations, done, len(folds), words, options)
+    with noted_warnings(note):
+        folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
+    every = [{**params, **combination} for combination in combinations]
+    measured = search(arguments, every, data, folds, names, by, note)
+
+    options = option_of(get_algorithm(algorithm))
+    best = write_results(arguments, combinations, measured, names, by, options)
+    if "n_jobs" not in fixed:
+        every[best]["n_jobs"] = None
+    with noted_warnings(note):
+        estimator = made(algorithm, every[best], len(data.y)).fit(data.X, data.y)
+    model = model_bytes(estimator, data, "list")
+    write_bytes(arguments.model_file, model, "model")
+    note(f"{arguments.model_file}: {len(model):,} bytes, trained on all rows with the best options")
 
 
-def search(arguments, data, params, combinations, folds, journal, done, note):
-    """Train what the journal has not, and add it."""
+def search(arguments, every, data, folds, names, by, note):
+    """Train a model for every combination and fold: metrics, rounds and seconds, (combinations, folds, values)."""
+    import numpy as np
     from joblib import Parallel, delayed
 
-    tasks, texts = [], {}
-    for i, combination in enumerate(combinations):
-        texts[i] = tuple(map(as_text, combination.values()))
-        tasks += [(i, fold) for fold in range(len(folds)) if (texts[i], fold) not in done]
-    total = len(combinations) * len(folds)
-    note(f"{counted(len(combinations), 'combination')}, {len(folds)} folds: {len(tasks)} of {total} models to train")
-
-    def job(i, fold):
-        asked, libsvm_c = asked_of({**params, **combinations[i]})
-        return delayed(train_fold)(arguments.algorithm, asked, libsvm_c, data.X, data.y, *folds[fold])
-
-    def check(found):
-        if arguments.best_by == "log_loss" and found.log_loss != found.log_loss:
-            raise ValueError("these models have no log loss; --calibrate temperature gives one, or leave out --best-by")
-
-    for (text, _), found in done.items():
-        if text in texts.values():
-            check(found)
-    workers = min(resolve_n_jobs(arguments.parallel), max(1, len(tasks)))
-    pool, said = Parallel(workers, return_as="generator"), set()
-    with warnings.catch_warnings(), closing(pool(job(*task) for task in tasks)) as trained:
+    tasks = [(i, k) for i in range(len(every)) for k in range(len(folds))]
+    note(f"{counted(len(every), 'combination')}, {len(folds)} folds: {len(tasks)} models to train")
+    measured = np.zeros((len(every), len(folds), len(names) + 2))
+    jobs = (delayed(train_fold)(arguments.algorithm, every[i], data.X, data.y, *folds[k], names) for i, k in tasks)
+    pool = Parallel(min(resolve_n_jobs(arguments.parallel), len(tasks)), return_as="generator")
+    said = set()
+    with warnings.catch_warnings(), closing(pool(jobs)) as trained:
         warnings.filterwarnings("ignore", r"\d+ tasks ", UserWarning)  # joblib's, where a search ends early
-        for (i, fold), (found, messages) in zip(tasks, trained, strict=True):
+        for (i, k), (values, messages) in zip(tasks, trained, strict=True):
             for message in messages:
                 if message not in said:
                     said.add(message)
                     note(f"warning: {message}")
-            check(found)
-            journal.add(texts[i], fold, found)
-            done[texts[i], fold] = found
-            if all((texts[i], other) in done for other in range(len(folds))):
-                means = [sum(done[texts[i], k][j] for k in range(len(folds))) / len(folds) for j in range(2)]
-                note(f"{' '.join(texts[i])}: error {100 * means[0]:.4g}%, log loss {means[1]:.4g}")
+            measured[i, k] = values
+            if np.isnan(measured[i, k, names.index(by)]):
+                raise ValueError(f"models have no {by}; --calibrate temperature gives one, or leave out --best-by")
+            if k == len(folds) - 1:
+                note(f"{i + 1} of {len(every)}: {by} {measured[i, :, names.index(by)].mean():.4g}")
+    return measured
 
 
-def finish(arguments, space, combinations, done, n_folds, words, options):
-    """Print the best combinations and the command that trains the first of them; draw the picture."""
+def write_results(arguments, combinations, measured, names, by, options):
+    """Write all combinations to the CSV file, and print the best; the place of the first."""
     import numpy as np
 
-    texts = [tuple(map(as_text, combination.values())) for combination in combinations]
-    table = np.array([[done[text, fold] for fold in range(n_folds)] for text in texts], dtype=float)
-    means, spread = table.mean(axis=1), table.std(axis=1, ddof=1)
-    names = next(iter(done.values()))._fields[:-2]
-    by = names.index("error" if arguments.best_by == "hamming_loss" else arguments.best_by)
-    order = np.argsort(-means[:, by] if arguments.best_by.startswith("f1") else means[:, by], kind="stable")
-    head = " ".join(f"{name:>9} {'deviation':>9}" for name in names)
+    mean, deviation = measured.mean(axis=1), measured.std(axis=1, ddof=1)
+    rank = mean[:, names.index(by)]
+    order = np.argsort(-rank if by.startswith("f1") else rank, kind="stable")
+    n = len(names)
+    with whole_file(arguments.results, "file of results") as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        head = [column for name in names for column in (name, f"{name}_deviation")]
+        table.writerow([*(options.get(name, "--libsvm-c") for name in combinations[0]), *head, "rounds", "seconds"])
+        for i in order:
+            values = [value for j in range(n) for value in (mean[i, j], deviation[i, j])]
+            shown = ["none" if value is None else value for value in combinations[i].values()]
+            table.writerow([*shown, *(f"{value:.6g}" for value in values), f"{mean[i, n]:g}", f"{mean[i, n + 1]:.3g}"])
+    head = " ".join(f"{name:>12} {'deviation':>9}" for name in names)
     print(f"{head} {'rounds':>8} {'seconds':>8}  options")
     for i in order[:SHOWN]:
-        numbers = [value for j in range(len(names)) for value in (means[i, j], spread[i, j])]
-        row = " ".join(f"{value:9.4g}" for value in numbers) + f" {means[i, -2]:8.6g} {means[i, -1]:8.3g}"
-        print(f"{row}  {shlex.join(words_of(combinations[i], options))}")
+        values = " ".join(f"{mean[i, j]:12.4g} {deviation[i, j]:9.4g}" for j in range(n))
+        words = shlex.join(words_of(combinations[i], options))
+        print(f"{values} {mean[i, n]:8.6g} {mean[i, n + 1]:8.3g}  {words}")
     if len(order) > SHOWN:
-        print(f"... and {len(order) - SHOWN} more in {arguments.journal}")
-    best = combinations[order[0]]
-    reading = {"format": "auto", "label": None, "base": "auto", "n_features": None}
-    for name, usual in reading.items():
-        value = getattr(arguments, name)
-        words = words if value == usual else [*words, *_option("--" + name.replace("_", "-"), str(value))]
-    path = arguments.training_file
-    path = f"./{path}" if path.startswith("-") and path != "-" else path
-    named = [path, "model.mcb"] if path == "-" else [path]  # standard input has no name for a model
-    print(f"Best: {shlex.join(['mcboost-train', *words, *words_of(best, options), *named])}")
-    if arguments.plot:
-        from pymcboost.cli.picture import draw
-
-        shown = {options.get(name, "--libsvm-c"): part for name, part in space.items()}
-        values = [list(combination.values()) for combination in combinations]
-        picture = draw(arguments, shown, values, means[:, by], spread[:, by], int(order[0]))
-        write_bytes(arguments.plot, picture, "picture")
+        print(f"... and {len(order) - SHOWN} more in {arguments.results}")
+    print(f"Best: {shlex.join(words_of(combinations[order[0]], options))}")
+    return int(order[0])
 
 
 if __name__ == "__main__":

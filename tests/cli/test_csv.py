@@ -286,7 +286,9 @@ def test_weights_of_text_labels(tmp_path, data):
     same = MCBoostClassifier(n_estimators=5, random_state=0, class_weight={"3": 2.5, "7": 1, "x": 1}).fit(X, y)
     assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(X), same.model_.raw_scores(X))
     done = call("tune", "-p", 1, "-n", "2,3", "-v", 2, "-w3", 2.5, "-w8", 2, "t.csv", cwd=tmp_path)
-    assert done.stdout.splitlines()[-1].startswith("Best: mcboost-train -a mcboost -w3 2.5 -w8 2 --n-est")
+    best = done.stdout.splitlines()[-1].removeprefix("Best: ").split()
+    assert call("train", "-q", *best, "-w3", 2.5, "t.csv", "same.mcb", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "t.csv.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
     assert re.findall("no row has the label .*", done.stderr) == ["no row has the label 8; its weight is not used"]
     y = np.array(["03", "x", "+7"])[np.arange(180) % 3]
     write_csv(tmp_path / "t.csv", X, y)

@@ -26,7 +26,6 @@ from pymcboost import (
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.cli import train
 from pymcboost.cli.answers import codes_of
-from pymcboost.cli.journal import Journal, Measured, MeasuredLists
 from pymcboost.comm import Alone
 from pymcboost.data import rows
 from pymcboost.data.merging import merging
@@ -348,17 +347,6 @@ def test_priors_are_restored_only_where_it_is_asked_for():
     inputs = SimpleNamespace(class_weight=np.array([1.0, 4.0]))
     assert priors(SimpleNamespace(), inputs) is None
     assert priors(SimpleNamespace(restore_priors=True), inputs) is not None
-
-
-@pytest.mark.parametrize("options", [(), ("a",), ("a", "b", "c")])
-@pytest.mark.parametrize("found", [Measured(0.25, 0.5, 30, 1.5), MeasuredLists(0.25, 0.5, 0.75, 0.1, 30, 1.5)])
-def test_a_journal_gives_back_what_it_was_told(options, found, tmp_path):
-    values = [str(i) for i in range(len(options))]
-    journal = Journal(str(tmp_path / "j.csv"), list(options), type(found))
-    assert journal.open("s") == {}
-    journal.add(values, 2, found)
-    journal = Journal(str(tmp_path / "j.csv"), list(options), type(found))
-    assert journal.open("s") == {(tuple(values), 2): found}
 
 
 def test_labels_that_are_no_integers_are_compared_with_all_digits():
