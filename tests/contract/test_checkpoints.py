@@ -249,7 +249,7 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more)
     for other in {**more, "sample_weight_val": None}, {"sample_weight_val": weight}:
-        with pytest.raises(ValueError, match="is the checkpoint of another training: the validation set differ"):
+        with pytest.raises(ValueError, match="checkpoint of another training: the validation set"):
             Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **other)
     for changed in {"scoring": "error"}, {"min_delta": 0.5}:
         with pytest.raises(ValueError, match=f"{next(iter(changed))} was the default, it is"):
@@ -456,7 +456,7 @@ def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
     cls, folder = get_class("mart"), tmp_path / "gone"
     folder.mkdir()
     remover = SimpleNamespace(after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None)
-    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder for the checkpoint") as caught:
+    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder") as caught:
         model = cls(n_estimators=2).fit(X, y, callbacks=[remover, Checkpoint(folder / "m", 0)])
     assert {one.filename for one in caught} == {__file__}
     assert model.n_estimators_ == 2

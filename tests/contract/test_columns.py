@@ -123,8 +123,8 @@ def test_estimators_keep_scikit_learns_habit():
 
 DATE = pandas.Timestamp("2026-03-01")
 WRONG = [
-    ("gas", r"column 'fuel': 'gas' is text \(row 5\); give it as numbers: one column for each value"),
-    (DATE, r"column 'fuel': 2026-03-01 00:00:00 is a date or a time \(row 5\); give the time since"),
+    ("gas", r"column 'fuel': 'gas' is text \(row 5\); give it as numbers"),
+    (DATE, r"column 'fuel': 2026-03-01 00:00:00 is a date or a time \(row 5\); give"),
     (10**400, r"column 'fuel': 10*\.\.\. is beyond float64 \(\+-1.8e308\) \(row 5\); divide the column"),
     (object(), r"column 'fuel': <object object at .* is no number \(row 5\); use NaN"),
 ]
@@ -157,7 +157,7 @@ def test_infinite_and_missing_values_are_named():
     X, y = some_data()
     frame = pandas.DataFrame(X, columns=NAMES)
     frame.loc[7, "age"] = -np.inf
-    with pytest.raises(ValueError, match=r"column 'age': -inf is infinite \(row 7\); clip it, or use NaN"):
+    with pytest.raises(ValueError, match=r"column 'age': -inf .*\(row 7\); clip it"):
         MartClassifier().fit(frame, y)
     frame.loc[7, "age"] = np.nan
     MartClassifier(n_estimators=1).fit(frame, y)
@@ -206,7 +206,7 @@ def warnings_of(call):
 def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
     time, y, other = time_stamps()
     X, model = scipy.sparse.csr_array(np.column_stack((other, time))), cls(n_estimators=20)
-    message = r"column 1 \(from 0\): \d+ different values of a sample become \d+ when .* such as 1700"
+    message = r"column 1 \(from 0\): \d+ different values .*become \d+ .* such as 1700"
     with pytest.warns(UserWarning, match=message) as caught:
         low = model.fit(X, y).score(X, y)
     assert [one.filename for one in caught] == [__file__]
@@ -252,7 +252,7 @@ def test_values_that_were_rounded_before_are_noticed(layout, tmp_path):
     time, y, other = time_stamps()
     pymcboost.dump_svmlight(tmp_path / "train.svm", np.column_stack((other, time)), y)
     X = pymcboost.load_svmlight(tmp_path / "train.svm", layout=layout).X
-    message = r"column 1 \(from 0\): its 29 different values .* seem to be rounded\. .* LIBSVM text"
+    message = r"column 1 \(from 0\): .*29 different values .* rounded\. .* LIBSVM text"
     with pytest.warns(UserWarning, match=message):
         MartClassifier(n_estimators=1).fit(X, y)
     done = call("train", tmp_path / "train.svm", tmp_path / "model.mcb", "-a", "mart", "-n", "1")
@@ -314,5 +314,5 @@ def test_lazy_frames_are_refused_in_words():
     lazy = pytest.importorskip("polars").DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 1.0]}).lazy()
     model = SAMMEClassifier(n_estimators=1).fit([[0, 1], [1, 0], [2, 1]], [0, 1, 1])
     for predict in (model.predict, model.model_.predict):
-        with pytest.raises(TypeError, match=r"X is a lazy frame, whose rows are not there yet; give X.collect\(\)"):
+        with pytest.raises(TypeError, match=r"X is a lazy frame.*give X.collect\(\)"):
             predict(lazy)

@@ -229,8 +229,7 @@ def test_columns_by_name():
     found = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": "auto"}, learning_rate=0.5, **named).fit(frame, y)
     assert found.n_estimators_ > 0
     for wrong, message in (
-        ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is no column; columns are numbers from 0 to 4, or "
-         "names: 'age', 'size'"),
+        ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is no column; .*0 to 4, .*'age', 'size'"),
         ({"interaction_cst": [["age", "sise"]]}, "interaction_cst: 'sise' is no column"),
         ({"monotonic_cst": {"age": (2, 1), 0: (2, -1)}}, "names column 0 twice, by its number and its name"),
     ):  # fmt: skip
@@ -241,8 +240,7 @@ def test_columns_by_name():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"monotonic_cst": {0: 1}}, "with 3 classes a sign alone has no meaning, as not all probabilities can rise; "
-         "name the class whose probability rises or falls: {0: (2, 1)}"),
+        ({"monotonic_cst": {0: 1}}, "with 3 classes a sign alone has no meaning"),
         ({"monotonic_cst": {0: (7, 1)}}, "{0: (7, 1)} is not allowed; it must be {column: (class label, +1 or -1)}"),
         ({"monotonic_cst": {0: (1, 2)}}, "{0: (1, 2)} is not allowed; it must be"),
         ({"monotonic_cst": {0: "up"}}, "{0: 'up'} is not allowed; it must be"),

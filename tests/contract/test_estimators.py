@@ -402,7 +402,7 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
         ({}, {"groups": np.ones((200, 2))}, "for each of 200 rows, not of shape (200, 2)"),
         ({"n_estimators": "best"}, {}, "n_estimators='best' is not allowed; it must be an integer >= 1 or 'auto'"),
         ({"n_estimators": 0}, {}, "n_estimators=0 is not allowed; it must be an integer >= 1 or 'auto'"),
-        ({"cv": 1}, {}, "cv=1 is not allowed; it must be an integer >= 2, a splitter of scikit-learn or an iterable"),
+        ({"cv": 1}, {}, "cv=1 is not allowed; it must be an integer >= 2"),
         ({"cv": "5"}, {}, "cv='5' is not allowed"),
         ({"cv": 2.5}, {}, "cv=2.5 is not allowed"),
         ({"cv": None}, {}, "cv=None is not allowed"),
@@ -573,7 +573,7 @@ def test_saved_parameters_change_the_model(algorithm):
 def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch):
     X, y = some_data()
     monkeypatch.setattr("pymcboost.data.rows.available_memory", lambda: 10_000)
-    with pytest.raises(MemoryError, match="200 rows, 5 features and 4 classes needs about .* KiB.*fewer rows"):
+    with pytest.raises(MemoryError, match="200 rows, 5 features and 4 classes .* KiB.*fewer rows"):
         algorithm(n_estimators=2).fit(X, y)
 
 
@@ -690,8 +690,7 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
 @of_ensembles
 def test_class_weight_may_be_a_dict_says_the_message(algorithm):
     X, y = some_data()
-    words = "must be one of 'balanced', a dict with the weight of each class label or None"
-    with pytest.raises(ValueError, match=f"class_weight='Balanced' is not allowed; it {words}$"):
+    with pytest.raises(ValueError, match="class_weight='Balanced' is not allowed; .*'balanced', a dict .* or None"):
         algorithm(class_weight="Balanced").fit(X, y)
     algorithm(n_estimators=2, class_weight={0: 2.0}).fit(X, y)
     with pytest.raises(ValueError, match=r"labels that y has not, and none of the classes \['1', '2'\]"):
@@ -702,8 +701,7 @@ def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm
     X, y = some_data()
     name = algorithm.__name__
     message = rf"^{name}\.fit\(\) got an unexpected keyword argument "
-    hint = "give the validation set as X_val, y_val, and more of them as validation_sets"
-    with pytest.raises(TypeError, match=f"{message}'eval_set'; {hint}$"):
+    with pytest.raises(TypeError, match=f"{message}'eval_set'; .* X_val, y_val, .* validation_sets"):
         algorithm().fit(X, y, eval_set=[(X, y)])
     with pytest.raises(TypeError, match=message + "'Xval'$"):
         algorithm().fit(X, y, Xval=X)

@@ -222,7 +222,7 @@ def test_odd_arguments_of_refit_leaves_are_refused():
     for decay in (-0.1, 1.1, float("nan"), None, "all"):
         with pytest.raises(ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"):
             model.refit_leaves(NEW_X, NEW_Y, decay)
-    with pytest.raises(ValueError, match="is 10 of type int64, which is no class of the model; give rows of its"):
+    with pytest.raises(ValueError, match="is 10 of type int64, .* no class of the model"):
         model.refit_leaves(NEW_X, NEW_Y + 1)
     model.set_params(class_weight={label: float(label > 0) for label in range(10)})
     with pytest.raises(ValueError, match="needs rows of positive weight"):
@@ -305,7 +305,7 @@ def test_models_whose_rounds_are_merged_are_refused_by_name(tmp_path):
     refused(total, "no rounds can be added to <Model: .* totally corrective", cls=MultiBoostClassifier)
     MCBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y).save(tmp_path / "table.mcb", layout="interval")
     refused(load_model(tmp_path / "table.mcb"), "no rounds can be added to <Model: ", cls=MCBoostClassifier)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'init_model': its rounds are merged"):
+    with pytest.raises(TypeError, match="argument 'init_model': its rounds are merged"):
         HingeBoostOCClassifier(n_estimators=3).fit(OLD_X, OLD_Y, init_model=total)
 
 

@@ -254,10 +254,10 @@ def test_rows_without_a_label_are_named():
         for given in (gone, pandas.Series(gone, dtype="string"), pandas.Series(gone)):
             with pytest.raises(ValueError, match="^y has no label in row 7; leave out such rows"):
                 fit(X, given)
-            with pytest.raises(ValueError, match="^validation set 'val': y has no label in row 7; leave out such rows"):
+            with pytest.raises(ValueError, match="^validation set 'val': .*row 7; leave out"):
                 fit(X, names, X_val=X, y_val=given)
     gone[7] = None
-    with pytest.raises(ValueError, match="^validation set 'val': y has labels of the types NoneType, str, which have"):
+    with pytest.raises(ValueError, match="^validation set 'val': y has labels of the types NoneType, str"):
         fit(X, names, X_val=X, y_val=gone)
     with pytest.raises(ValueError, match="y cannot be None|requires y"):
         fit(X, None)
@@ -527,7 +527,7 @@ def test_a_checkpoint_with_the_rounds_of_something_else_is_refused(tmp_path, mor
             model = tampering.parse(fitted)
             model.find(b"meta")[2] = file.find(b"meta")[2]
             path.write_bytes(model.to_bytes())
-            with pytest.raises(ValueError, match="the rounds in the checkpoint are not those of a|is not a checkpoint"):
+            with pytest.raises(ValueError, match="the rounds in the checkpoint|is not a checkpoint"):
                 Checkpoint(path).fit(cls(n_estimators=6, **words), X, y)
             if "best" in meta["checkpoint"]:
                 meta["checkpoint"]["best"] = base64.b64encode(fitted).decode()

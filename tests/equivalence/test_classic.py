@@ -1368,10 +1368,7 @@ def test_interval_table_of_trained_stumps(estimator):
 
 def test_classes_that_no_separator_tells_apart_are_a_warning():
     X, y = np.eye(4).repeat(5, axis=0), np.array(list("abcd")).repeat(5)
-    message = (
-        "^PIBoostClassifier: no separator tells class 'b' from class 'd': their scores are always equal; add one with "
-        "only one of the codes 1 and 3, or use separators='singles'$"
-    )
+    message = "^PIBoostClassifier: no separator tells class 'b' from class 'd'.* codes 1 and 3, .* separators='singles'"
     with pytest.warns(UserWarning, match=message) as caught:
         model = PIBoostClassifier(n_estimators=3, separators=[[0], [2], [0, 2]]).fit(X, y)
     assert caught[0].filename == __file__
@@ -1384,9 +1381,7 @@ def test_classes_that_no_separator_tells_apart_are_a_warning():
 
 def test_labels_are_no_separators():
     X, y = np.eye(4).repeat(5, axis=0), np.array(list("abcd")).repeat(5)
-    with pytest.raises(
-        ValueError, match="list of lists of class codes: integers from 0 to K - 1, in the order of clas"
-    ):
+    with pytest.raises(ValueError, match="list of lists of class codes: integers from 0 to K - 1"):
         PIBoostClassifier(separators=[["a"], ["b"]]).fit(X, y)
 
 

@@ -682,7 +682,7 @@ def test_more_than_ten_thousand_rows(cls):
 def test_outputs_that_do_not_fit_are_refused(monkeypatch):
     X, y = blobs(3000, 3, 4)
     monkeypatch.setattr(memory, "available_memory", lambda: 3_000_000)
-    with pytest.raises(MemoryError, match=r"outputs of 80000 weak learners on 3000 rows of 4 classes; .*max_passes=1"):
+    with pytest.raises(MemoryError, match="80000 weak learners on 3000 rows .*max_passes=1"):
         MultiBoostCWClassifier(n_estimators=20_000).fit(X, y)
     MultiBoostCWClassifier(n_estimators=5).fit(X, y)
     with pytest.raises(MemoryError, match="Use a smaller n_estimators, fewer rows"):

@@ -274,7 +274,7 @@ def test_priors_without_weights_are_those_of_the_data():
     model = MCBoostClassifier(n_estimators=5).fit(X, y).model_
     restored = MCBoostClassifier(n_estimators=5, restore_priors=True).fit(X, y).model_
     assert restored.with_meta(model.meta).to_bytes() == model.to_bytes()
-    with pytest.raises(ValueError, match="restore_priors divides by the weights of the classes, and that of 1 is 0"):
+    with pytest.raises(ValueError, match="restore_priors .* weights of the classes, .* of 1 is 0"):
         MCBoostClassifier(restore_priors=True, class_weight={1: 0.0}).fit(X, y)
 
 
@@ -662,7 +662,7 @@ def test_hingeboost_promises_probabilities_where_it_is_told_to():
 
 
 def test_no_other_calibration():
-    with pytest.raises(ValueError, match="calibrate='sigmoid' is not allowed; it must be one of 'temperature' or None"):
+    with pytest.raises(ValueError, match="calibrate='sigmoid' is not allowed; .*'temperature' or None"):
         VectorTreeBoostClassifier(calibrate="sigmoid").fit(X, y)
 
 

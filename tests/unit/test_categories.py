@@ -149,7 +149,7 @@ def test_which_columns_are_categories():
         ([-1, 1], None),
     ):  # fmt: skip
         if columns is None:
-            with pytest.raises(ValueError, match="'number' holds -?[0-9.]+; categories that are numbers must be codes"):
+            with pytest.raises(ValueError, match="'number' holds -?[0-9.]+; .* must be codes"):
                 find(wanted, X)
         else:
             assert find(wanted, X).feature.tolist() == columns
@@ -165,8 +165,8 @@ def test_wrong_input_is_explained():
         (["shape"], "there is no column 'shape'; there are 'colour', 'size', 'code', 'number'"),
         ([4], "there is no column 4; X has 4, from 0 on"),
         ([-10, 0], "there is no column -10; X has 4, from 0 on"),
-        ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or numbers or names of columns"),
-        ([3], "column 'number' holds .*; categories that are numbers must be codes: integers from 0 to 65534"),
+        ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or"),
+        ([3], "column 'number' holds .*; .* integers from 0 to 65534"),
     ):
         with pytest.raises(ValueError, match=message):
             VectorTreeBoostClassifier(**SMALL, categorical_features=wanted).fit(X, y)
@@ -268,7 +268,7 @@ def test_what_needs_thresholds_refuses_sets(fitted, name):
         "to_treelite": lambda: to_treelite(model),
         "integer_labels": lambda: integer_labels(model, "int16", X),
     }
-    with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories; train it with"):
+    with pytest.raises(ValueError, match="need thresholds in all splits, .* categories; train it"):
         asked[name]()
 
 
@@ -329,7 +329,7 @@ def test_constraints():
     rows = X.iloc[:40]
     low, high = (rising.predict_proba(rows.assign(number=value))[:, 1] for value in (-3.0, 3.0))
     assert (high >= low - 1e-12).all() and (high > low).any()
-    with pytest.raises(ValueError, match="monotonic_cst: column 2 has categories, which have no order; take it out"):
+    with pytest.raises(ValueError, match="monotonic_cst: column 2 has categories.* take it out"):
         VectorTreeBoostClassifier(**options, monotonic_cst={2: (1, +1)}).fit(X, y)
 
 

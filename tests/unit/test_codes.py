@@ -71,7 +71,7 @@ def test_codes_that_are_too_large_are_refused():
     with pytest.raises(ValueError, match=r"at most 12 classes; there are 13. Use code='dense'"):
         code_matrix("exhaustive", LARGEST_EXHAUSTIVE + 1, rng)
     assert code_matrix("all-pairs", 91, rng).shape[1] == 4095 <= MOST_COLUMNS
-    with pytest.raises(ValueError, match="code='all-pairs' has 4186 columns for 92 classes, more than 4096"):
+    with pytest.raises(ValueError, match="code='all-pairs' has 4186 columns .*more than 4096"):
         code_matrix("all-pairs", 92, rng)
     with pytest.raises(ValueError, match="more than 4096; use 'dense'$"):
         code_matrix("one-vs-all", MOST_COLUMNS + 1, rng)
@@ -156,7 +156,7 @@ def test_own_separators():
 
 @pytest.mark.parametrize("bad", [[], [0, 1, 2, 3], [4], [-1], [0, 7]])
 def test_wrong_subsets_are_refused(bad):
-    with pytest.raises(ValueError, match=r"separators: \[.*\] is not a subset of the classes 0 to 3.*positions in"):
+    with pytest.raises(ValueError, match=r"separators: \[.*\] is not a subset .* 0 to 3"):
         separators([[0], bad], 4)
 
 
@@ -177,11 +177,11 @@ def test_classes_that_no_separator_tells_apart(subsets, pair):
 
 def test_too_many_separators_are_refused():
     assert separators("pairs", 90).shape == (90, 4095)
-    with pytest.raises(ValueError, match="separators='pairs' are 4186 class subsets for 91 classes, more than 4096"):
+    with pytest.raises(ValueError, match="separators='pairs' are 4186 class subsets .*more than 4096"):
         separators("pairs", 91)
     with pytest.raises(ValueError, match="than 4096; list fewer$"):  # not what it is already
         separators("singles", MOST_COLUMNS + 1)
-    with pytest.raises(ValueError, match=r"separators='singles' are 30000 class subsets for 30000 .*; list fewer"):
+    with pytest.raises(ValueError, match=r"separators='singles' are 30000 class subsets .*; list fewer"):
         separators("singles", 30_000)
     with pytest.raises(ValueError, match=r"separators=\[\[0\], ...\] are 4097 or more class subsets"):
         separators([[k] for k in range(6000)], 7000)

@@ -231,7 +231,7 @@ def test_wrong_use():
     for wrong in (0, -1, 2.5, "auto"):
         with pytest.raises(ValueError, match="max_leaf_entries"):
             classifier(max_leaf_entries=wrong).fit(X, y)
-    with pytest.raises(ValueError, match="monotonic_cst needs all numbers of leaves; set max_leaf_entries to None"):
+    with pytest.raises(ValueError, match="monotonic_cst .* set max_leaf_entries to None"):
         classifier(max_leaf_entries=3, monotonic_cst={0: (0, 1)}).fit(X, y)
     with pytest.raises(ValueError, match="refit_leaves does not keep max_leaf_entries; train anew"):
         classifier(max_leaf_entries=3).fit(X, y).refit_leaves(X, y)

@@ -96,7 +96,7 @@ def test_groups_held_out_are_near_the_share_of_every_class(seed):
 def test_groups_that_cannot_be_held_out_are_refused():
     X, y = some_rows()
     new = VectorTreeBoostClassifier(n_estimators=2, early_stopping=True)
-    with pytest.raises(ValueError, match="cannot set aside one of 3 groups and keep rows of every class"):
+    with pytest.raises(ValueError, match="cannot set aside one of 3 groups"):
         new.fit(X, y, groups=y)
     with pytest.raises(ValueError, match="groups: .* give all rows numbers, or all text"):
         new.fit(X, y, groups=np.where(y, "a", None))
@@ -112,7 +112,7 @@ def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
     X, y = some_rows()
     rounds, model = [], VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params})
     for wrong, message in (
-        (np.zeros((150, 2)), r"groups must be a number or a text for each of 150 rows, not of shape \(150, 2\)"),
+        (np.zeros((150, 2)), r"groups must be .* each of 150 rows, not of shape \(150, 2\)"),
         ([(0, 1)] * 150, r"groups must be .* not of shape \(150, 2\)"),
         ([[0, 1], [2]] * 75, r"groups must be .* not of shape \(\)"),
         (y[1:], r"groups must be .* not of shape \(149,\)"),
@@ -434,9 +434,9 @@ def test_metrics_without_a_value_name_the_fold():
     some = np.flatnonzero(y == 0)[::2]
     rest = np.setdiff1d(np.arange(90), some)
     cv = [(np.setdiff1d(np.arange(90), held), held) for held in (some, rest[::2], rest[1::2])]
-    with pytest.raises(ValueError, match="'fold 0' has rows of one class only, for which auc_ovr has no value"):
+    with pytest.raises(ValueError, match="'fold 0' has rows of one class only, .*auc_ovr"):
         MartClassifier(n_estimators="auto", scoring="auc_ovr", cv=cv).fit(X, y)
-    with pytest.raises(ValueError, match="gives nan for the validation set 'fold 0'; it must be a number"):
+    with pytest.raises(ValueError, match="gives nan .* 'fold 0'; it must be a number"):
         MartClassifier(n_estimators="auto", scoring=lambda *_: np.nan).fit(X, y)
 
 

@@ -134,7 +134,7 @@ def test_what_is_no_model(function, data):
     more = data[:1] if function is contributions else ()
     with pytest.raises(TypeError, match="MartClassifier is not fitted yet; call fit first"):
         function(MartClassifier(), *more)
-    with pytest.raises(TypeError, match="give a Model or a fitted estimator of pymcboost, not str; load_model reads"):
+    with pytest.raises(TypeError, match="give a Model or a fitted estimator .*, not str; load_model"):
         function("model.mcb", *more)
 
 
@@ -226,20 +226,20 @@ def test_interactions_of_used_features_alone(data):
 def test_wrong_input_of_interactions(fitted, machine, data, monkeypatch):
     X, _ = data
     model = fitted["vector"].model_
-    with pytest.raises(ValueError, match=r"^interactions need a background: rows .* or a model that holds covers"):
+    with pytest.raises(ValueError, match="^interactions need a background: .* holds covers"):
         interactions(model, X)
     with pytest.raises(ValueError, match="background has no rows; give one or more"):
         interactions(model, X, X[:0])
     with pytest.raises(ValueError, match="interactions are for stumps and trees, not for a"):
         interactions(machine, np.zeros((1, 4)), np.zeros((1, 4)))
     monkeypatch.setattr(shapley, "available_memory", lambda: 8 * 10 * 4 * 4 * 3 - 1)
-    with pytest.raises(MemoryError, match="interactions of 10 rows, 4 features and 3 classes take .* give fewer rows"):
+    with pytest.raises(MemoryError, match="10 rows, 4 features and 3 classes .* give fewer rows"):
         interactions(model, X[:10], X)
     assert interactions(model, X[:9], X).values.shape == (9, 4, 4, 3)
 
 
 def test_wrong_input_of_trees_for_shap(fitted, machine):
-    with pytest.raises(ValueError, match=r"trees for shap hold the rows of their nodes; give model.with_covers"):
+    with pytest.raises(ValueError, match="trees for shap .*; give model.with_covers"):
         to_shap(fitted["vector"])
     with pytest.raises(ValueError, match="trees for shap are for stumps and trees, not for a"):
         to_shap(machine)
@@ -440,9 +440,9 @@ def test_gains_are_those_of_the_estimator_or_of_rows(fitted, data):
     assert importance(estimator).tolist() == estimator.feature_importances_.tolist()
     held = estimator.model_.with_covers(X)
     assert importance(held, per_class=True).tolist() == importance(estimator, per_class=True, X=X).tolist()
-    with pytest.raises(ValueError, match="a model file does not hold what its splits gained.*or the fitted estimator"):
+    with pytest.raises(ValueError, match="a model file does not hold .* the fitted estimator"):
         importance(estimator.model_)
-    with pytest.raises(ValueError, match="of all classes together: give rows X, or a model that holds covers"):
+    with pytest.raises(ValueError, match="all classes together: give rows X"):
         importance(estimator, per_class=True)
 
 
@@ -489,7 +489,7 @@ def test_models_without_gains_name_no_rows_as_a_remedy(fitted, data, machine):
     filled = data[0].fillna(0.0)
     kernel = HingeBoostOCClassifier(n_estimators=1, kernel="rbf").fit(filled, data[1])
     table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
-    machines = "gains are for stumps and trees, not for a .* machine .*; kind='permutation' is for these, too"
+    machines = "gains are for stumps and trees, not for a .* machine .*; kind='permutation'"
     wrong = ((machine.model_, machines), (kernel, machines), (kernel.model_, machines), (table, "give the model with"))
     for model, words in wrong:
         for function, more in ((importance, {}), (importance, {"per_class": True}), (looking.plot_importance, {})):
@@ -728,7 +728,7 @@ def test_packed_models_have_gains_of_rows():
     model = trees.fit(X, X[:, 1] > 0).model_
     small = Model.from_bytes(model.to_bytes("packed"))
     np.testing.assert_allclose(importance(small, "gain", X=X), importance(model, "gain", X=X))
-    with pytest.raises(ValueError, match="a packed model holds no covers; save it with layout='list' first"):
+    with pytest.raises(ValueError, match="a packed model .* covers; save it with layout='list'"):
         small.with_covers(X)
 
 

@@ -246,7 +246,7 @@ def test_lists_of_other_rows():
     X, Y = data()
     y = lists_of(Y)
     model = AdaBoostMHClassifier(n_estimators=2)
-    with pytest.raises(ValueError, match=r"validation set 'val': y\[0\] has the label 'yak', which the training"):
+    with pytest.raises(ValueError, match=r"validation set 'val': y\[0\] has the label 'yak'"):
         model.fit(X, y, X_val=X, y_val=[("yak",), *y[1:]])
     with pytest.raises(ValueError, match="those of the training are like 'cat'"):
         model.fit(X, y, X_val=X, y_val=[(3,)] * len(X))

@@ -319,7 +319,7 @@ def test_more_labels_than_a_file_holds_are_refused():
 
 def test_other_rows_must_have_the_same_labels():
     X, Y = data()
-    with pytest.raises(ValueError, match="validation set 'val': the indicator y has 3 columns; the training has"):
+    with pytest.raises(ValueError, match="validation set 'val': the indicator y has 3 columns"):
         model().fit(X, Y, X_val=X, y_val=Y[:, :3])
     with pytest.raises(ValueError, match="the indicator y has 3 columns; the training has 5 labels"):
         model(2).fit(X, Y[:, :3], init_model=model(2).fit(X, Y))
@@ -345,7 +345,7 @@ def test_one_answer_a_row_is_refused():
 )
 def test_labels_without_an_order_are_refused(labels, kinds):
     y = np.array(labels * 4, dtype=object)
-    with pytest.raises(ValueError, match=f"y has labels of the types {kinds}, .*leave out the rows without a label"):
+    with pytest.raises(ValueError, match=f"y has labels of the types {kinds}, .*leave out"):
         VectorTreeBoostClassifier(n_estimators=2).fit(np.zeros((len(y), 1)), y)
 
 
@@ -374,7 +374,7 @@ def test_an_indicator_of_huge_integers_is_refused():
     X, Y = data(60)
     Y = Y.astype(object)
     Y[7, 2] = 10**400
-    with pytest.raises(ValueError, match=r"y must be an indicator matrix .*, not object of shape \(60, 5\)"):
+    with pytest.raises(ValueError, match=r"y must be an indicator .*, not object .*\(60, 5\)"):
         model(3).fit(X, Y)
 
 

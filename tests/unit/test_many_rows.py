@@ -118,7 +118,7 @@ def test_more_rows_are_refused(monkeypatch):
     monkeypatch.setattr("pymcboost.training.divided.OWN_ROWS", M - 1)
     with pytest.raises(ValueError, match="X has 1000 rows, more than 999; divide them among workers"):
         MCBoostClassifier(n_estimators=1).fit(X, y)
-    with pytest.raises(ValueError, match="worker 0 has 1000 rows, more than 999; divide them among more workers"):
+    with pytest.raises(ValueError, match="worker 0 has 1000 rows, more than 999; .* more workers"):
         for its in run(2, lambda comm: MCBoostClassifier(n_estimators=1).fit(X, y, comm=comm)):
             raise its
 

@@ -112,7 +112,7 @@ def test_classes_without_rows_do_not_count(weight):
 @pytest.mark.parametrize("weight", [None, [0, 0, 3]])
 def test_one_class_has_no_area(weight):
     metric = Metric("auc_ovr", CLASSES[:3], "softmax")
-    with pytest.raises(ValueError, match="'val' has rows of one class only, for which auc_ovr has no value"):
+    with pytest.raises(ValueError, match="'val' has rows of one class only, .*auc_ovr"):
         metric.check(held_of([1, 1, 1] if weight is None else [0, 1, 2], weight))
 
 
@@ -234,7 +234,7 @@ def test_weights_go_to_scorers_that_take_them():
     scores, held = some_rows()
     labels = CLASSES[:4]
     plain = Metric(lambda estimator, X, y: np.mean(estimator.predict(X) == y), labels, "softmax")
-    with pytest.warns(UserWarning, match="takes no sample_weight; the weights of the validation set 'val' do not"):
+    with pytest.warns(UserWarning, match="takes no sample_weight; .* 'val'"):
         plain.check(held)
     assert plain(scores, held) == pytest.approx(np.mean(scores.argmax(axis=1) == held.codes))
     made = Metric(make_scorer(sklearn.metrics.accuracy_score), labels, "softmax")
@@ -272,19 +272,19 @@ def test_minus_infinity_is_the_worst_value():
 @pytest.mark.parametrize("scoring", ["logloss", "", 3, None, ["error"]])
 def test_unknown_metrics_are_refused_with_those_there_are(scoring):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    names = "'log_loss', 'error', 'balanced_error', 'auc_ovr', a name that sklearn.metrics.get_scorer_names"
-    with pytest.raises(ValueError, match=re.escape(f"scoring={scoring!r} is not allowed; it must be one of {names}")):
+    message = re.escape(f"scoring={scoring!r} is not allowed; ") + ".*'log_loss', 'error', .*get_scorer_names"
+    with pytest.raises(ValueError, match=message):
         MartClassifier(scoring=scoring).fit(X, y)
 
 
 def test_no_log_loss_without_probabilities():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities, which this algorithm does not have"):
+    with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities"):
         HingeBoostOCClassifier(scoring="log_loss").fit(X, y, X_val=X, y_val=y)
     for scoring in ("roc_auc_ovr", make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")):
-        with pytest.raises(ValueError, match=r"scoring=.*(ovr|proba).* needs probabilities, which this algorithm"):
+        with pytest.raises(ValueError, match="scoring=.*(ovr|proba).* needs probabilities"):
             HingeBoostOCClassifier(scoring=scoring).fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="fails on the validation set 'val': .* no attribute 'predict_proba'"):
+    with pytest.raises(ValueError, match="fails on .* 'val': .* no attribute 'predict_proba'"):
         HingeBoostOCClassifier(scoring=lambda model, X, y: model.predict_proba(X)[0, 0]).fit(X, y, X_val=X, y_val=y)
     model = HingeBoostOCClassifier(n_estimators=2, scoring="roc_auc").fit(X, y > 0, X_val=X, y_val=y > 0)
     assert np.isfinite(model.history_["val_roc_auc"]).all()  # it takes scores as well

@@ -321,7 +321,7 @@ WRONG = [
     (broken(start=None, value=3), "has no method start, value; a loss is"),
     (Softmax, r"loss=Softmax is a class; give an object of it, Softmax\(\)"),
     (object(), "has no method start, gradient_hessian, link, value"),
-    (3, r"loss=3 is not allowed; it must be one of 'softmax', 'exp', 'log', 'logistic' or a callable, or an object"),
+    (3, "loss=3 is not allowed; .*'softmax', .*or a callable"),
     (None, "loss=None is not allowed"),
     ("hinge", "loss='hinge' is not allowed"),
 ]
@@ -338,7 +338,7 @@ def test_what_a_loss_of_ones_own_does_not_have():
     X, y = blobs()
     function = model(softmax_function).fit(X, y)
     for name in ("predict_proba", "predict_log_proba", "staged_predict_proba"):
-        with pytest.raises(AttributeError, match="the loss softmax_function is a function, and has no probabilities"):
+        with pytest.raises(AttributeError, match="softmax_function is a function, .* no probabilities"):
             getattr(function, name)
         assert hasattr(model(Softmax()), name)
         assert not hasattr(model(softmax_function), name)

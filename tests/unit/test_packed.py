@@ -128,13 +128,13 @@ def test_leaves_are_rounded_to_exact_steps():
 
 def test_what_cannot_be_packed(model, tmp_path):
     exact = classifier(20, max_leaf_nodes=9).fit(X, y)
-    with pytest.raises(ValueError, match=r"leaves have \d+ different values.*room for 256; give leaves='int8'"):
+    with pytest.raises(ValueError, match=r"\d+ different values.* 256; give leaves='int8'"):
         exact.save(tmp_path / "m.mcb", layout="packed")
     rates = LearningRateSchedule(lambda t: 0.5 * 0.99**t)
     with pytest.raises(ValueError, match="or train with leaf_levels and one learning_rate"):
         classifier(40, leaf_levels=7).fit(X, y, callbacks=[rates]).save(tmp_path / "m.mcb", layout="packed")
     exact.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
-    with pytest.raises(ValueError, match="leaves='int8' is for layout='packed' and 'tight', not for layout='list'"):
+    with pytest.raises(ValueError, match="leaves='int8' is for layout='packed' .*not for layout='list'"):
         model.to_bytes("list", "int8")
     for ensemble, message in (
         (random_stumps(3, 4, 3), "layout='packed' is for trees, not for a list of stumps"),
@@ -147,9 +147,9 @@ def test_what_cannot_be_packed(model, tmp_path):
     packed = Model.from_bytes(model.to_bytes("packed"))
     with pytest.raises(ValueError, match=r"without covers \(with_covers\(None\) takes them away\)"):
         model.with_covers(X).to_bytes("packed")
-    with pytest.raises(ValueError, match="a packed model holds no covers; save it with layout='list' first"):
+    with pytest.raises(ValueError, match="a packed model .* covers; save it with layout='list'"):
         packed.with_covers(X)
-    with pytest.raises(ValueError, match="a packed model has no early exits; save it with layout='list' first"):
+    with pytest.raises(ValueError, match="a packed model .* early exits; save it with layout='list'"):
         packed.with_early_exit("certified")
 
 

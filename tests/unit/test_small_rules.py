@@ -139,7 +139,7 @@ def test_class_trees_without_a_split_say_so(cls):
     X, y = np.arange(60.0)[:, None], np.repeat([0, 1, 2], [10, 20, 30])
     options = {"n_estimators": 3, "calibrate": None}
     for bound, X_fit, done in (({}, np.ones_like(X), 3), ({"min_samples_leaf": 1000}, X, 3), ({"min_gain": 1e9}, X, 0)):
-        with pytest.warns(UserWarning, match="no weak learner separates the classes at all: the model is constant"):
+        with pytest.warns(UserWarning, match="no weak learner .*: the model is constant"):
             model = cls(**options, **bound).fit(X_fit, y)
         assert model.n_estimators_ == done and len(np.unique(model.predict_proba(X), axis=0)) == 1
     with warnings.catch_warnings():
