@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.abcboost import MartClassifier as MartClassifier
     from pymcboost.algorithms.adaboost_ecc import AdaBoostECCClassifier as AdaBoostECCClassifier
     from pymcboost.algorithms.adaboost_erp import AdaBoostERPClassifier as AdaBoostERPClassifier
+    from pymcboost.algorithms.adaboost_m1 import AdaBoostM1Classifier as AdaBoostM1Classifier
+    from pymcboost.algorithms.adaboost_m2 import AdaBoostM2Classifier as AdaBoostM2Classifier
     from pymcboost.algorithms.adaboost_mh import AdaBoostMHClassifier as AdaBoostMHClassifier
     from pymcboost.algorithms.adaboost_ml import AdaBoostMLClassifier as AdaBoostMLClassifier
     from pymcboost.algorithms.adaboost_mo import AdaBoostMOClassifier as AdaBoostMOClassifier

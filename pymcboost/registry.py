@@ -26,6 +26,8 @@ PUBLIC = (
     Entry("HingeBoostOCClassifier", "pymcboost.algorithms.hingeboost", "hingeboost"),
     Entry("AdaBoostECCClassifier", "pymcboost.algorithms.adaboost_ecc", "adaboost-ecc"),
     Entry("AdaBoostERPClassifier", "pymcboost.algorithms.adaboost_erp", "adaboost-erp"),
+    Entry("AdaBoostM1Classifier", "pymcboost.algorithms.adaboost_m1", "adaboost-m1"),
+    Entry("AdaBoostM2Classifier", "pymcboost.algorithms.adaboost_m2", "adaboost-m2"),
     Entry("AdaBoostMHClassifier", "pymcboost.algorithms.adaboost_mh", "adaboost-mh"),
     Entry("AdaBoostMLClassifier", "pymcboost.algorithms.adaboost_ml", "adaboost-ml"),
     Entry("AdaBoostMOClassifier", "pymcboost.algorithms.adaboost_mo", "adaboost-mo"),

@@ -96,6 +96,8 @@ VARIANTS = {
     },
     "adaboost-ecc": by_learner(),
     "adaboost-erp": by_learner(default={}, more={"n_repartitions": 3}),
+    "adaboost-m1": {name: {**LEARNERS["tree"], **more} for name, more in (("all", {}), ("drawn", {"subsample": 0.5}))},
+    "adaboost-m2": by_learner(),
     "adaboost-mh": by_learner(),
     "adaboost-ml": by_learner(),
     "adaboost-mo": by_learner(

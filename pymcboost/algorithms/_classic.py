@@ -8,6 +8,7 @@ from pymcboost._kernels.exact import total
 from pymcboost._warn import warn
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import Resampled, draw
+from pymcboost.losses import ClassWeights
 from pymcboost.losses.codes import random_half
 from pymcboost.training import memory
 from pymcboost.training.parameters import Rounds, estimator
@@ -70,6 +71,21 @@ class ClassicBooster(BinaryBooster):
                 f"the trees of {self.name} take little notice of it; use max_leaf_nodes, max_depth or "
                 "min_weight_fraction_split"
             )
+
+    def vector_trees(self, kind):
+        """A learner of trees with a vector of all classes in every leaf: `ClassificationTrees`, or a subclass."""
+        p = self.params
+        self.warn_of_least_weight()
+        limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
+        weights = ClassWeights(self.data, self.n_threads, p.subsample)
+        return kind(self.data, weights, *limits, p.min_samples_category)
+
+    def add_vector_tree(self, found, value):
+        """Add a round of one tree of `vector_trees`, with the values of the classes in its leaves (n_leaves, K)."""
+        sets = self.builder.packed(found.feature, found.nan_left, found.sets)
+        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, value, sets=sets)
+        self.builder.end_round()
+        self.add_gain(found)
 
     @staticmethod
     def last(previous, column):

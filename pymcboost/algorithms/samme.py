@@ -16,7 +16,6 @@ from pymcboost.algorithms._binary import FIRST_STUMP
 from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
-from pymcboost.losses import ClassWeights
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
 from pymcboost.training import memory
 from pymcboost.training.parameters import estimator
@@ -28,6 +27,7 @@ class SAMME(ClassicBooster):
     link = "softmax"
     restart_every = None  # weights are rebuilt from their logarithms in every round
     columns = {**FIRST_STUMP, "error": "share of the weight that the weak learner gets wrong"}
+    ends_when = "no weak learner is better than chance any more"
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
@@ -41,17 +41,11 @@ class SAMME(ClassicBooster):
 
     def prepare(self, previous):
         """A learner that names a class."""
-        p, data = self.params, self.data
+        data = self.data
         self.finished = self.last(previous, "error") == 0
         with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
             self.log_weight = np.log(data.weight)
-        if self.stumps:
-            self.learner = ClassStump(data, self.n_threads)
-            return
-        self.warn_of_least_weight()
-        limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
-        weights = ClassWeights(data, self.n_threads, p.subsample)
-        self.learner = ClassificationTrees(data, weights, *limits, p.min_samples_category)
+        self.learner = ClassStump(data, self.n_threads) if self.stumps else self.vector_trees(ClassificationTrees)
 
     def restart(self, scores):
         """Margins: scores of the own classes, the same sums as the model's."""
@@ -61,7 +55,12 @@ class SAMME(ClassicBooster):
 
     def why_ended(self):
         """After a learner without mistakes, or without an edge."""
-        return NO_MISTAKES if self.finished else "no weak learner is better than chance any more"
+        return NO_MISTAKES if self.finished else self.ends_when
+
+    @property
+    def highest_error(self):
+        """That of a guess, at which the training ends."""
+        return 1 - 1 / self.data.n_classes
 
     def weights(self):
         """Weights (m,) of the rows, up to a factor."""
@@ -81,7 +80,7 @@ class SAMME(ClassicBooster):
 
     def round(self):
         """A learner that names a class, with a vote for it."""
-        y, K = self.data.y, self.data.n_classes
+        y = self.data.y
         weight = self.weights()
         weight *= self.data.n_rows / weight.sum()
         for attempt in () if self.finished else self.tries():
@@ -92,11 +91,11 @@ class SAMME(ClassicBooster):
                 stump, (left, right) = found
                 named = np.where(stump.h > 0, right, left)
             else:
-                of_leaf = found.value[:, :K].argmax(axis=1)
+                of_leaf = found.value[:, : self.data.n_classes].argmax(axis=1)
                 named = of_leaf[found.leaf]
             wrong = named != y
             error = float(weight[wrong].sum() / weight.sum())
-            if error < (1 - 1 / K) * (1 - 1e-9):
+            if error < self.highest_error * (1 - 1e-9):
                 break
         else:
             return None
@@ -105,10 +104,7 @@ class SAMME(ClassicBooster):
         self.move(votes[named, y])
         if self.stumps:
             return self.add_round(stump, votes[right], votes[left]) | {"error": error}
-        sets = self.builder.packed(found.feature, found.nan_left, found.sets)
-        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, votes[of_leaf], sets=sets)
-        self.builder.end_round()
-        self.add_gain(found)
+        self.add_vector_tree(found, votes[of_leaf])
         return {"error": error}
 
 

@@ -160,6 +160,8 @@ TABLES = {
     "vector-tree": {**COMMON, **VECTOR},
     "adaboost-ecc": CLASSIC,
     "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
+    "adaboost-m1": CLASSIC,
+    "adaboost-m2": CLASSIC,
     "adaboost-mh": OF_LABELS,
     "adaboost-ml": CLASSIC,
     "adaboost-mo": {**CLASSIC, **CODE},

@@ -18,8 +18,8 @@ from pymcboost.training import memory
 # What is used lies between 1 / NEAR and NEAR times what is counted, some odds and ends aside.
 NEAR, SMALL = 1.3, 4e6
 TREES = (
-    "mcboost", "piboost", "samme", "adaboost-ml", "adaboost-mh", "adaboost-mo", "adaboost-ecc", "gentleboost",
-    "gradboost",
+    "mcboost", "piboost", "samme", "adaboost-m2", "adaboost-ml", "adaboost-mh", "adaboost-mo", "adaboost-ecc",
+    "gentleboost", "gradboost",
 )  # fmt: skip
 MORE = {
     "mcboost": [{"loss": "log"}],

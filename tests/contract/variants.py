@@ -38,7 +38,9 @@ for name, changed in (
     ALGORITHMS[f"hingeboost-{name}"] = with_defaults(
         f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
     )
-for name in ("adaboost-mh", "adaboost-ml", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme"):
+for name in (
+    "adaboost-m2", "adaboost-mh", "adaboost-ml", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme",
+):  # fmt: skip
     ALGORITHMS[f"{name}-of-trees"] = with_defaults(
         f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
     )

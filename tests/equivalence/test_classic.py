@@ -20,6 +20,8 @@ from sklearn.utils import check_random_state
 from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostERPClassifier,
+    AdaBoostM1Classifier,
+    AdaBoostM2Classifier,
     AdaBoostMHClassifier,
     AdaBoostMLClassifier,
     AdaBoostMOClassifier,
@@ -886,6 +888,7 @@ ADABOOST = [
     (PIBoostClassifier, {"separators": [[0]]}, 2),
     (PIBoostClassifier, {"separators": "pairs", "cost_sensitive": False}, 2),
     (AdaBoostMHClassifier, {}, 2),
+    (AdaBoostM1Classifier, {"weak_learner": "stump"}, 2),
     (MCBoostClassifier, {"learning_rate": 1.0, "nu": 0.0}, 1),
     (AdaBoostOCClassifier, {}, 1),
 ]
@@ -1237,6 +1240,7 @@ VARIANTS = [
     (cls, {"weak_learner": learner, "subsample": share})
     for cls in (
         SAMMEClassifier,
+        AdaBoostM2Classifier,
         AdaBoostMLClassifier,
         AdaBoostMHClassifier,
         AdaBoostECCClassifier,

@@ -5,7 +5,7 @@ Steps are rounded to float32 before they move the weights, as those of a saved m
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from .stumps import candidates, outputs
 
@@ -55,9 +55,18 @@ def two_signs(y):
     return np.where(y == 0, 1.0, -1.0)
 
 
-def adaboost(X, y, rounds):
+class StumpsAndConstants(AllStumps):
+    """Every stump, and a weak learner that is +1 everywhere."""
+
+    def __init__(self, X):
+        super().__init__(X)
+        self.splits.append(None)
+        self.h = np.vstack([self.h, np.ones(len(X))])
+
+
+def adaboost(X, y, rounds, kind=AllStumps):
     """Discrete AdaBoost for classes 0 and 1, class 0 being +1: (splits, signed alpha where x is above, margins)."""
-    stumps, sign = AllStumps(X), two_signs(y)
+    stumps, sign = kind(X), two_signs(y)
     D, F, model = np.full(len(y), 1 / len(y)), np.zeros(len(y)), []
     for _ in range(rounds):
         split, h = stumps.learn(D * sign)
@@ -125,6 +134,113 @@ def samme(X, y, K, rounds):
         F[np.arange(len(y)), said] += alpha
         model.append((stumps.splits[j], left, right, alpha))
     return model, F
+
+
+class FewestErrors:
+    """Stumps that name two different classes; every `learn` gives the one with the fewest errors."""
+
+    def __init__(self, X, K):
+        self.stumps, self.K = AllStumps(X), K
+
+    def learn(self, y, D):
+        """(split, class that it names for each row)."""
+        j, left, right = fewest_errors(self.stumps, y, self.K, D)
+        return self.stumps.splits[j], np.where(self.stumps.h[j] > 0, right, left)
+
+
+class GiniNames:
+    """Classification trees of scikit-learn."""
+
+    def __init__(self, X, max_leaf_nodes):
+        self.X, self.max_leaf_nodes = X, max_leaf_nodes
+
+    def learn(self, y, D):
+        """(tree, class that it names for each row)."""
+        tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=0).fit(self.X, y, D)
+        return tree, tree.predict(self.X)
+
+
+def m1(y, K, rounds, learners, weight=None):
+    """AdaBoost.M1: (weak learners, errors, F)."""
+    w = np.ones(len(y)) if weight is None else np.array(weight, dtype=float)
+    F, found, errors = np.zeros((len(y), K)), [], []
+    for _ in range(rounds):
+        p = w / w.sum()
+        learner, named = learners.learn(y, p)
+        eps = p[named != y].sum()
+        if eps >= 1 / 2 * (1 - 1e-9):  # what is below it by less is rounding
+            break
+        beta = eps / (1 - eps)
+        vote = float(rounded(np.log(1 / beta)))
+        w = w * np.exp(-vote) ** (named == y)
+        F[np.arange(len(y)), named] += vote
+        found.append(learner)
+        errors.append(eps)
+    return found, errors, F
+
+
+def plausible_sets(A):
+    """For sums A (n, K) of D(i) ([y = y_i] - q(i, y)) over leaves: the best sets of classes, and what they reach.
+
+    All 2^K sets are tried. Of sets that are equally good the smallest is taken.
+    """
+    sets = np.array(sorted(np.ndindex(*[2] * A.shape[1]), key=sum), dtype=float)
+    reached = A @ sets.T
+    best = (reached + 1e-9 >= reached.max(axis=1, keepdims=True)).argmax(axis=1)
+    return sets[best], reached[np.arange(len(A)), best]
+
+
+class PlausibleStumps:
+    """Stumps with a set of plausible classes on either side; `learn` gives the one with the smallest pseudo-loss."""
+
+    def __init__(self, X):
+        self.stumps = AllStumps(X)
+
+    def learn(self, y, D, q):
+        """(split, h of each row and class)."""
+        A = D[:, None] * (np.eye(q.shape[1])[y] - q)
+        right, of_right = plausible_sets((self.stumps.h > 0) @ A)
+        left, of_left = plausible_sets((self.stumps.h < 0) @ A)
+        j = self.stumps.first_best(of_right + of_left)
+        return self.stumps.splits[j], np.where(self.stumps.h[j][:, None] > 0, right[j], left[j])
+
+
+class PlausibleTrees:
+    """Regression trees of scikit-learn, with a set of plausible classes in each leaf."""
+
+    def __init__(self, X, max_leaf_nodes):
+        self.X, self.max_leaf_nodes = X, max_leaf_nodes
+
+    def learn(self, y, D, q):
+        """(tree, h of each row and class)."""
+        a = np.eye(q.shape[1])[y] - q
+        tree = DecisionTreeRegressor(max_leaf_nodes=self.max_leaf_nodes, random_state=0).fit(self.X, a, D)
+        leaf = np.unique(tree.apply(self.X), return_inverse=True)[1]
+        A = np.array([(D[:, None] * a)[leaf == j].sum(axis=0) for j in range(leaf.max() + 1)])
+        return tree, plausible_sets(A)[0][leaf]
+
+
+def m2(y, K, rounds, learners, weight=None):
+    """AdaBoost.M2: (weak learners, pseudo-losses, F)."""
+    own = np.arange(len(y)), y
+    D = np.ones(len(y)) if weight is None else np.array(weight, dtype=float)
+    w = np.repeat(D[:, None] / (K - 1), K, axis=1)
+    w[own] = 0
+    F, found, losses = np.zeros((len(y), K)), [], []
+    for _ in range(rounds):
+        W = w.sum(axis=1)
+        q, D = w / W[:, None], W / W.sum()
+        learner, h = learners.learn(y, D, q)
+        eps = 0.5 * (D * (1 - h[own] + (q * h).sum(axis=1))).sum()
+        if eps >= 1 / 2:
+            break
+        beta = eps / (1 - eps)
+        half_vote = float(rounded(0.5 * np.log(1 / beta)))
+        w = w * np.exp(-half_vote) ** (1 + h[own][:, None] - h)
+        F += 2 * half_vote * h
+        found.append(learner)
+        losses.append(eps)
+    return found, losses, F
 
 
 def adaboost_ml(X, y, K, rounds):

@@ -9,6 +9,8 @@ from sklearn.datasets import load_iris, make_blobs
 import pymcboost
 from pymcboost import (
     AdaBoostECCClassifier,
+    AdaBoostM1Classifier,
+    AdaBoostM2Classifier,
     AdaBoostMHClassifier,
     AdaBoostMLClassifier,
     AdaBoostMOClassifier,
@@ -47,10 +49,12 @@ def test_large_scores_are_restarted_from_without_a_warning():
 
 
 @pytest.mark.filterwarnings("error")
-def test_samme_takes_weights_that_vanish_next_to_others():
+@pytest.mark.parametrize("weak_learner", ["stump", "tree"])
+@pytest.mark.parametrize("cls", [SAMMEClassifier, AdaBoostM1Classifier, AdaBoostM2Classifier])
+def test_weights_may_vanish_next_to_others(cls, weak_learner):
     X, y = load_iris(return_X_y=True)
     weight = np.where(np.arange(len(y)) % 2, 1e300, 1e-300)
-    model = SAMMEClassifier(n_estimators=10).fit(X, y, sample_weight=weight)
+    model = cls(n_estimators=10, weak_learner=weak_learner).fit(X, y, sample_weight=weight)
     assert model.score(X[1::2], y[1::2]) > 0.9
 
 
@@ -76,7 +80,7 @@ def test_the_refusal_of_too_many_class_subsets_is_short():
     "cls",
     [
         AdaBoostMOClassifier, AdaBoostECCClassifier, SAMMEClassifier, AdaBoostMHClassifier, GentleBoostClassifier,
-        PIBoostClassifier, AdaBoostMLClassifier,
+        PIBoostClassifier, AdaBoostMLClassifier, AdaBoostM2Classifier,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
@@ -87,9 +91,10 @@ def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner
         for seed in range(2):
             words = {"n_estimators": 40, "subsample": subsample, "weak_learner": weak_learner, "random_state": seed}
             model = cls(**words).fit(X, y)
-            # Learners without errors are the last ones of SAMME and AdaBoost.MH.
+            # Learners without errors are the last ones of SAMME, AdaBoost.M2 and AdaBoost.MH.
             kept = model.history_
-            perfect = kept["error"][-1] == 0 if "error" in kept else "edge" in kept and kept["edge"][-1] > 1 - 1e-9
+            errors = kept.get("error", kept.get("pseudo_loss"))
+            perfect = errors[-1] == 0 if errors is not None else "edge" in kept and kept["edge"][-1] > 1 - 1e-9
             assert model.n_estimators_ == 40 or perfect
 
 
@@ -127,6 +132,8 @@ def test_a_bound_on_leaves_is_about_the_rows_that_are_drawn(name, subsample):
     [
         (SAMMEClassifier, {"weak_learner": "tree"}),
         (AdaBoostMLClassifier, {"weak_learner": "tree"}),
+        (AdaBoostM1Classifier, {}),
+        (AdaBoostM2Classifier, {"weak_learner": "tree"}),
         (GentleBoostClassifier, {"weak_learner": "tree"}),
         (GentleBoostClassifier, {"subsample": 0.5}),
         (GentleBoostClassifier, {"weak_learner": "tree", "calibrate": None}),

@@ -15,7 +15,7 @@ PUBLISHED = published("piboost-table3")
 FOLDS = 5
 # Share of the rows that a tree is learnt from.
 SUBSAMPLE = 0.1
-# Columns of the table: our method and the paper's column.
+# Columns of the table: our method and the paper's column, None where the paper names a method without figures.
 METHODS = {
     "gentleboost": "gentleboost",
     "adaboost-mh": "adaboost-mh",
@@ -24,15 +24,22 @@ METHODS = {
     "piboost-pairs": "piboost-pairs",
     "piboost-singles-costs": "piboost-singles",
     "piboost-pairs-costs": "piboost-pairs",
+    "adaboost-m1": None,
+    "adaboost-m2": None,
 }
 RANKED = tuple(METHODS)[:5]
-CLASSES = {"gentleboost": "GentleBoost", "adaboost-mh": "AdaBoostMH", "samme": "SAMME"}
+CLASSES = {
+    "gentleboost": "GentleBoost", "adaboost-mh": "AdaBoostMH", "samme": "SAMME", "adaboost-m1": "AdaBoostM1",
+    "adaboost-m2": "AdaBoostM2",
+}  # fmt: skip
+# One tree of all classes in every round.
+OF_ALL_CLASSES = "samme", "adaboost-m1", "adaboost-m2"
 SETS = [data for data in sets_by_cost() if data in PUBLISHED]
 
 
 def columns_of(method, n_classes):
     """Weak learners that a method fits in a round."""
-    if method == "samme":
+    if method in OF_ALL_CLASSES:
         return 1
     if method.startswith("piboost"):
         return separators(method.split("-")[1], n_classes).shape[1]
@@ -50,7 +57,7 @@ def leaves_of(data, method):
     Classification trees of all classes grown by that rule end with about 2K leaves; trees of two classes and regression
     trees may have twice as many.
     """
-    return max(10, (2 if method == "samme" else 4) * DATA[data].n_classes)
+    return max(10, (2 if method in OF_ALL_CLASSES else 4) * DATA[data].n_classes)
 
 
 def table3_estimator(method, rounds, leaves):
@@ -117,11 +124,11 @@ def table3_text(frame):
         cells, words = [], []
         for method, column in METHODS.items():
             mean, deviation, folds = found.get((data, method), (None, None, 0))
-            theirs = PUBLISHED[data][column]
+            theirs = PUBLISHED[data].get(column)
             short = "" if folds == FOLDS else f" [{folds} folds]"
             paper = f"{theirs[0]:.2f} ({theirs[1]:.2f}) / " if method in RANKED else ""
             cells.append(f"{paper}{mean:.2f} ({deviation:.2f}){short}" if folds else "-")
-            words.append(verdict(mean, theirs) if folds else "-")
+            words.append(verdict(mean, theirs) if folds and theirs else "-")
             if folds and method in RANKED:
                 judged.append(words[-1].startswith("yes"))
         leaves = f"{leaves_of(data, 'samme')}, {leaves_of(data, 'piboost-singles')}"
@@ -131,8 +138,9 @@ def table3_text(frame):
         return "Not enough results for a table."
     text = (
         f"{FOLDS}-fold cross-validation of all rows; paper / ours, mean (standard deviation of the folds) in "
-        "percent; leaves: most of a tree of SAMME and of the others. The columns with costs have no counterpart in the "
-        "paper and are compared with its PIBoost.\n\n"
+        "percent; leaves: most of a tree of SAMME, AdaBoost.M1 and AdaBoost.M2, and of the others. The columns with "
+        "costs have no counterpart in the paper and are compared with its PIBoost; the paper has no figures of M1 and "
+        "M2.\n\n"
         + markdown_table(["data", "weak learners", "leaves", *METHODS], lines)
         + f"\n\nWithin two of the paper's standard deviations or better: {sum(judged)} of {len(judged)} cells.\n\n"
         + markdown_table(["data", *METHODS], verdicts)

@@ -1,0 +1,72 @@
+"""AdaBoost.M1: AdaBoost with weak learners that name one of K classes and are right more than half of the time.
+
+Problem
+    bound the share of wrong rows by the product of 2 sqrt(eps (1 - eps)) over the rounds.
+Round
+    h names a class; eps = share of the weight w that h gets wrong. Stop when eps >= 1/2.
+    beta = eps / (1 - eps); w_i *= beta where h is right; F_k += log(1 / beta) where h names k.
+    Stumps and trees are those of SAMME, which adds log(K - 1) to the vote and stops at 1 - 1/K.
+
+Paper: Y. Freund and R. Schapire, A decision-theoretic generalization of on-line learning and an application to
+boosting, section 5.1.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from pymcboost.algorithms._classic import FOR_STUMPS, ClassicClassifier
+from pymcboost.algorithms.samme import SAMME
+from pymcboost.solvers.roots import LARGEST_COEFFICIENT
+from pymcboost.training.parameters import estimator
+
+
+class AdaBoostM1(SAMME):
+    """Rounds of AdaBoost.M1: SAMME's learners and weights, with another vote and another stop."""
+
+    highest_error = 1 / 2
+    ends_when = "every weak learner gets half of the weight wrong"
+
+    def votes(self, error, wrong):
+        """Values of all classes where a learner of this error names a class (K, K): log(1 / beta) for that class."""
+        K = self.data.n_classes
+        vote = 2 * LARGEST_COEFFICIENT
+        if error > 0:
+            vote = min(vote, np.log((1 - error) / error))
+        return np.float32(vote) * np.eye(K, dtype=np.float32)
+
+    def why_constant(self):
+        """Without a first round."""
+        return (
+            f"{self.ends_when}: the model is constant. Use trees of more leaves, or adaboost-m2 or samme, which ask "
+            "for less of a weak learner"
+        )
+
+
+@estimator
+class AdaBoostM1Classifier(ClassicClassifier):
+    """AdaBoost.M1: weak learners that name one of K classes, each right on more than half of the weight.
+
+    A stump names two classes, which is too few where there are more than three of about the same size. ``weak_learner``
+    is therefore "tree" by default. The training ends as soon as a weak learner gets half of the weight wrong, if trees
+    are too small in the first round. SAMME, which is the same for two classes, asks only for more than 1/K right.
+
+    References
+    ----------
+    Y. Freund and R. E. Schapire, A decision-theoretic generalization of on-line learning and an application to
+    boosting, Journal of Computer and System Sciences 55, 1997, section 5.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import AdaBoostM1Classifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> AdaBoostM1Classifier(n_estimators=20, max_leaf_nodes=4).fit(X, y).predict(X[:2])
+    array([0, 0])
+    """
+
+    algorithm = "adaboost-m1"
+    booster = AdaBoostM1
+    own_help = {"min_weight_fraction_leaf": FOR_STUMPS}
+
+    weak_learner: Literal["stump", "tree"] = "tree"
