@@ -2,7 +2,7 @@
 
 Each has the parameters of the estimator whose name follows "Dask", and trains on Dask arrays and data frames where
 their partitions lie. The model is the one that `fit` of that estimator makes of the same rows in memory, byte for byte:
-for MCBoost and the coded boosters `fit` with ``comm=pymcboost.comm.Alone()``, which has the sums of workers.
+for MCBoost `fit` with ``comm=pymcboost.comm.Alone()``, which has the sums of workers.
 The workers add up their sums by XGBoost's collective: one of the packages xgboost and xgboost-cpu must be there.
 """
 

@@ -117,8 +117,8 @@ class BestOfEach:
     """
 
     def __init__(self, n, width):
-        self.bits = np.zeros((3, n, width), dtype=np.int32)
-        self.edge, self.code = self.bits[:2].reshape(-1).view(np.float64).reshape(n, width), self.bits[2]
+        self.edge = np.zeros((n, width))
+        self.code = np.zeros((n, width), dtype=np.int32)
 
     def aim(self, Target target, int64_t first, int64_t n):
         """As `Best.aim`."""
@@ -148,7 +148,6 @@ class Totals:
     def __init__(self, lengths, squares):
         self.start = first_splits(lengths)
         self.total, self.squares = np.zeros(self.start[len(lengths)]), bool(squares)
-        self.bits = self.total.view(np.int64)
 
     def aim(self, Target target, int64_t first, int64_t n):
         """As `Best.aim`."""

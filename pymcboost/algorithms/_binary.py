@@ -17,7 +17,7 @@ from pymcboost.learners.class_trees import together
 from pymcboost.learners.edge_trees import counts_for
 from pymcboost.losses import LOSSES, CodedExp
 from pymcboost.losses.pairwise import is_large
-from pymcboost.losses.summed import SUMMED, SummedCoded
+from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
@@ -116,7 +116,7 @@ class BinaryBooster(Booster):
 
     def coded(self, code, **options):
         """The exponential loss of a code at work: see `CodedExp`."""
-        return (SummedCoded if self.data.exact else CodedExp)(self.data, code, self.n_threads, **options)
+        return CodedExp(self.data, code, self.n_threads, **options)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""

@@ -4,7 +4,6 @@ import numpy as np
 
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost._kernels.exact import total
 from pymcboost._warn import warn
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
 from pymcboost.learners import Resampled, draw
@@ -116,7 +115,6 @@ class ColouredBooster(ClassicBooster):
         **FIRST_SPLIT,
         "edge": "of the weak learner, as a share of the weights",
     }
-    takes_workers = True
 
     def memory(self):
         """The pairwise weights, and a learner of one column."""
@@ -151,24 +149,14 @@ class ColouredBooster(ClassicBooster):
                 return mu, found
         return None, None
 
-    def _masses(self, mu, found, tables):
-        """Twice the weights of all rows, and on either side of a learner those of the rows with mu = +1 and mu = -1."""
-        if self.data.exact:
-            up, down = np.ix_(mu > 0, mu < 0), np.ix_(mu < 0, mu > 0)
-            sides = [(2 * total(table[up]), 2 * total(table[down])) for table in tables]
-            return sum(map(sum, sides)), sides
-        d, h = self.column[0, :, 0].astype(np.float64), found.h > 0
-        sides = [(side[side > 0].sum(), -side[side < 0].sum()) for side in (d[h], d[~h])]
-        return np.abs(d).sum(), sides
-
     def two_sided(self, mu, found):
         """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
-        loss = self.loss
+        loss, steps = self.loss, []
         tables = loss.side_tables(found.h)
-        mass, sides = self._masses(mu, found, tables)
-        smoothing, steps = SMOOTHING * mass, []
-        for up, down in sides:
+        d, right = self.column[0, :, 0].astype(np.float64), found.h > 0  # twice the signed weights
+        smoothing = SMOOTHING * np.abs(d).sum()
+        for side in (d[right], d[~right]):
+            up, down = side[side > 0].sum(), -side[side < 0].sum()
             steps.append((0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32))
-        steps = self.workers.broadcast(steps)
         loss.update(found.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64))
         return self.add_round(found, *steps) | {"edge": found.edge / (2 * loss.mass)}

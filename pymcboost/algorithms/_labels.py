@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pymcboost.comm import ALONE
-from pymcboost.training.labels import is_indicator, rows_in, score_of
+from pymcboost.training.labels import is_indicator, score_of
 from pymcboost.training.parameters import ClassMetrics, Parameter
 
 LABEL_PARAMETERS = {
@@ -59,14 +58,10 @@ class LabelsByForm(ManyLabels):
     labels_by_form = True
     multilabel = False
     link: str
-    workers: Any
 
     def takes_labels(self, y):
         """See `Booster.takes_labels`."""
         self.multilabel = is_indicator(y)
-        if self.workers.size > 1:  # one without rows follows the others
-            every = self.workers.exchange((rows_in(y), self.multilabel))
-            self.multilabel = any(its for n, its in every if n)
         if self.multilabel and self.params.calibrate == "temperature":
             raise ValueError(
                 f"{self.name}: rows with any number of labels have no temperature; set calibrate to None, or "
@@ -87,10 +82,8 @@ class LabelsByForm(ManyLabels):
             raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")
 
 
-def sets_of(labels, workers=ALONE):
-    """Different rows (S, K) of the indicators of all workers as signs, and which of them each row here is (n,)."""
-    packed = np.packbits(labels, axis=1)
-    every = workers.exchange(np.unique(packed, axis=0)) if workers.size > 1 else [packed[:0]]
-    sets, own = np.unique(np.concatenate([*every, packed]), axis=0, return_inverse=True)
+def sets_of(labels):
+    """Different rows (S, K) of an indicator as signs, and which of them each row is (n,)."""
+    sets, own = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
     signs = 2.0 * np.unpackbits(sets, axis=1, count=labels.shape[1]) - 1.0
-    return signs, own.reshape(-1)[sum(map(len, every)) :].astype(np.int64)
+    return signs, own.reshape(-1).astype(np.int64)

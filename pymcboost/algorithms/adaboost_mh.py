@@ -34,7 +34,6 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     """Rounds of AdaBoost.MH."""
 
     columns = {**FIRST_STUMP, "edge": "sum of the edges of the classes, as a share of the weights"}
-    takes_workers = True
 
     @property
     def link(self):
@@ -56,7 +55,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
         self.multilabel, self.n_scores = codes.ndim == 2, n_classes
         if not self.multilabel:
             return super().rows(X, codes, n_classes, weight, n_threads, previous)
-        self.code, codes = sets_of(codes, self.workers)
+        self.code, codes = sets_of(codes)
         return super().rows(X, codes, len(self.code), weight, n_threads, previous)
 
     @property
@@ -70,7 +69,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
         found = memory.coded(data, K, self.again)
         if not self.shared:
             return [*found, *self.learner_memory(K)]
-        return [*found, memory.edges(data, 0, 1), *([memory.summed(data, K)] if data.exact else [])]
+        return [*found, memory.edges(data, 0, 1)]
 
     def prepare(self, previous):
         """The loss of one column per class, and a stump for all or a tree for each."""
@@ -107,7 +106,7 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
         else:
             return None
         self.finished = _no_mistakes(gamma)
-        steps = self.workers.broadcast((common_step(gamma) * np.sign(edges)).astype(np.float32))
+        steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)
         loss.update(h, steps.astype(np.float64), tables)
         steps = steps * np.float32(self.times)
         if self.shared:

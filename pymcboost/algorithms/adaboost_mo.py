@@ -29,7 +29,6 @@ class AdaBoostMO(ClassicBooster):
     shared = False
     link = "softmax"
     columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
-    takes_workers = True
 
     @property
     def link_temperature(self):
@@ -80,7 +79,6 @@ class AdaBoostMO(ClassicBooster):
             return None
         steps = np.zeros(self.code.shape[1], dtype=np.float32)
         steps[there] = common_step(edge)
-        steps = self.workers.broadcast(steps)
         loss.update(learner.outputs, steps.astype(np.float64), tables)
         self.add_columns(found, steps)
         return {"edge": edge}

@@ -28,7 +28,6 @@ class AdaBoostOC(ColouredBooster):
         loss = self.loss
         edge = found.edge / (2 * loss.mass)  # 1 - 2 e
         step = (0.5 * common_step(edge) * mu).astype(np.float32)
-        step = self.workers.broadcast(step)
         loss.update(found.h, step.astype(np.float64), loss.side_tables(found.h))
         return self.add_round(found, step) | {"edge": edge}
 

@@ -33,7 +33,6 @@ class PIBoost(ClassicBooster):
 
     shared = False
     columns = {"n_separators": "number of class subsets that got a separator"}
-    takes_workers = True
 
     @property
     def link_temperature(self):
@@ -86,7 +85,7 @@ class PIBoost(ClassicBooster):
             there = [one.cls for one in found]
             steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
             steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
-            steps = self.workers.broadcast(steps.astype(np.float32))
+            steps = steps.astype(np.float32)
             if steps.any():
                 break
         else:

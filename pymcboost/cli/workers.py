@@ -3,10 +3,7 @@
 from pymcboost.cli.console import UsageError, table_kind
 
 RANK = "%r"
-DIVIDED = (
-    "-a vector-tree, logitboost, mart, abc-logitboost, abc-mart, mcboost, adaboost-ecc, adaboost-erp, adaboost-mh, "
-    "adaboost-mo, adaboost-oc and piboost"
-)
+DIVIDED = "-a vector-tree, logitboost, mart, abc-logitboost, abc-mart and mcboost"
 
 
 def add_mpi(group):

@@ -200,15 +200,17 @@ class EdgeTrees(_EdgeTrees):
     def with_constants(self, found, gradient):
         """These trees, and those of the columns of one sign, as long as their rows have any weight."""
         there = {one.cls for one in found}
-        mass = sizes_of(self.data, gradient, self.n_columns, self.n_threads)[0]
-        signs = {c: sign for c, sign in self.constants if c not in there and mass[c] > 0}
-        made = [constant_tree(c, sign, float(mass[c]), self.outputs[c]) for c, sign in signs.items()]
+        lanes, made = gradient.shape[2], []
+        for c, sign in self.constants:
+            mass = float(np.abs(gradient[c // lanes, :, c % lanes]).sum(dtype=np.float64))
+            if c not in there and mass > 0:
+                made.append(constant_tree(c, sign, mass, self.outputs[c]))
         return sorted([*found, *made], key=lambda one: one.cls)
 
 
 def _of_one_sign(data, code):
     """Columns of a code in which all classes with rows have one sign, and that sign."""
-    signs = np.sign(code[data.comm.sum(np.diff(data.class_start)) > 0])
+    signs = np.sign(code[np.diff(data.class_start) > 0])
     return [(int(c), int(signs[0, c])) for c in np.flatnonzero((signs == signs[0]).all(axis=0) & (signs[0] != 0))]
 
 

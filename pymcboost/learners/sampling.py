@@ -2,14 +2,11 @@
 
 import numpy as np
 
-from pymcboost._kernels.exact import total, unit_of
-from pymcboost.learners.edge_trees import constant_tree, sizes_of
+from pymcboost.learners.edge_trees import constant_tree
 
 
 class Resampled:
     """Fits weak learners to rows drawn by their weights, see `draw`; edges are those on all rows.
-
-    Where the rows are divided among workers, one or more, the numbers of the rows decide: see `drawn_times`.
 
     Parameters
     ----------
@@ -35,51 +32,27 @@ class Resampled:
         if self._drawn is None:
             self._drawn = learner.data.zeros(gradient.shape, gradient.dtype)
         columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
-        draws = self._draws_of_all if learner.data.exact else self._draws
-        for j, counts in enumerate(draws(gradient, columns, generator)):
+        for j, counts in enumerate(self._draws(columns, generator)):
             self._drawn[j // lanes, :, j % lanes] = counts * np.sign(columns[j])
         found = learner.fit(self._drawn)
         if learner.shared:
             return found
         if self._constants and len(found) < P:
             there = {one.cls for one in found}
-            signs = learner.data.comm.sum(self._drawn.sum(axis=1, dtype=np.float64)).ravel() > 0
+            signs = self._drawn.sum(axis=1, dtype=np.float64).ravel() > 0
             missing = [(j, 1 if signs[j] else -1) for j in range(P) if j not in there]
             made = [constant_tree(j, sign, 0.0, learner.outputs[j]) for j, sign in missing]
             found = sorted([*found, *made], key=lambda one: one.cls)
-        return [one._replace(edge=edge) for one, edge in zip(found, self._edges(columns, found), strict=True)]
+        return [one._replace(edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64))) for one in found]
 
-    def _draws(self, gradient, columns, generator):
+    def _draws(self, columns, generator):
         """How often each column draws each row."""
-        n = np.full(len(columns), self._share * gradient.shape[1])
+        n = np.full(len(columns), self._share * len(columns[0]))
         if self._learner.shared:
             mass = np.array([np.abs(column).sum(dtype=np.float64) for column in columns])
             n *= mass / mass.mean()
         for j, column in enumerate(columns):
             yield draw(np.abs(column), max(1, round(n[j])), generator)
-
-    def _draws_of_all(self, gradient, columns, generator):
-        """The same, of the rows of all workers."""
-        data, P = self._learner.data, len(columns)
-        self._mass, _, _ = sizes_of(data, gradient, P, self._learner.n_threads)
-        n = np.full(P, self._share * data.total_rows)
-        if self._learner.shared:
-            n *= self._mass * P / total(self._mass)
-        key = generator.integers(2**64, size=P, dtype=np.uint64)
-        for j, column in enumerate(columns):
-            times = max(1, round(n[j])) / self._mass[j] if self._mass[j] > 0 else 0.0
-            yield drawn_times(np.abs(column, dtype=np.float64) * times, data.row_number, key[j])
-
-    def _edges(self, columns, found):
-        """Edges of weak learners on all rows."""
-        data = self._learner.data
-        if not data.exact:
-            return [float(np.sum(columns[one.cls] * one.h, dtype=np.float64)) for one in found]
-        unit = np.array([unit_of(self._mass[one.cls], 1) for one in found])
-        parts = zip(found, unit, strict=True)
-        terms = (np.multiply(columns[one.cls], one.h, dtype=np.float64) / size for one, size in parts)
-        sums = [np.rint(its).astype(np.int64).sum() for its in terms]
-        return (data.comm.sum(np.array(sums, dtype=np.int64)) * unit).tolist()
 
 
 def draw(weight, n, generator):
@@ -92,12 +65,6 @@ def draw(weight, n, generator):
     at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
     last = np.searchsorted(ends, ends[-1])  # of the rows with any weight
     return np.bincount(np.minimum(at, last), minlength=len(weight))
-
-
-def drawn_times(times, number, key):
-    """How often each row comes that is drawn ``times`` (m,) on average: rounded up or down, by its number and key."""
-    chance = (scrambled(number, key) >> np.uint64(11)) * 2.0**-53
-    return np.floor(times + chance)
 
 
 def drawn_rows(data, n, key):

@@ -36,7 +36,7 @@ class CodedExp(Blocks):
         self.apart = apart
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
         self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
-        of_class = data.comm.sum(np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])]))
+        of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
         self._used = self._factors[:, :, :P]  # where h is +1, and where it is -1; and what is added
         self._used[2] = SMALLEST * np.sign(self._unit)
         self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
@@ -65,22 +65,16 @@ class CodedExp(Blocks):
         shift = np.full(self.code.shape[1], -np.inf)
         for rows in self.row_slices():
             shift = np.maximum(shift, self._exponents(scores, rows, 0.0).max(axis=0))
-        shift = self.data.comm.maximum(shift)
         # The largest exponents become 0 first, so that nothing overflows; columns of classes without rows have none.
         there = self._start_mass > 0
         shift[~there] = shift[there].min()
-        mass = self._masses(scores, shift)
+        mass = np.zeros_like(shift)
+        for rows in self.row_slices():
+            mass += np.einsum("i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift)))
         if self.apart:
             return shift + log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
         top = shift.max()  # columns of one sum share a shift
         return np.full_like(shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum()))
-
-    def _masses(self, scores, shift):
-        """Sums (P,) of the weights whose exponents are less these shifts."""
-        mass = np.zeros_like(shift)
-        for rows in self.row_slices():
-            mass += np.einsum("i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift)))
-        return mass
 
     def tables(self, h):
         """Sums of the weights over the rows of each class with h = +1 and with h = -1: (2, K, P).
@@ -90,12 +84,9 @@ class CodedExp(Blocks):
         h : ndarray of int8 (1, m) or (P, m)
             Shared by the columns, or one row for each.
         """
-        out = self._column_sums(h)
+        out = self.column_sums(self.gradient, h)
         out *= self._inverse
         return np.maximum(out, 0.0, out=out)
-
-    def _column_sums(self, h):
-        return self.column_sums(self.gradient, h)
 
     def edges(self, tables):
         """Sums over the rows of w sign(C) h for the columns: (P,)."""

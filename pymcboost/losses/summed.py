@@ -11,7 +11,6 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.exact import total, unit_of
-from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.pairwise_exp import ExpBlocks
 from pymcboost.losses.pairwise_log import LogBlocks
 
@@ -134,30 +133,6 @@ class SummedLog(LogBlocks):
 
     def _weigh(self, h):
         self.mass = total(self._units.of_weights(h))
-class SummedCoded(CodedExp):
-    """`CodedExp` of rows that are divided among workers."""
-
-    def __init__(self, data, code, n_threads, **options):
-        super().__init__(data, code, n_threads, **options)
-        largest = 1.01 * float(self._start_mass.sum()) * float(np.abs(self._unit).max())
-        self._units = Units(self, largest, self.code.shape[1])
-
-    def start(self, scores=None):
-        """See `CodedExp`."""
-        super().start(scores)
-        if scores is not None:
-            self.mass = self.tables(np.ones((1, self.data.n_rows), dtype=np.int8)).sum(axis=(0, 1))
-
-    def _masses(self, scores, shift):
-        data, sums = self.data, np.zeros(len(shift), dtype=np.int64)
-        unit = unit_of(data.weight_ends[1], data.total_rows)
-        for rows in self.row_slices():
-            terms = data.weight[rows, None] * exp(self._exponents(scores, rows, shift))
-            sums += np.rint(terms / unit).astype(np.int64).sum(axis=0)
-        return data.comm.sum(sums) * unit
-
-    def _column_sums(self, h):
-        return self._units.of_columns(h)
 
 
 SUMMED = {"exp": SummedExp, "log": SummedLog}

@@ -36,8 +36,9 @@ def refuse(booster, workers, sets, groups, **given):
         )
     if workers is not ALONE and not booster.takes_workers:
         raise TypeError(
-            f"{name} trains with one worker, without a communicator; rows divided among workers are for vector trees, "
-            "class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost"
+            f"{name} trains with one worker, without a communicator; rows divided among workers are for "
+            "VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, MartClassifier, "
+            "ABCLogitBoostClassifier and ABCMartClassifier"
         )
     if workers.size == 1:
         return

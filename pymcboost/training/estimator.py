@@ -214,8 +214,8 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             those that it comes from, nor have rows of all its classes.
         comm : communicator, default=None
             The workers among which the rows are divided, such as mpi4py's ``MPI.COMM_WORLD``: every worker calls `fit`
-            with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees,
-            MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, .OC and PIBoost; see `pymcboost.comm`.
+            with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees and
+            MCBoost; see `pymcboost.comm`.
 
         Returns
         -------

@@ -161,8 +161,7 @@ def rows_given(booster, X, y, sample_weight, offsets):
         return X, y, sample_weight, None, None
     if not booster.takes_workers:
         raise TypeError(
-            f"{booster.name} takes no Chunks; vector trees, class-wise trees, MCBoost, AdaBoost.ECC, .ERP, .MH, .MO, "
-            ".OC and PIBoost do. Give X and y in memory"
+            f"{booster.name} takes no Chunks; vector trees, class-wise trees and MCBoost do. Give X and y in memory"
         )
     if y is not None or sample_weight is not None:
         raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")

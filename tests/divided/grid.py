@@ -20,8 +20,6 @@ MORE = {
     "MartClassifier": {"calibrate": None, "subsample": 1.0, "max_leaf_nodes": 4},
     "ABCLogitBoostClassifier": {"calibrate": None, "gap": 2, "max_leaf_nodes": 4},
     "ABCMartClassifier": {"calibrate": "temperature", "cv": 2, "gap": 2, "max_leaf_nodes": 3},
-    "AdaBoostMHClassifier": {"weak_learner": "tree", "max_leaf_nodes": 5, "subsample": 0.5},
-    "AdaBoostERPClassifier": {"n_repartitions": 2},
 }
 DIVISIONS = "even", "random", "by class", "one empty", "one row"
 

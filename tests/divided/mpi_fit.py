@@ -21,7 +21,7 @@ from pymcboost.training import plain
 ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 2000, 8, 2.5, 1.0
 MORE = {
     "ABCLogitBoostClassifier": {"calibrate": "temperature"},
-    "AdaBoostMHClassifier": {"weak_learner": "tree", "subsample": 0.5, "categorical_features": [4]},
+    "MCBoostClassifier": {"weak_learner": "tree", "categorical_features": [4]},
 }
 SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}
 

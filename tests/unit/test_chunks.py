@@ -14,14 +14,8 @@ import scipy.sparse
 
 from pymcboost import (
     ABCMartClassifier,
-    AdaBoostECCClassifier,
-    AdaBoostERPClassifier,
-    AdaBoostMHClassifier,
-    AdaBoostMOClassifier,
-    AdaBoostOCClassifier,
     LogitBoostClassifier,
     MCBoostClassifier,
-    PIBoostClassifier,
     SAMMEClassifier,
     VectorTreeBoostClassifier,
     threads,
@@ -98,43 +92,25 @@ def test_class_wise_trees(cls, n):
         assert file_of(cls(**params).fit(Chunks(cut([100], X, y, weight)))) == expected
 
 
-CODED = [
-    AdaBoostECCClassifier, AdaBoostERPClassifier, AdaBoostMHClassifier, AdaBoostMOClassifier, AdaBoostOCClassifier,
-    PIBoostClassifier,
-]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "params",
     [
         {},
         {"weak_learner": "tree", "max_leaf_nodes": 5},
         {"categorical_features": [1]},
-        {"subsample": 0.5},
-        {"weak_learner": "tree", "subsample": 0.5, "class_weight": "balanced"},
+        {"loss": "log"},
+        {"weak_learner": "tree", "loss": "log", "class_weight": "balanced"},
         {"min_weight_fraction_leaf": 0.05, "max_bins": 20},
         {"early_stopping": True, "calibrate": "temperature"},
     ],
     ids=str,
 )
-@pytest.mark.parametrize("cls", [MCBoostClassifier, *CODED])
-@pytest.mark.part(3)
-def test_mcboost_and_coded_boosters(cls, params):
-    if cls is MCBoostClassifier:
-        params = {"loss": "log" if "subsample" in params else "exp", **params}
-        params.pop("subsample", None)
+def test_mcboost(params):
     params = {"n_estimators": 5, "random_state": 0, **params}
     for n in (200, N):
         X, y, weight = made(n)
-        expected = file_of(cls(**params).fit(X, y, weight))
-        assert file_of(cls(**params).fit(Chunks(cut([1, 100], X, y, weight)))) == expected
-
-
-def test_labels_of_coded_boosters():
-    X, y, _ = made()
-    labels = np.column_stack([y == "low", X[:, 0] > 0]).astype(int)
-    model = AdaBoostMHClassifier(n_estimators=5)
-    assert file_of(model.fit(Chunks(cut([100, 3000], X, labels)))) == file_of(model.fit(X, labels))
+        expected = file_of(MCBoostClassifier(**params).fit(X, y, weight))
+        assert file_of(MCBoostClassifier(**params).fit(Chunks(cut([1, 100], X, y, weight)))) == expected
 
 
 def parts_in_files(booster):
@@ -179,9 +155,8 @@ def test_the_rows_of_the_training_loss_are_in_a_file(n_held):
     assert files == [False] * len(curves[0]) + [True] * len(curves[1])
 
 
-@pytest.mark.parametrize("cls", [MCBoostClassifier, *CODED])
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
-def test_all_that_grows_with_rows_and_columns_is_in_files(cls, weak_learner):
+def test_all_that_grows_with_rows_and_columns_is_in_files(weak_learner):
     X, y, _ = made(9000)
     seen = []
 
@@ -190,7 +165,7 @@ def test_all_that_grows_with_rows_and_columns_is_in_files(cls, weak_learner):
             seen.append(parts_in_files(state.booster))
 
     chunks = Chunks(cut([5], X, y))
-    cls(n_estimators=2, weak_learner=weak_learner, random_state=0).fit(chunks, callbacks=[Look()])
+    MCBoostClassifier(n_estimators=2, weak_learner=weak_learner, random_state=0).fit(chunks, callbacks=[Look()])
     assert ".loss.gradient" in seen[1]
     assert len(seen[1]) >= 3
     assert all(seen[1].values()), seen[1]
@@ -404,7 +379,7 @@ def test_wrong_use(tmp_path):
     with pytest.raises(NotADirectoryError, match="make it, or give another one"):
         Chunks([], tmp_path / "none")
     chunks = Chunks([(X100, Y100)])
-    with pytest.raises(TypeError, match="SAMMEClassifier takes no Chunks; vector trees, class-wise trees, MCBoost, "):
+    with pytest.raises(TypeError, match="SAMMEClassifier takes no Chunks; vector trees, class-wise trees and MCBoost"):
         SAMMEClassifier().fit(chunks)
     with pytest.raises(TypeError, match="Chunks: the function must return or yield blocks, not NoneType"):
         trees().fit(Chunks(lambda: None))

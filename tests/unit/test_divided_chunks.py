@@ -10,14 +10,13 @@ from unit.test_chunks import cut, file_of, made
 
 from pymcboost import (
     ABCLogitBoostClassifier,
-    AdaBoostMOClassifier,
     MCBoostClassifier,
     VectorTreeBoostClassifier,
 )
 from pymcboost.comm import Alone, WorkerError
 from pymcboost.data import Chunks, mapped
 
-ESTIMATORS = [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, AdaBoostMOClassifier]
+ESTIMATORS = [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
 
 
 def model_of(cls):

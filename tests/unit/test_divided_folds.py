@@ -7,7 +7,6 @@ from scipy.sparse import csr_array
 
 from pymcboost import (
     ABCLogitBoostClassifier,
-    AdaBoostMHClassifier,
     LogitBoostClassifier,
     MCBoostClassifier,
     Model,
@@ -194,7 +193,7 @@ def test_folds_of_several_workers_are_a_number():
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
             VectorTreeBoostClassifier(n_estimators=2, cv=cv).fit(X, y, comm=Alone(), **more)
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
-            labels = AdaBoostMHClassifier(n_estimators=2, cv=cv, decision_threshold="f1")
+            labels = VectorTreeBoostClassifier(n_estimators=2, loss="logistic", cv=cv, decision_threshold="f1")
             labels.fit(X, np.eye(5, dtype=int)[y], comm=Alone(), **more)
 
 

@@ -1,4 +1,4 @@
-"""Trees of outputs -1 and +1, and draws of rows, on rows that are divided: the model of one worker."""
+"""Trees of outputs -1 and +1 on rows that are divided: the model of one worker."""
 
 import numpy as np
 import pytest
@@ -9,17 +9,11 @@ from unit.test_sparse_workers import sparse_rows
 from unit.test_stump_workers import ALL
 from unit.test_workers import more_classes, parts_of, rows
 
-from pymcboost import (
-    AdaBoostMHClassifier,
-    AdaBoostMOClassifier,
-    MCBoostClassifier,
-    PIBoostClassifier,
-    VectorTreeBoostClassifier,
-)
+from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 from pymcboost._kernels import trees as _trees
 from pymcboost.comm import Alone
 from pymcboost.data import Chunks, tree_data
-from pymcboost.learners import class_trees, sampling
+from pymcboost.learners import class_trees
 from pymcboost.learners.edge_trees import _EdgeTrees, sizes_of
 
 TREES = {"weak_learner": "tree", "max_leaf_nodes": 7}
@@ -28,7 +22,6 @@ KINDS = {
     "categories": {"categorical_features": [1, 2]},
     "trees on categories": {"categorical_features": [1, 2], **TREES},
 }
-DRAWING = [name for name in ALL if not name.startswith("mcboost")]
 
 
 def coded_rows(m, seed=0):
@@ -59,7 +52,7 @@ def test_division_of_the_rows_does_not_change_the_model(name, kind, how):
     for m, size, threads in ((300, 2, 1), (9000, 3, 2)):  # in double precision, and in single
         X, y = coded_rows(m)
         one = check(X, y, division(y, size, how), threads=threads, name=name, **KINDS[kind])
-        assert one.n_estimators_ > 3 or name == "piboost, plain"
+        assert one.n_estimators_ > 3
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -67,8 +60,6 @@ def test_order_of_the_rows_does_not_change_the_model(name):
     X, y = coded_rows(3000)
     order, (cls, params) = np.random.default_rng(0).permutation(len(y)), ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
-    if name in DRAWING:
-        params["subsample"] = 0.6
     one, other = (cls(**params).fit(X[its], y[its], comm=numbered(Alone(), its)) for its in (np.arange(len(y)), order))
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
@@ -128,19 +119,10 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
         check(X, y, parts, weight, name, **{**heavy, "n_estimators": 2, "min_weight_fraction_leaf": 0.05}, **more)
 
 
-@pytest.mark.parametrize("share", [0.02, 0.3])
-def test_nodes_with_a_share_of_the_weight(share):
-    X, y = coded_rows(2500)
-    for name in ("mh", "piboost"):
-        check(X, y, division(y, 3, "random"), name=name, min_weight_fraction_split=share, **TREES)
-
-
 @pytest.mark.parametrize("K", [2, 20])
-@pytest.mark.parametrize("name", ["mcboost", "erp", "mh", "mo"])
-@pytest.mark.part(2)
-def test_numbers_of_classes(name, K):
+def test_numbers_of_classes(K):
     X, y = coded_rows(2000)
-    check(X, more_classes(y, K), division(y, 3, "random"), name=name, n_estimators=3, **TREES)
+    check(X, more_classes(y, K), division(y, 3, "random"), n_estimators=3, **TREES)
 
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
@@ -154,37 +136,7 @@ def test_weights(name, kind):
     )  # fmt: skip
     parts = division(y, 3, "random")
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    more = {} if name.startswith("mcboost") else {"subsample": 0.5}
-    check(X, y, parts, weight, name=name, **more, **KINDS["trees on categories"])
-
-
-@pytest.mark.parametrize("kind", ["stumps", *KINDS])
-@pytest.mark.parametrize("name", DRAWING)
-@pytest.mark.part(2)
-def test_draws(name, kind):
-    """Of more and fewer rows; samples of one sign get a tree without splits in PIBoost."""
-    X, y = coded_rows(3000)
-    for share, how in ((0.4, "random"), (0.004, "by class")):
-        check(X, y, division(y, 3, how), name=name, subsample=share, **KINDS.get(kind, {}))
-
-
-def test_draws_follow_the_seed_and_the_numbers_of_the_rows():
-    X, y = coded_rows(2000)
-
-    def model(seed=0, number=None):
-        params = {"n_estimators": 4, "subsample": 0.3, "random_state": seed, **TREES}
-        return AdaBoostMOClassifier(**params).fit(X, y, comm=numbered(Alone(), number)).model_.to_bytes()
-
-    assert model() == model(number=np.arange(len(y)))
-    assert len({model(), model(1), model(number=np.arange(len(y)) + 1)}) == 3
-
-
-def test_rows_come_as_often_as_their_weights_say():
-    times = np.repeat([0.0, 0.25, 1.0, 2.75], 40_000)
-    counts = sampling.drawn_times(times, np.arange(len(times)), np.uint64(9))
-    assert (np.abs(counts - times) < 1).all()
-    np.testing.assert_allclose(counts.reshape(4, -1).mean(axis=1), [0, 0.25, 1, 2.75], atol=0.01)
-    assert (counts != sampling.drawn_times(times, np.arange(len(times)), np.uint64(10))).any()
+    check(X, y, parts, weight, name=name, **KINDS["trees on categories"])
 
 
 def test_trees_that_no_single_split_begins(monkeypatch):
@@ -201,7 +153,7 @@ def test_trees_that_no_single_split_begins(monkeypatch):
 def test_few_trees_at_a_time(bound, monkeypatch):
     monkeypatch.setattr(class_trees, bound, {"STEP_BYTES": 1, "TOGETHER": 3}[bound])
     X, y = coded_rows(2000)
-    check(X, more_classes(y, 7), division(y, 2, "even"), name="mo", n_estimators=2, **TREES)
+    check(X, more_classes(y, 7), division(y, 2, "even"), n_estimators=2, **TREES)
 
 
 def test_histograms_that_are_not_kept(monkeypatch):
@@ -218,27 +170,25 @@ def test_sparse_rows(name):
         check(X, y, division(y, 3, "random"), name=name, **TREES)
 
 
-@pytest.mark.parametrize("cls", [MCBoostClassifier, AdaBoostMHClassifier, PIBoostClassifier])
-def test_rows_in_blocks(cls):
+def test_rows_in_blocks():
     X, y = coded_rows(3000)
     X = X.astype(np.float32)
-    more = {} if cls is MCBoostClassifier else {"subsample": 0.5}
-    params = {"n_estimators": 4, "random_state": 0, "categorical_features": [2], **TREES, **more}
+    params = {"n_estimators": 4, "random_state": 0, "categorical_features": [2], **TREES}
 
     def task(workers):
         own = slice(workers.rank, None, workers.size)
         blocks = [(X[own][at : at + 400], y[own][at : at + 400]) for at in range(0, len(y[own]), 400)]
         number = np.arange(len(y))[own]
-        return cls(**params).fit(Chunks(blocks), comm=numbered(workers, number)).model_.to_bytes()
+        return MCBoostClassifier(**params).fit(Chunks(blocks), comm=numbered(workers, number)).model_.to_bytes()
 
-    assert {*run(3, task), task(Alone())} == {cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()}
+    assert {*run(3, task), task(Alone())} == {MCBoostClassifier(**params).fit(X, y, comm=Alone()).model_.to_bytes()}
 
 
-@pytest.mark.parametrize("cls", [MCBoostClassifier, AdaBoostMHClassifier])
-def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
+def test_checkpoints_go_on_with_other_workers(tmp_path, monkeypatch):
+    cls = MCBoostClassifier
     monkeypatch.setattr(cls.booster, "restart_every", 2)  # its checkpoints are written there
     X, y = coded_rows(900)
-    more = {"categorical_features": [1], **TREES, **({} if cls is MCBoostClassifier else {"subsample": 0.5})}
+    more = {"categorical_features": [1], **TREES}
     params = {"n_estimators": 9, "random_state": 0, "n_jobs": 1, **more}
     whole = cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(tmp_path / "m.part", cls, X, y, division(y, 3, "random"), **more)
@@ -267,7 +217,7 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
     J, K, d, B = 16, 4, 6, 256
     monkeypatch.setattr(ThreadWorkers, "scattered", 0 if scattered else np.inf)
 
-    model = AdaBoostMHClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
+    model = MCBoostClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
     sums, sent = sums_of_rounds(model, X, y)[0].T
     assert (sums == 2 + 1 + (2 + scattered) * (J - 1) + 1).all()
     own = 24 * K + 32 * K + 8 * K * (J - 1) + 16 * K * K + 80 * scattered * K * (J - 1)
@@ -317,18 +267,16 @@ def labelled(m=900, seed=0):
 
 
 @pytest.mark.parametrize("form", LABELS)
-@pytest.mark.parametrize("kind", ["stumps", "trees on categories", "vector trees"])
-def test_any_number_of_labels(form, kind):
+def test_any_number_of_labels(form):
     X, Y = labelled()
     make = LABELS[form]
     params = {"n_estimators": 5, "random_state": 0, "n_jobs": 1, "decision_threshold": "f1"}
-    params |= {"loss": "logistic", "calibrate": None} if kind == "vector trees" else KINDS.get(kind, {})
-    cls = VectorTreeBoostClassifier if kind == "vector trees" else AdaBoostMHClassifier
+    params |= {"loss": "logistic", "calibrate": None}
     held = {"X_val": X[::9], "y_val": make(Y[::9])}
 
     def fit(part, comm):
         more = held if comm.rank == 0 else {}
-        model = cls(**params).fit(X[part], make(Y[part]), comm=numbered(comm, part), **more)
+        model = VectorTreeBoostClassifier(**params).fit(X[part], make(Y[part]), comm=numbered(comm, part), **more)
         return model.model_.to_bytes(), model.classes_.tolist()
 
     one = fit(np.arange(len(X)), Alone())

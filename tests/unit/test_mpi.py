@@ -13,7 +13,6 @@ import pytest
 
 from pymcboost import (
     ABCLogitBoostClassifier,
-    AdaBoostMHClassifier,
     MCBoostClassifier,
     VectorTreeBoostClassifier,
     load_model,
@@ -39,7 +38,7 @@ def test_three_processes_have_the_models_of_one():
     from divided.mpi_fit import MORE, ROUNDS, rows
 
     X, y = rows()
-    every = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, AdaBoostMHClassifier
+    every = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier
     plain = {"n_estimators": ROUNDS, "random_state": 0, "calibrate": None}
     params = [{**plain, **MORE.get(cls.__name__, {})} for cls in every]
     models = [cls(**its).fit(X, y, comm=Alone()).model_.to_bytes() for cls, its in zip(every, params, strict=True)]

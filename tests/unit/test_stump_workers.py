@@ -6,15 +6,7 @@ from divided.threads import ThreadWorkers, one_model, run, sums_of_rounds
 from unit.test_class_workers import by_class
 from unit.test_workers import more_classes, parts_of, rows
 
-from pymcboost import (
-    AdaBoostECCClassifier,
-    AdaBoostERPClassifier,
-    AdaBoostMHClassifier,
-    AdaBoostMOClassifier,
-    AdaBoostOCClassifier,
-    MCBoostClassifier,
-    PIBoostClassifier,
-)
+from pymcboost import MCBoostClassifier
 from pymcboost.comm import Alone
 from pymcboost.data import stump_scans
 
@@ -22,13 +14,6 @@ LOSSES = ["exp", "log"]
 ALL = {
     "mcboost": (MCBoostClassifier, {}),
     "mcboost, log": (MCBoostClassifier, {"loss": "log"}),
-    "ecc": (AdaBoostECCClassifier, {}),
-    "erp": (AdaBoostERPClassifier, {"n_repartitions": 2}),
-    "oc": (AdaBoostOCClassifier, {}),
-    "mh": (AdaBoostMHClassifier, {}),
-    "mo": (AdaBoostMOClassifier, {}),
-    "piboost": (PIBoostClassifier, {"separators": "pairs"}),
-    "piboost, plain": (PIBoostClassifier, {"cost_sensitive": False}),
 }
 
 
@@ -192,20 +177,14 @@ def test_rounds_send_what_the_page_says():
         assert (found[:, 1] == 16 + 8 * 4 + 4 * 4 * bins + 16 * 4**2).all()
 
 
-@pytest.mark.parametrize(("name", "columns", "found"), [
-    ("mcboost", 9, lambda bins: 24 * 20),
-    ("piboost, plain", 9, lambda bins: 12 * 16 * 20),
-    ("mh", 9, lambda bins: 16 * (bins - 20)),
-    ("mh", 7, None),
-])  # fmt: skip
-def test_scattered_rounds_send_what_the_page_says(name, columns, found, monkeypatch):
+def test_scattered_rounds_send_what_the_page_says(monkeypatch):
     X, y = rows(2500)
-    X, y = np.nan_to_num(X[:, np.arange(20) % 6]), more_classes(y, columns)
-    bins, (cls, params) = sum(min(256, len(np.unique(column))) for column in X.T), ALL[name]
-    model = cls(n_estimators=4, random_state=0, **params)
-    size = 4 * columns * bins
+    X, y = np.nan_to_num(X[:, np.arange(20) % 6]), more_classes(y, 9)
+    bins = sum(min(256, len(np.unique(column))) for column in X.T)
+    model = MCBoostClassifier(n_estimators=4, random_state=0)
+    size = 4 * 9 * bins
     monkeypatch.setattr(ThreadWorkers, "scattered", size + 1)
     counts = sums_of_rounds(model, X, y)[0]
     monkeypatch.setattr(ThreadWorkers, "scattered", size)
     more = sums_of_rounds(model, X, y)[0] - counts
-    assert (more == ([1, found(bins) - size // 2] if found else 0)).all(), more
+    assert (more == [1, 24 * 20 - size // 2]).all(), more

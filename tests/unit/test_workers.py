@@ -367,7 +367,7 @@ def test_unequal_workers_are_refused():
     S = csr_array(np.nan_to_num(X))
     with pytest.raises(ValueError, match="X is sparse on some workers and dense on others"):
         raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S if w.rank else X, y, comm=w))
-    with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker, .* class-wise trees, MCBoost, "):
+    with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker, .* are for VectorTreeBoost"):
         raise error_of(lambda w: SAMMEClassifier().fit(X, y, comm=w))
     with pytest.raises(TypeError, match="comm must be a communicator of mpi4py"):
         VectorTreeBoostClassifier().fit(X, y, comm=3)
