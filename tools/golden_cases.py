@@ -371,44 +371,43 @@ def resumed(cls, params, X, y):
         return pymcboost.Checkpoint(path, every=0).fit(cls(**more), X, y)
 
 
-def refuse_others(what, models):
+def refuse_others(what, estimators):
     """All models must have the same bytes."""
-    if len({model.model_.to_bytes() for model in models}) > 1:
+    if len({estimator.model_.to_bytes() for estimator in estimators}) > 1:
         raise AssertionError(f"{what} do not give one model")
 
 
 def divided(cls, params, X, y, size):
-    """Of workers that have unequal parts of the rows, the first half of them and so on; as one worker has it."""
+    """Trained by several workers, the last of which has half of the rows; one worker must have the same model."""
     from divided import threads
 
     from pymcboost.comm import Alone
 
-    def trained(size):
-        ends = [0, *(len(y) // 2 ** (size - part) for part in range(1, size)), len(y)]
+    ends = {2: [0, len(y) // 2, len(y)], 3: [0, len(y) // 4, len(y) // 2, len(y)]}[size]
 
-        def task(workers):
-            part = slice(ends[workers.rank], ends[workers.rank + 1])
-            return cls(**params).fit(X[part], y[part], comm=workers)
+    def task(workers):
+        part = slice(ends[workers.rank], ends[workers.rank + 1])
+        return cls(**params).fit(X[part], y[part], comm=workers)
 
-        return threads.run(size, task)
-
-    found = [cls(**params).fit(X, y, comm=Alone()), *trained(size)]
-    for error in found:
+    estimators = threads.run(size, task)
+    for error in estimators:
         if isinstance(error, Exception):
             raise error
-    refuse_others(f"1 and {size} workers", found)
-    return found[-1]
+    alone = cls(**params).fit(X, y, comm=Alone())
+    refuse_others(f"1 and {size} workers", [alone, *estimators])
+    return estimators[0]
 
 
 def in_blocks(cls, params, X, y, weight):
-    """Of rows that come in blocks; as they give it in one piece."""
+    """Trained on rows that come in blocks; the same rows in one piece must give the same model."""
     from pymcboost.data import Chunks
 
     parts = slice(0, 100), slice(100, 101), slice(101, None)
     blocks = [(X[rows], y[rows], weight[rows]) for rows in parts]
-    found = [cls(**params).fit(X, y, weight), cls(**params).fit(Chunks(blocks))]
-    refuse_others("rows in blocks and in one piece", found)
-    return found[-1]
+    whole = cls(**params).fit(X, y, weight)
+    estimator = cls(**params).fit(Chunks(blocks))
+    refuse_others("rows in blocks and in one piece", [whole, estimator])
+    return estimator
 
 
 class Stop:
