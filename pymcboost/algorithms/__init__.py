@@ -1,1 +1,1 @@
-"""One file per paper: the booster of an algorithm, what a round does, and its estimator with the parameters."""
+"""The workhorses, which have all that the library does: boosters do the rounds, estimators have the parameters."""

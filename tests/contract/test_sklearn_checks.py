@@ -17,8 +17,8 @@ from contract.variants import ALGORITHMS, all_rows
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from pymcboost.algorithms._classic import ClassicBooster
-from pymcboost.algorithms.gradboost import GradBoost
+from pymcboost.algorithms.papers._classic import ClassicBooster
+from pymcboost.algorithms.papers.gradboost import GradBoost
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 

@@ -37,7 +37,7 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.algorithms.adaboost_ml import logistic_step, own_slopes
+from pymcboost.algorithms.papers.adaboost_ml import logistic_step, own_slopes
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.stump_data import TrainingData, layout
 from pymcboost.data.tree_data import Grown, TreeData

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from pymcboost import MultiBoostClassifier, MultiBoostCWClassifier
 from pymcboost._kernels import fcd as kernel
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.algorithms import _column_generation as column_generation
+from pymcboost.algorithms.papers import _column_generation as column_generation
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedTree

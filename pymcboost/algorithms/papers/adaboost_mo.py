@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import SMALLEST_EDGE
-from pymcboost.algorithms._classic import ClassicBooster, ClassicClassifier
+from pymcboost.algorithms.papers._classic import ClassicBooster, ClassicClassifier
 from pymcboost.losses.codes import code_matrix, n_columns
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import common_step

@@ -20,8 +20,8 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.algorithms._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.label_regression import LabelStumps, LabelTrees

@@ -19,7 +19,7 @@ import numpy as np
 
 from pymcboost._kernels import splits as _splits
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE
-from pymcboost.algorithms._classic import ClassicBooster, one_vs_rest_temperature
+from pymcboost.algorithms.papers._classic import ClassicBooster, one_vs_rest_temperature
 from pymcboost.data.stump_data import LevelledData, TrainingData
 from pymcboost.learners import EveryStump
 from pymcboost.learners.joint_levels import JointLevels, two_leaves

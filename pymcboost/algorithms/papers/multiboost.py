@@ -15,7 +15,7 @@ coordinate descent optimization; C. Shen and Z. Hao, A direct formulation for to
 from typing import ClassVar, Literal
 
 from pymcboost.algorithms._binary import BinaryClassifier
-from pymcboost.algorithms._column_generation import ColumnGeneration, sparsity
+from pymcboost.algorithms.papers._column_generation import ColumnGeneration, sparsity
 from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.parameters import Parameter, Rounds, estimator
 

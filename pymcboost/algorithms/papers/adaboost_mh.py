@@ -17,8 +17,8 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier, one_vs_rest_temperature
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
+from pymcboost.algorithms.papers._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier, one_vs_rest_temperature
 from pymcboost.learners import TotalStump
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step

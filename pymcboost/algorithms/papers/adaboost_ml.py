@@ -14,8 +14,8 @@ losses, Algorithm 2.
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.algorithms._classic import FOR_STUMPS, ClassicClassifier
-from pymcboost.algorithms.samme import SAMME
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicClassifier
+from pymcboost.algorithms.papers.samme import SAMME
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 from pymcboost.training.parameters import estimator
 

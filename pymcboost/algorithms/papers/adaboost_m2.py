@@ -24,7 +24,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
 from pymcboost.learners import EveryStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import common_step

@@ -10,7 +10,7 @@ Round
 Paper: V. Guruswami and A. Sahai, Multiclass learning, boosting, and error-correcting codes (whose F is twice ours).
 """
 
-from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
+from pymcboost.algorithms.papers._classic import ClassicClassifier, ColouredBooster
 from pymcboost.training.parameters import estimator
 
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.algorithms._classic import FOR_STUMPS, ClassicClassifier
-from pymcboost.algorithms.samme import SAMME
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicClassifier
+from pymcboost.algorithms.papers.samme import SAMME
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
 from pymcboost.training.parameters import estimator
 

@@ -12,7 +12,7 @@ Paper: R. Schapire, Using output codes to boost multiclass learning problems.
 
 import numpy as np
 
-from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
+from pymcboost.algorithms.papers._classic import ClassicClassifier, ColouredBooster
 from pymcboost.solvers.roots import common_step
 from pymcboost.training.parameters import estimator
 

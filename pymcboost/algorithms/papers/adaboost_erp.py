@@ -12,7 +12,7 @@ Paper: L. Li, Multiclass boosting with repartitioning.
 
 import numpy as np
 
-from pymcboost.algorithms._classic import ClassicClassifier, ColouredBooster
+from pymcboost.algorithms.papers._classic import ClassicClassifier, ColouredBooster
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, estimator
 
