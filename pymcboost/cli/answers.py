@@ -30,7 +30,7 @@ def codes_of(model, labels):
 
     classes = model.classes_
     if labels.dtype.kind in "OU":
-        from pymcboost.data.csvtext import whole
+        from pymcboost.data.tables import whole
 
         known = {label: code for code, label in enumerate(classes.tolist())}
         same = whole if classes.dtype.kind == "i" else str

@@ -79,7 +79,7 @@ def check_reading(parser, arguments):
     """Refuse options about the training file that its format has no use for, and a validation file of another one."""
     path, form, held = arguments.training_file, arguments.format, getattr(arguments, "validation_file", None)
     others = arguments.base != "auto" or arguments.n_features is not None
-    check_table(parser, path, form, arguments.label, others, "--base and --n-features are for")
+    check_table(parser, path, arguments, others, "--base and --n-features are for")
     if held and bool(table_kind(held, form)) != bool(table_kind(path, form)):
         parser.error("the training and the validation file must both have named columns or both be LIBSVM text")
 

@@ -139,27 +139,52 @@ def add_format(group):
         "--format",
         choices=("auto", "libsvm", "csv", "parquet"),
         default="auto",
-        help="format of the files (default: auto, by the ends of names: CSV at .csv, .csv.gz and the like, Parquet at "
-        ".parquet)",
+        help="format of the files (default: auto, by the ends of names: CSV at .csv, .tsv, .csv.gz and the like, "
+        "Parquet at .parquet)",
     )
-    text = "column of a CSV or Parquet file with the labels (default: the first)"
+    text = "column of a CSV or Parquet file with the labels, by its name or its number from 1 on (default: the first)"
     group.add_argument("--label", metavar="name", help=text)
+    group.add_argument(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help="the first line of a CSV file names the columns, or is a row of data (default: it names them, and names "
+        "that are numbers are refused)",
+    )
+    group.add_argument(
+        "--separator",
+        metavar="c",
+        type=separator,
+        help="what parts the columns of a CSV file, 'tab' for a tab (default: the most frequent of tab, ;, | and , in "
+        "the first line)",
+    )
+
+
+def separator(text):
+    """The separator that an option names: one character, or tab."""
+    if text.lower() in ("tab", "\\t"):
+        return "\t"
+    if len(text) != 1 or text.isalnum() or text in "\"\r\n":
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character that parts columns, or 'tab'")
+    return text
 
 
 def table_kind(path, form):
     """The kind of a file whose columns have names, "csv" or "parquet": ``form`` says so, or its name; else None."""
     if form == "auto":
-        found = re.search(r"\.(csv(?=(?:\.(?:gz|bz2|xz))?$)|parquet$)", path.lower())
-        return found[1] if found else None
+        found = re.search(r"\.(?:([ct]sv)(?:\.(?:gz|bz2|xz))?|parquet)$", path.lower())
+        return found and ("csv" if found[1] else "parquet")
     return None if form == "libsvm" else form
 
 
-def check_table(parser, path, form, label, others, what):
+def check_table(parser, path, arguments, others, what):
     """Refuse options that do not go with the format of a file: ``what`` they are, and whether any of the ``others``."""
-    if table_kind(path, form) and others:
+    kind = table_kind(path, arguments.format)
+    if kind and others:
         parser.error(f"{what} LIBSVM text; the columns of a CSV or Parquet file have names")
-    if label is not None and not table_kind(path, form):
+    if arguments.label is not None and not kind:
         parser.error("--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines")
+    if kind != "csv" and (arguments.header is not None or arguments.separator is not None):
+        parser.error("--header, --no-header and --separator are for CSV files")
 
 
 def notifier(program, quiet):

@@ -213,7 +213,8 @@ def loaded(arguments):
 
 def rows_of(model, path, note):
     """The rows of a file, as the model takes them."""
-    how, known = Namespace(test_file=path, format="auto", label=None), model.index_base
+    how = Namespace(test_file=path, format="auto", label=None, header=None, separator=None)
+    known = model.index_base
     return read_rows(model, how, "auto" if known is None else known, note).X
 
 

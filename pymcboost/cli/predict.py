@@ -102,7 +102,7 @@ def parse(argv):
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 exclude each other")
     others = arguments.stream or arguments.base != "auto"
-    check_table(parser, arguments.test_file, arguments.format, arguments.label, others, "--stream and --base are for")
+    check_table(parser, arguments.test_file, arguments, others, "--stream and --base are for")
     if arguments.report and arguments.stream:
         parser.error("--report needs all rows, of which --stream keeps none; leave one of them out")
     return arguments
@@ -184,20 +184,19 @@ def predict(argv):
 
 def read_table(model, arguments, meta):
     """Rows of a file whose columns have names, by the names of the model's features where it has any."""
-    from pymcboost.cli.rows import need, table_blocks
+    from pymcboost.data import tables
 
-    names, label, path = meta.get("feature_names"), arguments.label, arguments.test_file
+    names, label, trained = meta.get("feature_names"), arguments.label, meta.get("label_column")
+    d = model.n_features_in_
+    names = list(map(str, names)) if isinstance(names, list) and len(names) == d else None
 
     def choose(head):
-        d, own = model.n_features_in_, label
-        if isinstance(names, list) and len(names) == d:
-            own = meta.get("label_column") if label is None else label
-            own = own if own in head or label is not None else None
-            need(head, [*names, *([] if own is None else [own])])
-            return list(map(str, names)), own
+        own = None if label is None else tables.column_named(head, label)
+        if names:
+            own = trained if label is None and trained in head else own
+            return [tables.column_named(head, name) for name in names], own
         if label is None and len(head) == d + 1:
-            own = head[0]
-        need(head, [] if own is None else [own])
+            own = tables.column_named(head, trained) if isinstance(trained, str) else head[0]
         found = [name for name in head if name != own]
         if len(found) != d:
             raise ValueError(f"there are {len(found)} columns of features, but the model needs {d} and has no names")
@@ -205,7 +204,9 @@ def read_table(model, arguments, meta):
 
     categories = model.categories
     as_text = None if categories is None else lambda names: categories.named()
-    data = next(table_blocks(path, arguments.format)(path, choose, as_text, bool(model.offsets)))
+    kind = table_kind(arguments.test_file, arguments.format)
+    layout = tables.Layout(arguments.header, arguments.separator, tuple(names or ()))
+    data = tables.read_table(arguments.test_file, kind, choose, as_text, bool(model.offsets), layout)
     if categories is not None:
         categories.fill(data.X, data.texts)
     return data

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pymcboost.cli.console import noted_warnings, table_kind
 from pymcboost.threads import counted
 
-CLASSES_SHOWN, COLUMNS_SHOWN = 20, 10
+CLASSES_SHOWN = 20
 
 
 class Rows(NamedTuple):
@@ -23,6 +23,7 @@ class Rows(NamedTuple):
     label: str | None = None
     categories: Any = None
     labels: Any = None  # of rows with any number of them: y is then their indicator
+    header: bool = True  # whether the names are those of a header
     entries: int = 0  # of LIBSVM text, with its zeros
 
 
@@ -168,7 +169,7 @@ def read_training(arguments, note, allows_missing, several=False, wide=None, wor
     if several:
         return read_lists(path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
-        return read_table(path, form, note, allows_missing, arguments.label, None, arguments.categorical_features, wide)
+        return read_table(path, arguments, note, allows_missing, wide=wide)
     return read(path, note, allows_missing, wide, workers, base=base, n_features=arguments.n_features)
 
 
@@ -183,7 +184,7 @@ def read_like(arguments, note, allows_missing, data, labels, workers=None):
     if data.labels is not None:
         return read_lists(path, note, allows_missing, data, workers, **how)
     if data.names:
-        held = read_table(path, arguments.format, note, allows_missing, like=data, wide=wide)
+        held = read_table(path, arguments, note, allows_missing, like=data, wide=wide)
     else:
         held = read(path, note, allows_missing, wide, workers, **how)
     _note_unknown("<stdin>" if path == "-" else path, held.y, labels, note, workers)
@@ -227,37 +228,40 @@ def set_weights(estimator, weights, y, note):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in present})
 
 
-def table_blocks(path, form):
-    """The reader of a file whose columns have names; see `csv_blocks`."""
-    if table_kind(path, form) == "parquet":
-        from pymcboost.data.parquet import parquet_blocks as blocks
-    else:
-        from pymcboost.data.csvtext import csv_blocks as blocks
-    return blocks
-
-
-def read_table(path, form, note, allows_missing, label=None, like=None, categorical=(), wide=None):
+def read_table(path, arguments, note, allows_missing, like=None, wide=None):
     """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before.
 
-    ``categorical``: names of the columns whose values are categories; ``wide``: see `read`.
+    ``wide``: see `read`.
     """
     import numpy as np
 
+    from pymcboost.data import tables
     from pymcboost.data.merging import merging
     from pymcboost.model.categories import level_of, of_texts
 
-    def as_text(names):
-        if like and like.categories is not None:
-            return like.categories.feature.tolist()
-        need(names, categorical)
-        return sorted(map(names.index, categorical))
+    kind, categorical = table_kind(path, arguments.format), arguments.categorical_features
 
-    choose = choice(like.names, like.label) if like else choice(None, label)
-    data = next(table_blocks(path, form)(path, choose, as_text, wide is not False))
+    def choose(head):
+        if like:
+            return [tables.column_named(head, name) for name in like.names], tables.column_named(head, like.label)
+        own = head[0] if arguments.label is None else tables.column_named(head, arguments.label)
+        features = [name for name in head if name != own]
+        if not features:
+            raise ValueError("there is no column besides that of the labels")
+        return features, own
+
+    def as_text(names):
+        if like:
+            return [] if like.categories is None else like.categories.feature.tolist()
+        return sorted(names.index(tables.column_named(names, name)) for name in categorical)
+
+    known = (*like.names, like.label) if like else ()
+    layout = tables.Layout(arguments.header, arguments.separator, known)
+    data = tables.read_table(path, kind, choose, as_text, wide is not False, layout)
     if wide is None and not merging(data.X):
         data = data._replace(X=data.X.astype(np.float32))
     texts = data.texts
-    if not like and table_kind(path, form) != "parquet":  # which has missing values of its own
+    if not like and kind == "csv":
         texts = {j: list(map(level_of, column)) for j, column in texts.items()}
     categories = like.categories if like else of_texts(texts, data.names)
     if categories is not None:
@@ -268,49 +272,19 @@ def read_table(path, form, note, allows_missing, label=None, like=None, categori
         y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    rows = checked(path, Rows(data.X, y, 1, data.names, data.label, categories), note, allows_missing)
-    if not like:
-        note_columns(path, data, label, note)
-    return rows
-
-
-def choice(names, label):
-    """How features and labels are chosen from the columns of a table: these names, or all but that of the label."""
-
-    def choose(head):
-        own = head[0] if label is None else label
-        features = names or [name for name in head if name != own]
-        need(head, [own, *features])
-        if not features:
-            raise ValueError("there is no column besides that of the labels")
-        return features, own
-
-    return choose
-
-
-def note_columns(path, data, label, note):
-    """Say which column the labels are from where none was named, and where the names look like a row of numbers."""
-    if all(map(is_number, (data.label, *data.names))):
-        note(f"{path}: all names of columns are numbers: where the line of names is missing, the first row is lost")
-    if label is None:
+    header = arguments.header is not False
+    rows = checked(path, Rows(data.X, y, 1, data.names, data.label, categories, header=header), note, allows_missing)
+    if not like and arguments.label is None:
         note(f"{path}: labels from the first column, {data.label!r} (--label names another)")
-
-
-def is_number(text):
-    """Whether a text is one number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return rows
 
 
 def labels_as(labels, text=None):
     """Labels of a table as integers or as text, (n,); None: integers where all of them are."""
     import numpy as np
 
-    from pymcboost.data.csvtext import whole
     from pymcboost.data.svmwords import WORDS, shortened
+    from pymcboost.data.tables import whole
 
     numbers = [whole(label) for label in labels.tolist()]
     if None not in numbers and not text:
@@ -322,14 +296,6 @@ def labels_as(labels, text=None):
         unlike = labels[numbers.index(None)]
         raise ValueError(f"the label {unlike!r} is no integer, as those of the training file are")
     return labels.astype(str)
-
-
-def need(head, names):
-    """Refuse a file without these columns."""
-    missing = [name for name in names if name not in head]
-    if missing:
-        shown = ", ".join(map(repr, head[:COLUMNS_SHOWN])) + ", ..." * (len(head) > COLUMNS_SHOWN)
-        raise ValueError(f"there is no column {missing[0]!r}; there are {shown}")
 
 
 def checked(path, data, note, allows_missing):

@@ -257,6 +257,8 @@ def model_bytes(estimator, data, layout):
 
 def columns_meta(data):
     """What a model file says of the columns of the training file."""
+    if not data.header:
+        return {"label_column": data.label}
     if data.names:
         return {"feature_names": data.names, "label_column": data.label}
     return {} if data.base == 1 else {"index_base": data.base}

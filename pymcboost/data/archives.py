@@ -11,6 +11,16 @@ import zlib
 from pathlib import Path
 
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
+# First bytes of files that nothing here reads.
+OTHER = {
+    b"(\xb5/\xfd": "a zstd archive; decompress it, as zstd -d does",
+    b"PK\x03\x04": "a zip archive; extract the file first",
+    b"]\0\0": "a .lzma archive; decompress it, as xz -d does",
+    b"7z\xbc\xaf": "a 7z archive; extract the file first",
+    b"\xff\xfe": "UTF-16 text; convert it, as iconv -f UTF-16 -t UTF-8 does",
+    b"\xfe\xff": "UTF-16 text; convert it, as iconv -f UTF-16 -t UTF-8 does",
+    b"PAR1": "a Parquet file; its name must end in .parquet, or give --format parquet",
+}
 DAMAGES = EOFError, zlib.error, lzma.LZMAError
 BLOCK = 1 << 16
 
@@ -69,6 +79,15 @@ def suffix_of(path):
     """The end of the name that says how a file is packed: .gz, .bz2 or .xz; else empty."""
     suffix = Path(os.fsdecode(path)).suffix.lower()
     return suffix if suffix in MAGIC.values() else ""
+
+
+def other_format(start, name):
+    """What the first bytes of a file say that it is, where that is no text, and what to do; else None."""
+    for magic, suffix in MAGIC.items():
+        if start.startswith(magic):
+            remedy = "unpack it first, as with gzip -dc" if name == "<stdin>" else f"its name must end with {suffix}"
+            return f"this is compressed data; {remedy}"
+    return next((f"this is {what}" for magic, what in OTHER.items() if start.startswith(magic)), None)
 
 
 def open_text(path):

@@ -162,10 +162,8 @@ def refusal(name, code, scanner, buffer, lines=0):
             "index:value index:value ..., as scikit-learn's dump_svmlight_file or pymcboost's dump_svmlight "
             "writes it"
         )
-    for magic, suffix in archives.MAGIC.items():
-        if lines == 1 and buffer.startswith(magic):
-            remedy = "unpack it first, as with gzip -dc" if name == "<stdin>" else f"its name must end with {suffix}"
-            reason = f"this is compressed data; {remedy}"
+    if lines == 1:
+        reason = archives.other_format(bytes(buffer[:8]), name) or reason
     return SvmlightError(f"{name}:{lines}:{column}: {reason}")
 
 

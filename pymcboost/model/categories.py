@@ -12,8 +12,8 @@ from pymcboost.model.columns import names_of
 MOST_LEVELS, LONGEST_NAME = 65535, 4096
 DENSE = "categorical features are columns of dense arrays or data frames; give X.toarray()"
 TYPES = ("category", "categorical", "enum", "dictionary")
-# Cells of text that mean a missing value, and whole numbers with a point.
-MISSING, WHOLE = {"", "na", "nan", "null", "?"}, re.compile(r"([+-]?\d+)\.0+")
+# Whole numbers with a point.
+WHOLE = re.compile(r"([+-]?\d+)\.0+")
 TEXTS = ("object", "str", "string", "utf8", "large_string", "string_view")
 
 
@@ -176,14 +176,9 @@ def text_of(value):
 
 
 def level_of(text):
-    """The level that a cell of text is: whole numbers without a point; None for what means a missing value.
-
-    Values that are no text are as they are.
-    """
-    if not isinstance(text, str):
-        return text
-    whole = WHOLE.fullmatch(text)
-    return None if text.lower() in MISSING else whole[1] if whole else text
+    """The level that a cell of text is: whole numbers without a point. Values that are no text are as they are."""
+    whole = WHOLE.fullmatch(text) if isinstance(text, str) else None
+    return whole[1] if whole else text
 
 
 def factors(column):

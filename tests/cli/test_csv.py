@@ -5,7 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from cli.programs import call, run
+from cli.programs import call, run, run_python
+from cli.test_island import blocker
 
 from pymcboost import (
     ABCLogitBoostClassifier,
@@ -100,7 +101,7 @@ def test_text_labels(tmp_path, data):
 
 
 def test_numbers_as_they_may_be_written(tmp_path):
-    rows = ['\ufeffkind, x ,"y, z"', '1,0.5,"2"', '+1.0, 1e2 ,?', "2,,-3", "", "2.0,NaN,NA", "1,null,+.5"]
+    rows = ['\ufeffkind, x ,"y, z"', '1,0.5,"2"', '+1.0, 1e2 ,N/A', "2,,-3", "", "2.0,NaN,NA", "1,null,+.5"]
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress("\r\n".join(rows).encode()))
     done = call("train", "-n", 2, "t.csv.gz", "m.mcb", cwd=tmp_path)
     assert "5 rows, 2 features (dense), 2 classes (1: 3, 2: 2)" in done.stderr
@@ -127,11 +128,11 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
 
 
 def test_infinity_is_scored_where_it_is_written(files, tmp_path):
-    for value, status in (("inf", 0), ("-Infinity", 0), ("1e400", 2), ("-1e400", 2), ("1e39", 2)):
+    for value, status in (("inf", 0), ("-Infinity", 0), ("1e400", 0), ("1e39", 2)):
         (tmp_path / "t.csv").write_text(f"a,b,c,d,e\n1,2,3,4,{value}\n")
         done = call("predict", "t.csv", files / "model.mcb", "out", cwd=tmp_path)
         assert done.returncode == status
-        assert (f"t.csv:2: column 'e': {value} is too large for float32" in done.stderr) == (status == 2)
+        assert ("t.csv: column 'e', row 1: 1e+39 is too large for float32" in done.stderr) == (status == 2)
 
 
 @pytest.mark.parametrize(
@@ -139,19 +140,25 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
     [
         ("", "t.csv:1: there is no line with the names of the columns"),
         ("y,a,a\n1,2,3\n", "t.csv:1: the column name 'a' occurs twice"),
-        ("y,a\n", "t.csv: no row of data after the names of the columns"),
-        ("y\n1\n", "t.csv:1: there is no column besides that of the labels; commas part columns"),
-        ("y,a\n1,2\n\n1,2,3\n", "t.csv:4: 3 values for 2 columns"),
-        ("y,a\n1,2\n1,gas\n", "t.csv:3: column 'a' has the text 'gas'; features must be numbers, or empty where"),
+        ("y,a\n", "t.csv: no row of data"),
+        ("y\n1\n", "t.csv:1: there is no column besides that of the labels; --separator parts columns"),
+        ("y,a\n1,2\n\n1,2,3\n", "t.csv: Error tokenizing data. C error: Expected 2 fields in line 3, saw 3; "),
+        ("y,a\n1,2\n1,gas\n", "t.csv: column 'a' has 'gas' in row 2; features must be numbers, or empty where"),
         (
             "a,y\n1,no\n",
-            "t.csv:2: column 'y' has the text 'no'; features must be numbers, or empty where missing. To train, "
+            "t.csv: column 'y' has 'no' in row 1; features must be numbers, or empty where missing. To train, "
             "name the column in --label y if it has the labels, or in --categorical-features y (not with",
         ),
-        ("y,a\n1,1_0\n", "t.csv:2: column 'a' has the text '1_0'; features must be numbers"),
-        ("y,a\n1,1e99\n", "t.csv:2: column 'a': 1e99 is too large for float32 (about 3.4e38); scale it"),
-        ("y,a\n1,1e400\n", "t.csv:2: column 'a': 1e400 is too large for float32 (about 3.4e38); scale it"),
-        ("y,a\n1,NA\n2,-1e400\n", "t.csv:3: column 'a': -1e400 is too large for float32 (about 3.4e38); scale it"),
+        ("y,a\n1,1_0\n", "t.csv: column 'a' has '1_0' in row 1; features must be numbers"),
+        ("y,a\n1,1e99\n", "t.csv: column 'a', row 1: 1e+99 is too large for float32 (about 3.4e38); scale it"),
+        ("y,a\n1,2,3\n2,2,3\n", "t.csv: Length of header or names does not match length of data."),
+        ("y,a\n1,?\n", "t.csv: column 'a' has '?' in row 1; features must be numbers"),
+        ("y,a\n1,1e400\n", "t.csv: row 1 has inf for the feature 'a'"),
+        ("1,1.5,0.5\n2,1,3\n", "t.csv:1: the column name '1' is a number: where the first line is a row of data, give "
+         "--no-header; where it names the columns, --header"),
+        ("cat,1.5\ndog,2\n", "t.csv:1: the column name '1.5' is a number"),
+        ("y,a\nx,1\nNA,2\nz,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
+        ("y,a\nnan,1\nx,2\n", "t.csv: row 1 has no label in the column 'y'; training needs one in each"),
         ("y,a\n1,2\n,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
         ("y,a\n1,2\n2,-inf\n", "t.csv: row 2 has -inf for the feature 'a'; write nan for a missing value"),
     ],
@@ -170,11 +177,9 @@ def test_what_is_refused(tmp_path, text, said):
         ("y,a\n1,2\n2,3\n", [], ["labels from the first column, 'y' (--label names another)"]),
         ("y,a\n1,2\n2,3\n", ["--label", "a"], []),
         ("e,e1\n1,2\n2,3\n", ["--label", "e"], []),
-        (
-            "1,2\n2,3\n1,5\n", [],
-            ["all names of columns are numbers: where the line of names is missing, the first row is lost",
-             "labels from the first column, '1' (--label names another)"],
-        ),
+        ("y,1\n1,2\n2,3\n", ["--header"], ["labels from the first column, 'y' (--label names another)"]),
+        ("1,2\n2,3\n1,5\n", ["--no-header"], ["labels from the first column, '1' (--label names another)"]),
+        ("y,a\n1,2\n2,3\n", ["--label", "2"], []),
     ],
 )  # fmt: skip
 def test_which_columns_are_said(tmp_path, text, options, said):
@@ -233,7 +238,7 @@ def test_wrong_categories_are_explained(tmp_path, files):
         (["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"], "of a CSV or Parquet file; LIBSVM"),
         (["-a", "vector-tree", "t.csv", "--categorical-features", "c"], "there is no column 'c'; there are 'a', 'b'"),
         (["--layout", "interval", "t.csv", "--categorical-features", "a"], "--layout interval has no room for --categ"),
-        (["-a", "vector-tree", "t.csv"], "'a' has the text 'x'; .* --label a .*--categorical-features a"),
+        (["-a", "vector-tree", "t.csv"], "'a' has 'x' in row 1; .* --label a .*--categorical-features a"),
     ):
         done = call("train", *arguments, cwd=tmp_path)
         assert done.returncode in (1, 2)
@@ -252,14 +257,14 @@ def test_quotes_that_are_not_closed_lose_nothing(tmp_path):
         call("predict", "open.csv", "m.mcb", "-", cwd=tmp_path),
     ):
         assert done.returncode == 2 and not done.stdout
-        assert "open.csv: unexpected end of data; a quote may not be closed" in done.stderr
+        assert "EOF inside string starting at row 20; a quote may not be closed, or a row" in done.stderr
 
 
 def test_levels_have_the_names_of_python(tmp_path):
     """Whole numbers with a point, as pandas writes integers beside missing values, and levels that read as missing."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    code, mark = rng.integers(0, 12, 400).astype(float), np.array(["?", "a", "NA"])[rng.integers(0, 3, 400)]
+    code, mark = rng.integers(0, 12, 400).astype(float), np.array(["?", "a", "b"])[rng.integers(0, 3, 400)]
     y = (code % 3 == 1) * 2 + (mark == "?")
     code[rng.random(400) < 0.1] = np.nan
     frame = pandas.DataFrame({"y": y.astype(int), "code": code, "mark": mark})
@@ -276,7 +281,7 @@ def test_levels_have_the_names_of_python(tmp_path):
     options = ["-q", "-a", "vector-tree", "-n", 9, "--label", "y", "--categorical-features", "code,mark"]
     assert call("train", *options, "t.csv", "c.mcb", cwd=tmp_path).returncode == 0
     names = load_model(tmp_path / "c.mcb").categories.names
-    assert names == (sorted(map(str, range(12))), ["a"])  # of a CSV file, ? and NA are missing
+    assert names == (sorted(map(str, range(12))), ["?", "a", "b"])
 
 
 def test_weights_of_text_labels(tmp_path, data):
@@ -300,7 +305,7 @@ def test_weights_of_text_labels(tmp_path, data):
 
 def test_long_labels(tmp_path):
     label = 2**53
-    (tmp_path / "t.csv").write_text(f"y,a\n{label},1\n+{label}.0,2\n0{label}.,3\n7,4\n")
+    (tmp_path / "t.csv").write_text(f"y,a\n{label},1\n+{label}.0,2\n{label}.,3\n7,4\n")
     done = call("train", "-n", 2, "t.csv", "m.mcb", cwd=tmp_path)
     assert f"2 classes (7: 1, {label}: 3)" in done.stderr
     for beyond in (f"{label + 1}", f"-{label + 1}.0", "9" * 600):
@@ -311,3 +316,80 @@ def test_long_labels(tmp_path):
         assert done.returncode == 2 and f"error: {said}" in done.stderr
     (tmp_path / "t.csv").write_text(f"y,a\n{label + 1},1\nx,2\n{label + 2},3\n")
     assert "3 classes (" in call("train", "-n", 2, "t.csv", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|", ":"])
+def test_separators_are_told_apart(tmp_path, separator):
+    rows = [["y", "a b", "c"], ["1", "0.5", "2"], ["2", "1e2", ""], ["1", "3", "4"]]
+    (tmp_path / "t.csv").write_text("\n".join(map(separator.join, rows)) + "\n")
+    (tmp_path / "same.csv").write_text("\n".join(map(",".join, rows)) + "\n")
+    options = ["--separator", ":"] if separator == ":" else []
+    for name, more in (("t.csv", options), ("same.csv", [])):
+        done = call("train", "-q", "-n", 2, *more, name, f"{name}.mcb", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "t.csv.mcb").read_bytes() == (tmp_path / "same.csv.mcb").read_bytes()
+    if separator == "\t":
+        (tmp_path / "t.csv").rename(tmp_path / "t.tsv")
+        assert call("train", "-q", "-n", 2, "--separator", "tab", "t.tsv", "u.mcb", cwd=tmp_path).returncode == 0
+        assert (tmp_path / "u.mcb").read_bytes() == (tmp_path / "same.csv.mcb").read_bytes()
+
+
+@pytest.mark.parametrize("at", [0, 5])
+def test_no_row_is_lost_without_a_header(files, tmp_path, data, at):
+    train, test = data
+    write_csv(tmp_path / "t.csv", train.X, train.y, at=at)
+    for name, part in (("t.csv", train), ("u.csv", test)):
+        write_csv(tmp_path / name, part.X, part.y, at=at)
+        lines = (tmp_path / name).read_text().splitlines(keepends=True)
+        (tmp_path / name).write_text("".join(lines[1:]))
+    label = ["--label", at + 1]
+    done = call("train", "-n", 30, "--no-header", *label, "-P", "u.csv", "t.csv", "m.mcb", cwd=tmp_path)
+    assert done.returncode == 0 and "t.csv: 180 rows, 5 features" in done.stderr
+    same = load_model(files / "model.mcb")
+    assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(test.X), same.raw_scores(test.X))
+    expected = call("predict", files / "test.svm", files / "model.mcb", "-")
+    found = call("predict", "--no-header", "u.csv", "m.mcb", "-", cwd=tmp_path)
+    assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
+    assert call("predict", "u.csv", "m.mcb", "-", cwd=tmp_path).returncode == 2
+    write_csv(tmp_path / "plain.csv", test.X)
+    assert call("predict", "plain.csv", "m.mcb", "-", cwd=tmp_path).stdout == expected.stdout
+
+
+def test_columns_whose_names_are_numbers_are_known_to_the_model(tmp_path, data):
+    train, test = data
+    write_csv(tmp_path / "t.csv", train.X, train.y, names="01234")
+    assert call("train", "-q", "-n", 3, "--header", "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path).returncode == 0
+    assert call("predict", "-q", "t.csv", "m.mcb", "-", cwd=tmp_path).returncode == 0
+
+
+def test_labels_stay_as_they_are_written(tmp_path):
+    (tmp_path / "t.csv").write_text("y,a\n007,1\n7,2\n1.50,3\n")
+    assert call("train", "-q", "-n", 2, "t.csv", cwd=tmp_path).returncode == 0
+    assert load_model(tmp_path / "t.csv.mcb").classes_.tolist() == ["007", "1.50", "7"]
+
+
+def test_without_pandas_the_message_says_what_to_install(tmp_path):
+    (tmp_path / "t.csv").write_text("y,a\n1,2\n2,3\n")
+    code = f"{blocker(['pandas'])}\nfrom pymcboost.cli.train import main\nsys.argv[1:] = ['t.csv']\nsys.exit(main())"
+    done = run_python(code, cwd=tmp_path)
+    assert done.returncode == 2
+    assert 't.csv: CSV files need pandas (blocked: pandas): python -m pip install "pymcboost[csv]", or' in done.stderr
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.svm"])
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"\xff\xfe1\0,\0", "this is UTF-16 text; convert it"),
+        (b"\xfe\xff\0001\0,", "this is UTF-16 text; convert it"),
+        (b"(\xb5/\xfd\x04", "this is a zstd archive; decompress it"),
+        (b"PK\x03\x04\x14", "this is a zip archive; extract the file first"),
+        (b"]\0\0\x80\0", "this is a .lzma archive; decompress it"),
+        (b"\x1f\x8b\x08", "this is compressed data; its name must end with .gz"),
+        (b"PAR1", "this is a Parquet file; its name must end in .parquet"),
+    ],
+)
+def test_other_formats_are_named_as_what_they_are(tmp_path, name, start, said):
+    (tmp_path / name).write_bytes(start)
+    done = call("train", name, cwd=tmp_path)
+    assert done.returncode == 2 and said in done.stderr, done.stderr

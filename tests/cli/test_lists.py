@@ -12,9 +12,9 @@ from sklearn.datasets import load_svmlight_file, make_multilabel_classification
 
 from pymcboost import VectorTreeBoostClassifier, dump_svmlight, load_model, load_svmlight
 from pymcboost.cli.lists import measures
-from pymcboost.data.csvtext import csv_blocks
 from pymcboost.data.svmlight import SvmlightError
 from pymcboost.data.svmlines import Lines
+from pymcboost.data.tables import read_table
 from pymcboost.registry import get_class
 from pymcboost.training.labels import METRICS
 from pymcboost.training.metrics import Held
@@ -62,7 +62,7 @@ def test_files_are_closed_without_a_warning(lists, tmp_path):
         with pytest.raises(SvmlightError, match="label 'x' is no whole number"):
             load_svmlight(tmp_path / "bad.svm", multilabel=True)
         assert len(list(Lines(tmp_path / "one.svm", 1, 1))) == 1
-        assert len(list(csv_blocks(tmp_path / "t.csv", lambda names: (names[:1], names[1])))) == 1
+        assert len(read_table(tmp_path / "t.csv", "csv", lambda names: (names[:1], names[1])).X) == 1
         gc.collect()
     assert not found, found[0].message
 

@@ -127,8 +127,8 @@ def test_categories_are_those_of_csv(tmp_path, columns):
     outs = [call("predict", "-b", 1, name, "t.csv.mcb", "-", cwd=tmp_path).stdout for name in ("t.csv", "t.parquet")]
     assert outs[0] == outs[1] != ""
     done = call("train", "-a", "vector-tree", "t.parquet", cwd=tmp_path)
-    assert done.returncode == 2 and "is of the type string; " in done.stderr
-    assert "--categorical-features (not with hingeboost)" in done.stderr
+    assert done.returncode == 2 and "column 'a' has 'green' in row 2; " in done.stderr
+    assert "--categorical-features a (not with hingeboost)" in done.stderr
     arguments = [*options, "--categorical-features", "c,d", "t.parquet", "m.mcb"]
     assert "there is no column 'd'" in call("train", *arguments, cwd=tmp_path).stderr
 
@@ -148,11 +148,11 @@ def test_what_is_refused(tmp_path, columns):
     write(tmp_path / "unlabelled.parquet", {**columns, "kind": arrow.array(["x", None] * 120)})
     for arguments, status, message in (
         (["text.parquet"], 2, "expected a Parquet file"),
-        (["dates.parquet"], 2, "dates.parquet: column 'kind' is of the type date32[day]; labels and categories are"),
+        (["dates.parquet"], 2, "dates.parquet: column 'kind' has date values; labels and categories are"),
         (["footer.parquet"], 2, "footer.parquet: "),
         (["pages.parquet"], 2, "expected a Parquet file"),
         (["gone.parquet"], 4, "gone.parquet: No such file or directory"),
-        (["words.parquet"], 2, "words.parquet: column 'a' is of the type string; features must be numbers"),
+        (["words.parquet"], 2, "words.parquet: column 'a' has 'c-1' in row 1; features must be numbers"),
         (["large.parquet"], 2, "large.parquet: column 'a', row 5: 1e+39 is too large for float32"),
         (["none.parquet"], 2, "none.parquet: no row of data"),
         (["one.parquet"], 2, "one.parquet: there is no column besides that of the labels\n"),
@@ -176,13 +176,13 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
     )
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 2
-    assert "Parquet needs" in done.stderr and "python -m pip install pyarrow" in done.stderr
+    assert "Parquet files need pandas and pyarrow" in done.stderr and "pymcboost[parquet]" in done.stderr
 
 
-def test_prediction_needs_numpy_and_pyarrow_alone(tmp_path, columns):
+def test_prediction_needs_pandas_but_no_estimator(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
     assert run("train", "-q", "-n", 4, "t.parquet", "m.mcb", cwd=tmp_path).returncode == 0
-    names = ["sklearn", "scipy", "joblib", "pandas", "pymcboost.training.parameters"]
+    names = ["sklearn", "scipy", "joblib", "pymcboost.training.parameters"]
     code = f"{blocker(names)}\nfrom pymcboost.cli.predict import main\nsys.exit(main(['t.parquet', 'm.mcb', 'out']))"
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("Accuracy = "), done.stderr

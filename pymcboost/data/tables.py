@@ -1,0 +1,291 @@
+"""CSV and Parquet files, read by pandas: numbers as features, one column of labels."""
+
+import csv
+import io
+import re
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+
+from pymcboost.data import archives
+from pymcboost.data.svmlight import SvmlightError, intact
+
+# Labels that are whole numbers; with leading zeros they are text. As many digits as int() takes in any Python.
+WHOLE = re.compile(r"\s*([+-]?(?:0|[1-9]\d{0,599}))(?:\.0*)?\s*")
+# Where several occur equally often in the first line, the first of these parts the columns.
+SEPARATORS = ("\t", ";", "|", ",")
+
+
+class TableError(SvmlightError):
+    """A CSV or Parquet file that cannot be read; the message names file, row, column and remedy."""
+
+
+class TableData(NamedTuple):
+    """What `read_table` returns.
+
+    Attributes
+    ----------
+    X : float32 ndarray (m, d)
+        Float64 where that was asked for.
+    y : ndarray of str objects (m,)
+        Labels as they are written, "" where there is none.
+    labelled : bool ndarray (m,)
+    names : list of str
+        Of the features.
+    label : str or None
+        Name of the column of labels.
+    texts : dict of int to list
+        Values of the features that are read as text; they are 0 in X.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    labelled: np.ndarray
+    names: list
+    label: str | None
+    texts: dict
+
+
+class Layout(NamedTuple):
+    """How a CSV file is laid out.
+
+    Attributes
+    ----------
+    header : bool or None
+        Whether the first line names the columns. None: it does, and names that are numbers are refused.
+    separator : str or None
+        What parts the columns. None: the most frequent of `SEPARATORS` in the first line.
+    known : list of str
+        Names of columns that are expected, numbers or not.
+    """
+
+    header: bool | None = None
+    separator: str | None = None
+    known: tuple = ()
+
+
+def read_table(path, kind, choose, as_text=None, wide=False, layout=None):
+    """Read a file as `TableData`.
+
+    Parameters
+    ----------
+    path : str
+        As for `load_svmlight`.
+    kind : {"csv", "parquet"}
+    choose : callable
+        Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
+    as_text : callable, optional
+        Takes the names of the features; returns the places of those to read as text.
+    wide : bool, default=False
+        Do not round to float32.
+    layout : Layout, optional
+    """
+    name = "<stdin>" if path == "-" else path
+    try:
+        import pandas
+
+        if kind == "parquet":
+            import pyarrow  # noqa: F401  pandas reads Parquet with it
+    except ImportError as error:
+        needed = "pandas" if kind == "csv" else "pandas and pyarrow"
+        raise TableError(
+            f"{name}: {kind.replace('csv', 'CSV').replace('parquet', 'Parquet')} files need {needed} ({error}): "
+            f'python -m pip install "pymcboost[{kind}]", or write LIBSVM text'
+        ) from None
+    stream, name, _, ours = archives.open_text(path)
+    try:
+        with archives.buffered(stream) as file, intact(name):
+            read = _parquet if kind == "parquet" else _csv
+            frame, (names, label), texts = read(pandas, file, name, choose, as_text or (lambda names: ()), layout)
+    finally:
+        if ours:
+            stream.close()
+    if not len(frame):
+        raise TableError(f"{name}: no row of data")
+    X = np.empty((len(frame), len(names)), dtype=np.float64 if wide else np.float32)
+    for j, column in enumerate(names):
+        X[:, j] = 0 if j in texts else _numbers(pandas, frame[column], f"{name}: column {column!r}", wide)
+    y = np.full(len(frame), "", dtype=object)
+    if label is not None:
+        y[:] = list(map(_label, _plain(frame[label], name)))
+    found = {j: [_stripped(value) for value in _plain(frame[names[j]], name)] for j in texts}
+    return TableData(X, y, y != "", names, label, found)
+
+
+def _csv(pandas, file, name, choose, as_text, layout):
+    """The frame of a CSV file, the columns of features and labels, and the places of those that are text."""
+    layout = layout or Layout()
+    first = file.readline()
+    if other := archives.other_format(first, name):
+        raise TableError(f"{name}: {other}")
+    try:
+        line = first.decode("utf-8-sig")
+        separator = layout.separator or max(SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
+        cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+        head = [cell.strip() for cell in cells]
+        rest = file
+        if layout.header is False:
+            head = [str(number) for number in range(1, len(cells) + 1)]
+            rest = _After(first.removeprefix(b"\xef\xbb\xbf"), file)
+        _check_head(head, name, layout)
+        names, label = _chosen(head, choose, f"{name}:1", "" if len(head) > 1 else "; --separator parts columns")
+        texts = _chosen(names, as_text, f"{name}:1")
+        as_written = [names[j] for j in texts] + ([] if label is None else [label])
+        # From 3.1 on the nearest float is what pandas reads by default.
+        exactly = {"float_precision": "round_trip"} if _version(pandas) < (3, 1) else {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pandas.errors.ParserWarning)  # values of long rows would be dropped
+            frame = pandas.read_csv(
+                rest,
+                sep=separator,
+                header=None,
+                names=head,
+                index_col=False,
+                dtype=dict.fromkeys(as_written, str),
+                skipinitialspace=True,
+                low_memory=False,
+                **exactly,
+            )
+    except pandas.errors.EmptyDataError:
+        raise TableError(f"{name}: no row of data after the names of the columns") from None
+    except (pandas.errors.ParserError, pandas.errors.ParserWarning, csv.Error) as error:
+        words = " ".join(str(error).split())
+        raise TableError(f"{name}: {words}; a quote may not be closed, or a row have more values than names") from None
+    except UnicodeDecodeError as error:
+        raise TableError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
+    return frame, (names, label), texts
+
+
+def _version(pandas):
+    return tuple(map(int, pandas.__version__.split(".")[:2]))
+
+
+class _After(io.RawIOBase):
+    """A line that was read already, and the rest of its file."""
+
+    def __init__(self, line, file):
+        self._line, self._file = line, file
+
+    def readable(self):
+        """Whether it can be read."""
+        return True
+
+    def readinto(self, view):
+        """Fill a part of a buffer; how many bytes."""
+        if not self._line:
+            return self._file.readinto(view)
+        part, self._line = self._line[: len(view)], self._line[len(view) :]
+        view[: len(part)] = part
+        return len(part)
+
+
+def _check_head(head, name, layout):
+    if not any(head):
+        raise TableError(f"{name}:1: there is no line with the names of the columns")
+    if len(set(head)) < len(head):
+        twice = next(column for column in head if head.count(column) > 1)
+        raise TableError(f"{name}:1: the column name {twice!r} occurs twice; the first line must name each column once")
+    numbers = [column for column in head if is_number(column) and column not in layout.known]
+    if numbers and layout.header is None:
+        raise TableError(
+            f"{name}:1: the column name {numbers[0]!r} is a number: where the first line is a row of data, give "
+            "--no-header; where it names the columns, --header"
+        )
+
+
+def _parquet(pandas, file, name, choose, as_text, layout):
+    """See `_csv`."""
+    import pyarrow
+
+    try:
+        frame = pandas.read_parquet(io.BytesIO(file.read()), engine="pyarrow", dtype_backend="numpy_nullable")
+    except (pyarrow.ArrowException, OSError) as error:
+        raise TableError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
+    head = [str(column) for column in frame.columns]
+    if len(set(head)) < len(head):
+        twice = next(column for column in head if head.count(column) > 1)
+        raise TableError(f"{name}: the column name {twice!r} occurs twice; each needs a name of its own")
+    frame.columns = head
+    names, label = _chosen(head, choose, name)
+    return frame, (names, label), _chosen(names, as_text, name)
+
+
+def _chosen(head, choose, where, remedy=""):
+    try:
+        return choose(head)
+    except ValueError as error:
+        raise TableError(f"{where}: {error}{remedy}") from None
+
+
+def _numbers(pandas, column, where, wide):
+    """A column as float32 or, where that is ``wide``, float64; missing values as NaN."""
+    types, kind = pandas.api.types, column.dtype
+    if types.is_numeric_dtype(kind) or types.is_bool_dtype(kind):
+        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        numbers = np.full(len(column), np.nan)
+        if types.is_object_dtype(kind) or types.is_string_dtype(kind):
+            numbers = pandas.to_numeric(column.astype(object), errors="coerce").to_numpy(np.float64, na_value=np.nan)
+        other = np.isnan(numbers) & column.notna().to_numpy()
+        if other.any():
+            row = int(other.argmax())
+            name = column.name
+            raise TableError(
+                f"{where} has {str(column.iloc[row])[:40]!r} in row {row + 1}; features must be numbers, or empty "
+                f"where missing. To train, name the column in --label {name} if it has the labels, or in "
+                f"--categorical-features {name} (not with hingeboost), number the values, or leave it out"
+            )
+    with np.errstate(over="ignore"):
+        values = numbers.astype(np.float32)
+    beyond = np.isinf(values) & np.isfinite(numbers)
+    if beyond.any():
+        row = int(beyond.argmax())
+        raise TableError(f"{where}, row {row + 1}: {numbers[row]:g} is too large for float32 (about 3.4e38); scale it")
+    return numbers if wide else values
+
+
+def _plain(column, name):
+    """Labels or categories as a list of integers, text and so on; missing ones are None or NaN."""
+    values = column.astype(object).tolist()
+    strange = next((value for value in values if not isinstance(value, (str, int, float, type(None)))), None)
+    if strange is not None and type(strange).__name__ != "NAType":
+        what = f"{name}: column {column.name!r} has {type(strange).__name__} values"
+        raise TableError(f"{what}; labels and categories are integers or text")
+    return [None if type(value).__name__ == "NAType" else value for value in values]
+
+
+def _stripped(value):
+    return value.strip() if isinstance(value, str) else value
+
+
+def _label(value):
+    """A label as text, "" where there is none; whole numbers have no exponent."""
+    if value is None or value != value:
+        return ""
+    return f"{value:.0f}" if isinstance(value, float) and abs(value) >= 1e16 else str(value).strip()
+
+
+def is_number(text):
+    """Whether a text is one number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def whole(label):
+    """The integer that a label is, else None."""
+    found = WHOLE.fullmatch(label)
+    return int(found[1]) if found else None
+
+
+def column_named(head, name):
+    """The column with this name or, where there is none, with this number, from 1 on; else an error."""
+    if name in head:
+        return name
+    if name.isdecimal() and 1 <= int(name) <= len(head):
+        return head[int(name) - 1]
+    shown = ", ".join(map(repr, head[:10])) + ", ..." * (len(head) > 10)
+    raise ValueError(f"there is no column {name!r}; there are {shown}")
