@@ -105,7 +105,7 @@ def found_in(frame):
 def table3_ranking(found):
     """Ranking of our five methods over the sets where all of them have all folds, and the names of these sets."""
     whole = {key for key, (_, _, folds) in found.items() if folds == FOLDS}
-    sets = [data for data in SETS if all((data, method) in whole for method in METHODS)]
+    sets = [data for data in SETS if all((data, method) in whole for method in RANKED)]
     if len(sets) < 2:
         return None, sets
     return ranks.rank(RANKED, [[found[data, m][0] for m in RANKED] for data in sets]), sets
