@@ -4,8 +4,6 @@ T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding
 C of every method by 3-fold cross-validation on the training part (of 20 rounds, for HingeBoost.OC), then 200 rounds on
 the official split, for 20 seeds on vowel and 5 elsewhere. The multi-class SVM beside the perceptron kernel has an RBF
 kernel, as in the paper, whose gamma is chosen with C.
-
-hinge-costs: expected cost on a hierarchy of the classes, of a model that knows the costs and of one that does not.
 """
 
 import time
@@ -33,11 +31,7 @@ HINGE = {
     "hinge": {},
     "hinge-random": {"init": "random"},
     "hinge-2-svms": {"max_alternations": 1},
-    "hinge-wider": {},
 }
-# "hinge" with one larger C besides, where it chose the largest one; the smaller ones are taken from its own choice.
-WIDER = {"hinge-wider": "hinge"}
-C_EXPONENTS_BEYOND = (14,)
 REDUCTIONS = ("one-vs-one", "one-vs-all", "ecoc", "crammer-singer")
 # The paper's, for its multi-class SVM.
 GAMMAS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -48,14 +42,6 @@ TOO_LONG = {
     "ecoc": ("usps", "letter"),
 }
 PUBLISHED = published("hinge", index=2)
-# Groups of the classes, in order of the labels: soils and crops; the first words of the newsgroups' names. An error
-# within a group costs 1, another one ACROSS. Exponents of the C that are tried: margins of ACROSS ask for larger ones.
-GROUPS = {
-    "satimage": ((0, 1, 0, 0, 1, 0), tuple(range(8, 19, 2))),
-    "news20-bydate": ((0, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 6, 6, 6, 6), tuple(range(2, 13, 2))),
-}
-ACROSS = 10.0
-COSTS_ROUNDS, COSTS_SEEDS = 50, 3
 
 
 def hingeboost(unit, **more):
@@ -103,7 +89,6 @@ def fit(unit):
 def tried_for(kernel, method):
     """Pairs of C and gamma that are tried for a method; gamma only for the multi-class SVM with an RBF kernel."""
     exponents = C_EXPONENTS if method in HINGE else C_EXPONENTS_OF_REDUCTIONS
-    exponents = C_EXPONENTS_BEYOND if method in WIDER else exponents
     gammas = GAMMAS if method == "crammer-singer" and kernel != "linear" else ("none",)
     return [(2.0**e, gamma) for e in exponents for gamma in gammas]
 
@@ -118,19 +103,18 @@ def lowest(errors, tried):
 
 def chosen(rows, data, kernel, scaling, method):
     """C and gamma of the lowest mean error over the folds, the first where they tie; None unless all are there."""
-    errors, methods = defaultdict(list), [m for m in (WIDER.get(method), method) if m]
+    errors, cell = defaultdict(list), (data, kernel, scaling, method)
     for row in rows:
-        if (row["data"], row["kernel"], row["scaled"]) == (data, kernel, scaling) and row["method"] in methods:
+        if (row["data"], row["kernel"], row["scaled"], row["method"]) == cell:
             errors[float(row["C"]), row["gamma"]].append(float(row["error"]))
-    return lowest(errors, [(C, str(gamma)) for m in methods for C, gamma in tried_for(kernel, m)])
+    return lowest(errors, [(C, str(gamma)) for C, gamma in tried_for(kernel, method)])
 
 
 def configurations(options):
     """(data, kernel, scaled, methods) in the order they are done: ours first, small sets first, then the reductions."""
-    plain = [method for method in HINGE if method not in WIDER]
     plans = [
-        (plain, "yes", SMALL), (plain, "no", SMALL), (REDUCTIONS, "yes", SMALL), (REDUCTIONS, "no", ["vowel"]),
-        (list(WIDER), "yes", SMALL), (("hinge", *REDUCTIONS), "yes", LARGER),
+        (HINGE, "yes", SMALL), (HINGE, "no", SMALL), (REDUCTIONS, "yes", SMALL), (REDUCTIONS, "no", ["vowel"]),
+        (("hinge", *REDUCTIONS), "yes", LARGER),
     ]  # fmt: skip
     for group, scaling, sets in plans:
         for data in sets:
@@ -156,9 +140,7 @@ def plan(options, journal, choices):
     """Choose C and train, one configuration after the other."""
     for data, kernel, scaling, methods in configurations(options):
         cell = {"data": data, "kernel": kernel, "scaled": scaling}
-        largest, title = 2.0 ** C_EXPONENTS[-1], f"{data}, {kernel}, scaled: {scaling}"
-        best = {m: chosen(choices.rows, data, kernel, scaling, m) for m in WIDER.values()}
-        methods = [m for m in methods if m not in WIDER or (best[WIDER[m]] or (0,))[0] == largest]
+        title = f"{data}, {kernel}, scaled: {scaling}"
         rounds = {m: (CHOICE_ROUNDS, options.rounds or ROUNDS) if m in HINGE else (0, 0) for m in methods}
         units = [
             {**cell, "method": m, "C": C, "gamma": gamma, "rounds": rounds[m][0], "fold": fold}
@@ -187,7 +169,7 @@ def text(frame):
                 if not found:
                     continue
                 printed = PUBLISHED.get((data, kernel))
-                ours = [rows["error"].mean() for m, rows in found.items() if m in HINGE and m not in WIDER]
+                ours = [rows["error"].mean() for m, rows in found.items() if m in HINGE]
                 verdict = f"{min(ours, default=np.nan) / printed['hinge']:.3f}" if printed else ""
                 paper = f"{printed['hinge']:.2f}" if printed else ""
                 cells = [_shown(found[m]) if m in found else "" for m in methods]
@@ -207,69 +189,7 @@ def _shown(rows):
     return f"{errors.mean():.2f}{deviation} ({first['C']:g}{gamma})"
 
 
-# --------------------------------------------------------------------------------------------------------------------
-# Costs
-
-
-def fit_costs(unit):
-    """Train and test one unit of hinge-costs: a fold of the choice of C, or a seed on the official split."""
-    group = np.array(GROUPS[unit["data"]][0])
-    cost = np.where(group[:, None] == group, 1.0, ACROSS) - np.eye(len(group))
-    parts = parts_of(unit["data"], unit["fold"])
-    model = hingeboost(unit, cost_matrix=cost if unit["costs"] == "known" else None, scale=True)
-    row, _ = fit_and_test(unit, model, parts, decimals=12)
-    wanted, found = (np.searchsorted(model.classes_, y) for y in (parts[3], model.predict(parts[2])))
-    across = 100 * np.mean(group[wanted] != group[found])
-    numbers = {"cost": cost[wanted, found].mean(), "error": row["error"], "across": across, "seconds": row["seconds"]}
-    return {**row, **{name: number(float(value)) for name, value in numbers.items()}}
-
-
-def costs_plan(options, journal):
-    """For each data set and model: C by its expected cost over the folds, then three seeds on the official split."""
-    for data, (_, exponents) in GROUPS.items():
-        if options.sets and data not in options.sets:
-            continue
-        cells = [{"data": data, "costs": costs} for costs in ("unknown", "known")]
-        units = [
-            {**cell, "C": 2.0**e, "rounds": CHOICE_ROUNDS, "fold": fold, "seed": 0}
-            for cell in cells for e in exponents for fold in range(FOLDS)
-        ]  # fmt: skip
-        yield 0, units, f"hinge-costs, C of {data}"
-        units = []
-        for cell in cells:
-            C = chosen_for_costs(journal.frame(), **cell)
-            more = {"C": C, "rounds": COSTS_ROUNDS, "fold": "none"}
-            units += [{**cell, **more, "seed": seed} for seed in range(COSTS_SEEDS) if C is not None]
-        yield 0, units, f"hinge-costs, {data}"
-
-
-def chosen_for_costs(frame, data, costs):
-    """C of the lowest mean expected cost over the folds, of those that are tried; None unless all are there."""
-    rows = select(frame, data=data, costs=costs)
-    paid = {C: mine["cost"].tolist() for C, mine in rows[rows["fold"] != "none"].groupby("C")}
-    return lowest(paid, [2.0**e for e in GROUPS[data][1]])
-
-
-def costs_text(frame):
-    """Expected cost, errors and errors across groups of both models."""
-    lines = []
-    for data in GROUPS:
-        for costs in ("unknown", "known"):
-            rows = select(frame, data=data, costs=costs, fold="none", C=chosen_for_costs(frame, data, costs))
-            if len(rows):
-                mean = rows[["cost", "error", "across"]].mean()
-                show = [f"{mean['cost']:.3f}", f"{mean['error']:.2f}", f"{mean['across']:.2f}"]
-                lines.append([data, costs, f"{rows['C'].iloc[0]:g}", *show, len(rows)])
-    header = ["data", "costs", "C", "expected cost", "error in percent", "errors across groups", "seeds"]
-    return (
-        f"Linear machines, {COSTS_ROUNDS} rounds; an error within a group of classes costs 1, across them {ACROSS:g}; "
-        "C by the expected cost of 20 rounds over 3 folds.\n\n" + markdown_table(header, lines)
-    )
-
-
 KEY, COLUMNS = "data kernel scaled method C gamma rounds", "error n_train n_test"
-ALL_SETS = tuple(dict.fromkeys((*SETS, *GROUPS)))
-COSTS_KEY = "data costs C rounds fold seed"
 EXPERIMENTS = (
     Experiment(
         "hinge", "HingeBoost.OC, Tables 2 and 3",
@@ -278,12 +198,6 @@ EXPERIMENTS = (
             Results("hinge-choice", f"{KEY} fold", COLUMNS, fit, as_text="gamma"),
         ),
         plan, text, weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
-        sets=ALL_SETS, methods=(*HINGE, *REDUCTIONS),
-    ),
-    Experiment(
-        "hinge-costs", "HingeBoost.OC with costs",
-        (Results("hinge-costs", COSTS_KEY, "cost error across", fit_costs, as_text="fold"),),
-        costs_plan, costs_text,
-        weigh=lambda row: (float(row["seconds"]), *(row[name] for name in COSTS_KEY.split())), sets=ALL_SETS,
+        sets=SETS, methods=(*HINGE, *REDUCTIONS),
     ),
 )  # fmt: skip

@@ -17,7 +17,6 @@ from shared.tables import markdown_table, picture, spread
 
 from reproduce.experiment import Experiment, Results, cross, select
 
-DEPTH_2 = {"weak_learner": "tree", "max_leaf_nodes": 4, "max_depth": 2}
 SETS = ("vowel", "usps", "pendigits", "mnist")
 REPEATS = 5
 GRID = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000)

@@ -194,21 +194,6 @@ def cpu_flags():
     return set(_cpuinfo("flags", "Features").split())
 
 
-def caches():
-    """Sizes in bytes of the data caches that the first CPU sees, as {"L1": ..., "L2": ..., "L3": ...}."""
-    sizes = {}
-    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            if (index / "type").read_text().strip() == "Instruction":
-                continue
-            text = (index / "size").read_text().strip()
-            factor = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1)
-            sizes["L" + (index / "level").read_text().strip()] = int(text.rstrip("KMG")) * factor
-        except (OSError, ValueError):
-            continue
-    return sizes or {"L1": 32 * 2**10, "L2": 2**20, "L3": 16 * 2**20}
-
-
 def versions():
     """Versions of what was measured and of what it was measured against."""
     import importlib.metadata as metadata
@@ -263,7 +248,6 @@ def environment():
         "cpu": _cpuinfo("model name") or platform.processor() or platform.machine(),
         "simd": "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else platform.machine(),
         "cpus": available_cpus(),
-        "caches": caches(),
         "compiler": cc,
         "system": f"{platform.system()} {platform.machine()}",
         "load_before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
