@@ -8,6 +8,7 @@ import lzma
 import os
 import sys
 import zlib
+from functools import partial
 from pathlib import Path
 
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
@@ -28,23 +29,18 @@ BLOCK = 1 << 16
 class _Streams(io.RawIOBase):
     """What all compressed streams of a file hold, one after the other.
 
-    The readers of bz2 and lzma take damage from the second stream on for the end of the file, and lose the rest.
+    `bz2.open` and `lzma.open` take damage at the start of a later stream for the end of the file, and lose the rest.
     """
 
-    def __init__(self, path, suffix):
-        self._file = open(path, "rb", buffering=0)
-        self._padded = suffix == ".xz"  # with zero bytes, four or a multiple, after a stream
-        self._stream, self._rest = lzma.LZMADecompressor() if self._padded else bz2.BZ2Decompressor(), b""
-        self._ended = False
+    def __init__(self, path, decompressor):
+        self._file, self._new = open(path, "rb", buffering=0), decompressor
+        self._stream, self._rest = decompressor(), b""
 
     def readable(self):
         return True
 
     def readinto(self, view):
-        while len(view) and not self._ended:
-            if self._stream.eof:
-                self._next()
-                continue
+        while len(view) and (not self._stream.eof or self._next_stream()):
             if self._stream.needs_input and not self._rest:
                 self._rest = self._file.read(BLOCK)
                 if not self._rest:
@@ -55,20 +51,16 @@ class _Streams(io.RawIOBase):
                 return len(data)
         return 0
 
-    def _next(self):
-        """Begin the next stream, where there is one."""
-        rest, zeros = self._stream.unused_data or self._file.read(BLOCK), 0
-        while self._padded and rest:
-            stripped = rest.lstrip(b"\0")
-            zeros += len(rest) - len(stripped)
-            rest = stripped
-            if rest:
-                break
-            rest = self._file.read(BLOCK)
-        if zeros % 4:
-            raise lzma.LZMAError("bytes after the last stream")
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ) if self._padded else bz2.BZ2Decompressor()
-        self._rest, self._ended = rest, not rest
+    def _next_stream(self):
+        """Begin the stream after this one and its padding of zeros; whether there is one."""
+        rest = self._stream.unused_data.lstrip(b"\0")
+        while not rest:
+            block = self._file.read(BLOCK)
+            if not block:
+                return False
+            rest = block.lstrip(b"\0")
+        self._stream, self._rest = self._new(), rest
+        return True
 
     def close(self):
         self._file.close()
@@ -102,7 +94,8 @@ def open_text(path):
     if suffix == ".gz":
         return gzip.open(name, "rb"), name, 0, True
     if suffix:
-        return _Streams(name, suffix), name, 0, True
+        new = bz2.BZ2Decompressor if suffix == ".bz2" else partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+        return _Streams(name, new), name, 0, True
     stream = open(name, "rb", buffering=0)
     return stream, name, os.fstat(stream.fileno()).st_size, True
 

@@ -15,6 +15,8 @@ from pymcboost.data.svmlight import SvmlightError, intact
 WHOLE = re.compile(r"\s*([+-]?(?:0|[1-9]\d{0,599}))(?:\.0*)?\s*")
 # Where several occur equally often in the first line, the first of these parts the columns.
 SEPARATORS = ("\t", ";", "|", ",")
+# Most bytes of the first line.
+LONGEST = 1 << 24
 
 
 class TableError(SvmlightError):
@@ -116,9 +118,11 @@ def read_table(path, kind, choose, as_text=None, wide=False, layout=None):
 def _csv(pandas, file, name, choose, as_text, layout):
     """The frame of a CSV file, the columns of features and labels, and the places of those that are text."""
     layout = layout or Layout()
-    first = file.readline()
+    first = file.readline(LONGEST)
     if other := archives.other_format(first, name):
         raise TableError(f"{name}: {other}")
+    if len(first) == LONGEST:
+        raise TableError(f"{name}: the first line has more than {LONGEST >> 20} MiB; check that the file has line ends")
     try:
         line = first.decode("utf-8-sig")
         separator = layout.separator or max(SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)

@@ -376,6 +376,12 @@ def test_without_pandas_the_message_says_what_to_install(tmp_path):
     assert 't.csv: CSV files need pandas (blocked: pandas): python -m pip install "pymcboost[csv]", or' in done.stderr
 
 
+def test_a_first_line_without_end_is_refused(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a," * (1 << 24)))
+    done = call("train", "t.csv.gz", cwd=tmp_path)
+    assert done.returncode == 2 and "the first line has more than 16 MiB; check that the file" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.svm"])
 @pytest.mark.parametrize(
     ("start", "said"),

@@ -158,14 +158,11 @@ def test_archives_of_several_streams(write, suffix, pack):
         path.write_bytes(bad)
         with pytest.raises(SvmlightError, match="truncated or damaged"):
             load_svmlight(path)
-    # Only xz and gzip allow zero bytes behind a stream, xz by fours.
-    for zeros in (1, 4, 1 << 17):
+    for zeros in (1, 4, 1 << 17):  # padding
         path.write_bytes(pack(first) + bytes(zeros))
-        if suffix == ".gz" or (suffix == ".xz" and zeros > 1):
-            assert len(load_svmlight(path).X) == 3000
-            continue
-        with pytest.raises(SvmlightError, match="truncated or damaged"):
-            load_svmlight(path)
+        assert len(load_svmlight(path).X) == 3000
+        path.write_bytes(pack(first) + bytes(zeros) + pack(second))
+        assert load_svmlight(path).X[:, 0].tolist() == list(range(6000))
 
 
 def test_empty_archive_streams(write):
@@ -174,7 +171,8 @@ def test_empty_archive_streams(write):
         assert load_svmlight(path).y.tolist() == [1, 2]
         with pytest.raises(SvmlightError, match="file is empty"):
             load_svmlight(write(pack(b""), "b.svm" + suffix))
-    assert load_svmlight(write(lzma.compress(b"1 1:1\n", format=lzma.FORMAT_ALONE), "c.xz")).y.tolist() == [1]
+    with pytest.raises(SvmlightError, match="truncated or damaged"):
+        load_svmlight(write(lzma.compress(b"1 1:1\n", format=lzma.FORMAT_ALONE), "c.xz"))
 
 
 def test_paths_of_bytes(tmp_path):
