@@ -15,7 +15,6 @@ WHERE = {
     "available_cpus": "threads",
     "separators": "losses.codes",
     "Scale": "model.scale",
-    "kernel_block": "hinge.kernels",
 }
 
 
