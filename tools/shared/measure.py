@@ -226,7 +226,7 @@ def compile_c(source, target, flags, libraries=("-lm",)):
 
 
 def write_rows(path, rows):
-    """Rows (m, d) for the C programs of ``tools/bench/c``: m and d as int32, then float32."""
+    """Rows (m, d) for the C programs of ``tools/limits``: m and d as int32, then float32."""
     with open(path, "wb") as file:
         np.array(rows.shape, np.int32).tofile(file)
         np.ascontiguousarray(rows, np.float32).tofile(file)
