@@ -544,7 +544,8 @@ def test_checkpoints_say_what_model_files_say_of_columns(tmp_path):
     """Which predictions need: where features begin, and the names of columns."""
     rows = Rows(None, None, base=0)
     assert train.columns_meta(rows) == {"index_base": 0}
-    rows.names, rows.label = ["a", "b"], "kind"
+    rows = rows._replace(names=["a", "b"], label="kind")
+    assert train.columns_meta(rows._replace(header=False)) == {"label_column": "kind"}
     checkpoint = Checkpoint(tmp_path / "part", every=0)
     checkpoint.more = train.columns_meta(rows)
     X = np.random.default_rng(0).normal(size=(60, 2))
