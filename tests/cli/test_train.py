@@ -555,17 +555,3 @@ def test_checkpoints_say_what_model_files_say_of_columns(tmp_path):
         meta = load_model(tmp_path / "part").meta
         assert (meta["feature_names"], meta["label_column"]) == (["a", "b"], "kind")
     assert checkpoint.resumed == 3
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({"X_val.svm": "1 1:2\n1 1:3\n"}, "X_val.svm: all rows have the label 1"),
-        ({"t.csv": "label,C\n0,x\n1,y\n"}, "--categorical-features C (not with"),
-    ],
-)
-def test_names_of_the_user_stay(files, said, tmp_path):
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    done = call("train", "-a", "multiboost", *files, "m.mcb", cwd=tmp_path)
-    assert done.returncode == 2 and said in done.stderr, done.stderr
