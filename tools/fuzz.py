@@ -68,7 +68,7 @@ def stump_models():
         k = len(classes)
         for n_features, n_stumps, two_sided in ((3, 9, False), (300, 12, True), (70_000, 5, False), (40, 40, True)):
             stumps = random_stumps(n_stumps, n_features, k, two_sided)
-            for layout in ("list", "interval", "interval32"):
+            for layout in ("list", "interval"):
                 model = Model.from_ensemble(
                     stumps,
                     classes,
@@ -83,7 +83,7 @@ def packed_models(rng, classes, k):
     """Packed trees of a number, and of vectors."""
     for model in tree_models(rng, classes, k):
         if model.ensemble.base is None:
-            yield from (Model.from_bytes(model._changed().to_bytes(form, "int8")) for form in ("packed", "tight"))
+            yield Model.from_bytes(model._changed().to_bytes("packed", "int8"))
 
 
 def tree_models(rng, classes, k):

@@ -38,16 +38,6 @@ def few_bits(items, widths):
     return total.to_bytes((at + 7) // 8, "little")
 
 
-def shapes_of(rights):
-    """For the splits of a tree, in preorder, 1 if the left child is a split, 2 more if the right one is."""
-    shapes, ends = [], [len(rights)]
-    for i, right in enumerate(rights):
-        end = ends.pop()
-        shapes.append((right > 1) + 2 * (i + right < end))
-        ends += [end] * (i + right < end) + [i + right] * (right > 1)
-    return shapes
-
-
 class Draft:
     """Header numbers, and sections as [tag, type, items] in the order of the file."""
 
@@ -124,7 +114,7 @@ class Draft:
         self.add("FIDX", 0, used)
         self.add("IOFF", 0, ends)
         self.add("THRS", 5, [cut for mine in cuts for cut in mine])
-        self.add("TABL", rng.choice((5, 6)), self.floats((ends[-1] + 2 * len(used)) * self.K))
+        self.add("TABL", 5, self.floats((ends[-1] + 2 * len(used)) * self.K))
         self.used |= set(used)
 
     def tree(self, n):
@@ -210,24 +200,16 @@ class Draft:
         cuts = [rng.choice((1, 1, 2, 7)) for _ in used]
         sizes = [rng.choice((0, 1, 1, 2, 5, 31)) if used else 0 for _ in range(rng.choice((0, 1, 2, 9)))]
         own, missing, half, half_leaves = (rng.randrange(2) for _ in range(4))
-        entries = 0 if own or rng.random() < 0.5 else rng.randint(1, min(self.K, 9))
-        cells, shapes, grid = (rng.randrange(2) for _ in range(3))
-        grid *= not half
         S, T, least, n_values = sum(sizes), len(sizes), min(sizes, default=0), rng.choice((1, 2, 3, 40, 256))
         first = [0]
         for n in cuts:
             first.append(first[-1] + n)
         splits = []
         for size in sizes:
-            rights = list(self.tree(size))
-            for side in shapes_of(rights) if shapes else [right - 1 for right in rights]:
-                c = rng.randrange(cuts[f := rng.randrange(len(used))])
-                where = (0, first[f] + c) if cells else (f, c)
-                splits.append((*where, side, *([rng.randrange(2)] if missing else [])))
-        most = math.comb(self.K, entries) * n_values**entries if entries else n_values
-        entries = entries if most <= 1 << 32 or rng.random() < 0.1 else 0
-        tops_of = min(most if entries else n_values, 1 << 32)
-        leaves = [(rng.randrange(tops_of),) for _ in range((S + T) * (1 if own or entries else self.K))]
+            for right in self.tree(size):
+                f = rng.randrange(len(used))
+                splits.append((f, rng.randrange(cuts[f]), right - 1, *([rng.randrange(2)] if missing else [])))
+        leaves = [(rng.randrange(n_values),) for _ in range((S + T) * (1 if own else self.K))]
         classes = [(rng.randrange(self.K) if own else 0,) for _ in sizes]
         streams = [[(size - least,) for size in sizes], splits, leaves, classes]
         tops = [[max(column) for column in zip(*items, strict=True)] or [0] * wide
@@ -236,23 +218,20 @@ class Draft:
             tops[rng.randrange(2)][0] += 1 << rng.randrange(8)
         bits = [[top.bit_length() for top in group] for group in tops]
         bits[1][3:] = [1] * missing
-        bits[1][2] = 2 if shapes and rng.random() < 0.97 else bits[1][2]
-        bits[2] = [min(max(1, *bits[2]), 32 if entries else 8)]
+        bits[2] = [min(max(1, *bits[2]), 8)]
         codes = [
             rng.choice([c for c in (1, 2, 3) if top < 256 ** WIDTH[c]]) for top in (max(used, default=0), first[-1])
         ]
-        flags = own | missing << 1 | half << 2 | half_leaves << 3 | bool(entries) << 4 | cells << 5 | grid << 6
-        flags |= shapes << 7
+        flags = own | missing << 1 | half << 2 | half_leaves << 3 | (rng.random() < 0.01) << rng.randrange(4, 8)
         data = struct.pack(
             "<IIIIIH10B", T, S, first[-1], len(used), least, n_values, flags, *bits[0], *bits[1][:3], *bits[2],
-            *bits[3], *codes, entries,
+            *bits[3], *codes, rng.random() < 0.01,
         )  # fmt: skip
         values = [max(-6e4, min(6e4, v)) for v in self.floats(n_values)]
         tables = (
             (codes[0], used),
             (codes[1], first),
-            (5, self.floats(2 * grid)),
-            (1, rng.choices(range(256), k=first[-1])) if grid else (5 + 2 * half, self.floats(first[-1])),
+            (5 + 2 * half, self.floats(first[-1])),
             (5 + 2 * half_leaves, values),
         )
         data += b"".join(self.packed(code, items) for code, items in tables)

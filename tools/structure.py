@@ -27,7 +27,7 @@ FEATURES = {
     "calibration": (r"(?i)calibrat|temperature", r"calibration|temperature|score/links"),
     "memory estimates": (r"\bmemory\(|_memory\(|available_memory|MemoryError", r"training/memory|threads"),
     "packed leaves": (
-        r"\"packed\"|\"tight\"|[Pp]acked_?[Tt]rees|PACKED|packed_row|packed\.h|__\w*packed|leaf_levels|leaf_bytes",
+        r"\"packed\"|[Pp]acked_?[Tt]rees|PACKED|packed_row|packed\.h|__\w*packed|leaf_levels|leaf_bytes",
         r"packed",
     ),
     "column offsets": (r"\boffsets\b|(with|takes|has)_offsets", r"offsets|rounding|merging"),

@@ -83,7 +83,7 @@ class BinaryBooster(Booster):
 
     def layouts(self):
         """Stumps can be merged into tables."""
-        return ("list", "interval", "interval32") if self.stumps else ("list",)
+        return ("list", "interval") if self.stumps else ("list",)
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps or for trees."""

@@ -155,7 +155,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def layouts(self):
         """With few values of leaves, packed, too."""
-        return ("list",) if self.params.leaf_levels is None else ("list", "packed", "tight")
+        return ("list",) if self.params.leaf_levels is None else ("list", "packed")
 
     @property
     def narrow(self):

@@ -157,7 +157,7 @@ def check_layout(arguments, estimator):
     if arguments.layout in estimator.layouts():
         return
     remedy = "is for stumps whose scores are summed; leave it out"
-    if arguments.layout in ("packed", "tight"):
+    if arguments.layout == "packed":
         remedy = "is for vector-tree with --leaf-levels and no categories; mcboost-convert packs other trees, too"
     arguments.refuse(f"--layout {arguments.layout} {remedy}")
 

@@ -73,14 +73,14 @@ def make_parser():
     parser.add_argument(
         "--leaves",
         choices=("float32", "float16", "int8"),
-        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed or tight, to "
+        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed, to "
         "255 values (default: as they are)",
     )
     parser.add_argument(
         "--layout",
-        choices=("list", "interval", "interval32", "packed", "tight"),
-        help="packed: a few bits for each split and leaf of trees; tight: fewest; interval, interval32: tables of "
-        "intervals in place of a list of stumps (default: as it is)",
+        choices=("list", "interval", "packed"),
+        help="packed: a few bits for each split and leaf of trees; interval: a table of intervals in place of a list "
+        "of stumps (default: as it is)",
     )
     add_rows(parser)
     add_early(parser)

@@ -51,7 +51,7 @@ DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file. Messages name
 parameters as Python does: max_bins=9 is --max-bins 9, scoring is --metric, X_val and y_val are the rows of -P."""
 CHECKPOINT_EVERY = 300
-LAYOUTS = ("list", "interval", "interval32", "packed", "tight")
+LAYOUTS = ("list", "interval", "packed")
 
 
 def main(argv=None):
@@ -133,9 +133,8 @@ def _add_data_options(group):
         "--layout",
         choices=LAYOUTS,
         default="list",
-        help="layout of the model file: all in order, or stumps merged per feature into a table of float64 or, half as "
-        "large, of float32; packed, with --leaf-levels: trees in a few bits for each split and leaf; tight: in "
-        "fewest (default: list)",
+        help="layout of the model file: all in order, or stumps merged per feature into a table of float32; packed, "
+        "with --leaf-levels: trees in a few bits for each split and leaf (default: list)",
     )
     group.add_argument(
         "--checkpoint",

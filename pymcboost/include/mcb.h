@@ -208,7 +208,7 @@ extern "C" {
     X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                                                \
     X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                                      \
     X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                                            \
-    X(MCB_E_TABLE, 36, "a value of the interval table is not finite, or its magnitude is 2^192 or more")               \
+    X(MCB_E_TABLE, 36, "a value of the interval table is not finite")                                                  \
     X(MCB_E_BIAS, 37, "a bias is not finite")                                                                          \
     X(MCB_E_LABEL_OFFSETS, 38, "the label offsets do not begin at 0, rise, and end at the size of LABS")               \
     X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                 \
@@ -295,7 +295,7 @@ enum mcb_slot {
     MCB_S_BIAS, /* where the scores begin */
     MCB_S_FIDX, /* interval table: features used, increasing */
     MCB_S_IOFF, /* interval table: first threshold of each feature, and the count of all */
-    MCB_S_TABL, /* interval table, f64 or f32: per feature its intervals from low to high, then the row for NaN */
+    MCB_S_TABL, /* interval table: per feature its intervals from low to high, then the row for NaN */
     MCB_S_LABI, /* integer labels */
     MCB_S_LABO, /* text labels: offsets into LABS */
     MCB_S_LABS, /* text labels: UTF-8 */
@@ -599,7 +599,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
     {"FIDX", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
     {"IOFF", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
-    {"TABL", 1u << MCB_F64 | 1u << MCB_F32, MCB__INTERVALS, MCB__INTERVALS},
+    {"TABL", 1u << MCB_F32, MCB__INTERVALS, MCB__INTERVALS},
     {"LABI", 1u << MCB_I64, 0, MCB__KINDS},
     {"LABO", MCB__UINTS, 0, MCB__KINDS},
     {"LABS", 1u << MCB_U8, 0, MCB__KINDS},
@@ -648,17 +648,11 @@ static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t i
 typedef struct {
     uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least, columns; /* columns: numbers of a leaf */
     uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits;
-    uint64_t sets, most; /* with entries: sets of classes, and numbers of a leaf; 0 where they are too many */
-    mcb_section feature, first, grid, threshold, value; /* first: where the thresholds of each feature begin, and the count */
+    mcb_section feature, first, threshold, value; /* first: where the thresholds of each feature begin, and the count */
     const unsigned char *size, *cls, *split, *leaf;
 } mcb__pack;
 
 enum { MCB__PACK_CLASSES = 1, MCB__PACK_MISSING = 2, MCB__PACK_HALF = 4, MCB__PACK_LEAF_HALF = 8 };
-/* The tight ones: leaves of some classes' values in one number; splits with the number of a threshold among all; thresholds that are
- * a number and multiples of a step; splits that say which children are splits. */
-#define MCB__GRID_MOST 664613997892457936451903530140172288.0 /* 2^119 */
-enum { MCB__PACK_ENTRIES = 16, MCB__PACK_CELLS = 32, MCB__PACK_GRID = 64, MCB__PACK_SHAPE = 128 };
-
 /* Number of `width` bits, at most 32, that begins at a bit. The lowest bit comes first. */
 MCB__INLINE uint32_t mcb__bits(const unsigned char *p, uint64_t bit, uint32_t width) {
     uint32_t shift = (uint32_t)(bit & 7), n;
@@ -685,21 +679,6 @@ static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at,
     return s;
 }
 
-/* How many numbers a leaf with values of n classes may have: sets of so many of the K classes, and their values. */
-static inline void mcb__pack_numbers(uint64_t K, uint32_t n, mcb__pack *p) {
-    uint32_t i;
-    p->sets = n && n <= K && p->n_values ? 1 : 0;
-    for (i = 1; i <= n && p->sets; i++) {
-        p->sets = p->sets * (K - n + i) / i;
-        if (p->sets >> 32) p->sets = 0;
-    }
-    p->most = p->sets;
-    for (i = 0; i < n && p->most; i++) {
-        p->most *= p->n_values;
-        if (p->most > UINT64_C(1) << 32) p->most = 0;
-    }
-}
-
 /* Find the parts of PACK, which has 32 bytes or more. Returns the bytes that they take. */
 static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     const mcb_section *s = &m->section[MCB_S_PACK];
@@ -719,18 +698,15 @@ static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     p->leaf_bits = h[27];
     p->class_bits = p->flags & MCB__PACK_CLASSES ? h[28] : 0;
     p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits + (p->flags & MCB__PACK_MISSING ? 1 : 0);
-    mcb__pack_numbers(m->n_classes, h[31], p);
-    p->columns = p->flags & MCB__PACK_ENTRIES ? h[31] : p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
+    p->columns = p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
     p->feature = mcb__pack_table(s, &at, p->n_features, h[29]);
     p->first = mcb__pack_table(s, &at, p->n_features + 1, h[30]);
-    p->grid = mcb__pack_table(s, &at, p->flags & MCB__PACK_GRID ? 2 : 0, MCB_F32);
-    p->threshold = mcb__pack_table(s, &at, p->n_thresholds,
-                                   p->flags & MCB__PACK_GRID ? MCB_U8 : p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
+    p->threshold = mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
     p->value = mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
     p->size = mcb__pack_part(s, &at, p->n_trees, p->size_bits);
     p->cls = mcb__pack_part(s, &at, p->n_trees, p->class_bits);
     p->split = mcb__pack_part(s, &at, p->n_splits, p->split_bits);
-    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * (p->flags & MCB__PACK_ENTRIES ? 1 : p->columns), p->leaf_bits);
+    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * p->columns, p->leaf_bits);
     return at;
 }
 
@@ -738,40 +714,10 @@ MCB__INLINE uint64_t mcb__pack_size(const mcb__pack *p, uint64_t tree) {
     return p->least + mcb__bits(p->size, tree * p->size_bits, p->size_bits);
 }
 
-/* The last part of a split: from it to its right child, less 1, or its shape. */
-MCB__INLINE uint32_t mcb__pack_side(const mcb__pack *p, uint64_t split) {
-    return mcb__bits(p->split, split * p->split_bits + p->feature_bits + p->threshold_bits, p->right_bits);
-}
-
-MCB__INLINE uint64_t mcb__pack_right(const mcb__pack *p, uint64_t split) { return 1 + (uint64_t)mcb__pack_side(p, split); }
-
-/* The same with shapes: the split behind the left subtree, which is read. */
-static inline uint64_t mcb__pack_behind(const mcb__pack *p, uint64_t split) {
-    uint64_t open = mcb__pack_side(p, split++) & 1;
-    while (open) {
-        uint32_t shape = mcb__pack_side(p, split++);
-        open += (uint64_t)(shape & 1) + (shape >> 1);
-        open--;
-    }
-    return split;
-}
-
-/* Number of the feature that a threshold is of. */
-static inline uint32_t mcb__pack_feature(const mcb__pack *p, uint64_t threshold) {
-    uint32_t low = 0, high = (uint32_t)p->n_features;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (mcb__uint(&p->first, middle) <= threshold) low = middle;
-        else high = middle;
-    }
-    return low;
-}
-
-/* The product is exact in double, so that this has the same bits everywhere. */
-MCB__INLINE float mcb__pack_threshold(const mcb__pack *p, uint64_t c) {
-    if (p->flags & MCB__PACK_GRID)
-        return (float)(mcb__real(&p->grid, 0) + mcb__real(&p->grid, 1) * (double)mcb__uint(&p->threshold, c));
-    return (float)mcb__real(&p->threshold, c);
+/* From a split to its right child. */
+MCB__INLINE uint64_t mcb__pack_right(const mcb__pack *p, uint64_t split) {
+    uint64_t bit = split * p->split_bits + p->feature_bits + p->threshold_bits;
+    return 1 + (uint64_t)mcb__bits(p->split, bit, p->right_bits);
 }
 
 /* Learners of the whole file. */
@@ -791,14 +737,11 @@ static inline int mcb__check_pack_shape(mcb_model *m) {
     int i;
     if (s->count < 32) return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
                                                  s->count, 32);
-    if ((h[22] & 17) == 17 || (h[22] & 68) == 68) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
-    if (!h[31] != !(h[22] & MCB__PACK_ENTRIES)) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
+    if (h[22] > 15) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
+    if (h[31]) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     end = mcb__pack_of(m, &p);
-    if (h[31] && !p.most) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     for (i = 23; i < 29; i++) {
-        if (h[i] > 32 || (i == 24 && h[22] & MCB__PACK_CELLS && h[i]) ||
-            (i == 26 && h[22] & MCB__PACK_SHAPE && h[i] != 2) || (i == 27 && (h[i] < 1 || (h[i] > 8 && !h[31]))) ||
-            (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
+        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) || (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
             return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     for (i = 29; i < 31; i++) {
@@ -831,11 +774,7 @@ static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
     }
     if (mcb__uint(&p->first, p->n_features) != p->n_thresholds)
         return mcb__pack_wrong(m, MCB_E_OFFSETS, p->threshold.data);
-    for (i = 0; i < p->grid.count; i++) {
-        double v = mcb__real(&p->grid, i); /* with magnitudes up to 2^119 all sums are finite in float */
-        if (!(v >= -MCB__GRID_MOST && v <= MCB__GRID_MOST)) return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->grid.data + 4 * i);
-    }
-    i = p->grid.count ? p->n_thresholds : mcb__not_finite(&p->threshold);
+    i = mcb__not_finite(&p->threshold);
     if (i < p->n_thresholds)
         return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
     i = mcb__not_finite(&p->value);
@@ -848,23 +787,14 @@ static inline int mcb__pack_split_is_good(const mcb__pack *p, uint64_t split) {
     uint64_t bit = split * p->split_bits;
     uint32_t f = mcb__bits(p->split, bit, p->feature_bits);
     uint32_t c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits);
-    if (p->flags & MCB__PACK_CELLS) return c < p->n_thresholds;
     return f < p->n_features && c < mcb__uint(&p->first, (uint64_t)f + 1) - mcb__uint(&p->first, f);
 }
 
 /* The splits from `begin` to `end` are one tree; as mcb__check_tree. */
 static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin, uint64_t end) {
-    uint64_t i = end, k, stop, open = begin < end;
+    uint64_t i = end, k, stop;
     while (i-- > begin) {
         if (!mcb__pack_split_is_good(p, i)) return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + i * p->split_bits / 8);
-    }
-    if (p->flags & MCB__PACK_SHAPE) {
-        for (i = begin; i < end && open; i++) {
-            uint32_t shape = mcb__pack_side(p, i);
-            open += (uint64_t)(shape & 1) + (shape >> 1);
-            open--;
-        }
-        return i < end || open ? mcb__pack_wrong(m, MCB_E_RIGHT, p->split + begin * p->split_bits / 8) : MCB_OK;
     }
     for (i = end; i-- > begin;) {
         uint64_t r = mcb__pack_right(p, i);
@@ -877,10 +807,9 @@ static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_
 
 /* Numbers of leaves are in the table. */
 static inline int mcb__check_pack_leaves(mcb_model *m, const mcb__pack *p) {
-    uint64_t i, most = p->flags & MCB__PACK_ENTRIES ? p->most : p->n_values;
-    uint64_t count = (p->n_splits + p->n_trees) * (p->flags & MCB__PACK_ENTRIES ? 1 : p->columns);
+    uint64_t i, count = (p->n_splits + p->n_trees) * p->columns;
     for (i = 0; i < count; i++) {
-        if (mcb__bits(p->leaf, i * p->leaf_bits, p->leaf_bits) >= most)
+        if (mcb__bits(p->leaf, i * p->leaf_bits, p->leaf_bits) >= p->n_values)
             return mcb__pack_wrong(m, MCB_E_PACK_LEAF, p->leaf + i * p->leaf_bits / 8);
     }
     return MCB_OK;
@@ -1370,15 +1299,7 @@ static inline int mcb__check_contents(mcb_model *m) {
             begin = end;
         }
         if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
-        if (s[MCB_S_TABL].dtype == MCB_F32) {
-            if ((status = mcb__finite(m, MCB_S_TABL, MCB_E_TABLE))) return status;
-        } else {
-            for (i = 0; i < s[MCB_S_TABL].count; i++) {
-                /* Below 2^192 each, so that no sum of at most 2^31 of them leaves the range of double. */
-                if ((mcb__u64(s[MCB_S_TABL].data + 8 * i) >> 52 & 0x7ff) >= 1023 + 192)
-                    return mcb__wrong_item(m, MCB_E_TABLE, MCB_S_TABL, i);
-            }
-        }
+        if ((status = mcb__finite(m, MCB_S_TABL, MCB_E_TABLE))) return status;
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
     if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
@@ -2193,14 +2114,12 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, 
 
 /* One row without vectors. */
 static inline void mcb__add_intervals_plain(const mcb_model *m, const void *x, int values, double *scores) {
-    const mcb_section *table = &m->section[MCB_S_TABL];
+    const unsigned char *table = m->section[MCB_S_TABL].data;
     size_t K = m->n_classes, k;
     uint64_t at, i;
     for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
         mcb__table_rows(m, x, values, i, 1, &at);
-        for (k = 0; k < K; k++)
-            scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
-                                                 : mcb__f64(table->data + 8 * ((size_t)at * K + k));
+        for (k = 0; k < K; k++) scores[k] += mcb__f32(table + 4 * ((size_t)at * K + k));
     }
 }
 
@@ -2212,9 +2131,7 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 #else
 
-#define MCB__TABLE_ADD(v, W) \
-    if (v < nv) sum[v] += *(const mcb__dm##W *)(value + 8 * at[v]);
-#define MCB__TABLE_ADD_SINGLE(v, W)                                   \
+#define MCB__TABLE_ADD(v, W)                                          \
     if (v < nv) {                                                     \
         mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);  \
         sum[v] += __builtin_convertvector(single, mcb__d##W);         \
@@ -2222,25 +2139,20 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 /* One row, nv vectors of classes from class `first` on. */
 #define MCB__DEFINE_TABLE_ROW(W, ATTRIBUTE)                                                                           \
-    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, int is_single, const uint64_t *row, size_t n,    \
-                                         size_t K, size_t first, size_t nv, double *scores) {                         \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K,         \
+                                         size_t first, size_t nv, double *scores) {                                   \
         mcb__d##W sum[8];                                                                                             \
         size_t at[8], j;                                                                                              \
         MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
         for (j = 0; j < n; j++) {                                                                                     \
-            const unsigned char *value = table + (is_single ? 4 : 8) * (size_t)row[j] * K;                            \
-            if (is_single) {                                                                                          \
-                MCB__EACH8(MCB__TABLE_ADD_SINGLE, W)                                                                  \
-            } else {                                                                                                  \
-                MCB__EACH8(MCB__TABLE_ADD, W)                                                                         \
-            }                                                                                                         \
+            const unsigned char *value = table + 4 * (size_t)row[j] * K;                                              \
+            MCB__EACH8(MCB__TABLE_ADD, W)                                                                             \
         }                                                                                                             \
         MCB__EACH8(MCB__ROW_END, W)                                                                                   \
     }                                                                                                                 \
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
                                                                         double *scores) {                             \
         const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
-        int is_single = m->section[MCB_S_TABL].dtype == MCB_F32;                                                      \
         size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
         uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
         for (i = 0; i < used; i += n) {                                                                               \
@@ -2249,21 +2161,14 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
             for (pass = 0; pass < passes; pass++) {                                                                   \
                 size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
                 first *= W;                                                                                           \
-                if (is_single) {                                                                                      \
-                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_SINGLE_##W) }                                            \
-                } else {                                                                                              \
-                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                   \
-                }                                                                                                     \
+                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                       \
             }                                                                                                         \
         }                                                                                                             \
     }
 
-#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_2(nv) case nv: mcb__table_pass_2(table, 1, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_4(nv) case nv: mcb__table_pass_4(table, 1, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_8(nv) case nv: mcb__table_pass_8(table, 1, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, row, n, K, first, nv, scores); break;
 
 MCB__DEFINE_TABLE_ROW(2, )
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
@@ -2373,69 +2278,17 @@ MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int value
     return leaf;
 }
 
-/* The same of a tight tree of `size` splits, the first of which is i. */
-static inline uint64_t mcb__pack_leaf_tight(const mcb__pack *p, const void *x, int values, uint64_t i, uint64_t size,
-                                            uint64_t leaf) {
-    uint64_t end = i + size, more = size > 0, behind;
-    while (more) {
-        uint64_t bit = i * p->split_bits, c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits);
-        uint32_t f = p->flags & MCB__PACK_CELLS ? mcb__pack_feature(p, c) : mcb__bits(p->split, bit, p->feature_bits);
-        float v = mcb__value(x, values, mcb__uint(&p->feature, f));
-        if (!(p->flags & MCB__PACK_CELLS)) c += mcb__uint(&p->first, f);
-        if (v <= mcb__pack_threshold(p, c) ||
-            (v != v && p->flags & MCB__PACK_MISSING && mcb__bits(p->split, bit + p->split_bits - 1, 1))) {
-            if (p->flags & MCB__PACK_SHAPE) {
-                more = mcb__pack_side(p, i) & 1;
-            } else {
-                end = i + mcb__pack_right(p, i);
-                more = end > i + 1;
-            }
-            i++;
-        } else {
-            behind = p->flags & MCB__PACK_SHAPE ? mcb__pack_behind(p, i) : i + mcb__pack_right(p, i);
-            more = p->flags & MCB__PACK_SHAPE ? mcb__pack_side(p, i) >> 1 : behind < end;
-            leaf += behind - i;
-            i = behind;
-        }
-    }
-    return leaf;
-}
-
-/* Add a leaf: its number is that of the set of classes, and its values, the first one highest, times the number of
- * sets. Sets come in lexicographic order. */
-static inline void mcb__add_pack_entries(const mcb__pack *p, uint64_t K, uint64_t number, double *scores) {
-    uint64_t sets = p->sets, set = number % sets, values = number / sets, unit = p->most / sets, left = p->columns, with;
-    for (; left; K--, scores++) {
-        with = left == K ? sets : sets * left / K; /* sets that have this class */
-        if (set < with) {
-            unit /= p->n_values;
-            *scores += mcb__real(&p->value, values / unit);
-            values %= unit;
-            sets = with;
-            left--;
-        } else {
-            set -= with;
-            sets -= with;
-        }
-    }
-}
-
 /* Add the trees from <= t < to to the scores of a row. */
 MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, const void *x, int values, uint64_t from,
                                        uint64_t to, double *scores) {
     uint64_t t, begin = 0;
     for (t = 0; t < to; t++) {
-        uint64_t end = begin + mcb__pack_size(p, t), leaf;
+        uint64_t end = begin + mcb__pack_size(p, t);
         if (t >= from) {
-            if (p->flags & (MCB__PACK_CELLS | MCB__PACK_GRID | MCB__PACK_SHAPE))
-                leaf = mcb__pack_leaf_tight(p, x, values, begin, end - begin, begin + t);
-            else
-                leaf = mcb__pack_leaf(p, x, values, begin, end, begin + t);
+            uint64_t leaf = mcb__pack_leaf(p, x, values, begin, end, begin + t);
             if (p->flags & MCB__PACK_CLASSES) {
                 uint32_t k = mcb__bits(p->cls, t * p->class_bits, p->class_bits);
                 scores[k] += mcb__real(&p->value, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits));
-            } else if (p->flags & MCB__PACK_ENTRIES) {
-                mcb__add_pack_entries(p, m->n_classes, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits), scores);
             } else {
                 uint64_t bit = leaf * m->n_classes * p->leaf_bits;
                 uint32_t k;
@@ -5679,10 +5532,7 @@ static inline uint32_t mcb__used_packed(const mcb_model *m, unsigned char *used)
     mcb__pack_of(m, &p);
     for (t = 0; t < m->n_learners; t++) end += mcb__pack_size(&p, t);
     for (i = 0; i < end; i++) {
-        uint64_t bit = i * p.split_bits;
-        uint32_t f = p.flags & MCB__PACK_CELLS
-                         ? mcb__pack_feature(&p, mcb__bits(p.split, bit + p.feature_bits, p.threshold_bits))
-                         : mcb__bits(p.split, bit, p.feature_bits);
+        uint32_t f = mcb__bits(p.split, i * p.split_bits, p.feature_bits);
         count += mcb__use(used, mcb__uint(&p.feature, f));
     }
     return count;

@@ -52,7 +52,7 @@ class Covers:
             return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
         if self._kind.no_stages is not None:
             raise ValueError(f"covers are rows of leaves; this model has none ({self._kind.NAME})")
-        if self.layout in ("packed", "tight"):
+        if self.layout == "packed":
             raise ValueError("a packed model holds no covers; save it with layout='list' first")
         return self._changed(replace(self.ensemble, cover=count(self.ensemble, covering(self, X))))
 

@@ -162,7 +162,7 @@ class EarlyExit:
             return f"no early exit {way!r}; a model of this kind has {', '.join(map(repr, own))}"
         if self._kind.no_stages is not None and way not in own:
             return f"an early exit leaves learners out; this model has none ({self._kind.NAME})"
-        if self._kind.layout_of(self._sections()) in ("packed", "tight"):
+        if self._kind.layout_of(self._sections()) == "packed":
             return "a packed model has no early exits; save it with layout='list' first"
         if self.link == "sigmoid":
             return "an early exit gives one label; rows of this model have any number of them"

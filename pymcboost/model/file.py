@@ -27,7 +27,7 @@ COMMON = ("OFFS", "CALB", "calb", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta"
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
 MINOR |= {"LOFF": 6, "PACK": 7, "OFFS": 8, "LALL": 10, "calb": 11}
 SIGMOID_MINOR = 5
-LAYOUTS = ("list", "interval", "interval32", "packed", "tight")
+LAYOUTS = ("list", "interval", "packed")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
 CHUNK = 1 << 20
@@ -348,7 +348,7 @@ def encode(model, common, link="none"):
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
     numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
-    return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common], model.minor)
+    return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
 
 
 def without_learners(n_features, more):
@@ -358,7 +358,7 @@ def without_learners(n_features, more):
     return _assemble(1, 2, n_features, 0, 0, [*parts, *more, ("LABI", classes)])
 
 
-def _assemble(kind, n_classes, n_features, link, decoder, sections, least=0):
+def _assemble(kind, n_classes, n_features, link, decoder, sections):
     entries, parts = [], []
     end = 64 + 32 * len(sections)
     for tag, values in sections:
@@ -371,7 +371,7 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections, least=0):
         )
         end = offset + len(data)
     table = b"".join(entries)
-    minor = max([least, *(MINOR.get(tag, 0) for tag, _ in sections), SIGMOID_MINOR * (link == LINKS.index("sigmoid"))])
+    minor = max(*(MINOR.get(tag, 0) for tag, _ in sections), SIGMOID_MINOR * (link == LINKS.index("sigmoid")))
     header = struct.pack(
         "<8sHHIQIIIIIIII", MAGIC, 1, minor, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
     )

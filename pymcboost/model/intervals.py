@@ -24,7 +24,8 @@ class Intervals(Kind):
         Increasing.
     offset : ndarray of int64 (n_used + 1,)
     threshold : ndarray of float32 (D,)
-    table : ndarray of float64 or float32 (D + 2 * n_used, K)
+    table : ndarray of float64 (D + 2 * n_used, K)
+        Of float32 in a model that is saved, or comes from a file.
     bias : ndarray of float32 (K,)
     n_features : int
     """
@@ -52,18 +53,18 @@ class Intervals(Kind):
             table = self.table.astype(np.float32) + np.float32(0)  # turns the -0 of what was too small into +0
         if not np.isfinite(table).all():
             raise ValueError(
-                f"layout='interval32' cannot hold a score of {np.abs(self.table).max():g}, float32 ends at 3.4e38; "
-                "use layout='interval'"
+                f"layout='interval' cannot hold a score of {np.abs(self.table).max():g}, float32 ends at 3.4e38; "
+                "save it with layout='list'"
             )
         return replace(self, table=table)
 
     def laid_out(self, layout=None, leaves="float32"):
-        """The same, as there is no other layout; see `Kind`."""
-        if layout not in (None, self.layout_of({"TABL": self.table})) or leaves != "float32":
+        """The same in float32, as there is no other layout; see `Kind`."""
+        if layout not in (None, "interval") or leaves != "float32":
             raise ValueError(
                 f"{MERGED}: no other layout can be had from it; save that from the estimator or the original file"
             )
-        return self
+        return self.single()
 
     def merge(self):
         """The same."""
@@ -105,7 +106,7 @@ class Intervals(Kind):
 
     @classmethod
     def layout_of(cls, sections):
-        return "interval" if sections["TABL"].dtype.itemsize == 8 else "interval32"
+        return "interval"
 
     def used_features(self):
         """Features, and the sum of the absolute differences from each interval to the next."""
@@ -113,9 +114,6 @@ class Intervals(Kind):
         table = self.table.astype(np.float64)
         parts = [np.abs(np.diff(table[a : b - 1], axis=0)).sum() for a, b in zip(rows, rows[1:], strict=False)]
         return self.feature, np.array(parts)
-
-    def summary(self, staged):
-        return self.NAME + " of float32" * (self.table.dtype.itemsize == 4)
 
 
 def merged(stumps):

@@ -14,7 +14,6 @@ laid_out(layout, leaves)     the same model checked, in the one form that is sav
 sections()                   its sections of a file; the bias, the labels and the meta text are common to all kinds
 from_sections(...)           the model over the sections of a file
 layout_of, leaves_of         the form that these sections have
-minor                        minor version that its sections came with, where their tags do not tell
 used_features()              the features that occur, and their shares
 summary, describe, lines     a phrase, facts that JSON can hold, and lines of text
 dump()                       all that scores are computed from, see `dump`
@@ -58,7 +57,6 @@ class Kind:
     allows_missing = True
     share_of: str | None = "what moves the scores"
     additive = False
-    minor = 0
     # Of a model whose sums of columns are decoded: the name of the decoder, and the code.
     decoder: str = "linear"
     code: np.ndarray | None = None
@@ -90,12 +88,11 @@ class Kind:
             raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}")
         if leaves not in LEAVES:
             raise ValueError(f"leaves must be 'float32', 'float16' or 'int8', not {leaves!r}")
-        if layout in ("packed", "tight"):
-            return KINDS[PACKED].of(self.canonical(), layout, leaves)
+        if layout == "packed":
+            return KINDS[PACKED].of(self.canonical(), leaves)
         if leaves == "int8":
-            raise ValueError(f"leaves='int8' is for layout='packed' and 'tight', not for layout={layout!r}")
-        model = self.canonical() if layout == "list" else self.merge()
-        model = model.single() if layout == "interval32" else model
+            raise ValueError(f"leaves='int8' is for layout='packed', not for layout={layout!r}")
+        model = self.canonical() if layout == "list" else self.merge().single()
         return model if leaves == "float32" else model.half()
 
     def sections(self):

@@ -22,7 +22,7 @@ from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
 from pymcboost.threads import counted
 
-Layout = Literal["list", "interval", "interval32", "packed", "tight"]
+Layout = Literal["list", "interval", "packed"]
 Leaves = Literal["float32", "float16", "int8"]
 
 __all__ = ["Model", "ModelFormatError", "load_model"]
@@ -142,10 +142,10 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
             2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of rows that may have any number of them.
         meta : dict, optional
             What JSON can hold; only for information.
-        layout : {"list", "interval", "interval32", "packed", "tight"}, default="list"
-            A list of stumps, or one table of intervals per feature, which is often faster for single rows and agrees
-            with the list to about 1e-12 of the sum of the learners' magnitudes, or the same table in float32, half as
-            large, which agrees to 1e-7. Trees may be packed, or tight: few bits for splits and leaves, the same scores.
+        layout : {"list", "interval", "packed"}, default="list"
+            A list of stumps, or one table of intervals per feature, which is often faster for single rows. It is of
+            float32: scores agree with those of the list to 1e-7 of the sum of the learners' magnitudes. Trees may be
+            packed: few bits for splits and leaves, the same scores.
         leaves : {"float32", "float16", "int8"}, default="float32"
             Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
         offsets : dict of int to float, optional
@@ -212,7 +212,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
 
     @property
     def layout(self) -> Layout:
-        """How the file is laid out: "list", "interval", "interval32", "packed" or "tight" (see `from_ensemble`)."""
+        """How the file is laid out: "list", "interval" or "packed" (see `from_ensemble`)."""
         return self._kind.layout_of(self._sections())
 
     @property
@@ -395,7 +395,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         ----------
         path : str or path-like
             A file that is there already is replaced, whatever it holds. Its folder must exist.
-        layout : {"list", "interval", "interval32", "packed", "tight"}, optional
+        layout : {"list", "interval", "packed"}, optional
             See `from_ensemble`; None keeps the layout.
         leaves : {"float32", "float16", "int8"}, optional
             See `from_ensemble`; None keeps the type.

@@ -1,7 +1,5 @@
 """Packed trees: thresholds and leaves as numbers of few bits, which stand for items of shared tables."""
 
-import itertools
-import math
 import struct
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -16,20 +14,13 @@ from pymcboost.model.trees import Trees
 MOST_VALUES, LARGEST = 256, 127
 # Bits of the step, so that its multiples are exact in half precision.
 STEP_BITS = 4
-# Bits of a split's shape, entries that a leaf has at most, thresholds from which a grid takes less than half precision,
-# the largest number of a grid, and how many leaves of entries may differ: C reads so many bits at once.
-SHAPE_BITS, MOST_ENTRIES, LEAST_GRID, MOST_GRID, MOST_NUMBERS = 2, 255, 9, 2.0**119, 1 << 25
 # Items whose bits are spread out at a time: a multiple of 8, so that each time ends with a byte.
 BLOCK = 1 << 16
 # Flags of the header: trees of one class, missing values that go left, thresholds and values in half precision.
 CLASSES, MISSING, HALF, HALF_LEAVES = 1, 2, 4, 8
-# Those of the tight layout: leaves of some classes, splits with the number of a threshold among all, thresholds on a
-# grid, and splits that say which children are splits.
-ENTRIES, CELLS, GRID, SHAPE = 16, 32, 64, 128
-TIGHT, TIGHT_MINOR = ENTRIES | CELLS | GRID | SHAPE, 9
 HEADER = "<IIIIIH10B"
 ITEMS = {1: 1, 2: 2, 4: 3}
-ONLY = "layout={!r} is for trees whose leaves are added up, without {}; save the model with layout='list'"
+ONLY = "layout='packed' is for trees whose leaves are added up, without {}; save the model with layout='list'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +36,9 @@ class PackedTrees(Kind):
     n_features: int
 
     @classmethod
-    def of(cls, ensemble, layout, leaves):
+    def of(cls, ensemble, leaves):
         """A model that has been checked, packed; ``leaves`` is the type that its leaves are rounded to."""
-        return packed(ensemble, layout, leaves)
-
-    @property
-    def minor(self):
-        """See `Kind`."""
-        return TIGHT_MINOR if self.data[22] & TIGHT else 0
+        return packed(ensemble, leaves)
 
     def sections(self):
         """See `Kind`."""
@@ -67,7 +53,7 @@ class PackedTrees(Kind):
     @classmethod
     def layout_of(cls, sections):
         """See `Kind`."""
-        return "tight" if sections["PACK"][22] & TIGHT else "packed"
+        return "packed"
 
     @classmethod
     def leaves_of(cls, sections):
@@ -80,27 +66,27 @@ class PackedTrees(Kind):
         return Trees.lines(facts)
 
 
-def packed(ensemble, layout, leaves):
+def packed(ensemble, leaves):
     """See `PackedTrees.of`."""
     if ensemble.KIND != Trees.KIND:
-        raise ValueError(f"layout={layout!r} is for trees, not for a {ensemble.NAME}")
+        raise ValueError(f"layout='packed' is for trees, not for a {ensemble.NAME}")
     without = {"categories": ensemble.subset, "base classes": ensemble.base, "a code": ensemble.code}
     without["covers (with_covers(None) takes them away)"] = ensemble.cover
     for what, there in without.items():
         if there is not None:
-            raise ValueError(ONLY.format(layout, what))
+            raise ValueError(ONLY.format(what))
     ensemble = ensemble.dense()
     if leaves != "float32":
         ensemble = ensemble.half() if leaves == "float16" else replace(ensemble, leaf=rounded(ensemble.leaf))
     value, leaf = np.unique(ensemble.leaf.astype(np.float32), return_inverse=True)
     if len(value) > MOST_VALUES:
         raise ValueError(
-            f"the leaves have {len(value)} different values, and layout={layout!r} has room for {MOST_VALUES}; give "
+            f"the leaves have {len(value)} different values, and layout='packed' has room for {MOST_VALUES}; give "
             "leaves='int8', which rounds them, or train with leaf_levels and one learning_rate"
         )
     rounds = None if (np.diff(ensemble.rounds) == 1).all() else narrow(np.diff(ensemble.rounds))
     leaf = leaf.reshape(ensemble.leaf.shape)
-    data = np.frombuffer(_bytes(ensemble, value, leaf, layout == "tight"), dtype=np.uint8)
+    data = np.frombuffer(_bytes(ensemble, value, leaf), dtype=np.uint8)
     return PackedTrees(data, rounds, ensemble.bias, ensemble.n_features)
 
 
@@ -120,7 +106,7 @@ def rounded(leaf):
     return (np.rint(leaf.astype(np.float64) / step) * step).astype(np.float32) + np.float32(0)
 
 
-def _bytes(trees, value, leaf, tight):
+def _bytes(trees, value, leaf):
     """The section PACK; value: table of the leaves; leaf: items of it, as the leaves of the trees."""
     used, feature = np.unique(trees.feature, return_inverse=True)
     cells = np.unique(np.stack((feature, _ordered(trees.threshold))), axis=1)
@@ -129,132 +115,34 @@ def _bytes(trees, value, leaf, tight):
     sizes = np.diff(trees.offset)
     least = int(sizes.min(initial=1 << 31)) if len(sizes) else 0
     flags = CLASSES * (trees.cls is not None) + MISSING * bool(trees.nan_left.any())
-    coded, threshold = _thresholds(_unordered(cells[1]), tight)
+    threshold = _unordered(cells[1])
     used, first = narrow(used), narrow(first)
-    alone = [feature, cell - first[feature].astype(np.int64)]
-    splits = [*alone, trees.right - 1]
-    if tight and _width(cell) < sum(map(_width, alone)):
-        coded, splits[:2] = coded | CELLS, [np.zeros_like(cell), cell]
-    if tight and _width(splits[2]) > SHAPE_BITS:
-        coded, splits[2] = coded | SHAPE, _shapes(trees)
-    entries = _entries(value, leaf) if tight and trees.cls is None and len(leaf) else None
+    splits = [feature, cell - first[feature].astype(np.int64), trees.right - 1]
     cls = np.zeros(len(trees), dtype=np.int64) if trees.cls is None else trees.cls
-    item, per_leaf = leaf.ravel(), 0
-    if entries is not None:
-        coded |= ENTRIES
-        item, value, per_leaf = entries
+    item = leaf.ravel()
     bits = [_width(numbers) for numbers in (sizes - least, *splits)]
-    bits[3] = SHAPE_BITS if coded & SHAPE else bits[3]
     bits += [max(1, _width(item)), _width(cls)]
-    flags += coded + HALF_LEAVES * _is_half(value)
+    flags += HALF * _is_half(threshold) + HALF_LEAVES * _is_half(value)
+    threshold = threshold.astype("<f2" if flags & HALF else "<f4")
     value = value.astype("<f2" if flags & HALF_LEAVES else "<f4")
     header = struct.pack(
         HEADER, len(trees), len(feature), len(cells[0]), len(used), least, len(value), flags, *bits,
-        ITEMS[used.itemsize], ITEMS[first.itemsize], per_leaf,
+        ITEMS[used.itemsize], ITEMS[first.itemsize], 0,
     )  # fmt: skip
     splits += [trees.nan_left.astype(np.int64)] if flags & MISSING else []
     streams = [[sizes - least], [cls], splits, [item]]
     widths = [bits[:1], bits[5:], [*bits[1:4], 1], bits[4:5]]
-    parts = [header, used.tobytes(), first.tobytes(), threshold, value.tobytes()]
+    parts = [header, used.tobytes(), first.tobytes(), threshold.tobytes(), value.tobytes()]
     return b"".join([*parts, *(_stream(*both) for both in zip(streams, widths, strict=True))])
-
-
-def _thresholds(threshold, tight):
-    """(flag, bytes) of the table: half precision where it is exact, and in the tight layout a grid where it is one."""
-    step, number = on_one_grid(threshold) if tight else (0, None)
-    if step:
-        return GRID, np.array([threshold.min(), step], "<f4").tobytes() + number.astype(np.uint8).tobytes()
-    half = _is_half(threshold)
-    return HALF * half, threshold.astype("<f2" if half else "<f4").tobytes()
-
-
-def on_one_grid(values):
-    """(step, multiples of it above the least) of numbers, the multiples below 256; a step of 0 if there is none."""
-    scaled = values.astype(np.float64)
-    if len(values) < LEAST_GRID or np.abs(scaled).max() > MOST_GRID:
-        return 0, None
-    exponent = int(np.frexp(np.abs(scaled).max())[1]) - 24
-    above = np.ldexp(scaled - scaled.min(), -exponent)
-    if above.max() >= 1 << 25 or (above != np.rint(above)).any():
-        return 0, None
-    step = int(np.gcd.reduce(above.astype(np.int64))) or 1
-    number = above.astype(np.int64) // step
-    return (0, None) if number.max() > 255 else (float(np.ldexp(step, exponent)), number)
-
-
-def _shapes(trees):
-    """For every split 1 if its left child is a split, and 2 more if its right one is."""
-    shapes, right = [], trees.right.tolist()
-    for begin, end in itertools.pairwise(trees.offset.tolist()):
-        ends = [end]
-        for i in range(begin, end):
-            own = ends.pop()
-            at = i + right[i]
-            shapes.append((at > i + 1) + 2 * (own > at))
-            ends += [own] * (own > at) + [at] * (at > i + 1)
-    return np.array(shapes, dtype=np.int64)
-
-
-def _rights(shapes):
-    """From splits to their right children, less 1: how many splits the left ones have."""
-    right, below = [0] * len(shapes), [0] * (len(shapes) + 1)
-    for i in range(len(shapes) - 1, -1, -1):
-        left = below[i + 1] if shapes[i] & 1 else 0
-        right[i], below[i] = left, 1 + left + (below[i + 1 + left] if shapes[i] & 2 else 0)
-    return np.array(right, dtype=np.int64)
-
-
-def _entries(value, leaf):
-    """(number of each leaf, table of values, classes of a leaf) in the fewest bits; None where they are not fewer.
-
-    A leaf has values for the classes where it is not 0, and for the first others up to the most of any leaf; or all.
-    """
-    k = leaf.shape[1]
-    there = value[leaf] != 0
-    best, least = None, k * max(1, _width(leaf))
-    for n in {max(1, int(there.sum(axis=1).max(initial=0))), k}:
-        cls = np.sort(np.argsort(~there, axis=1, kind="stable")[:, :n], axis=1)
-        table, item = np.unique(value[np.take_along_axis(leaf, cls, axis=1)], return_inverse=True)
-        sets = math.comb(k, n)
-        most = sets * len(table) ** n
-        if n <= MOST_ENTRIES and most <= MOST_NUMBERS and (most - 1).bit_length() < least:
-            chosen = np.zeros(leaf.shape, dtype=bool)
-            np.put_along_axis(chosen, cls, True, axis=1)
-            number = item.reshape(cls.shape) @ (sets * len(table) ** np.arange(n - 1, -1, -1))
-            best, least = (number + _ranks(chosen, n), table, n), (most - 1).bit_length()
-    return best
-
-
-def _ranks(chosen, n):
-    """Numbers of sets of n classes, rows of bools, in lexicographic order."""
-    k = chosen.shape[1]
-    rank, sets, left = np.zeros(len(chosen), np.int64), np.full(len(chosen), math.comb(k, n)), np.full(len(chosen), n)
-    for c in range(k):
-        having = sets * left // (k - c)
-        rank += np.where(chosen[:, c], 0, having)
-        sets, left = np.where(chosen[:, c], having, sets - having), left - chosen[:, c]
-    return rank
-
-
-def _chosen(rank, k, n):
-    """The sets of `_ranks`."""
-    rank, sets, left = rank.copy(), np.full(len(rank), math.comb(k, n)), np.full(len(rank), n)
-    chosen = np.zeros((len(rank), k), dtype=bool)
-    for c in range(k):
-        having = sets * left // (k - c)
-        chosen[:, c] = its = rank < having
-        rank -= np.where(its, 0, having)
-        sets, left = np.where(its, having, sets - having), left - its
-    return chosen
 
 
 def streams(data, n_classes):
     """The parts of PACK: tables, streams of bits, and their widths."""
     head = struct.unpack(HEADER, data[:32].tobytes())
     n, s, n_thresholds, n_features, least, n_values, flags = head[:7]
-    size, feature, threshold, right, leaf, cls, of_feature, of_first, entries = head[7:]
+    size, feature, threshold, right, leaf, cls, of_feature, of_first, _ = head[7:]
     split = [feature, threshold, right] + [1] * bool(flags & MISSING)
-    each = 1 if flags & (ENTRIES | CLASSES) else n_classes
+    each = 1 if flags & CLASSES else n_classes
     counts = {"size": n, "class": n, "split": s, "leaf": (s + n) * each}
     widths = {"size": size, "class": cls, "split": sum(split), "leaf": leaf}
     at, tables, bits = 32, [], {}
@@ -262,8 +150,7 @@ def streams(data, n_classes):
     for count, dtype in (
         (n_features, unsigned[of_feature]),
         (n_features + 1, unsigned[of_first]),
-        (2 * bool(flags & GRID), "<f4"),
-        (n_thresholds, "u1" if flags & GRID else "<f2" if flags & HALF else "<f4"),
+        (n_thresholds, "<f2" if flags & HALF else "<f4"),
         (n_values, "<f2" if flags & HALF_LEAVES else "<f4"),
     ):
         end = at + count * np.dtype(dtype).itemsize
@@ -273,13 +160,10 @@ def streams(data, n_classes):
         end = at + (count * widths[name] + 7) // 8
         bits[name] = data[at:end]
         at = end
-    of_feature, of_first, grid, threshold, value = tables
-    if flags & GRID:
-        threshold = (float(grid[0]) + float(grid[1]) * threshold.astype(np.float64)).astype("<f4")
+    of_feature, of_first, threshold, value = tables
     return SimpleNamespace(
         n_trees=n, n_splits=s, least=least, own=bool(flags & CLASSES), n_bytes=at, counts=counts, widths=widths,
         split_widths=split, bits=bits, feature=of_feature, first=of_first, threshold=threshold, value=value,
-        cells=bool(flags & CELLS), shape=bool(flags & SHAPE), entries=entries,
     )  # fmt: skip
 
 
@@ -289,17 +173,13 @@ def unpacked(sections, header):
     its = streams(sections["PACK"], k)
     size, cls = (_numbers(its.bits[name], its.counts[name], [its.widths[name]])[0] for name in ("size", "class"))
     feature, cell, right, *nan_left = _numbers(its.bits["split"], its.n_splits, its.split_widths)
-    first = its.first.astype(np.int64)
-    if its.cells:
-        feature = np.searchsorted(first, cell, side="right") - 1
-    else:
-        cell = cell + first[feature]
+    cell = cell + its.first.astype(np.int64)[feature]
     return Trees(
         running_sums(size + its.least),
         its.feature.astype(np.int64)[feature],
         its.threshold.astype(np.float32)[cell],
         nan_left[0].astype(bool) if nan_left else np.zeros(its.n_splits, dtype=bool),
-        1 + (_rights(right.tolist()) if its.shape else right),
+        1 + right,
         _leaves(its, k),
         cls if its.own else None,
         None,
@@ -312,16 +192,9 @@ def unpacked(sections, header):
 def _leaves(its, k):
     """Leaves of all trees: one number each, or one for each class."""
     # No more than `MOST_VALUES` leaves differ.
-    (number,) = _numbers(its.bits["leaf"], its.counts["leaf"], [its.widths["leaf"]], None if its.entries else np.uint8)
-    table = its.value.astype(np.float32)
-    if not its.entries:
-        return table[number] if its.own else table[number].reshape(-1, k)
-    sets = math.comb(k, its.entries)
-    chosen, number = _chosen(number % sets, k, its.entries), number // sets
-    leaf = np.zeros((len(number), k), dtype=np.float32)
-    units = len(table) ** np.arange(its.entries - 1, -1, -1)
-    leaf[chosen] = table[number[:, None] // units % len(table)].ravel()
-    return leaf
+    (number,) = _numbers(its.bits["leaf"], its.counts["leaf"], [its.widths["leaf"]], np.uint8)
+    leaf = its.value.astype(np.float32)[number]
+    return leaf if its.own else leaf.reshape(-1, k)
 
 
 def _ordered(threshold):

@@ -298,8 +298,7 @@ class Trees(Kind):
             raise ValueError("an interval table has no categories; save the model as a list (layout='list')")
         if (splits > 1).any():
             raise ValueError(
-                "an interval table is for stumps; save trees with more than one split as layout='list', 'packed' or "
-                "'tight'"
+                "an interval table is for stumps; save trees with more than one split with layout='list' or 'packed'"
             )
         if self.decoder != "linear":
             raise ValueError(f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only")

@@ -93,7 +93,7 @@ class Predicts:
     def save(
         self,
         path: str | PathLike[str],
-        layout: Literal["list", "interval", "interval32", "packed", "tight"] = "list",
+        layout: Literal["list", "interval", "packed"] = "list",
         leaves: Literal["float32", "float16", "int8"] = "float32",
     ) -> None:
         """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
@@ -103,12 +103,11 @@ class Predicts:
         path : str or path-like
             A file that is there already is replaced, whatever it holds. The new one is written beside it first and
             then renamed: a failure leaves the old one whole. Its folder must exist.
-        layout : {"list", "interval", "interval32", "packed", "tight"}, default="list"
-            "interval" merges the stumps of each feature into a table: faster for single rows, scores equal within
-            1e-12 of the sum of their parts. "interval32" rounds the table to float32: half the size, within 1e-7.
-            Only ensembles of stumps have these. "packed", of trees, takes a few bits for each split and leaf; scores
-            are equal. It has room for 256 values of leaves: see ``leaf_levels``, or give ``leaves="int8"``.
-            "tight" takes fewest, and scores more slowly.
+        layout : {"list", "interval", "packed"}, default="list"
+            "interval" merges the stumps of each feature into a table of float32: faster for single rows, smaller
+            where stumps are many, scores equal within 1e-7 of the sum of their parts. "packed", of trees, takes a few
+            bits for each split and leaf; scores are equal. It has room for 256 values of leaves: see ``leaf_levels``,
+            or give ``leaves="int8"``.
         leaves : {"float32", "float16", "int8"}, default="float32"
             "float16" halves the leaves of trees in size; their values keep 11 bits. "int8" rounds them to 255 values.
         """

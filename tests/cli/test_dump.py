@@ -19,7 +19,7 @@ MODELS = [
     "adaboost-mo --decoder hamming",
     "adaboost-mo --decoder linear --weak-learner tree",
     "mcboost --layout interval",
-    "mcboost --layout interval32",
+    "mcboost --layout interval",
     "vector-tree --calibrate none --min-samples-leaf 1",
 ]
 MACHINES = ["hingeboost", *(f"hingeboost -t {kernel} --scale -g 0.3 -r 1 -d 2" for kernel in (0, 1, 2, 5)),

@@ -72,7 +72,7 @@ def test_temperature(capsys, tmp_path, known):
     assert json.loads(capsys.readouterr().out)["temperature"] == sys.float_info.max
 
 
-@pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
+@pytest.mark.parametrize("layout", ["list", "interval"])
 def test_json(capsys, tmp_path, known, layout):
     path = tmp_path / "m.mcb"
     meta = {"feature_names": list("abcdef"), "index_base": 0}

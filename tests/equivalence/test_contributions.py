@@ -69,6 +69,11 @@ def ensembles(rng, form):
     return random_trees(rng, form), {}
 
 
+def tolerance(form):
+    """What contributions may differ by from those of the learners: tables are rounded to float32."""
+    return 1e-6 if form == "interval" else 1e-12
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(3))
 def test_background_rows(form, seed):
@@ -80,8 +85,8 @@ def test_background_rows(form, seed):
     assert np.abs(found.base + found.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-12
     for x, values in zip(X, found.values, strict=True):
         expected, base = twin.shapley(twin.of_rows(ensemble, x, background), D)
-        np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance(form))
+        np.testing.assert_allclose(found.base, base, rtol=0, atol=tolerance(form))
 
 
 @pytest.mark.parametrize("form", FORMS[:-1])
@@ -116,7 +121,7 @@ def test_interactions(form):
         np.testing.assert_allclose(found.values.sum(axis=2), alone.values, rtol=0, atol=1e-12)
         assert np.array_equal(found.base, alone.base)
         for x, values in zip(X, found.values, strict=True):
-            np.testing.assert_allclose(values, twin.interaction(value(x), D), rtol=0, atol=1e-12)
+            np.testing.assert_allclose(values, twin.interaction(value(x), D), rtol=0, atol=tolerance(form))
 
 
 @pytest.mark.parametrize("d", [3, 10, 64])

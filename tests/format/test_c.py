@@ -61,10 +61,7 @@ def check_bits(program, tmp_path):
         (2, 5, False, "interval"),
         (10, 30, True, "interval"),
         (7, 4, False, "interval"),
-        (2, 5, True, "interval32"),
-        (10, 30, False, "interval32"),
-        (7, 4, False, "interval32"),
-        (65, 9, True, "interval32"),
+        (65, 9, True, "interval"),
     ):
         classes = range(n_classes) if two_sided else [f"class-{i:02}" for i in range(n_classes)]
         stumps = random_stumps(70, n_features, n_classes, two_sided, seed=n_classes, few_thresholds=n_features < 9)

@@ -73,7 +73,7 @@ class File(modelreader.File):
 
 def lazy_models():
     """Models of every kind, with their rows."""
-    for layout in ("list", "interval", "interval32"):
+    for layout in ("list", "interval"):
         stumps = random_stumps(20, 9, 5, layout == "list", few_thresholds=True)
         yield Model.from_ensemble(stumps, range(5), layout=layout), random_rows(12, 9)
     for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):

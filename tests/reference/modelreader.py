@@ -24,7 +24,7 @@ RULES = {
     b"BIAS": ({5}, EVERY, EVERY),
     b"FIDX": (NARROW, {INTERVALS}, {INTERVALS}),
     b"IOFF": (NARROW, {INTERVALS}, {INTERVALS}),
-    b"TABL": ({5, 6}, {INTERVALS}, {INTERVALS}),
+    b"TABL": ({5}, {INTERVALS}, {INTERVALS}),
     b"TSIZ": (NARROW, {TREES}, {TREES}),
     b"RGHT": (NARROW, {TREES}, {TREES}),
     b"LEAF": ({5, 7}, {TREES}, {TREES}),
@@ -293,7 +293,6 @@ class File:
         for a, b in zip(ends, ends[1:], strict=False):
             need(all(cuts[i] < cuts[i + 1] for i in range(a, b - 1)), 34)
         self.finite(b"TABL", 36)
-        need(all(abs(value) < 2.0**192 for value in self.items[b"TABL"]), 36)
 
     def trees(self):
         """Sizes, rounds, splits, children, classes, code, leaves."""

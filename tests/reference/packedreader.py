@@ -22,19 +22,14 @@ class Pack:
     def __init__(self, data, n_classes):
         need(len(data) >= 32, 75)
         T, S, C, used, least, V, flags, *bits, feature, first, last = struct.unpack("<IIIIIH10B", data[:32])
-        self.own, self.missing, half, half_value, self.entries, self.cells, grid, self.shapes = (
-            flags >> bit & 1 for bit in range(8)
-        )
-        need(not (self.own and self.entries) and not (half and grid) and (last > 0) == self.entries, 75)
-        need(all(width <= 32 for width in bits) and not (self.cells and bits[1]), 75)
-        need(1 <= bits[4] and (self.entries or bits[4] <= 8) and (self.own or bits[5] == 0), 75)
-        need({feature, first} <= {1, 2, 3} and not (self.shapes and bits[3] != 2), 75)
-        self.columns = last if self.entries else 1 if self.own else n_classes
-        if self.entries:
-            need(last <= n_classes and V > 0 and math.comb(n_classes, last) * V**last <= 1 << 32, 75)
-        tables = [(used, SIZES[feature]), (used + 1, SIZES[first]), (2 * grid, "f"), (C, "B" if grid else "fe"[half])]
-        tables += [(V, "fe"[half_value])]
-        split, leaves = [*bits[1:4], *[1] * self.missing], (S + T) * (1 if self.entries else self.columns)
+        self.own, self.missing, half, half_value = (flags >> bit & 1 for bit in range(4))
+        need(flags < 16 and last == 0, 75)
+        need(all(width <= 32 for width in bits), 75)
+        need(1 <= bits[4] <= 8 and (self.own or bits[5] == 0), 75)
+        need({feature, first} <= {1, 2, 3}, 75)
+        self.columns = 1 if self.own else n_classes
+        tables = [(used, SIZES[feature]), (used + 1, SIZES[first]), (C, "fe"[half]), (V, "fe"[half_value])]
+        split, leaves = [*bits[1:4], *[1] * self.missing], (S + T) * self.columns
         streams = [(T, bits[:1]), (T, bits[5:]), (S, split), (leaves, bits[4:5])]
         size = sum(n * struct.calcsize(code) for n, code in tables)
         need(len(data) == 32 + size + sum((n * sum(widths) + 7) // 8 for n, widths in streams), 76)
@@ -45,7 +40,7 @@ class Pack:
         for n, widths in streams:
             found.append(list(numbers(data[at:], n, widths)))
             at += (n * sum(widths) + 7) // 8
-        self.feature, self.first, self.grid, self.threshold, self.value, sizes, classes, self.split, leaves = found
+        self.feature, self.first, self.threshold, self.value, sizes, classes, self.split, leaves = found
         self.sizes, self.cls = [least + size for (size,) in sizes], [cls for (cls,) in classes]
         self.leaf = [leaf for (leaf,) in leaves]
 
@@ -57,19 +52,9 @@ class Pack:
         need(first[0] == 0 and first[-1] == len(self.threshold), 32)
         need(all(a < b for a, b in zip(first, first[1:], strict=False)), 32)
         need(all(map(math.isfinite, self.threshold)), 33)
-        need(all(abs(number) <= 2**119 for number in self.grid), 33)
-        if self.grid:  # the product and the sum of doubles, rounded to float32
-            sums = [self.grid[0] + self.grid[1] * number for number in self.threshold]
-            self.threshold = struct.unpack(f"<{len(sums)}f", struct.pack(f"<{len(sums)}f", *sums))
         need(all(map(math.isfinite, self.value)), 47)
         need(sum(self.sizes) == len(self.split), 42)
-        if self.cells:
-            need(all(c < first[-1] for _, c, *_ in self.split), 77)
-            of = [f for f in range(len(self.feature)) for _ in range(first[f], first[f + 1])]
-            self.split = [(of[c], c - first[of[c]], *more) for _, c, *more in self.split]
         need(all(f < len(self.feature) and c < first[f + 1] - first[f] for f, c, *_ in self.split), 77)
-        if self.shapes:
-            self.unfold()
         begin = 0
         for size in self.sizes:
             parts = [(begin, begin + size)]
@@ -81,32 +66,7 @@ class Pack:
                     need(right <= end, 43)
                     parts += [(at + 1, right), (right, end)]
         need(all(cls < K for cls in self.cls), 44)
-        if self.entries:
-            sets, V, n = math.comb(K, self.columns), len(self.value), self.columns
-            need(all(leaf < sets * V**n for leaf in self.leaf), 78)
-            values = ([leaf // sets // V ** (n - 1 - j) % V for j in range(n)] for leaf in self.leaf)
-            chosen = (classes_of(leaf % sets, 0, K, n) for leaf in self.leaf)
-            self.entry = [list(zip(*pair, strict=True)) for pair in zip(chosen, values, strict=True)]
-        else:
-            need(all(leaf < len(self.value) for leaf in self.leaf), 78)
-
-    def unfold(self):
-        """Right children in place of shapes; the splits of each tree must be all of it."""
-        splits, begin = [], 0
-
-        def subtree(at, end):
-            need(at < end, 43)
-            f, c, shape, *nan_left = self.split[at]
-            place = len(splits)
-            splits.append(None)
-            behind = subtree(at + 1, end) if shape & 1 else at + 1
-            splits[place] = (f, c, behind - at - 1, *nan_left)
-            return subtree(behind, end) if shape & 2 else behind
-
-        for size in self.sizes:
-            need(size == 0 or subtree(begin, begin + size) == begin + size, 43)
-            begin += size
-        self.split = splits
+        need(all(leaf < len(self.value) for leaf in self.leaf), 78)
 
     def add(self, row, F):
         """Add the trees to the scores of a row."""
@@ -121,23 +81,9 @@ class Pack:
                     i, end = i + 1, i + 1 + right
                 else:
                     i, at = i + 1 + right, at + 1 + right
-            if self.entries:
-                for k, value in self.entry[at]:
-                    F[k] += self.value[value]
-                continue
             for k in range(self.columns):
                 F[self.cls[t] if self.own else k] += self.value[self.leaf[at * self.columns + k]]
         return F
-
-
-def classes_of(number, c, K, n):
-    """Set of this number among those of n classes from c to K - 1, in lexicographic order."""
-    if n == 0:
-        return []
-    having = math.comb(K - c - 1, n - 1)
-    if number < having:
-        return [c, *classes_of(number, c + 1, K, n - 1)]
-    return classes_of(number - having, c + 1, K, n)
 
 
 def numbers(data, n, widths):

@@ -40,7 +40,7 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])
 def models():
     """Every kind, layout and link; two classes and more."""
     for k, link in ((2, "none"), (3, "softmax"), (2, "softmax2"), (5, "softmax2"), (4, "none")):
-        for layout in ("list", "interval", "interval32"):
+        for layout in ("list", "interval"):
             yield Model.from_ensemble(random_stumps(9, 4, k), range(k), link=link, layout=layout)
         for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
             trees = random_trees(5, 4, k, mode)
@@ -108,9 +108,8 @@ def test_what_keeps_it_and_what_drops_it(tmp_path):
     assert model.truncate(2).temperature is None
     assert model.truncate(2).to_bytes() == model.with_temperature(None).truncate(2).to_bytes()
     stumps = Model.from_ensemble(random_stumps(9, 4, 3), range(3)).with_temperature(2.5)
-    for layout in ("interval", "interval32"):
-        stumps.save(tmp_path / "m.mcb", layout=layout)
-        assert load_model(tmp_path / "m.mcb").temperature == 2.5
+    stumps.save(tmp_path / "m.mcb", layout="interval")
+    assert load_model(tmp_path / "m.mcb").temperature == 2.5
     assert not stumps.truncate(8).has_probabilities
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         stumps.truncate(8).predict_proba(np.zeros((1, 4)))

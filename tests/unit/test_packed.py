@@ -56,55 +56,8 @@ def test_scores_are_those_of_the_list(mode, leaves):
     assert Model.from_bytes(plain.to_bytes("packed")).to_bytes() == packed.to_bytes("packed", "float32")
 
 
-TIGHT = ("entries", "cells", "grid", "shape")
-WAYS = {"entries": packed.ENTRIES, "cells": packed.CELLS, "grid": packed.GRID, "shape": packed.SHAPE}
-
-
-@pytest.mark.parametrize(
-    ("mode", "splits", "what"),
-    [
-        ("vector", 40, TIGHT), ("vector", 3, ("entries", "cells", "grid")), ("scalar", 40, ("cells", "grid", "shape")),
-        ("vector", 40, ("cells", "shape")), ("scalar", 4, ("grid",)),
-    ],
-)  # fmt: skip
-def test_tight_scores_are_those_of_the_list(mode, splits, what):
-    """Whatever of its ways the layout takes, scores keep their bits, and the list that is made of it its bytes."""
-    trees = random_trees(30, 9, 6, mode, splits=(0, splits), seed=2)
-    if "grid" in what:
-        trees = replace(trees, threshold=(np.rint(8 * trees.threshold).clip(-90, 90) / 8).astype(np.float32))
-    if "entries" in what:
-        trees = replace(trees, leaf=trees.leaf * (np.arange(6) == np.arange(len(trees.leaf))[:, None] % 7))
-    models = [
-        Model.from_ensemble(trees, range(6), link="softmax", layout=layout, leaves="int8")
-        for layout in ("tight", "packed")
-    ]
-    tight, plain = models
-    rows = random_rows(40, 9)
-    flags = int(tight._sections()["PACK"][22])
-    assert {*what} <= {name for name, bit in WAYS.items() if flags & bit}
-    assert (tight.layout, plain.layout, tight.kind) == ("tight", "packed", 7)
-    assert len(tight.to_bytes()) < len(plain.to_bytes())
-    assert [model.to_bytes()[10] for model in models] == [9, 7]
-    assert tight.raw_scores(rows).tobytes() == plain.raw_scores(rows).tobytes()
-    assert tight.to_bytes("list") == plain.to_bytes("list")
-    assert tight.truncate(11).to_bytes() == plain.truncate(11).to_bytes("tight")
-    wide = np.zeros((40, 9), dtype=np.uint8)
-    assert tight.raw_scores(wide).tobytes() == plain.raw_scores(wide).tobytes()
-
-
-def test_thresholds_on_a_grid():
-    numbers = np.float32([0.5, 1.5, 100.5, 127.5, -0.5, 3.5, 4.5, 5.5, 6.5])
-    step, multiples = packed.on_one_grid(numbers)
-    assert step == 1 and (numbers.min() + step * multiples == numbers).all()
-    assert packed.on_one_grid(numbers * 3)[0] == 3
-    for others in (numbers[:8], numbers * np.float32(2.0**120), *([*numbers, more] for more in (1e-3, 256.5, 2**-30))):
-        assert not packed.on_one_grid(np.float32(others))[0]
-
-
 def test_empty_trees_and_no_trees():
     for trees in (random_trees(4, 3, 2, "vector", splits=(0, 1)), random_trees(4, 3, 2, "vector").truncate_rounds(0)):
-        tight = Model.from_ensemble(trees, [0, 1], layout="tight", leaves="int8")
-        assert tight.raw_scores(random_rows(5, 3)).shape == (5, 2)
         packed = Model.from_ensemble(trees, [0, 1], layout="packed", leaves="int8")
         assert packed.raw_scores(random_rows(5, 3)).shape == (5, 2)
         assert len(packed.ensemble) == len(trees)
@@ -134,7 +87,7 @@ def test_what_cannot_be_packed(model, tmp_path):
     with pytest.raises(ValueError, match="or train with leaf_levels and one learning_rate"):
         classifier(40, leaf_levels=7).fit(X, y, callbacks=[rates]).save(tmp_path / "m.mcb", layout="packed")
     exact.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
-    with pytest.raises(ValueError, match="leaves='int8' is for layout='packed' .*not for layout='list'"):
+    with pytest.raises(ValueError, match="leaves='int8' is for layout='packed'.*not for layout='list'"):
         model.to_bytes("list", "int8")
     for ensemble, message in (
         (random_stumps(3, 4, 3), "layout='packed' is for trees, not for a list of stumps"),
@@ -234,9 +187,9 @@ def test_refitted_leaves_would_leave_the_grid():
 
 def test_bits_are_spread_out_in_parts(model, monkeypatch):
     whole = model.ensemble
-    data = packed.PackedTrees.of(whole, "packed", "int8").data
+    data = packed.PackedTrees.of(whole, "int8").data
     monkeypatch.setattr(packed, "BLOCK", 8)
-    assert np.array_equal(packed.PackedTrees.of(whole, "packed", "int8").data, data)
+    assert np.array_equal(packed.PackedTrees.of(whole, "int8").data, data)
     again = Model.from_bytes(model.to_bytes(layout="packed", leaves="int8")).ensemble
     assert np.array_equal(again.leaf, rounded(whole.leaf)) and np.array_equal(again.right, whole.right)
 
@@ -247,7 +200,7 @@ def test_leaves_that_are_rounded_already_stay():
     grown = {"n_estimators": 8, "calibrate": None, "random_state": 29, "max_leaf_nodes": 12, "learning_rate": 0.34}
     once = Model.from_bytes(LogitBoostClassifier(**grown).fit(X, y).model_.to_bytes("packed", "int8"))
     assert once.to_bytes("packed", "int8") == once.to_bytes()
-    assert np.array_equal(Model.from_bytes(once.to_bytes("tight", "int8")).raw_scores(X), once.raw_scores(X))
+    assert np.array_equal(Model.from_bytes(once.to_bytes("packed", "int8")).raw_scores(X), once.raw_scores(X))
     for largest in rng.uniform(0.01, 50, 200):
         leaf = rounded((largest * np.append(rng.uniform(-1, 1, 20), 1)).astype(np.float32))
         assert np.array_equal(rounded(leaf), leaf)

@@ -39,11 +39,10 @@ def test_equals_the_twin(n_classes, two_sided):
         assert same_bits(stages[-1], model.decision_function(X))
         assert same_bits(model.truncate(2).decision_function(X), stages[1])
         size = np.abs(stumps.right).sum() + (0 if stumps.left is None else np.abs(stumps.left).sum())
-        for layout, error in (("interval", 1e-12), ("interval32", 1e-7)):
-            table = Model.from_ensemble(stumps, range(n_classes), layout=layout)
-            assert table.layout == layout
-            np.testing.assert_allclose(table.raw_scores(X), expected, rtol=error, atol=error * size / n_classes)
-            assert same_bits(table.raw_scores(X), np.vstack([table.raw_scores(row[None]) for row in X]))
+        table = Model.from_ensemble(stumps, range(n_classes), layout="interval")
+        assert table.layout == "interval"
+        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-7, atol=1e-7 * size / n_classes)
+        assert same_bits(table.raw_scores(X), np.vstack([table.raw_scores(row[None]) for row in X]))
 
 
 def sets_of_trees():
@@ -148,7 +147,7 @@ def test_interval_table_of_coded_stumps():
         table = Model.from_ensemble(trees, range(n_classes), layout="interval")
         assert table.kind == 2
         size = np.abs(trees.leaf).sum() * np.abs(code).max()
-        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-12, atol=1e-12 * size)
+        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-7, atol=1e-7 * size)
         assert Model.from_bytes(table.to_bytes()).raw_scores(X).tobytes() == table.raw_scores(X).tobytes()
 
 
@@ -204,7 +203,7 @@ def test_trees_of_one_split_have_an_interval_table(vector):
     table = Model.from_ensemble(trees, range(4), layout="interval")
     assert "interval table" in repr(table)
     np.testing.assert_allclose(
-        table.raw_scores(X), Model.from_ensemble(trees, range(4)).raw_scores(X), rtol=1e-12, atol=1e-12
+        table.raw_scores(X), Model.from_ensemble(trees, range(4)).raw_scores(X), rtol=1e-6, atol=1e-6
     )
 
 
@@ -236,10 +235,10 @@ def test_1000_classes_and_many_features():
         X = random_rows(20, n_features)
         for layout in ("list", "interval"):
             model = Model.from_ensemble(stumps, range(n_classes), layout=layout)
-            np.testing.assert_allclose(model.raw_scores(X), raw_scores(stumps, X), rtol=1e-10, atol=1e-11)
+            np.testing.assert_allclose(model.raw_scores(X), raw_scores(stumps, X), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
+@pytest.mark.parametrize("layout", ["list", "interval"])
 def test_every_layout_of_rows_gives_the_same_bits(layout):
     stumps = random_stumps(80, 6, 5, few_thresholds=True)
     model = Model.from_ensemble(stumps, range(5), link="softmax2", layout=layout)
@@ -404,16 +403,11 @@ def test_zero_learners_and_zero_rows():
 def test_interval_table_of_float32_holds_finite_numbers_only():
     stumps = random_stumps(2, 1, 2)
     huge = replace(stumps, feature=stumps.feature * 0, right=np.full((2, 2), 3e38, dtype=np.float32))
-    assert np.isfinite(Model.from_ensemble(huge, range(2), layout="interval").raw_scores([[np.nan]])).all()
-    with pytest.raises(ValueError, match="layout='interval32' .* 6e\\+38.*use layout='interval'"):
-        Model.from_ensemble(huge, range(2), layout="interval32")
-    half = replace(huge, right=huge.right / 2)
-    shares = [Model.from_ensemble(half, range(2), layout=x).feature_importances() for x in ("interval", "interval32")]
-    assert shares[1].dtype == np.float64
-    np.testing.assert_allclose(shares[1], shares[0], rtol=1e-6)
+    with pytest.raises(ValueError, match="layout='interval' .* 6e\\+38.*layout='list'"):
+        Model.from_ensemble(huge, range(2), layout="interval")
     tiny = replace(stumps, right=np.full((2, 2), -1e-45, dtype=np.float32))
-    sections = Model.from_ensemble(tiny, range(2), layout="interval32").to_bytes()
-    assert Model.from_bytes(sections).layout == "interval32"
+    sections = Model.from_ensemble(tiny, range(2), layout="interval").to_bytes()
+    assert Model.from_bytes(sections).layout == "interval"
 
 
 def test_interval_table_refuses_what_it_cannot_do():
@@ -423,16 +417,14 @@ def test_interval_table_refuses_what_it_cannot_do():
         lambda: model.truncate(1),
         lambda: model.staged_decision_function(np.zeros((1, 2))),
         lambda: model.save("never", layout="list"),
-        lambda: model.save("never", layout="interval32"),
+        lambda: model.save("never", layout="packed"),
         lambda: next(model.ensemble.each_tree()),
     ):
         with pytest.raises(ValueError, match="interval table, in which .* are merged"):
             call()
     assert not model.has_stages
     assert not model.totally_corrective
-    for layout in ("interval", "interval32"):
-        table = Model.from_ensemble(random_stumps(3, 2, 3), range(3), layout=layout)
-        assert Model.from_ensemble(table.ensemble, range(3), layout=layout).to_bytes() == table.to_bytes()
+    assert Model.from_ensemble(model.ensemble, range(3), layout="interval").to_bytes() == model.to_bytes()
 
 
 def test_wrong_arguments_are_explained():
@@ -470,7 +462,7 @@ def test_wrong_arguments_are_explained():
         model.truncate(4)
 
 
-@pytest.mark.parametrize("layout", ["list", "interval", "interval32"])
+@pytest.mark.parametrize("layout", ["list", "interval"])
 def test_round_trip(layout, tmp_path):
     stumps = random_stumps(20, 5, 3, two_sided=True)
     meta = {"params": {"nu": 1e-9, "n": np.int64(3)}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}

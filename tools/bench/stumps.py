@@ -19,7 +19,6 @@ DEFAULTS = {
     "mcboost": "learning_rate=0.5 nu=1e-9 max_bins=256 (defaults)",
     "lightgbm": "num_leaves=2, other parameters default",
 }
-TABLES = ("interval", "interval32")
 # Rounds of time-to-error, at most.
 MOST_STUMPS, MOST_TREES = 1000, 200
 OURS = ("MCBoost", "vector trees")
@@ -179,10 +178,7 @@ def bench_score(options):
     X, codes, X_test, _ = coded(load("optdigits"))
     model = fit_mcboost(X, codes, 1000).model.model_
     batch = np.ascontiguousarray(np.tile(X_test, (options.size(2, 12), 1)))
-    tables = {
-        name: pymcboost.Model.from_ensemble(model.ensemble, model.classes_, link=model.link, layout=name)
-        for name in TABLES
-    }
+    table = pymcboost.Model.from_ensemble(model.ensemble, model.classes_, link=model.link, layout="interval")
     report = Report(
         {
             "model": f"fitted to optdigits, {model.n_learners} stumps, 10 classes, {X.shape[1]} features",
@@ -194,16 +190,16 @@ def bench_score(options):
     )
     counts = {"as many trees": 100} | options.size({}, {"as many rounds": 1000})
     boosters = {name: fit_two_leaf_lightgbm(X, codes, count).model for name, count in counts.items()}
-    score_batch(report, model, tables, boosters, batch, options.repeat)
+    score_batch(report, model, table, boosters, batch, options.repeat)
     seconds = [best_of(lambda: model.raw_scores(batch[:1]), 20).best for _ in range(options.repeat)]
     report.rows.append(Timing(seconds).row("one row through Python", 1e6, "us"))
-    score_rows(report, model, tables, X_test, options.repeat)
+    score_rows(report, model, table, X_test, options.repeat)
     return report
 
 
-def score_batch(report, model, tables, boosters, batch, repeat):
-    """Many rows: the list, the interval tables and LightGBM."""
-    ours = {"list": model, **tables}
+def score_batch(report, model, table, boosters, batch, repeat):
+    """Many rows: the list, the interval table and LightGBM."""
+    ours = {"list": model, "interval": table}
     runs = {f"ours, {name}": lambda one=one: one.raw_scores(batch, n_jobs=1) for name, one in ours.items()}
     for name, booster in boosters.items():
         runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: booster.predict(
@@ -215,46 +211,41 @@ def score_batch(report, model, tables, boosters, batch, repeat):
     best = {name: found[f"ours, {name}"].best for name in ours}
     report.target("batch, list: LightGBM's time with as many trees / ours", theirs[0] / best["list"], 20)
     scores = model.raw_scores(batch)
-    for name, table in tables.items():
-        report.add(f"batch, {name}: LightGBM / ours", theirs[0] / best[name])
-        others = table.raw_scores(batch)
-        changed = int((others.argmax(axis=1) != scores.argmax(axis=1)).sum())
-        report.notes.append(
-            f"{name} against list: scores differ by {np.abs(others - scores).max():.2g} at most (the largest is "
-            f"{np.abs(scores).max():.3g}), {changed} of {len(batch)} predictions differ"
-        )
+    report.add("batch, interval: LightGBM / ours", theirs[0] / best["interval"])
+    others = table.raw_scores(batch)
+    changed = int((others.argmax(axis=1) != scores.argmax(axis=1)).sum())
+    report.notes.append(
+        f"interval against list: scores differ by {np.abs(others - scores).max():.2g} at most (the largest is "
+        f"{np.abs(scores).max():.3g}), {changed} of {len(batch)} predictions differ"
+    )
     if len(theirs) > 1:
         report.add("batch, list: LightGBM with as many rounds / ours", theirs[1] / best["list"])
 
 
-def score_rows(report, model, tables, rows, repeat):
-    """Single rows in C: a plain loop, the list and the interval tables."""
+def score_rows(report, model, table, rows, repeat):
+    """Single rows in C: a plain loop, the list and the interval table."""
     stumps, runs = model.ensemble, 10 * repeat
     if stumps.left is not None and not np.array_equal(stumps.left, -stumps.right):
         raise SystemExit("score: the plain loop knows only stumps whose sides are opposite")
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder, "list.mcb"), layout="list")
-        for layout, table in tables.items():
-            table.save(Path(folder, f"{layout}.mcb"))
+        table.save(Path(folder, "interval.mcb"))
         with open(Path(folder, "stumps.bin"), "wb") as file:
             np.array([len(stumps.feature), len(model.classes_), rows.shape[1], len(rows)], np.int32).tofile(file)
             np.ascontiguousarray(stumps.feature, np.int32).tofile(file)
             for array in (stumps.threshold, stumps.right, stumps.bias, rows):
                 np.ascontiguousarray(array, np.float32).tofile(file)
         for build, flags in BUILDS.items():
-            lines = {}  # the plain loop and the list are those of the first run
-            for layout in tables:
-                words = [Path(folder, name) for name in ("stumps.bin", "list.mcb", f"{layout}.mcb")]
-                printed = run_c("score_row.c", folder, flags, [*words, runs])
-                lines = {**printed, **lines, layout: printed["interval"]}
+            words = [Path(folder, name) for name in ("stumps.bin", "list.mcb", "interval.mcb")]
+            lines = run_c("score_row.c", folder, flags, [*words, runs])
             what = f"one row in C, {build}"
-            found = {name: c_row(f"{what}: {name}", lines[name], runs) for name in ("naive", "list", *tables)}
+            found = {name: c_row(f"{what}: {name}", lines[name], runs) for name in ("naive", "list", "interval")}
             report.rows += found.values()
             # The list adds 1,000 numbers one after the other per class, each add waiting for the last: it cannot be as
             # fast as the target asks, which is that of the interval table.
-            naive, plain, table = (found[name]["best"] for name in ("naive", "list", "interval"))
+            naive, plain, merged = (found[name]["best"] for name in ("naive", "list", "interval"))
             report.add(f"{what}, list: plain loop / ours", naive / plain)
-            report.target(f"{what}, interval: plain loop's time / ours (2.7 / 0.6)", naive / table, 4.5)
+            report.target(f"{what}, interval: plain loop's time / ours (2.7 / 0.6)", naive / merged, 4.5)
             report.notes.append(f"{build}: largest difference from the plain loop {' '.join(lines['difference'])}")
         score_groups(report, folder, rows, runs)
 
@@ -283,7 +274,7 @@ def bench_size(options):
         theirs = fit_two_leaf_lightgbm(X, codes, math.ceil(stumps / (codes.max() + 1)))
         with tempfile.TemporaryDirectory() as folder:
             path, sizes = Path(folder, "model"), {}
-            for layout in ("list", *TABLES):
+            for layout in ("list", "interval"):
                 ours.model.save(path, layout=layout)
                 sizes[layout] = path.stat().st_size
             theirs.model.save_model(path)

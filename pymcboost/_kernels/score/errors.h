@@ -39,7 +39,7 @@
     X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                                                \
     X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                                      \
     X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                                            \
-    X(MCB_E_TABLE, 36, "a value of the interval table is not finite, or its magnitude is 2^192 or more")               \
+    X(MCB_E_TABLE, 36, "a value of the interval table is not finite")                                                  \
     X(MCB_E_BIAS, 37, "a bias is not finite")                                                                          \
     X(MCB_E_LABEL_OFFSETS, 38, "the label offsets do not begin at 0, rise, and end at the size of LABS")               \
     X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                 \

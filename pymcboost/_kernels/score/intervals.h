@@ -37,14 +37,12 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, 
 
 /* One row without vectors. */
 static inline void mcb__add_intervals_plain(const mcb_model *m, const void *x, int values, double *scores) {
-    const mcb_section *table = &m->section[MCB_S_TABL];
+    const unsigned char *table = m->section[MCB_S_TABL].data;
     size_t K = m->n_classes, k;
     uint64_t at, i;
     for (i = 0; i < m->section[MCB_S_FIDX].count; i++) {
         mcb__table_rows(m, x, values, i, 1, &at);
-        for (k = 0; k < K; k++)
-            scores[k] += table->dtype == MCB_F32 ? mcb__f32(table->data + 4 * ((size_t)at * K + k))
-                                                 : mcb__f64(table->data + 8 * ((size_t)at * K + k));
+        for (k = 0; k < K; k++) scores[k] += mcb__f32(table + 4 * ((size_t)at * K + k));
     }
 }
 
@@ -56,9 +54,7 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 #else
 
-#define MCB__TABLE_ADD(v, W) \
-    if (v < nv) sum[v] += *(const mcb__dm##W *)(value + 8 * at[v]);
-#define MCB__TABLE_ADD_SINGLE(v, W)                                   \
+#define MCB__TABLE_ADD(v, W)                                          \
     if (v < nv) {                                                     \
         mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);  \
         sum[v] += __builtin_convertvector(single, mcb__d##W);         \
@@ -66,25 +62,20 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 /* One row, nv vectors of classes from class `first` on. */
 #define MCB__DEFINE_TABLE_ROW(W, ATTRIBUTE)                                                                           \
-    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, int is_single, const uint64_t *row, size_t n,    \
-                                         size_t K, size_t first, size_t nv, double *scores) {                         \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K,         \
+                                         size_t first, size_t nv, double *scores) {                                   \
         mcb__d##W sum[8];                                                                                             \
         size_t at[8], j;                                                                                              \
         MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
         for (j = 0; j < n; j++) {                                                                                     \
-            const unsigned char *value = table + (is_single ? 4 : 8) * (size_t)row[j] * K;                            \
-            if (is_single) {                                                                                          \
-                MCB__EACH8(MCB__TABLE_ADD_SINGLE, W)                                                                  \
-            } else {                                                                                                  \
-                MCB__EACH8(MCB__TABLE_ADD, W)                                                                         \
-            }                                                                                                         \
+            const unsigned char *value = table + 4 * (size_t)row[j] * K;                                              \
+            MCB__EACH8(MCB__TABLE_ADD, W)                                                                             \
         }                                                                                                             \
         MCB__EACH8(MCB__ROW_END, W)                                                                                   \
     }                                                                                                                 \
     ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
                                                                         double *scores) {                             \
         const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
-        int is_single = m->section[MCB_S_TABL].dtype == MCB_F32;                                                      \
         size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
         uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
         for (i = 0; i < used; i += n) {                                                                               \
@@ -93,21 +84,14 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
             for (pass = 0; pass < passes; pass++) {                                                                   \
                 size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
                 first *= W;                                                                                           \
-                if (is_single) {                                                                                      \
-                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_SINGLE_##W) }                                            \
-                } else {                                                                                              \
-                    switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                   \
-                }                                                                                                     \
+                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                       \
             }                                                                                                         \
         }                                                                                                             \
     }
 
-#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_2(nv) case nv: mcb__table_pass_2(table, 1, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_4(nv) case nv: mcb__table_pass_4(table, 1, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, 0, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_SINGLE_8(nv) case nv: mcb__table_pass_8(table, 1, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, row, n, K, first, nv, scores); break;
 
 MCB__DEFINE_TABLE_ROW(2, )
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)

@@ -24,7 +24,7 @@ enum mcb_slot {
     MCB_S_BIAS, /* where the scores begin */
     MCB_S_FIDX, /* interval table: features used, increasing */
     MCB_S_IOFF, /* interval table: first threshold of each feature, and the count of all */
-    MCB_S_TABL, /* interval table, f64 or f32: per feature its intervals from low to high, then the row for NaN */
+    MCB_S_TABL, /* interval table: per feature its intervals from low to high, then the row for NaN */
     MCB_S_LABI, /* integer labels */
     MCB_S_LABO, /* text labels: offsets into LABS */
     MCB_S_LABS, /* text labels: UTF-8 */

@@ -4,17 +4,11 @@
 typedef struct {
     uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least, columns; /* columns: numbers of a leaf */
     uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits;
-    uint64_t sets, most; /* with entries: sets of classes, and numbers of a leaf; 0 where they are too many */
-    mcb_section feature, first, grid, threshold, value; /* first: where the thresholds of each feature begin, and the count */
+    mcb_section feature, first, threshold, value; /* first: where the thresholds of each feature begin, and the count */
     const unsigned char *size, *cls, *split, *leaf;
 } mcb__pack;
 
 enum { MCB__PACK_CLASSES = 1, MCB__PACK_MISSING = 2, MCB__PACK_HALF = 4, MCB__PACK_LEAF_HALF = 8 };
-/* The tight ones: leaves of some classes' values in one number; splits with the number of a threshold among all; thresholds that are
- * a number and multiples of a step; splits that say which children are splits. */
-#define MCB__GRID_MOST 664613997892457936451903530140172288.0 /* 2^119 */
-enum { MCB__PACK_ENTRIES = 16, MCB__PACK_CELLS = 32, MCB__PACK_GRID = 64, MCB__PACK_SHAPE = 128 };
-
 /* Number of `width` bits, at most 32, that begins at a bit. The lowest bit comes first. */
 MCB__INLINE uint32_t mcb__bits(const unsigned char *p, uint64_t bit, uint32_t width) {
     uint32_t shift = (uint32_t)(bit & 7), n;
@@ -41,21 +35,6 @@ static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at,
     return s;
 }
 
-/* How many numbers a leaf with values of n classes may have: sets of so many of the K classes, and their values. */
-static inline void mcb__pack_numbers(uint64_t K, uint32_t n, mcb__pack *p) {
-    uint32_t i;
-    p->sets = n && n <= K && p->n_values ? 1 : 0;
-    for (i = 1; i <= n && p->sets; i++) {
-        p->sets = p->sets * (K - n + i) / i;
-        if (p->sets >> 32) p->sets = 0;
-    }
-    p->most = p->sets;
-    for (i = 0; i < n && p->most; i++) {
-        p->most *= p->n_values;
-        if (p->most > UINT64_C(1) << 32) p->most = 0;
-    }
-}
-
 /* Find the parts of PACK, which has 32 bytes or more. Returns the bytes that they take. */
 static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     const mcb_section *s = &m->section[MCB_S_PACK];
@@ -75,18 +54,15 @@ static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     p->leaf_bits = h[27];
     p->class_bits = p->flags & MCB__PACK_CLASSES ? h[28] : 0;
     p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits + (p->flags & MCB__PACK_MISSING ? 1 : 0);
-    mcb__pack_numbers(m->n_classes, h[31], p);
-    p->columns = p->flags & MCB__PACK_ENTRIES ? h[31] : p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
+    p->columns = p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
     p->feature = mcb__pack_table(s, &at, p->n_features, h[29]);
     p->first = mcb__pack_table(s, &at, p->n_features + 1, h[30]);
-    p->grid = mcb__pack_table(s, &at, p->flags & MCB__PACK_GRID ? 2 : 0, MCB_F32);
-    p->threshold = mcb__pack_table(s, &at, p->n_thresholds,
-                                   p->flags & MCB__PACK_GRID ? MCB_U8 : p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
+    p->threshold = mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
     p->value = mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
     p->size = mcb__pack_part(s, &at, p->n_trees, p->size_bits);
     p->cls = mcb__pack_part(s, &at, p->n_trees, p->class_bits);
     p->split = mcb__pack_part(s, &at, p->n_splits, p->split_bits);
-    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * (p->flags & MCB__PACK_ENTRIES ? 1 : p->columns), p->leaf_bits);
+    p->leaf = mcb__pack_part(s, &at, (p->n_splits + p->n_trees) * p->columns, p->leaf_bits);
     return at;
 }
 
@@ -94,40 +70,10 @@ MCB__INLINE uint64_t mcb__pack_size(const mcb__pack *p, uint64_t tree) {
     return p->least + mcb__bits(p->size, tree * p->size_bits, p->size_bits);
 }
 
-/* The last part of a split: from it to its right child, less 1, or its shape. */
-MCB__INLINE uint32_t mcb__pack_side(const mcb__pack *p, uint64_t split) {
-    return mcb__bits(p->split, split * p->split_bits + p->feature_bits + p->threshold_bits, p->right_bits);
-}
-
-MCB__INLINE uint64_t mcb__pack_right(const mcb__pack *p, uint64_t split) { return 1 + (uint64_t)mcb__pack_side(p, split); }
-
-/* The same with shapes: the split behind the left subtree, which is read. */
-static inline uint64_t mcb__pack_behind(const mcb__pack *p, uint64_t split) {
-    uint64_t open = mcb__pack_side(p, split++) & 1;
-    while (open) {
-        uint32_t shape = mcb__pack_side(p, split++);
-        open += (uint64_t)(shape & 1) + (shape >> 1);
-        open--;
-    }
-    return split;
-}
-
-/* Number of the feature that a threshold is of. */
-static inline uint32_t mcb__pack_feature(const mcb__pack *p, uint64_t threshold) {
-    uint32_t low = 0, high = (uint32_t)p->n_features;
-    while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        if (mcb__uint(&p->first, middle) <= threshold) low = middle;
-        else high = middle;
-    }
-    return low;
-}
-
-/* The product is exact in double, so that this has the same bits everywhere. */
-MCB__INLINE float mcb__pack_threshold(const mcb__pack *p, uint64_t c) {
-    if (p->flags & MCB__PACK_GRID)
-        return (float)(mcb__real(&p->grid, 0) + mcb__real(&p->grid, 1) * (double)mcb__uint(&p->threshold, c));
-    return (float)mcb__real(&p->threshold, c);
+/* From a split to its right child. */
+MCB__INLINE uint64_t mcb__pack_right(const mcb__pack *p, uint64_t split) {
+    uint64_t bit = split * p->split_bits + p->feature_bits + p->threshold_bits;
+    return 1 + (uint64_t)mcb__bits(p->split, bit, p->right_bits);
 }
 
 /* Learners of the whole file. */
@@ -147,14 +93,11 @@ static inline int mcb__check_pack_shape(mcb_model *m) {
     int i;
     if (s->count < 32) return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
                                                  s->count, 32);
-    if ((h[22] & 17) == 17 || (h[22] & 68) == 68) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
-    if (!h[31] != !(h[22] & MCB__PACK_ENTRIES)) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
+    if (h[22] > 15) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
+    if (h[31]) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     end = mcb__pack_of(m, &p);
-    if (h[31] && !p.most) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     for (i = 23; i < 29; i++) {
-        if (h[i] > 32 || (i == 24 && h[22] & MCB__PACK_CELLS && h[i]) ||
-            (i == 26 && h[22] & MCB__PACK_SHAPE && h[i] != 2) || (i == 27 && (h[i] < 1 || (h[i] > 8 && !h[31]))) ||
-            (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
+        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) || (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
             return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     for (i = 29; i < 31; i++) {
@@ -187,11 +130,7 @@ static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
     }
     if (mcb__uint(&p->first, p->n_features) != p->n_thresholds)
         return mcb__pack_wrong(m, MCB_E_OFFSETS, p->threshold.data);
-    for (i = 0; i < p->grid.count; i++) {
-        double v = mcb__real(&p->grid, i); /* with magnitudes up to 2^119 all sums are finite in float */
-        if (!(v >= -MCB__GRID_MOST && v <= MCB__GRID_MOST)) return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->grid.data + 4 * i);
-    }
-    i = p->grid.count ? p->n_thresholds : mcb__not_finite(&p->threshold);
+    i = mcb__not_finite(&p->threshold);
     if (i < p->n_thresholds)
         return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
     i = mcb__not_finite(&p->value);
@@ -204,23 +143,14 @@ static inline int mcb__pack_split_is_good(const mcb__pack *p, uint64_t split) {
     uint64_t bit = split * p->split_bits;
     uint32_t f = mcb__bits(p->split, bit, p->feature_bits);
     uint32_t c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits);
-    if (p->flags & MCB__PACK_CELLS) return c < p->n_thresholds;
     return f < p->n_features && c < mcb__uint(&p->first, (uint64_t)f + 1) - mcb__uint(&p->first, f);
 }
 
 /* The splits from `begin` to `end` are one tree; as mcb__check_tree. */
 static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin, uint64_t end) {
-    uint64_t i = end, k, stop, open = begin < end;
+    uint64_t i = end, k, stop;
     while (i-- > begin) {
         if (!mcb__pack_split_is_good(p, i)) return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + i * p->split_bits / 8);
-    }
-    if (p->flags & MCB__PACK_SHAPE) {
-        for (i = begin; i < end && open; i++) {
-            uint32_t shape = mcb__pack_side(p, i);
-            open += (uint64_t)(shape & 1) + (shape >> 1);
-            open--;
-        }
-        return i < end || open ? mcb__pack_wrong(m, MCB_E_RIGHT, p->split + begin * p->split_bits / 8) : MCB_OK;
     }
     for (i = end; i-- > begin;) {
         uint64_t r = mcb__pack_right(p, i);
@@ -233,10 +163,9 @@ static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_
 
 /* Numbers of leaves are in the table. */
 static inline int mcb__check_pack_leaves(mcb_model *m, const mcb__pack *p) {
-    uint64_t i, most = p->flags & MCB__PACK_ENTRIES ? p->most : p->n_values;
-    uint64_t count = (p->n_splits + p->n_trees) * (p->flags & MCB__PACK_ENTRIES ? 1 : p->columns);
+    uint64_t i, count = (p->n_splits + p->n_trees) * p->columns;
     for (i = 0; i < count; i++) {
-        if (mcb__bits(p->leaf, i * p->leaf_bits, p->leaf_bits) >= most)
+        if (mcb__bits(p->leaf, i * p->leaf_bits, p->leaf_bits) >= p->n_values)
             return mcb__pack_wrong(m, MCB_E_PACK_LEAF, p->leaf + i * p->leaf_bits / 8);
     }
     return MCB_OK;

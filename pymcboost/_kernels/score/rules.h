@@ -49,7 +49,7 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
     {"FIDX", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
     {"IOFF", MCB__UINTS, MCB__INTERVALS, MCB__INTERVALS},
-    {"TABL", 1u << MCB_F64 | 1u << MCB_F32, MCB__INTERVALS, MCB__INTERVALS},
+    {"TABL", 1u << MCB_F32, MCB__INTERVALS, MCB__INTERVALS},
     {"LABI", 1u << MCB_I64, 0, MCB__KINDS},
     {"LABO", MCB__UINTS, 0, MCB__KINDS},
     {"LABS", 1u << MCB_U8, 0, MCB__KINDS},

@@ -16,10 +16,7 @@ static inline uint32_t mcb__used_packed(const mcb_model *m, unsigned char *used)
     mcb__pack_of(m, &p);
     for (t = 0; t < m->n_learners; t++) end += mcb__pack_size(&p, t);
     for (i = 0; i < end; i++) {
-        uint64_t bit = i * p.split_bits;
-        uint32_t f = p.flags & MCB__PACK_CELLS
-                         ? mcb__pack_feature(&p, mcb__bits(p.split, bit + p.feature_bits, p.threshold_bits))
-                         : mcb__bits(p.split, bit, p.feature_bits);
+        uint32_t f = mcb__bits(p.split, i * p.split_bits, p.feature_bits);
         count += mcb__use(used, mcb__uint(&p.feature, f));
     }
     return count;
