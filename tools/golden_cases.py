@@ -113,8 +113,7 @@ VARIANTS = {
     ),
     "samme": by_learner(),
     "vector-tree": {
-        f"{loss}-{step}": {"loss": loss, "leaf_step": step, **VECTOR, **SMALL_TREES}
-        for loss, step in itertools.product(("softmax", "exp", "log"), ("diagonal", "full"))
+        f"softmax-{step}": {"leaf_step": step, **VECTOR, **SMALL_TREES} for step in ("diagonal", "full")
     }
     | {
         "defaults": VECTOR_NOW,

@@ -129,7 +129,7 @@ typedef struct {
     const int32_t *y;
     const int64_t *class_start;
     const double *weight; /* NULL: all are 1 */
-    int32_t is_double, K, k, b, counts; /* counts: h is the weight; with min_hessian, n is the second derivative */
+    int32_t is_double, K, k, b, counts; /* counts: h is the weight */
     pmb_scale scale;
     double shrinkage, cap;          /* of leaf values */
     double level_cost;              /* gain that a set of levels loses for every level in parts but two */
@@ -150,7 +150,6 @@ PMB_INLINE const void *pmb_row_of(const pmb_pairs *w, const pmb_softmax_job *job
 PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
     const pmb_pair_options *o = w->o;
     int k = job->k, b = job->b, K = job->K, counts = job->counts, of_b = b < 0 ? k : b;
-    int bounded = counts && o->min_hessian > 0;
     int low = k < of_b ? k : of_b, high = k + of_b - low; /* (k, b) draws what (b, k) does */
     const pmb_scale scale = job->scale;
     const void *p = pmb_row_of(w, job, k), *q = pmb_row_of(w, job, of_b);
@@ -159,12 +158,10 @@ PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
         int r = (c == k) - (c == b);
         if (o->cell_words == 1) pmb_quantise_1_f_0(p, q, from, to, r, job->weight, counts, scale, w->gh);
         else
-            PMB_REAL(pmb_quantise_words_, job->is_double, p, q, from, to, r, job->weight, counts, bounded, scale,
-                     o->cell_words, o->count_bits, w->gh);
+            PMB_REAL(pmb_quantise_2_, job->is_double, p, q, from, to, r, job->weight, counts, scale, o->count_bits,
+                     w->gh);
     }
-    pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h,
-                   o->min_hessian * (bounded ? scale.n : scale.h) * (1 - 1e-9));
-    if (bounded) pmb_swap_limits(&w->limits);
+    pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
     w->limits.level_cost = job->level_cost / pmb_job_unit(job);
     w->g.min_gain = o->min_gain / pmb_job_unit(job);
     w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
@@ -210,9 +207,8 @@ PMB_STATIC void pmb_softmax_tree(pmb_pairs *w, const pmb_softmax_job *job, pmb_t
 
 /* Round the pair of one row; n is taken by cells with a count. */
 PMB_INLINE void pmb_pack(pmb_pairs *w, int64_t row, double g, double h, double n) {
-    int words = w->o->cell_words;
-    if (words > 1) {
-        pmb_pack_words(g, h, n, words, w->o->count_bits, w->gh + words * row);
+    if (w->o->cell_words == 2) {
+        pmb_pack_2(g, h, n, w->o->count_bits, w->gh + 2 * row);
     } else {
         int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = (int32_t)(h + 0.5);
         w->gh[row] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);

@@ -85,14 +85,6 @@ typedef struct {
 #define CTAG 16
 #define WORDS 2
 #include "pairs_body.h"
-#define CODE uint8_t
-#define CTAG 8
-#define WORDS 3
-#include "pairs_body.h"
-#define CODE uint16_t
-#define CTAG 16
-#define WORDS 3
-#include "pairs_body.h"
 
 /* Positions, from `start` on, of those of n rows that count in a tile. */
 PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT counted, int bit, int64_t start, int64_t n,
@@ -113,9 +105,7 @@ PMB_INLINE void pmb_fill_tile(const pmb_pair_data *d, int words, int t, const in
     int64_t first = (int64_t)t * d->c.m * 16;
     const uint16_t *tile16 = (const uint16_t *)d->tiles + first;
     const uint8_t *tile8 = (const uint8_t *)d->tiles + first;
-    if (d->c.code_bytes == 2 && words == 2) pmb_fill_16_2(tile16, rows, at, n, lanes, gh, hist, done);
-    else if (d->c.code_bytes == 2) pmb_fill_16_3(tile16, rows, at, n, lanes, gh, hist, done);
-    else if (words == 3) pmb_fill_8_3(tile8, rows, at, n, lanes, gh, hist, done);
+    if (d->c.code_bytes == 2) pmb_fill_16_2(tile16, rows, at, n, lanes, gh, hist, done);
     else if (words == 2) pmb_fill_8_2(tile8, rows, at, n, lanes, gh, hist, done);
     else pmb_fill_8_1(tile8, rows, at, n, lanes, gh, hist, done);
 }
@@ -137,7 +127,7 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, const pmb_pair_options *o,
         }
         return;
     }
-    int64_t done[3] = {0, 0, 0}, part[3];
+    int64_t done[2] = {0, 0}, part[2];
     if (!d->tile_skip[tile]) {
         pmb_fill_tile(d, words, tile, rows, NULL, n, gh, hist, part);
         return;
@@ -155,8 +145,7 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *d, const pmb_pair_options *o,
             cell[0] += (int64_t)((uint64_t)sums.g << 32) + sums.h - done[0];
         } else {
             cell[0] += sums.g - done[0];
-            cell[16] += (sums.h << o->count_bits) + (o->count_bits ? sums.n : 0) - done[1];
-            if (words == 3) cell[32] += sums.n - done[2];
+            cell[16] += (sums.h << o->count_bits) + sums.n - done[1];
         }
     }
 }
@@ -265,8 +254,7 @@ PMB_STATIC void pmb_pairs_gather(pmb_pairs *w, const int32_t *rows, int64_t n) {
     const pmb_pair_data *d = w->d;
     int64_t m = d->c.m;
     if (w->o->cell_words == 1) pmb_gather_words(w->gh, rows, n, 1, w->gathered);
-    else if (w->o->cell_words == 2) pmb_gather_words(w->gh, rows, n, 2, w->gathered);
-    else pmb_gather_words(w->gh, rows, n, 3, w->gathered);
+    else pmb_gather_words(w->gh, rows, n, 2, w->gathered);
     for (int byte = 0; d->counted && byte <= (d->n_tiles - 1) / 8; byte++)
         for (int64_t i = 0; i < n; i++) w->counted[byte * m + i] = d->counted[byte * m + rows[i]];
 }
@@ -290,7 +278,7 @@ PMB_INLINE void pmb_fill_words(const pmb_pairs *w, const int32_t *listed, int wo
     for (int32_t j = 1; j <= listed[0]; j++) {
         int32_t f = listed[j], cell = d->c.cell0[f], end = cell + d->c.n_bins[f] + d->c.has_missing[f];
         for (; cell < end; cell++) {
-            int64_t sum[3] = {0, 0, 0};
+            int64_t sum[2] = {0, 0};
             for (int64_t e = d->cell_ptr[cell]; e < d->cell_ptr[cell + 1]; e++) {
                 int64_t row = d->cell_row[e];
                 for (int k = 0; k < words && w->marks[row]; k++) sum[k] += w->gh[words * row + k];
@@ -305,8 +293,7 @@ PMB_STATIC void pmb_fill_chosen(const pmb_pairs *w, int32_t at, int side, int64_
     const int32_t *listed = w->listed + side * (int64_t)(1 + w->d->c.n_features);
     for (int64_t i = 0; i < w->g.nodes[at].n; i++) w->marks[rows[i]] = 1;
     if (w->o->cell_words == 1) pmb_fill_words(w, listed, 1, hist);
-    else if (w->o->cell_words == 2) pmb_fill_words(w, listed, 2, hist);
-    else pmb_fill_words(w, listed, 3, hist);
+    else pmb_fill_words(w, listed, 2, hist);
     for (int64_t i = 0; i < w->g.nodes[at].n; i++) w->marks[rows[i]] = 0;
 }
 

@@ -1,10 +1,9 @@
-/* Template body: define CODE (uint8_t or uint16_t), CTAG (8 or 16) and WORDS (1 to 3) before each inclusion.
+/* Template body: define CODE (uint8_t or uint16_t), CTAG (8 or 16) and WORDS (1 or 2) before each inclusion.
  *
  * A tile holds 16 lanes (columns of codes) row by row, its histogram 16 cells per code, so that one pass over the rows
  * fills 16 histograms and one vector operation serves 16 features. Cells are exact integer sums:
  *   WORDS 1: g << 32 | h in one word (g signed, 0 < h summed below 2^31);
- *   WORDS 2: a word for g, and 16 words further one for h << count_bits | n;
- *   WORDS 3: words for g, h and n, each 16 words further.
+ *   WORDS 2: a word for g, and 16 words further one for h << count_bits | n.
  */
 #ifdef CODE
 #define FN(name) PMB_CAT2(name, CTAG, WORDS)
@@ -13,16 +12,13 @@
  * per row, in the order of rows. Returns nothing for at == NULL, else the sums of what was added in done. */
 #if WORDS == 1
 #define ADD_LANE(k) if (lanes > k) hist[c[k] * 16 + k] += g;
-#elif WORDS == 2
-#define ADD_LANE(k) if (lanes > k) { hist[c[k] * 32 + k] += g; hist[c[k] * 32 + 16 + k] += h; }
 #else
-#define ADD_LANE(k) \
-    if (lanes > k) { hist[c[k] * 48 + k] += g; hist[c[k] * 48 + 16 + k] += h; hist[c[k] * 48 + 32 + k] += count; }
+#define ADD_LANE(k) if (lanes > k) { hist[c[k] * 32 + k] += g; hist[c[k] * 32 + 16 + k] += h; }
 #endif
 PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t *PMB_RESTRICT rows,
                                     const int32_t *PMB_RESTRICT at, int64_t n, int lanes,
                                     const int64_t *PMB_RESTRICT gh, int64_t *PMB_RESTRICT hist, int64_t *done) {
-    int64_t done_g = 0, done_h = 0, done_n = 0;
+    int64_t done_g = 0, done_h = 0;
     for (int64_t j = 0; j < n; j++) {
         CODE c[16];
         int64_t i = at ? at[j] : j;
@@ -34,16 +30,11 @@ PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t
         int64_t h = gh[WORDS * i + 1];
         if (at) done_h += h;
 #endif
-#if WORDS > 2
-        int64_t count = gh[WORDS * i + 2];
-        if (at) done_n += count;
-#endif
         ADD_LANE(0) ADD_LANE(1) ADD_LANE(2) ADD_LANE(3) ADD_LANE(4) ADD_LANE(5) ADD_LANE(6) ADD_LANE(7)
         ADD_LANE(8) ADD_LANE(9) ADD_LANE(10) ADD_LANE(11) ADD_LANE(12) ADD_LANE(13) ADD_LANE(14) ADD_LANE(15)
     }
     done[0] = done_g;
     done[1] = done_h;
-    done[2] = done_n;
 }
 #undef ADD_LANE
 

@@ -131,11 +131,11 @@ PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g) {
 PMB_STATIC pmb_sums pmb_pairs_sums(const pmb_pairs *w, int64_t n) {
     const int32_t *rows = w->g.rows;
     const int64_t *gh = w->gh;
-    int64_t sum[3] = {0, 0, 0};
+    int64_t sum[2] = {0, 0};
     int words = w->o->cell_words;
     for (int64_t i = 0; i < n && words == 1; i++) sum[0] += gh[rows[i]];
-    for (int64_t i = 0; i < n && words > 1; i++)
-        for (int j = 0; j < words; j++) sum[j] += gh[words * (int64_t)rows[i] + j];
+    for (int64_t i = 0; i < n && words == 2; i++)
+        for (int j = 0; j < 2; j++) sum[j] += gh[2 * (int64_t)rows[i] + j];
     return pmb_cell(sum, w->o, 1);
 }
 

@@ -61,15 +61,11 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
     }
 }
 
-/* Cells of two words, g, and h with the count, or of three. */
-PMB_INLINE void FN(pmb_consider_words_)(FN(longs_) gl, FN(longs_) ah, FN(longs_) an, FN(longs_) gt, FN(longs_) ht,
-                                        FN(longs_) nt, FN(longs_) least, const pmb_limits *q, int words, int edge,
-                                        int plain, int64_t code, FN(longs_) *best, FN(longs_) *at) {
-    FN(longs_) hl = ah, nl = an;
-    if (words == 2) {
-        hl = ah >> (int64_t)q->count_bits;
-        nl = ah & pmb_count_mask(q->count_bits);
-    }
+/* Cells of two words: g, and h with the count. */
+PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(longs_) gt, FN(longs_) ht, FN(longs_) nt,
+                                    FN(longs_) least, const pmb_limits *q, int edge, int plain, int64_t code,
+                                    FN(longs_) *best, FN(longs_) *at) {
+    const FN(longs_) hl = counted_h >> (int64_t)q->count_bits, nl = counted_h & pmb_count_mask(q->count_bits);
     const FN(longs_) gr = gt - gl, hr = ht - hl, nr = nt - nl;
     const FN(doubles_) fgl = __builtin_convertvector(gl, FN(doubles_)), fgr = __builtin_convertvector(gr, FN(doubles_));
     FN(doubles_) fhl = __builtin_convertvector(hl, FN(doubles_)), fhr = __builtin_convertvector(hr, FN(doubles_)), score;
@@ -90,39 +86,28 @@ PMB_INLINE void FN(pmb_consider_words_)(FN(longs_) gl, FN(longs_) ah, FN(longs_)
     *at = (better & here) | (~better & *at);
 }
 
-PMB_INLINE void FN(pmb_scan_words_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                                    const pmb_limits *q, int words, int edge, pmb_lane_best *out) {
+PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, pmb_sums total, const pmb_limits *q,
+                                int edge, pmb_lane_best *out) {
     const FN(longs_) zero = {0};
-    const int plain = q->plain, last = (words - 1) * 32 / LANES; /* word of a cell, whose sum `an` is not read of two */
+    const int plain = q->plain, word = 32 / LANES, cell = 2 * word;
     for (int part = 0; part < 16; part += LANES / 2, hist += LANES / 2) {
-        FN(longs_) ag = zero, ah = zero, an = zero;
+        FN(longs_) g = zero, counted_h = zero;
         const FN(longs_) gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + q->least_n;
         FN(longs_) best = ~zero, at = zero;
-        const FN(longs_) *row = (const FN(longs_) *)hist, *missing = row + (int64_t)rows * words * (32 / LANES);
-        for (int64_t b = 0; b < rows; b++, row += words * (32 / LANES)) {
-            ag += row[0];
-            ah += row[32 / LANES];
-            if (words == 3) an += row[last];
-            FN(pmb_consider_words_)(ag, ah, an, gt, ht, nt, least, q, words, edge, plain, 2 * b, &best, &at);
+        const FN(longs_) *row = (const FN(longs_) *)hist, *missing = row + (int64_t)rows * cell;
+        for (int64_t b = 0; b < rows; b++, row += cell) {
+            g += row[0];
+            counted_h += row[word];
+            FN(pmb_consider_2_)(g, counted_h, gt, ht, nt, least, q, edge, plain, 2 * b, &best, &at);
             if (has_missing)
-                FN(pmb_consider_words_)(ag + missing[0], ah + missing[32 / LANES], an + missing[last], gt, ht, nt, least,
-                                        q, words, edge, plain, 2 * b + 1, &best, &at);
+                FN(pmb_consider_2_)(g + missing[0], counted_h + missing[word], gt, ht, nt, least, q, edge, plain,
+                                    2 * b + 1, &best, &at);
         }
         for (int k = 0; k < LANES / 2; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : ((FN(doubles_))best)[k];
             out->code[part + k] = (int32_t)at[k];
         }
     }
-}
-
-PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, pmb_sums total, const pmb_limits *q,
-                                int edge, pmb_lane_best *out) {
-    FN(pmb_scan_words_)(hist, rows, has_missing, total, q, 2, edge, out);
-}
-
-PMB_INLINE void FN(pmb_scan_3_)(const int64_t *hist, int rows, int has_missing, pmb_sums total, const pmb_limits *q,
-                                int edge, pmb_lane_best *out) {
-    FN(pmb_scan_words_)(hist, rows, has_missing, total, q, 3, edge, out);
 }
 #undef FN
 #undef LANES

@@ -46,7 +46,7 @@ PMB_STATIC void pmb_level_scratch_free(pmb_level_scratch *s) {
 
 /* The levels that a node has, in `level`, and in `key` their order: by g / h, lower bins first among equals. */
 PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *l, int f, const int64_t *cells,
-                                    const pmb_pair_options *o, const pmb_limits *q, pmb_level *level, uint64_t *key) {
+                                    const pmb_pair_options *o, pmb_level *level, uint64_t *key) {
     const int64_t *least = l->least_level + 64 * (int64_t)l->set_at[f];
     const int64_t *whole = l->whole_level + 64 * (int64_t)l->set_at[f];
     pmb_sums together = {0, 0, 0};
@@ -54,8 +54,8 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
     for (int32_t b = 0; b < c->n_bins[f]; b++) {
         pmb_level one = {pmb_cell(cells + (int64_t)b * 16 * words, o, 16), b, 0, 0};
         if (one.sums.h == 0) continue;
-        one.rare = pmb_weight(one.sums, q) < least[b];
-        one.in_parts = !one.rare && pmb_weight(one.sums, q) < whole[b];
+        one.rare = one.sums.n < least[b];
+        one.in_parts = !one.rare && one.sums.n < whole[b];
         if (one.rare) pmb_sums_add(&together, one.sums, 1);
         level[n++] = one;
     }
@@ -77,7 +77,7 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
     uint64_t *key = scratch->key + PMB_THREAD() * 2 * scratch->most;
     pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set};
     pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
-    int32_t n = pmb_order_levels(c, l, f, cells, o, q, level, key), at = -1, parts = 0;
+    int32_t n = pmb_order_levels(c, l, f, cells, o, level, key), at = -1, parts = 0;
     if (c->has_missing[f]) missing = pmb_cell(cells + (int64_t)rows * 16 * words, o, 16);
     for (int32_t j = 0; j < n; j++) {
         const pmb_level *here = level + (uint32_t)key[j];
@@ -101,7 +101,7 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
     if (best.score <= 0) at = -1;
     if (at < 0) best.score = -1;
     if (at < 0) return best;
-    int turned = 2 * pmb_weight(best.left, q) > pmb_weight(total, q);
+    int turned = 2 * best.left.n > total.n;
     memset(set, 0, sizeof(uint64_t) * pmb_set_words(c, f));
     for (int32_t j = turned ? at + 1 : 0; j < (turned ? n : at + 1); j++) {
         int32_t bin = level[(uint32_t)key[j]].bin;

@@ -1,8 +1,7 @@
 /* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
  *
  * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
- * g, and h << count_bits | n, or three: g, h and n. Two without bits for a count have none: n is h, as with one word. Of
- * three, h may be the weight, and n what is bounded besides.
+ * g, and h << count_bits | n, where n is the weight of the rows. With one word n is h.
  */
 #ifndef PYMCBOOST_PAIRS_SCAN_H
 #define PYMCBOOST_PAIRS_SCAN_H
@@ -15,7 +14,7 @@
 typedef struct {
     int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
     int32_t cell_words, pool, few, threads, divided; /* few: all are sparse and few drawn; divided: among workers */
-    int32_t count_bits;    /* of cells of two words: bits of n below h, or 0 */
+    int32_t count_bits;    /* of cells of two words: bits of n below h */
     int64_t min_h;         /* least n, which is h where there is no count, on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
@@ -25,7 +24,7 @@ typedef struct {
 } pmb_pair_options;
 
 /* Whether cells have a count besides h. */
-PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) { return o->cell_words == 3 || o->count_bits > 0; }
+PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) { return o->cell_words == 2; }
 
 /* What bounds the splits of a tree, in units of its integers. */
 typedef struct {
@@ -35,7 +34,6 @@ typedef struct {
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h is looked at */
     int32_t count_bits; /* of the options */
-    int32_t weight_is_h; /* and n is the second derivative */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
@@ -52,16 +50,6 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->l2_1 = (float)(l2 * q->of_h);
     q->plain = l2 == 0 && (one || q->least_h == 0);
-    q->weight_is_h = 0;
-}
-
-/* For cells whose h is the weight, and whose n has the bound that h has otherwise. */
-PMB_STATIC void pmb_swap_limits(pmb_limits *q) {
-    int64_t least_h = q->least_n;
-    q->least_n = q->least_h;
-    q->least_h = least_h;
-    q->plain = 0;
-    q->weight_is_h = 1;
 }
 
 /* g, h and n of a set of rows */
@@ -76,8 +64,8 @@ typedef struct {
     const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
 } pmb_split;
 
-/* Bits of the count in the second word of a cell; all of them where h is the count. */
-PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) { return count_bits ? ((int64_t)1 << count_bits) - 1 : -1; }
+/* Bits of the count in the second word of a cell. */
+PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) { return ((int64_t)1 << count_bits) - 1; }
 
 /* gap: from one word of a cell to the next, 16 in tiles, 1 in the sparse cells. */
 PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int gap) {
@@ -85,14 +73,10 @@ PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int
     if (o->cell_words == 1) {
         s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
         s.g = (cell[0] - s.h) / ((int64_t)1 << 32);
-    } else if (o->cell_words == 2) {
+    } else {
         s.g = cell[0];
         s.h = cell[gap] >> o->count_bits;
         s.n = cell[gap] & pmb_count_mask(o->count_bits);
-    } else {
-        s.g = cell[0];
-        s.h = cell[gap];
-        s.n = cell[2 * gap];
     }
     return s;
 }
@@ -124,8 +108,6 @@ PMB_INLINE double pmb_score_2(pmb_sums l, pmb_sums r, int edge, const pmb_limits
 PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge, const pmb_limits *q) {
     return words == 1 ? (double)pmb_score_1(l, r, edge, q) : pmb_score_2(l, r, edge, q);
 }
-
-PMB_INLINE int64_t pmb_weight(pmb_sums s, const pmb_limits *q) { return q->weight_is_h ? s.h : s.n; }
 
 PMB_INLINE int pmb_too_small(pmb_sums s, const pmb_limits *q) { return s.n < q->least_n || s.h < q->least_h; }
 
@@ -167,13 +149,11 @@ typedef struct {
     }
 PMB_SCAN(1)
 PMB_SCAN(2)
-PMB_SCAN(3)
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
     if (o->cell_words == 1) pmb_scan_1(hist, rows, has_missing, total, q, o->edge, out);
-    else if (o->cell_words == 2) pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
-    else pmb_scan_3(hist, rows, has_missing, total, q, o->edge, out);
+    else pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
 }
 #else
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,

@@ -104,7 +104,7 @@ PMB_STATIC void pmb_step_own(pmb_pairs *w, int32_t at, int64_t begin) {
     const pmb_node *node = w->g.nodes + at;
     int words = w->o->cell_words;
     const int64_t *gh = node->n == w->d->c.m ? w->gh : w->gathered + words * (node->start - begin);
-    int64_t sum[3] = {0, 0, 0};
+    int64_t sum[2] = {0, 0};
     for (int64_t i = 0; i < node->n && w->d->counted; i++)
         for (int j = 0; j < words; j++) sum[j] += gh[words * i + j];
     w->its[at].own = pmb_cell(sum, w->o, 1);

@@ -11,14 +11,13 @@ typedef struct {
     double g, h, n;
 } pmb_scale;
 
-/* Round to integers, two words or three: h and n at least 1, so that a set of rows is empty if and only if they are 0. */
-PMB_INLINE void pmb_pack_words(double g, double h, double n, int words, int count_bits, int64_t *gh) {
+/* Round to integers in two words: h and n at least 1, so that a set of rows is empty if and only if they are 0. */
+PMB_INLINE void pmb_pack_2(double g, double h, double n, int count_bits, int64_t *gh) {
     int64_t hq = (int64_t)(h + 0.5), nq = (int64_t)(n + 0.5);
     hq = hq < 1 ? 1 : hq;
     nq = nq < 1 ? 1 : nq;
     gh[0] = (int64_t)(g + (g < 0 ? -0.5 : 0.5));
-    gh[1] = (hq << count_bits) + (count_bits == 0 ? 0 : nq);
-    if (words == 3) gh[2] = nq;
+    gh[1] = (hq << count_bits) + nq;
 }
 
 #define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */

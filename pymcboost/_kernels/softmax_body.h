@@ -49,16 +49,13 @@ PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const
 #undef QUANTISE
 }
 
-/* bounded: h counts, and n is the second derivative. */
-PMB_STATIC void FN(pmb_quantise_words_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r,
-                                        const double *weight, int counts, int bounded, pmb_scale s, int words,
-                                        int count_bits, int64_t *gh) {
+PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r, const double *weight,
+                                    int counts, pmb_scale s, int count_bits, int64_t *gh) {
     for (int64_t i = from; i < to; i++) {
         REAL g, h;
         double w = weight ? weight[i] : 1;
         FN(pmb_gh_)(p[i], q[i], q != p, r, &g, &h);
-        pmb_pack_words((double)g * w * s.g, (counts ? 1 : (double)h) * w * s.h, (bounded ? (double)h : 1) * w * s.n,
-                       words, count_bits, gh + words * i);
+        pmb_pack_2((double)g * w * s.g, (counts ? 1 : (double)h) * w * s.h, w * s.n, count_bits, gh + 2 * i);
     }
 }
 

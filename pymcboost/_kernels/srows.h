@@ -199,20 +199,6 @@ PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t widt
     for (; b < width; b += 16) pmb_sr_tops_of(F, width, norm, y, b, 1, rows, n, out);
 }
 
-/* Sums over all lanes of |g| (1 - |g|) of the rows [from, to). */
-PMB_CLONES PMB_STATIC void pmb_sr_curvatures(const float *PMB_RESTRICT F, int64_t width,
-                                             const pmb_sr_norm *PMB_RESTRICT norm, const int32_t *PMB_RESTRICT y,
-                                             int64_t from, int64_t to, double *PMB_RESTRICT out) {
-    for (int64_t i = from; i < to; i++) {
-        float v[16] ALIGNED_LANES, sum[16] ALIGNED_LANES = {0};
-        for (int64_t b = 0; b < width; b += 16) {
-            pmb_sr_again(F, width, norm, y, b, 1, i, v);
-            PMB_LANES(l, 16) sum[l] += fabsf(v[l]) * (1 - fabsf(v[l]));
-        }
-        out[i] = (double)pmb_vr_sum_r_16(sum);
-    }
-}
-
 /* Adds w g and w |g| (1 - |g|) of few rows, of 16 lanes, in units. g: each row of them SPAN blocks after the last. */
 PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w, const int weighted, int few,
                              const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT one, uint64_t *PMB_RESTRICT two) {

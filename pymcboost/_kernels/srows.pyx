@@ -27,8 +27,6 @@ cdef extern from "srows.h" nogil:
                         uint64_t *sums, uint64_t *square)
     void pmb_sr_tops(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const int32_t *rows,
                      int64_t n, double *out)
-    void pmb_sr_curvatures(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, int64_t begin,
-                           int64_t end, double *out)
     void pmb_sr_leaf(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const double *weight,
                      const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
 
@@ -112,17 +110,6 @@ def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[:
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
         pmb_sr_tops(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], &rows[leaf_start[j]],
                     leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
-    return out_
-
-
-def curvatures(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, int n_threads):
-    """As `vrows.curvatures` of softmax; those of a row are summed in single precision."""
-    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    out_ = np.empty(m)
-    cdef double[::1] out = out_
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_sr_curvatures(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], b * BLOCK_ROWS,
-                          min(m, (b + 1) * BLOCK_ROWS), &out[0])
     return out_
 
 

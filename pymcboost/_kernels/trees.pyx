@@ -56,9 +56,8 @@ cdef class Grower:
         At most 65,536 leaves; depth 0 means no bound.
     min_h : int
         Least n, or h where there is no count, in units, on either side of a split; at least 1.
-    cell_words : 1, 2 or 3
-        Words of a histogram cell: 31 bits for each of g and h, or 63 for g, and h beside a count, or 63 for each of g,
-        h and a count.
+    cell_words : 1 or 2
+        Words of a histogram cell: one with 31 bits for each of g and h, or two, one for g and one for h and a count.
     edge : bool
         Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
     pool : bool
@@ -73,7 +72,7 @@ cdef class Grower:
     least_levels : dict, optional
         By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     count_bits : int
-        Of two words: bits of the count, or 0: there is none, and h bounds a leaf as with one word. 0 for others.
+        Bits of the count in a cell of two words; 0 with one word.
     """
 
     cdef pmb_pair_data data
@@ -85,14 +84,14 @@ cdef class Grower:
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
                   bint divided=False, least_levels=None, int count_bits=0):
-        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2, 3) or min_h < 1 or n_threads < 1:
+        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
-        if count_bits and cell_words != 2:
-            raise ValueError("a count beside h needs cell_words=2")
+        if (count_bits > 0) != (cell_words == 2):
+            raise ValueError("cells of two words, and no others, have count_bits above 0")
         if data.code_bytes == 2 and cell_words == 1:
-            raise ValueError("codes of two bytes need cell_words of 2 or 3")
+            raise ValueError("codes of two bytes need cell_words=2")
         if data.levels and cell_words == 1:
-            raise ValueError("categories need cell_words of 2 or 3")
+            raise ValueError("categories need cell_words=2")
         cdef pmb_level_data *levels = &self.data.levels
         set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
         levels.set_at = <const int32_t *> address(set_at)
@@ -174,9 +173,7 @@ cdef class Grower:
         room = np.zeros(max(1, n) * sizeof(pmb_softmax_job), dtype=np.uint8)
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
         if is_double and self.options.cell_words == 1:
-            raise ValueError("double precision needs cell_words of 2 or 3")
-        if counts and self.options.min_hessian > 0 and self.options.cell_words < 3:
-            raise ValueError("a bound of second derivatives beside weights needs cell_words=3")
+            raise ValueError("double precision needs cell_words=2")
         if y.shape[0] != self.data.c.m or units.shape[1] != PMB_PARTS:
             raise ValueError("the arrays do not fit the data")
         for j in range(n):
@@ -205,8 +202,7 @@ cdef class Grower:
         jobs : IN (n, 2) class and base class (-1: none)
         y, class_start : IN
         weight : IN (m,), or empty where all are 1
-        counts : whether the gain has the weights in place of h (mart); with min_hessian the second derivatives are
-            then n, beside them
+        counts : whether the gain has the weights in place of h (mart)
         scale : IN (n, 3) units per 1 of g, h and n
         units : IN (2, PARTS) of the sums of leaves, see `exact.units_in_parts`
         sample : IN rows to grow on, ascending, or None for all

@@ -45,7 +45,7 @@ PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
     const int32_t *A = pmb_vt_gradients(w, at);
     int64_t block = w->d.c.m * L;
     double all = 0, of_sum = 0;
-    for (int b = 0; b < pmb_vt_gradient_blocks(&w->d); b++)
+    for (int b = 0; b < w->d.blocks; b++)
         PMB_VT(L, pmb_vt_spread_, A + b * block, A + last * block + lane, b == last ? lane : -1,
                w->g.rows + node->start, node->n, &all, &of_sum);
     /* Rounding, which grows with the rows that are added up, does not bring it below a gain. */

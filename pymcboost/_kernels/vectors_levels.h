@@ -3,8 +3,7 @@
  * The levels in a node are put in the order of their mean gradients in a direction, and the order is scanned as that of
  * values is. The first direction is the leading one, in which the levels' means are spread most; the next ones lead from
  * the mean of one side to that of the other, as long as the split gains more: the best subset of all is an order of that
- * kind. If asked, the orders of each column's means are begun with, too, or one level is parted from the others alone.
- * With two columns of scores the first order has the best subset. Levels of little weight in the node, whose means
+ * kind. With two columns of scores the first order has the best subset. Levels of little weight in the node, whose means
  * are noise, stay together and take the place of their common mean. Of many levels some subset fits noise: what chance
  * gains is taken off for levels whose rows have been parted before. What whole levels differ in is asked but once.
  */
@@ -72,22 +71,21 @@ PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const 
         double all = 0;
         pmb_vt_level_sum(d, s, s->level_slot[j], mean, sum);
         for (int k = 0; k < d->n_classes; k++) all += u[k] * sum[k];
-        s->level_key[j] = pmb_key((float)(all / (weight + d->level_smoothing)), (uint32_t)j);
+        s->level_key[j] = pmb_key((float)(all / weight), (uint32_t)j);
         if (!pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j])) continue;
         rare += all;
         rare_weight += weight;
     }
     for (int32_t j = 0; j < n && rare_weight > 0; j++)
         if (pmb_vt_rare(d, s, run->feature, s->level_slot[j], s->level_bin[j]))
-            s->level_key[j] = pmb_key((float)(rare / (rare_weight + d->level_smoothing)), (uint32_t)j);
+            s->level_key[j] = pmb_key((float)(rare / rare_weight), (uint32_t)j);
     pmb_sort_keys(s->level_key, s->level_key + n, n);
     pmb_vt_lay_out(d, run, s);
 }
 
-/* Scan the order that is there, or its first level alone; returns whether its best subset is better than the one
- * before. */
+/* Scan the order that is there; returns whether its best subset is better than the one before. */
 PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, const pmb_vt_run *run,
-                          int64_t least, int alone, pmb_vt_scratch *s, pmb_vt_subset *best) {
+                          int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
     const int32_t *bin = s->bin + run->first;
     double score;
     int32_t at, side;
@@ -95,7 +93,6 @@ PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pm
         int b = pmb_vt_block(d, turn);
         pmb_vt_steps_of(d, pmb_vt_level(d, s, 0, b), s, run, total + b * d->lanes, its->weight, turn);
     }
-    for (int32_t j = 1; alone && j < run->count; j++) s->d2[run->first + j] = s->d2_missing[run->first + j] = 0;
     for (int32_t j = 0, rare = 0, next; j < run->count; j++, rare = next) {
         next = pmb_vt_rare(d, s, run->feature, s->slot[run->first + j], bin[j]);
         if (j && rare && next) s->d2[run->first + j - 1] = s->d2_missing[run->first + j - 1] = 0;
@@ -202,16 +199,6 @@ PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const 
     best->side = run->missing != PMB_VT_NONE && !best->side;
 }
 
-/* The subsets of one level, whatever rows it has. */
-PMB_STATIC void pmb_vt_alone(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, const pmb_vt_run *run,
-                             int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
-    for (int32_t j = 0; j < run->count; j++) {
-        for (int32_t i = 0; i < run->count; i++) s->level_key[i] = (uint64_t)(i == 0 ? j : i <= j ? i - 1 : i);
-        pmb_vt_lay_out(d, run, s);
-        pmb_vt_try(d, its, total, run, least, 1, s, best);
-    }
-}
-
 /* Keep the cells of a block of a run's levels, and behind them that of its missing rows, from `at` on. */
 PMB_STATIC void pmb_vt_keep(const pmb_vt_data *d, const pmb_vt_run *run, int b, pmb_vt_scratch *s, int64_t at) {
     size_t one = sizeof(pmb_sum) * (size_t)d->lanes;
@@ -245,17 +232,12 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
     pmb_vt_subset best = {-1, 0, 0, to->sets + d->set_at[f]};
     for (int k = 0; k < K; k++) mean[k] = (double)total[k] / (double)its->weight;
     pmb_vt_take_levels(d, run, s, at);
-    const int starts = run->count <= d->one_hot ? 0 : d->class_orders ? 1 + K : 1;
-    if (!starts) pmb_vt_alone(d, its, total, run, least, s, &best);
-    for (int start = 0; start < starts; start++) {
-        if (start) memset(u, 0, sizeof(double) * (size_t)K), u[start - 1] = 1;
-        else if (pmb_vt_gradient_blocks(d) > 1) pmb_vt_leading_of_many(d, run->count, mean, s, u);
-        else pmb_vt_leading(d, run->count, mean, s, u);
-        for (int j = 0; j <= PMB_VT_REFINED; j++) {
-            pmb_vt_order(d, run, mean, u, s);
-            if (!pmb_vt_try(d, its, total, run, least, 0, s, &best) || run->count < 3) break;
-            if (!pmb_vt_across(d, run->count, mean, best.set, s, u)) break;
-        }
+    if (d->blocks > 1) pmb_vt_leading_of_many(d, run->count, mean, s, u);
+    else pmb_vt_leading(d, run->count, mean, s, u);
+    for (int j = 0; j <= PMB_VT_REFINED; j++) {
+        pmb_vt_order(d, run, mean, u, s);
+        if (!pmb_vt_try(d, its, total, run, least, s, &best) || run->count < 3) break;
+        if (!pmb_vt_across(d, run->count, mean, best.set, s, u)) break;
     }
     if (best.score < 0) return;
     best.score -= pmb_vt_chance(d, run, s) / (double)its->weight;

@@ -7,8 +7,7 @@
  *
  * G and n are int32, scaled so that no sum overflows: sums are exact, in whatever order and by however many threads
  * they are formed, and a set of rows is empty if and only if its n is 0. Class k is in lane k, n in lane K; more than
- * 15 classes take several blocks of 16 lanes. Curvatures of the rows, where either side of a split must have some, are
- * in the first lanes of one more block, digit by digit: their sums need more bits than a lane has.
+ * 15 classes take several blocks of 16 lanes.
  */
 #ifndef PYMCBOOST_VECTORS_SCAN_H
 #define PYMCBOOST_VECTORS_SCAN_H
@@ -25,7 +24,6 @@
 #define PMB_VT_FAR 16        /* the same for codes */
 #define PMB_VT_CELLS 256     /* sparse cells, to the end of a feature, that are searched together */
 #define PMB_VT_VECTORS 5     /* that the search in levels needs at a time */
-#define PMB_VT_DIGITS 4      /* of a curvature */
 #define PMB_VT_ROWS 512      /* rows gathered at a time where the gathered ones are not kept */
 
 /* Sums over rows: of 32 bits, or of 64 in the kernels for more rows. */
@@ -58,15 +56,10 @@ typedef struct {
     const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
     const int64_t *whole_level;  /* likewise: weights below which levels are in parts */
     double level_cost;           /* gain that a set loses for every level in parts but two */
-    double level_smoothing;      /* weight at the node's mean that is added to each level where they are put in order */
-    int32_t class_orders;        /* whether levels are also put in the order of each column's mean */
-    int32_t one_hot;             /* up to so many levels in a node, one of them is parted from the others */
     const double *worth;         /* by feature: factor of its gains; NULL: 1 for all */
     const uint8_t *used;         /* by feature from used_at on: marks of its thresholds that cost nothing; or NULL */
     const int64_t *used_at;
     double new_worth;            /* factor of the gains at other thresholds */
-    int64_t least_curvature;     /* on either side; 0: there is no block of curvatures, which would be the last one */
-    int32_t curvature_bits;      /* of a digit */
 } pmb_vt_data;
 
 /* What the payload keeps of a node. */
@@ -147,9 +140,6 @@ PMB_INLINE int pmb_vt_lowest_bit(uint64_t word) {
 #undef LANES
 
 #define PMB_VT(lanes, name, ...) PMB_BY_LANES(name##i_, lanes, __VA_ARGS__)
-
-/* Blocks of gradients. */
-PMB_INLINE int pmb_vt_gradient_blocks(const pmb_vt_data *d) { return d->blocks - (d->least_curvature > 0); }
 
 /* The block whose lanes include n comes first. */
 PMB_INLINE int pmb_vt_block(const pmb_vt_data *d, int turn) {
@@ -268,35 +258,10 @@ PMB_CLONES PMB_STATIC double pmb_vt_scores(const double *PMB_RESTRICT left, doub
     return best[0];
 }
 
-/* Sum of curvatures in a cell. */
-PMB_INLINE int64_t pmb_vt_curvature(const pmb_vt_data *d, const pmb_sum *hist, int64_t cell) {
-    int64_t sum = 0;
-    for (int l = 0; l < PMB_VT_DIGITS; l++) sum = sum * ((int64_t)1 << d->curvature_bits) + hist[cell * d->lanes + l];
-    return sum;
-}
-
-/* Take away the squares of steps that leave less than the least curvature on a side. hist, total: of its block. */
-PMB_STATIC void pmb_vt_bound(const pmb_vt_data *d, const pmb_sum *hist, const pmb_sum *total, const pmb_vt_run *run,
-                             pmb_vt_scratch *s) {
-    const int32_t *slot = s->slot + run->first;
-    int64_t low = d->least_curvature, all = pmb_vt_curvature(d, total, 0), missing = 0, rest = all, left = 0;
-    if (run->missing >= 0) missing = pmb_vt_curvature(d, hist, run->missing);
-    for (int32_t j = 0; j < run->count; j++)
-        if (slot[j] != PMB_VT_REST) rest -= pmb_vt_curvature(d, hist, slot[j]);
-    rest -= missing;
-    if (run->missing == PMB_VT_REST) missing = rest;
-    for (int32_t j = 0; j < run->count; j++) {
-        left += slot[j] == PMB_VT_REST ? rest : pmb_vt_curvature(d, hist, slot[j]);
-        if (left < low || all - left < low) s->d2[run->first + j] = 0;
-        if (left + missing < low || all - left - missing < low) s->d2_missing[run->first + j] = 0;
-    }
-}
-
-/* What a block adds to the squares of a run, or takes away. */
+/* What a block adds to the squares of a run. */
 PMB_INLINE void pmb_vt_steps_of(const pmb_vt_data *d, const pmb_sum *hist, pmb_vt_scratch *s, const pmb_vt_run *run,
                                 const pmb_sum *total, int64_t weight, int turn) {
-    if (turn == pmb_vt_gradient_blocks(d)) pmb_vt_bound(d, hist, total, run, s);
-    else PMB_VT(d->lanes, pmb_vt_squares_, hist, s, run, total, weight, turn > 0);
+    PMB_VT(d->lanes, pmb_vt_squares_, hist, s, run, total, weight, turn > 0);
 }
 
 /* Threshold of a step of a run, of those that part the rows alike the one that is marked and nearest to the middle, or -1. */

@@ -8,7 +8,7 @@
 
 #include "exp.h"
 
-enum { PMB_SOFTMAX, PMB_EXP, PMB_LOG };
+enum { PMB_SOFTMAX, PMB_LOGISTIC };
 
 #if PMB_VECTORS
 typedef float pmb_vr_8 __attribute__((vector_size(32)));
@@ -22,18 +22,6 @@ typedef int64_t pmb_vr_2l __attribute__((vector_size(16)));
 typedef uint64_t pmb_vr_8u __attribute__((vector_size(64), may_alias));
 typedef uint64_t pmb_vr_4u __attribute__((vector_size(32), may_alias));
 #endif
-
-/* Second derivatives of a row by each of its scores, summed up; each pairwise margin has two scores. */
-PMB_STATIC double pmb_vr_curvature(int loss, const float *g, int64_t K) {
-    double sum = 0;
-    for (int64_t k = 0; k < K; k++) {
-        double size = fabs((double)g[k]);
-        if (loss == PMB_EXP) sum += size; /* the own class has the sum of the others */
-        else if (loss == PMB_SOFTMAX) sum += size * (1 - size);
-        else if (g[k] < 0) sum += 2 * size * (1 - size);
-    }
-    return sum;
-}
 
 /* Take the magic number off sums of n terms. */
 PMB_STATIC void pmb_less_magic(uint64_t *sums, int64_t n_sums, int64_t n, double magic) {

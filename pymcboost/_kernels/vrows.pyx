@@ -23,20 +23,17 @@ cdef extern from "draws.h" nogil:
 cdef extern from "vrows_values.h" nogil:
     enum:
         PMB_SOFTMAX
-        PMB_EXP
-        PMB_LOG
+        PMB_LOGISTIC
 
 cdef extern from "signs.h" nogil:
     void pmb_project_signs(const float *G, int64_t width, const pmb_signs *signs, const double *weight, int blocks,
                            int64_t frm, int64_t to, double magic, float *scratch, float *out, uint64_t *sums)
 
 cdef extern from "vrows_lanes.h" nogil:
-    double pmb_vr_curvature(int loss, const float *g, int64_t K)
     void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
-    void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, const int32_t *y, int blocks,
-                    int64_t start, int64_t stop, double *largest)
+    void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, int blocks, int64_t start, int64_t stop)
     void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight, int blocks,
-                         int64_t start, int64_t stop, double shift, double magic, float *G, uint64_t *sums)
+                         int64_t start, int64_t stop, double magic, float *G, uint64_t *sums)
     void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m, int64_t start,
                          int64_t stop, double scale, double units, int32_t *A)
     void pmb_vr_tops(int lanes, const float *G, int blocks, const int32_t *rows, int64_t n, double *out)
@@ -49,8 +46,6 @@ cdef extern from "vrows_lanes.h" nogil:
                       double magic, uint64_t *out)
     void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
                        double magic, uint64_t *out)
-    void pmb_vr_pairs(int lanes, const float *G, const double *weight, const int32_t *y, int blocks,
-                      const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
     void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
                         const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out)
 
@@ -59,7 +54,8 @@ cdef enum:
     FEW_ROWS = 256
     CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
 
-LOSS_CODES = {"softmax": PMB_SOFTMAX, "exp": PMB_EXP, "log": PMB_LOG}
+# Losses of `gradient`.
+SOFTMAX, LOGISTIC = PMB_SOFTMAX, PMB_LOGISTIC
 
 
 def _scratch(stored, width, rows, n_threads):
@@ -71,51 +67,36 @@ def _scratch(stored, width, rows, n_threads):
     return scratch
 
 
-def add_leaves(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, int lanes, bint largest,
+def add_leaves(double[:, ::1] F not None, const double[:, ::1] V not None, const int32_t[::1] leaf, int lanes,
                int n_threads):
-    """F += V[leaf], by rows (V None: F stays). With ``largest``, returns the largest F_r - F_y, r != y.
+    """F += V[leaf], by rows.
 
     Parameters
     ----------
     F : INOUT (m, blocks * lanes), or (m, K) without unused lanes
-    V : IN (n_leaves, blocks * lanes) or None
+    V : IN (n_leaves, blocks * lanes)
     """
-    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], rows = BLOCK_ROWS
-    cdef int blocks = <int> ((stored + lanes - 1) // lanes)
-    cdef int64_t width = blocks * lanes
-    cdef const double[:, ::1] values
-    cdef const double *v = NULL
+    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], width = V.shape[1], rows = BLOCK_ROWS
+    cdef int blocks = <int> (width // lanes)
     cdef bint whole = stored == width
-    if V is None and not largest:
-        return None
-    if V is not None:
-        values = V
-        v = &values[0, 0]
-        blocks, width = <int> (values.shape[1] // lanes), values.shape[1]
-        whole = stored == width
     if not whole:
         rows = FEW_ROWS
     cdef int64_t n = (m + rows - 1) // rows
     cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
     cdef double *to
-    tops_ = np.empty(n)
-    cdef double[::1] tops = tops_
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
         start = b * rows
         if whole:
-            pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, min(m, start + rows),
-                       &tops[b] if largest else NULL)
+            pmb_vr_add(lanes, &F[0, 0], &V[0, 0], &leaf[0], blocks, start, min(m, start + rows))
         else:
             to = &scratch[threadid(), 0]
             pmb_vr_copy(&F[start, 0], stored, to, width, stored, min(rows, m - start))
-            pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, min(rows, m - start),
-                       &tops[b] if largest else NULL)
+            pmb_vr_add(lanes, to, &V[0, 0], &leaf[start], blocks, 0, min(rows, m - start))
             pmb_vr_copy(to, width, &F[start, 0], stored, stored, min(rows, m - start))
-    return float(tops_.max(initial=-np.inf)) if largest else None
 
 
 def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
-             double shift, int lanes, double magic, float[:, ::1] G, int n_threads, bint summed=True):
+             int lanes, double magic, float[:, ::1] G, int n_threads, bint summed=True):
     """F += V[leaf], by rows (V None: F stays), and the negative gradients; returns the sums of w |g| by lane in units.
 
     Without ``summed``, softmax of several blocks without weights has no sums: None.
@@ -125,7 +106,7 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     F : INOUT (m, blocks * lanes) scores, -1e30 in unused lanes, or (m, K) without these
     V : IN (n_leaves, blocks * lanes) or None
     weight : IN (m,), or empty for weights of 1
-    loss : of LOSS_CODES; shift : what is taken off the exponents of the exponential loss
+    loss : SOFTMAX, or LOGISTIC: the sigmoid of what each score is above that of the own class
     G : OUT (m, blocks * lanes)
     """
     cdef int64_t b, start, stop, end, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
@@ -151,32 +132,18 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
             while start < stop:
                 end = min(stop, start + few)
                 if v != NULL:
-                    pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], &y[0], blocks, start, end, NULL)
-                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, shift, magic, &G[0, 0], its)
+                    pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], blocks, start, end)
+                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, magic, &G[0, 0], its)
                 start = end
         else:
             to = &scratch[threadid(), 0]
             pmb_vr_copy(&F[start, 0], stored, to, width, stored, stop - start)
             if v != NULL:
-                pmb_vr_add(lanes, to, v, &leaf[start], &y[start], blocks, 0, stop - start, NULL)
+                pmb_vr_add(lanes, to, v, &leaf[start], blocks, 0, stop - start)
                 pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
             pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
-                            shift, magic, &G[start, 0], its)
+                            magic, &G[start, 0], its)
     return sums_.sum(axis=0) if summed else None
-
-
-def curvatures(const float[:, ::1] G, int64_t K, int loss, int n_threads):
-    """Second derivatives of the loss of each row by each score, summed up (m,), from gradients (m, width).
-
-    Those of sigmoids are softmax's.
-    """
-    cdef int64_t b, i, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    out_ = np.empty(m)
-    cdef double[::1] out = out_
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        for i in range(b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS)):
-            out[i] = pmb_vr_curvature(loss, &G[i, 0], K)
-    return out_
 
 
 def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, double scale, double units,
@@ -420,19 +387,6 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
         small[j] = pmb_steps_of(&s, &sums[t, 0], count, &step[t, 0])
         pmb_values_of(&s, &step[t, 0], &value[j, 0], NULL)
     return value_, np.flatnonzero(small_)
-
-
-def leaf_pairs(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,
-               const int32_t[::1] rows, int64_t start, int64_t stop, int64_t[:, :, ::1] out):
-    """As `leaf_sums` for one leaf in one unit, by class of the rows (sorted), to out (n_classes, 2, blocks * lanes).
-
-    Classes without rows stay as they are.
-    """
-    cdef const double *w = or_null(weight)
-    cdef double[::1] magics = np.full(G.shape[1], magic)
-    with nogil:
-        pmb_vr_pairs(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes, &rows[start], stop - start, &magics[0],
-                     <uint64_t *> &out[0, 0, 0])
 
 
 def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,

@@ -81,47 +81,19 @@ PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
 #endif
 }
 
-PMB_INLINE double FN(pmb_vr_top_)(const double *from) {
-    double v[LANES] ALIGNED_LANES;
-    memcpy(v, from, sizeof v);
-#if LANES == 16
-    PMB_LANES(l, 8) v[l] = v[l] > v[l + 8] ? v[l] : v[l + 8];
-#endif
-#if LANES >= 8
-    PMB_LANES(l, 4) v[l] = v[l] > v[l + 4] ? v[l] : v[l + 4];
-#endif
-    double a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
-    return a > b ? a : b;
-}
-
-/* F += V[leaf] (V NULL: F stays); largest F_r - F_y of the rows [from, to). F, V: rows of blocks * LANES. */
+/* F += V[leaf] of the rows [from, to). F, V: rows of blocks * LANES. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double *PMB_RESTRICT V,
-                                           const int32_t *PMB_RESTRICT leaf, const int32_t *PMB_RESTRICT y, int blocks,
-                                           int64_t from, int64_t to, double *largest) {
+                                           const int32_t *PMB_RESTRICT leaf, int blocks, int64_t from, int64_t to) {
     int64_t L = (int64_t)blocks * LANES;
-    double over = -HUGE_VAL;
     for (int64_t i = from; i < to; i++) {
         double *f = F + i * L;
-        if (V) {
-            const double *v = V + (int64_t)leaf[i] * L;
-            for (int64_t l = 0; l < L; l++) f[l] += v[l];
-        }
-        if (largest) {
-            double top = -HUGE_VAL, own = f[y[i]];
-            f[y[i]] = -HUGE_VAL;
-            for (int b = 0; b < blocks; b++) {
-                double here = FN(pmb_vr_top_)(f + b * LANES);
-                top = here > top ? here : top;
-            }
-            f[y[i]] = own;
-            over = top - own > over ? top - own : over;
-        }
+        const double *v = V + (int64_t)leaf[i] * L;
+        for (int64_t l = 0; l < L; l++) f[l] += v[l];
     }
-    if (largest) *largest = over;
 }
 
 /* Gradients of rows [from, to), all from scores F whose unused lanes are -1e30. Adds w |g| by lane to sums,
- * in units, see pmb_bits; NULL: none. shift: what is taken off the exponents of the exponential loss. */
+ * in units, see pmb_bits; NULL: none. */
 #if PMB_SHUFFLES
 #define DOUBLES(f, p) (((const WIDE *)(f))[p])
 #if LANES == 16 /* two vectors of doubles */
@@ -143,7 +115,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 /* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
 PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed, const double *PMB_RESTRICT F,
                                         const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
-                                        const int blocks, int64_t from, int64_t to, double shift, double magic,
+                                        const int blocks, int64_t from, int64_t to, double magic,
                                         float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
     static const float iota[16] ALIGNED_LANES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     int64_t L = (int64_t)blocks * LANES;
@@ -160,7 +132,7 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed, const 
                     double here = TOP(f + b * LANES);
                     top[r] = here > top[r] ? here : top[r];
                 }
-            } else top[r] = f[y[start + r]] + shift;
+            } else top[r] = f[y[start + r]];
         }
         for (int r = 0; r < n; r++) {
             const double *f = F + (start + r) * L;
@@ -169,9 +141,9 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed, const 
             for (int b = 0; b < blocks; b++) {
                 FN(floats_) x = NARROW(f + b * LANES, top[r]), e;
                 FN(ints_) used = x > -1e29f, mine = lanes == (float)(y[start + r] - b * LANES);
-                if (loss == PMB_LOG) x = -x;
+                if (loss == PMB_LOGISTIC) x = -x;
                 EXP((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);
-                if (loss == PMB_LOG) e = 1 / (1 + e);
+                if (loss == PMB_LOGISTIC) e = 1 / (1 + e);
                 e = (FN(floats_))((FN(ints_))e & used);
                 ((FN(floats_) *)g)[b] = e;
                 sum += (FN(floats_))((FN(ints_))e & ~mine);
@@ -209,18 +181,16 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed, const 
 
 PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
                                                 const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                                                double shift, double magic, float *PMB_RESTRICT G,
-                                                uint64_t *PMB_RESTRICT sums) {
+                                                double magic, float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
 #define GRADIENT(how, loss, weight, blocks) \
-    FN(pmb_vr_gradient_##how##_)(loss, 1, F, y, weight, blocks, from, to, shift, magic, G, sums)
-#define UNSUMMED(how) FN(pmb_vr_gradient_##how##_)(PMB_SOFTMAX, 0, F, y, NULL, blocks, from, to, shift, magic, G, sums)
-#define OF_LOSS(how)                                                      \
-    do {                                                                  \
-        if (loss == PMB_EXP) GRADIENT(how, PMB_EXP, weight, blocks);      \
-        else if (loss == PMB_LOG) GRADIENT(how, PMB_LOG, weight, blocks); \
-        else if (weight) GRADIENT(how, PMB_SOFTMAX, weight, blocks);      \
-        else if (blocks == 1) GRADIENT(how, PMB_SOFTMAX, NULL, 1);        \
-        else GRADIENT(how, PMB_SOFTMAX, NULL, blocks);                    \
+    FN(pmb_vr_gradient_##how##_)(loss, 1, F, y, weight, blocks, from, to, magic, G, sums)
+#define UNSUMMED(how) FN(pmb_vr_gradient_##how##_)(PMB_SOFTMAX, 0, F, y, NULL, blocks, from, to, magic, G, sums)
+#define OF_LOSS(how)                                                           \
+    do {                                                                       \
+        if (loss == PMB_LOGISTIC) GRADIENT(how, PMB_LOGISTIC, weight, blocks); \
+        else if (weight) GRADIENT(how, PMB_SOFTMAX, weight, blocks);           \
+        else if (blocks == 1) GRADIENT(how, PMB_SOFTMAX, NULL, 1);             \
+        else GRADIENT(how, PMB_SOFTMAX, NULL, blocks);                         \
     } while (0)
 #if LANES > 4
     if (!sums) { /* softmax of several blocks without weights, which need 16 lanes each */
@@ -249,19 +219,19 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *PMB_REST
 #undef NARROW
 #else
 PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y, const double *weight, int blocks,
-                                     int64_t from, int64_t to, double shift, double magic, float *G, uint64_t *sums) {
+                                     int64_t from, int64_t to, double magic, float *G, uint64_t *sums) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t i = from; i < to; i++) {
         const double *f = F + i * L;
         float *g = G + i * L, rest[LANES] = {0}, own, others, factor;
-        double top = f[y[i]] + shift, w = weight ? weight[i] : 1;
+        double top = f[y[i]], w = weight ? weight[i] : 1;
         if (loss == PMB_SOFTMAX)
             for (int64_t l = 0; l < L; l++) top = f[l] > top ? f[l] : top;
         for (int b = 0; b < blocks; b++) {
             float x[LANES], *e = g + b * LANES;
-            PMB_LANES(l, LANES) x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOG ? -1 : 1);
+            PMB_LANES(l, LANES) x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOGISTIC ? -1 : 1);
             EXP(x, e, 0);
-            PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOG ? 1 / (1 + e[l]) : e[l];
+            PMB_LANES(l, LANES) e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOGISTIC ? 1 / (1 + e[l]) : e[l];
         }
         own = g[y[i]];
         g[y[i]] = 0;

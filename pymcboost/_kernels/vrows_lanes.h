@@ -22,7 +22,6 @@ PMB_STATIC void pmb_vr_copy(const double *from, int64_t from_width, double *to, 
 #define pmb_vr_project(lanes, ...) PMB_VR(lanes, pmb_vr_project_, __VA_ARGS__)
 #define pmb_vr_sizes(lanes, ...) PMB_VR(lanes, pmb_vr_sizes_, __VA_ARGS__)
 #define pmb_vr_square(lanes, ...) PMB_VR(lanes, pmb_vr_square_, __VA_ARGS__)
-#define pmb_vr_pairs(lanes, ...) PMB_VR(lanes, pmb_vr_pairs_, __VA_ARGS__)
 #define pmb_vr_hessian(lanes, ...) PMB_VR(lanes, pmb_vr_hessian_, __VA_ARGS__)
 
 #endif

@@ -20,7 +20,7 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
 #define IN_PIECES(size)                                                                                               \
     PMB_INLINE void FN(pmb_vr_gradient_by_##size##_)(                                                                 \
         const int loss, const int summed, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,                \
-        const double *PMB_RESTRICT weight, const int blocks, int64_t from, int64_t to, double shift,                  \
+        const double *PMB_RESTRICT weight, const int blocks, int64_t from, int64_t to,                                \
         double magic, float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {                                           \
         typedef float floats __attribute__((vector_size(4 * size), may_alias));                                       \
         typedef int32_t ints __attribute__((vector_size(4 * size), may_alias));                                       \
@@ -39,7 +39,7 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
                         double here = FN(pmb_vr_top_fours_)(f + b * LANES);                                           \
                         top[r] = here > top[r] ? here : top[r];                                                       \
                     }                                                                                                 \
-                } else top[r] = f[y[start + r]] + shift;                                                              \
+                } else top[r] = f[y[start + r]];                                                                      \
             }                                                                                                         \
             for (int r = 0; r < n; r++)                                                                               \
                 for (int at = 0; at < LANES; at += size) {                                                            \
@@ -48,9 +48,9 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
                         const double *f = F + (start + r) * L + l;                                                    \
                         floats x = NARROW_##size(f, top[r]), e;                                                       \
                         ints used = x > -1e29f, mine = lanes == (float)(y[start + r] - l);                            \
-                        if (loss == PMB_LOG) x = -x;                                                                  \
+                        if (loss == PMB_LOGISTIC) x = -x;                                                             \
                         PMB_CAT1(pmb_exp_, size)((const float *)&x, (float *)&e, loss == PMB_SOFTMAX);                \
-                        if (loss == PMB_LOG) e = 1 / (1 + e);                                                         \
+                        if (loss == PMB_LOGISTIC) e = 1 / (1 + e);                                                    \
                         e = (floats)((ints)e & used);                                                                 \
                         *(floats *)(G + (start + r) * L + l) = e;                                                     \
                         sum += (floats)((ints)e & ~mine);                                                             \

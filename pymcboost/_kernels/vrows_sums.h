@@ -102,20 +102,6 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G, const
     for (int l = 0; l < LANES; l++) *out += sums[l];
 }
 
-/* Per class of the rows (sorted by class), in units: sums of w u and of w u (1 - u), u = |g| off the own class. Only
- * classes that occur are written; out: (K, 2, blocks * LANES). magic: one for each lane. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_pairs_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
-                                             const int32_t *PMB_RESTRICT y, int blocks,
-                                             const int32_t *PMB_RESTRICT rows, int64_t n,
-                                             const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
-    int64_t L = (int64_t)blocks * LANES, to;
-    for (int64_t from = 0; from < n; from = to) {
-        int32_t own = y[rows[from]];
-        for (to = from; to < n && y[rows[to]] == own; to++) {}
-        FN(pmb_vr_leaf_)(G, weight, blocks, rows + from, to - from, magic, out + 2 * own * L);
-    }
-}
-
 /* Sums over rows in units: w (diag p - p p^T), p of softmax, and under it w g: out (K + 1, blocks * LANES), from 0. */
 PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
                                                const int32_t *PMB_RESTRICT y, int blocks, int K,

@@ -19,7 +19,6 @@ cdef extern from "vectors.h" nogil:
         PMB_VT_FAR
         PMB_GROUP
         PMB_VT_FEW
-        PMB_VT_DIGITS
     ctypedef int32_t pmb_sum  # or int64_t
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
@@ -45,14 +44,11 @@ cdef extern from "vectors.h" nogil:
         int64_t kept
         const int64_t *least_level
         const int64_t *whole_level
-        double level_cost, level_smoothing
-        int32_t class_orders, one_hot
+        double level_cost
         const double *worth
         const uint8_t *used
         const int64_t *used_at
         double new_worth
-        int64_t least_curvature
-        int32_t curvature_bits
     ctypedef struct pmb_vt_options:
         int32_t take, threads
         int64_t least
@@ -101,9 +97,8 @@ cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64
         return 0
 
 
-# Columns whose histograms are filled together; sparse features are looked up where at most one in so many is searched;
-# digits of a curvature.
-GROUP, FEW, DIGITS = PMB_GROUP, PMB_VT_FEW, PMB_VT_DIGITS
+# Columns whose histograms are filled together; sparse features are looked up where at most one in so many is searched.
+GROUP, FEW = PMB_GROUP, PMB_VT_FEW
 
 cdef enum:
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
@@ -134,7 +129,7 @@ cdef class Grower:
     Parameters
     ----------
     data : Columns
-    n_classes, lanes, blocks : of the gradient; one more block where curvatures are bounded
+    n_classes, lanes, blocks : of the gradient
     max_leaves, max_depth : max_depth 0: no bound
     least : least weight in a leaf, in the units of the gradient's weight lane
     take : features searched at every node
@@ -225,14 +220,10 @@ cdef class Grower:
         self.w.d.worth, self.w.d.used = <const double *> address(worth), <const uint8_t *> address(used)
         self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
 
-    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
-             bint class_orders=False, int one_hot=0, double smoothing=0, int64_t least_curvature=0,
-             int curvature_bits=0):
+    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
-        Sets of levels lose ``level_cost`` for every level in parts but two. For their orders see `learners.levels`.
-        Above 0, ``least_curvature`` is the least sum on either side of the last block, whose first lanes hold DIGITS
-        digits of ``curvature_bits`` bits; the first digit has those that are left.
+        Sets of levels lose ``level_cost`` for every level in parts but two.
 
         Returns
         -------
@@ -253,12 +244,9 @@ cdef class Grower:
         cdef const pmb_node *node
         if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
-        cdef bint bounded = self.w.d.blocks > self.w.d.n_classes // self.w.d.lanes + 1
-        if A.shape[0] != self.w.d.blocks or bounded != (least_curvature > 0):
-            raise ValueError("A has one block more than its gradients fill if there is a least curvature, or else not")
+        if A.shape[0] != self.w.d.blocks:
+            raise ValueError(f"A has {A.shape[0]} blocks of gradients; this grower needs {self.w.d.blocks}")
         self.w.g.min_gain, self.w.d.level_cost = min_gain, level_cost
-        self.w.d.least_curvature, self.w.d.curvature_bits = least_curvature, curvature_bits
-        self.w.d.class_orders, self.w.d.one_hot, self.w.d.level_smoothing = class_orders, one_hot, smoothing
         self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)

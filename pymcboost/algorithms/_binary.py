@@ -15,7 +15,7 @@ from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree, add_stumps
 from pymcboost.learners.class_trees import together
 from pymcboost.learners.edge_trees import counts_for
-from pymcboost.losses import LOSSES, CodedExp
+from pymcboost.losses import PAIRWISE, CodedExp
 from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
@@ -102,7 +102,7 @@ class BinaryBooster(Booster):
 
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""
-        return (SUMMED[loss] if self.data.exact else LOSSES[loss].blocks)(self.data, self.n_threads)
+        return (SUMMED[loss] if self.data.exact else PAIRWISE[loss].blocks)(self.data, self.n_threads)
 
     def pairwise_scores(self):
         """`scores` for `blocks`, which go through them a few times: of very many classes, in pieces."""

@@ -74,7 +74,7 @@ class ClassTreesBooster(Booster):
 
     def _memory_of(self, n_trees, sums=4):
         p, data, K = self.params, self.data, self.data.n_classes
-        counted, _ = bounds_for(data, p.min_samples_leaf, self.counts, p.min_hessian_leaf)
+        counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, sums * memory.chunks(data) / K)
@@ -235,12 +235,14 @@ class Mart(ClassTreesBooster):
     """Rounds of mart."""
 
     counts = True
+    fixed = {"min_hessian_leaf": 0.0}
 
 
 class ABCMart(AdaptiveBaseBooster):
     """Rounds of abc-mart."""
 
     counts = True
+    fixed = {"min_hessian_leaf": 0.0}
 
 
 @estimator
@@ -278,7 +280,6 @@ class ClassTreesClassifier(EnsembleClassifier):
     subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
-    min_hessian_leaf: float = 0.0
     categorical_features: Any | None = "from_dtype"
     min_samples_category: float = 15.0
     calibrate: Literal["temperature"] | None = "temperature"
@@ -314,6 +315,8 @@ class LogitBoostClassifier(ClassTreesClassifier):
     algorithm = "logitboost"
     booster = ClassTreesBooster
 
+    min_hessian_leaf: float = 0.0
+
 
 @estimator
 class MartClassifier(ClassTreesClassifier):
@@ -340,6 +343,8 @@ class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
 
     algorithm = "abc-logitboost"
     booster = AdaptiveBaseBooster
+
+    min_hessian_leaf: float = 0.0
 
 
 @estimator

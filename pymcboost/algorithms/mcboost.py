@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
-from pymcboost.losses import LOSSES
+from pymcboost.losses import PAIRWISE
 from pymcboost.solvers.large import solver_of
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
@@ -40,7 +40,7 @@ class MCBoost(BinaryBooster):
     def prepare(self, previous):
         """Loss, learner and solver."""
         p = self.params
-        self.link = LOSSES[p.loss].link
+        self.link = PAIRWISE[p.loss].link
         self.loss = self.blocks(p.loss)
         self.learner = self.new_learner()
         # The logistic weights are not normalised: the penalty changes its scale with them.

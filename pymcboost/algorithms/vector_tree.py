@@ -1,8 +1,8 @@
 """One tree per round for all classes, with a vector in each leaf.
 
 Problem
-    minimise the sum over samples i of a loss of F(x_i): softmax, -log p_{y_i} with p = softmax(F), or the exponential
-    or logistic loss of the pairwise margins F[y_i] - F[r]; F(x) = sum of trees whose leaves are K-vectors.
+    minimise the sum over samples i of a loss of F(x_i), by default softmax, -log p_{y_i} with p = softmax(F);
+    F(x) = sum of trees whose leaves are K-vectors.
 Round
     G = negative gradient (m, K). The tree grows best-first by the split with the largest
     sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T), over a fresh random share of the features at every node.
@@ -184,21 +184,20 @@ class VectorTreeBoost(ManyLabels, Booster):
         fewer = self.fewer
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         drawn = drawn_of(p.max_features, pool, data.total_rows)
-        bounded = p.min_hessian_leaf > 0
-        grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads, bounded)
+        grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
         given = not isinstance(p.loss, str)
-        newton = 0 if given else 15 if p.loss != "softmax" else 3 if p.leaf_step == "full" else 0
+        newton = 3 if p.leaf_step == "full" and p.loss == "softmax" else 0
         if self.narrow:
-            found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer, bounded)]
+            found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None:
                 found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))
                 found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
             return found
-        held = memory.rows(data, integers=fewer is None, curvature=given, bounded=bounded)
+        held = memory.rows(data, integers=fewer is None, curvature=given)
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100 (more errors), {held.remedy}")
         found = [held, grower, memory.tables(data, K, 0, newton)]
-        return found if fewer is None else [*found, memory.directions(data, fewer, bounded)]
+        return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):
         """Loss and grower."""
@@ -223,7 +222,6 @@ class VectorTreeBoost(ManyLabels, Booster):
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_relative_gain=p.min_relative_gain,
-            min_hessian_leaf=p.min_hessian_leaf,
             subsample=p.subsample,
             max_features_tree=p.max_features_tree,
             split_columns=p.split_columns,
@@ -349,7 +347,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         **LABEL_PARAMETERS,
         "leaf_step": Parameter(
             "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
-            "it. The pairwise losses use all of it."
+            "it."
         ),
         "leaf_levels": Parameter(
             "Numbers of leaves are multiples of a step, from this many below 0 to as many above, for a small file: see "
@@ -382,8 +380,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         ),
     }
     own_help = {
-        "loss": "Multinomial log-likelihood, or the exponential or logistic loss of the pairwise margins; "
-        '"logistic": a sigmoid for each label, of which a row may have any number. y is then an indicator.\n\n'
+        "loss": '"softmax": multinomial log-likelihood; "logistic": a sigmoid for each label, of which a row may have '
+        "any number. y is then an indicator.\n\n"
         "Or one in NumPy: a function of (y, scores), y (m,) positions in ``classes_`` and scores (m, K), that returns "
         "the first and second derivatives of the loss of each row by its scores, two arrays (m, K), the second not "
         "negative. Or an object with ``gradient_hessian(y, scores)``, which is this function, ``start(y, weight, "
@@ -412,8 +410,6 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",
-        "min_hessian_leaf": PARAMETERS["min_hessian_leaf"].help + " It is the sum over all scores: with softmax "
-        "1 - sum p_k^2 a row.",
         "min_samples_category": PARTED_CATEGORY,
         "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
         "vectors alone.",
@@ -431,7 +427,6 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
-    min_hessian_leaf: float = 0.0
     min_relative_gain: float | Literal["auto"] = "auto"
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pymcboost._kernels.exact import is_wide
+from pymcboost._kernels.exact import WIDE_ROWS, is_wide
 from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.divided_sparse import bin_sparse_divided
@@ -18,8 +18,6 @@ from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 POOL_BYTES = 1 << 30
 # In cells of two words with a count of weights, that has 24 bits and h has 38 with fewer rows, else both have 31.
 MANY_ROWS = 1 << 23
-# Sums of many rows, each in a word of its own, stay below this: with the rounding of the rows doubles hold them.
-WORD_ROOM = 2.0**52
 # Where h and the count share a word, g stays below this. More would change models.
 ROOM_BESIDE = 2.0**46
 
@@ -194,9 +192,9 @@ class Grown:
         return found
 
 
-def cell_words_of(data, counted):
-    """Words of a histogram's cell; ``counted``: how many sums it has beside g and h, 0 to 2."""
-    return min(3, 1 + counted + is_wide(data.total_rows))
+def cell_words_of(counted):
+    """Words of a histogram's cell; ``counted``: whether it has a count of weights beside g and h."""
+    return 2 if counted else 1
 
 
 class Quantiser:
@@ -205,9 +203,9 @@ class Quantiser:
     Parameters
     ----------
     data : TreeData
-    counted : int
-        Sums beside g and h: 1 is a count of weights, as double precision, categories and bounds on the weight of a leaf
-        need. With 2, cells have three words.
+    counted : bool
+        Whether cells have a count of weights beside g and h. Double precision, categories and bounds on the weight of a
+        leaf need one.
     min_samples_leaf : float, default=0
         Least sum of sample weights in a leaf; weights with a mean below 1 are first divided by it.
     least_weight : float, default=0
@@ -230,15 +228,17 @@ class Quantiser:
 
     def __init__(self, data, counted, min_samples_leaf=0.0, least_weight=0.0):
         m, (lightest, one) = data.total_rows, data.weight_ends
-        self.cell_words = cell_words_of(data, counted)
-        wide = self.cell_words == 3 or is_wide(m)
+        if is_wide(m):
+            raise ValueError(
+                f"X has {m} rows; trees of one class each take at most {WIDE_ROWS}, of all workers together. "
+                "VectorTreeBoostClassifier takes more"
+            )
+        self.cell_words = cell_words_of(counted)
         self.uniform = uniform = lightest == one
         self.weight = np.ones(0) if uniform else data.weight
         self.count_bits = 0
         if self.cell_words == 1:  # rounding adds at most one unit a row
             self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
-        elif wide:
-            self.limit_g = self.limit_h = counts = WORD_ROOM
         else:
             self.count_bits = 24 if m < MANY_ROWS else 31
             self.limit_g, self.limit_h = ROOM_BESIDE, 2.0 ** (62 - self.count_bits)
@@ -247,5 +247,5 @@ class Quantiser:
         self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         mean = one if uniform else data.total_weight / m
         least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
-        most = WORD_ROOM if wide else np.iinfo(np.int32).max
+        most = np.iinfo(np.int32).max
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

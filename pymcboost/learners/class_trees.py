@@ -21,21 +21,18 @@ LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
 TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
-def bounds_for(data, min_samples_leaf, counts, min_hessian_leaf=0.0):
-    """Sums that a histogram's cell has beside g and h, and whether the bound on a leaf's weight bounds anything.
-
-    0 sums, 1 (the weight), or 2: in mart h is the weight, and a bound of second derivatives needs three words.
-    """
+def bounds_for(data, min_samples_leaf, counts):
+    """Whether a histogram's cell counts weights beside g and h, and whether ``min_samples_leaf`` bounds anything."""
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
     # Without a count h is what bounds a leaf, which is the weight in mart alone.
     counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
-    return 2 if counts and min_hessian_leaf > 0 else int(bool(counted)), bounded
+    return bool(counted), bounded
 
 
 def together(data, counted, max_leaves):
     """Trees that workers grow in step: of numbers that all know."""
-    words = cell_words_of(data, counted)
+    words = cell_words_of(counted)
     pooled = max_leaves if data.histogram_bytes(words) * max_leaves <= POOL_BYTES else 1
     each = data.histogram_bytes(words) * (pooled + 2) + (4 + 16 * words) * data.total_rows / data.comm.size
     return max(1, min(TOGETHER, int(STEP_BYTES / each)))
@@ -66,8 +63,8 @@ class ClassTrees:
         min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
     ):  # fmt: skip
         self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
-        self._max_features, self._bounded = max_features, min_hessian_leaf > 0
-        counted, bounded = bounds_for(data, min_samples_leaf, counts, min_hessian_leaf)
+        self._max_features = max_features
+        counted, bounded = bounds_for(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
         levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category, data.bound_scale)
         self._grower = _trees.Grower(
@@ -158,8 +155,6 @@ class ClassTrees:
         scale[:, 0] = np.minimum(self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE)
         scale[:, 1] = np.minimum(self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE)
         scale[:, 2] = self.units.per_count
-        if self.counts and self._bounded:
-            scale[:, 2] = scale[:, 1]
         if self.counts:
             scale[:, 1] = self.units.per_count
         K = self.data.n_classes

@@ -7,10 +7,6 @@ OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
 # A split on levels must gain this share more of what chance gives one, for each of them that is in parts. Chosen by
 # cross-validation, see docs/benchmarks.md.
 PER_LEVEL = 0.35
-# Of trees with vector leaves: whether the levels of a node are also put in the order of each class's mean gradient, and
-# up to how many of them one is parted from the others alone; rows with the mean gradient of the node that are added to
-# each level where they are put in order. None of them pays: `tools/bench.py category-orders`.
-CLASS_ORDERS, ONE_HOT, SMOOTHING = False, 0, 0.0
 
 
 def least_levels(data, weight, share, units, most, bound_scale):

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost._kernels import elementary
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels import vtrees64 as _vtrees64
 from pymcboost._kernels.exact import is_wide
@@ -90,7 +89,7 @@ class VectorTrees:
         Only nodes with more than this share of the weight are split.
     min_samples_category : float, default=15
         Categories of less weight in a node go with others of that kind.
-    l2, min_gain, min_relative_gain, min_hessian_leaf, subsample, max_features_tree : float, optional
+    l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
         As in the estimators.
     groups : ndarray of uint64 (n_features,), optional
         Columns on one path have a bit in common.
@@ -108,7 +107,7 @@ class VectorTrees:
         self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
         n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
         max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0, max_entries=None,
-        reuse=None, leaf_levels=None, min_hessian_leaf=0.0,
+        reuse=None, leaf_levels=None,
     ):  # fmt: skip
         self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
         self.data, self.loss, self._min_share = data, loss, min_share
@@ -127,14 +126,13 @@ class VectorTrees:
         )
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
-        self._min_hessian, self._searched.more_blocks = min_hessian_leaf, int(min_hessian_leaf > 0)
         self._grower = self._new_grower(self._n_drawn, self._pool, subsample) if self._n_used else None
 
     def _new_grower(self, n_drawn, pool, subsample):
         """A kernel that draws rows and features for every tree, and of these some for every node."""
         on, kernel = self._searched, _vtrees64 if is_wide(self.data.total_rows) else _vtrees
         grower = kernel.Grower(
-            self.data.columns, on.n_columns, on.lanes, on.blocks + on.more_blocks, *self._limits, n_drawn,
+            self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn,
             self.n_threads, self._min_share, subsample, pool, self._groups, self._least_levels,
             self.data.row_number if subsample < 1 else None,
             self.data.comm if self.data.comm.size > 1 else None,
@@ -167,14 +165,12 @@ class VectorTrees:
             return None
         unit = self._searched.gain_unit
         least = self._least_gain() / unit
-        orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * self.loss.units
-        curved = self.loss.lay_curvatures(A, self._min_hessian) if self._min_hessian else ()
-        found = least, self._level_cost() / unit, *orders, *curved
+        level_cost = self._level_cost() / unit
         of = self._subsample if subsample is None else subsample
         grower = self._grower if of == self._subsample else self._new_grower(self._n_drawn, self._pool, of)
-        grown = grower.grow(A, key, *found)
+        grown = grower.grow(A, key, least, level_cost)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used, of).grow(A, key, *found)
+            grown = self._new_grower(self._n_used, self._n_used, of).grow(A, key, least, level_cost)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
@@ -190,8 +186,7 @@ class VectorTrees:
             value[:, :K] = self.ordered(value[:, :K], column, right, count)
         if self._levels is not None:
             on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
-        gain = gain * (unit * self._squared_scale())
-        return VectorTree(column, threshold, nan_left, right, gain, value, leaf, sets, shared)
+        return VectorTree(column, threshold, nan_left, right, gain * unit, value, leaf, sets, shared)
 
     def _few_entries(self, value, rows, leaf_start):
         """Make most numbers of a leaf 0, or that of its classes which is returned."""
@@ -201,15 +196,10 @@ class VectorTrees:
             return sparse_leaves(value, self._max_entries, self.loss.shift_invariant)
         return shared_leaves(value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2))
 
-    def _squared_scale(self):
-        """By what gains of a scaled loss are multiplied; bounded, as its shift is not."""
-        return min(max(float(elementary.exp(2 * self.loss.shift)), 1e-250), 1e250)
-
     def _least_gain(self):
-        least = self._min_gain / self._squared_scale() if self._min_gain else 0.0
         if not self.min_relative_gain:
-            return least
-        return max(least, self.min_relative_gain * self.loss.mean_square())
+            return self._min_gain
+        return max(self._min_gain, self.min_relative_gain * self.loss.mean_square())
 
     def _level_cost(self):
         # By chance a level gains the mean square of a row.

@@ -8,10 +8,10 @@ What a loss says
     link              how scores become probabilities
 
 A loss works in a layout, which holds what training needs between rounds. `Loss.rows` is for trees with vector leaves
-(row after row) and works for every loss, also for one written in NumPy: see `Loss`. Pairwise losses have
-`Pairwise.blocks`, for weak learners that all classes share (blocks of classes, weights kept up by multiplication);
-totally corrective solvers hold them class by class (`solvers.fcd`). Every layout begins with ``start(scores)``, raw
-scores or None for zeros, and has its negative gradient in ``gradient``.
+(row after row); it works for every loss in `LOSSES`, and for one written in NumPy: see `Loss`. The pairwise losses in
+`PAIRWISE` have `Pairwise.blocks`, for weak learners that all classes share (blocks of classes, weights kept up by
+multiplication); totally corrective solvers hold them class by class (`solvers.fcd`). Every layout begins with
+``start(scores)``, raw scores or None for zeros, and has its negative gradient in ``gradient``.
 """
 
 from typing import Literal
@@ -24,13 +24,9 @@ from pymcboost.losses.loss import Loss
 from pymcboost.losses.own import OwnLoss, check_own
 
 # The names of `LOSSES`, for type checkers and as choices of a parameter.
-LossName = Literal["softmax", "exp", "log", "logistic"]
-LOSSES = {
-    "softmax": softmax.Softmax(),
-    "exp": pairwise_exp.PairwiseExp(),
-    "log": pairwise_log.PairwiseLog(),
-    "logistic": logistic.Logistic(),
-}
+LossName = Literal["softmax", "logistic"]
+LOSSES = {"softmax": softmax.Softmax(), "logistic": logistic.Logistic()}
+PAIRWISE = {"exp": pairwise_exp.PairwiseExp(), "log": pairwise_log.PairwiseLog()}
 
 
 def loss_of(given):
@@ -38,4 +34,4 @@ def loss_of(given):
     return LOSSES[given] if isinstance(given, str) else OwnLoss(given)
 
 
-__all__ = ["LOSSES", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName", "check_own", "loss_of"]
+__all__ = ["LOSSES", "PAIRWISE", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName", "check_own", "loss_of"]

@@ -32,13 +32,12 @@ class Logistic(Loss):
         return np.logaddexp(0, np.where(y > 0, -F, F)).mean(axis=1)
 
     def follow(self, rows, value, leaf):
-        """See `Loss.follow`. By the kernel of pairwise margins, with a class of score 0 in the lane of the weights."""
+        """See `Loss.follow`. The kernel compares scores with that of an own class: 0, in the lane of the weights."""
         data, K = rows.data, rows.data.n_classes
         rows.F[:, K] = 0
         own = np.full(data.n_rows, K, dtype=np.int32)
         _vrows.gradient(
-            rows.F, value, leaf, own, rows.weight, _vrows.LOSS_CODES["log"], 0.0, rows.lanes, 1.0,
-            rows.gradient, rows.n_threads,
+            rows.F, value, leaf, own, rows.weight, _vrows.LOGISTIC, rows.lanes, 1.0, rows.gradient, rows.n_threads
         )  # fmt: skip
         rows.gradient[:, K] = 0
         rows.gradient.ravel()[data.label_places(rows.width)] += 1
@@ -51,7 +50,3 @@ class Logistic(Loss):
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
         """See `Loss.leaf_curvature`."""
         return rows.leaf_sums(leaf_rows, leaf_start)[:, 1] + l2
-
-    def row_curvatures(self, rows):
-        """See `Loss.row_curvatures`."""
-        return rows.curvatures("softmax")

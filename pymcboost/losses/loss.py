@@ -1,11 +1,10 @@
-"""What a loss must say, and what the compiled ones share."""
+"""What a loss of the scores of all classes must say."""
 
 import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost._kernels.exact import magic_of
-from pymcboost.losses.rows import CHUNK, UNUSED, Rows, row_layout
+from pymcboost.losses.rows import CHUNK, Rows
 
 
 class Loss:
@@ -16,10 +15,8 @@ class Loss:
 
     Attributes
     ----------
-    link : {"softmax", "softmax2"}
-        How scores become probabilities: softmax(F), or softmax(2 F).
-    scaled : bool
-        Gradients are known up to a common factor, so that they may be as small as they like.
+    link : {"softmax", "sigmoid", "none"}
+        How scores become probabilities: softmax(F), a sigmoid of each score, or in no way that a file knows.
     shift_invariant : bool
         The loss stays the same when all scores of a row are shifted: its gradients have the sum 0.
     begins : bool
@@ -27,7 +24,6 @@ class Loss:
     """
 
     link = "softmax"
-    scaled = False
     shift_invariant = True
     begins = False
     gives_probabilities = False
@@ -68,7 +64,8 @@ class Loss:
 
         Returns the sums of w |g| by lane in units, or None where they are to be computed when they are needed.
         """
-        _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, False, rows.n_threads)
+        if value is not None:
+            _vrows.add_leaves(rows.F, value, leaf, rows.lanes, rows.n_threads)
         K = rows.data.n_classes
         if rows.curvature is None:
             rows.curvature = aligned_zeros(rows.gradient.shape, np.float32)
@@ -84,42 +81,3 @@ class Loss:
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
         """Curvatures (n_leaves, K) of `leaf_steps`."""
         return rows.curvature_sums(leaf_rows, leaf_start) + l2
-
-    def row_curvatures(self, rows):
-        """Second derivatives of the rows by each score, summed up (m,); of a scaled loss divided by exp(shift)."""
-        found, K = np.empty(rows.data.n_rows), rows.data.n_classes
-        for part in rows.parts(CHUNK):
-            found[part] = rows.curvature[part, :K].astype(np.float64).sum(axis=1)
-        return found
-
-
-class CompiledLoss(Loss):
-    """A loss with a kernel for gradients. ``kernel`` is its number there.
-
-    Those with whole Hessians have `tables`, the shape of the sums of a leaf, `leaf_tables`, which takes them in units,
-    and `newton_of`, gradient (K,) and Hessian (K, K) from them.
-    """
-
-    def gradient(self, F, y):
-        """See `Loss.gradient`."""
-        (m, K), y = F.shape, np.asarray(y, dtype=np.int32)
-        lanes, _, width = row_layout(K)
-        padded, G = aligned_zeros((m, width), np.float64), aligned_zeros((m, width), np.float32)
-        padded[:, :K], padded[:, K:] = F, UNUSED
-        leaf, y = np.zeros(0, dtype=np.int32), np.ascontiguousarray(y)
-        _vrows.gradient(padded, None, leaf, y, np.zeros(0), self.kernel, 0.0, lanes, 1.0, G, 1)
-        return G[:, :K]
-
-    def follow(self, rows, value, leaf):
-        """See `Loss.follow`. Where gradients are scaled, by the largest F_r - F_y of all rows."""
-        if self.scaled:
-            shift = _vrows.add_leaves(rows.F, value, leaf, rows.data.y, rows.lanes, True, rows.n_threads)
-            rows.shift, value = float(rows.data.comm.maximum(np.array([shift]))[0]), None
-        return _vrows.gradient(
-            rows.F, value, leaf, rows.data.y, rows.weight, self.kernel, rows.shift, rows.lanes, magic_of(rows.unit()),
-            rows.gradient, rows.n_threads, rows.summed,
-        )  # fmt: skip
-
-    def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
-        """See `Loss.leaf_steps`; Newton steps with the whole Hessian."""
-        return rows.newton_steps(leaf_rows, leaf_start, l2)

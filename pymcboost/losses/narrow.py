@@ -85,11 +85,6 @@ class NarrowRows(Rows):
         """Mean over the rows of w |g|^2, of the gradients that were projected last."""
         return self.square / self.data.total_rows
 
-    def curvatures(self, kind):
-        """See `Rows`."""
-        self._know_gradients()
-        return _srows.curvatures(self.F, self.norm, self.data.y, self.n_threads)
-
     def leaf_sums(self, rows, leaf_start):
         """See `Rows`."""
         self._know_gradients()

@@ -8,10 +8,8 @@ With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (expone
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import vrows as _vrows
 from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.losses.blocks import Blocks
-from pymcboost.losses.loss import CompiledLoss
 
 exp = elementary.exp
 
@@ -21,11 +19,16 @@ def is_large(n_classes):
     return n_classes > MANY_COLUMNS
 
 
-class Pairwise(CompiledLoss):
-    """A loss that is a sum of L(rho_ir) over the classes r other than y_i.
+class Pairwise:
+    """A loss that is a sum of L(rho_ir) over the classes r other than y_i, for weak learners that all classes share.
 
-    Subclasses have `terms` and `blocks`, and say in ``curved`` whether u (0) or u (1 - u) is their curvature (1).
+    Attributes
+    ----------
+    link : {"softmax", "softmax2"}
+        How scores become probabilities: softmax(F), or softmax(2 F).
     """
+
+    link = "softmax"
 
     def terms(self, minus, weight, limit, smallest, out=None):
         """Losses, in place of margins -rho, and weights u (to ``out``, if given), both times ``weight``.
@@ -37,40 +40,6 @@ class Pairwise(CompiledLoss):
     def blocks(self, data, n_threads=1):
         """The loss at work in blocks of classes."""
         raise NotImplementedError
-
-    def value(self, F, y):
-        """See `Loss.value`."""
-        own = np.arange(len(y)), y
-        terms = F - F[own][:, None]
-        self.terms(terms, 1.0, 600.0, 0.0)
-        terms[own] = 0.0
-        return terms.sum(axis=1)
-
-    def bound(self, n_classes):
-        """See `Loss.bound`: one for each class but the own."""
-        return n_classes - 1.0
-
-    def row_curvatures(self, rows):
-        """See `Loss.row_curvatures`."""
-        return rows.curvatures("log" if self.curved else "exp")
-
-    def tables(self, n_classes, width):
-        """See `CompiledLoss`."""
-        return n_classes, 2, width
-
-    def leaf_tables(self, rows, magic, leaf_rows, start, stop, out):
-        """See `CompiledLoss`."""
-        _vrows.leaf_pairs(rows.gradient, rows.weight, rows.data.y, rows.lanes, magic, leaf_rows, start, stop, out)
-
-    def newton_of(self, tables, n_classes):
-        """See `CompiledLoss`."""
-        K = n_classes
-        g, curvature = tables[:, 0, :K].copy(), tables[:, self.curved, :K].copy()
-        np.fill_diagonal(curvature, 0.0)
-        own = g.diagonal().copy()
-        np.fill_diagonal(g, 0.0)
-        S = np.abs(curvature + curvature.T)
-        return own + g.sum(axis=0), np.diag(S.sum(axis=1)) - S
 
 
 class PairwiseBlocks(Blocks):

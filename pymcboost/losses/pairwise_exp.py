@@ -3,7 +3,6 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
@@ -15,9 +14,6 @@ class PairwiseExp(Pairwise):
     """Exponential loss: sum over r other than y of exp(-rho_r)."""
 
     link = "softmax2"
-    kernel = _vrows.LOSS_CODES["exp"]
-    scaled = True
-    curved = 0
 
     def terms(self, minus, weight, limit, smallest, out=None):
         """See `Pairwise.terms`."""

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
@@ -39,9 +38,6 @@ def _logs(q):
 
 class PairwiseLog(Pairwise):
     """Logistic loss: sum over r other than y of log(1 + exp(-rho_r))."""
-
-    kernel = _vrows.LOSS_CODES["log"]
-    curved = 1
 
     def terms(self, minus, weight, limit, smallest, out=None):
         """See `Pairwise.terms`."""

@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 
-from pymcboost._kernels import elementary
 from pymcboost._kernels import vrows as _vrows
-from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
 # Gradients whose sum is below this share of the weights are rounding.
@@ -80,15 +78,9 @@ class Integers:
         Negative gradients of the rows, without their weights.
     lanes, blocks, width : int
         Classes, and one lane more for the weight, go in blocks of lanes.
-    more_blocks : int
-        1: the integers have one more block, for `Rows.lay_curvatures`.
     gain_unit : float
         What a gain of 1 in the last integers is in gradients squared per weight.
-    shift : float
-        Gradients are divided by exp(shift), where the loss is scaled.
     """
-
-    more_blocks, shift = 0, 0.0
 
     def __init__(self, data, n_threads, n_columns=None, rows=None):
         self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
@@ -103,11 +95,8 @@ class Integers:
         units = scale if units is None else units
         self.gain_unit = units / scale / scale
         if self._integers is None:
-            shape = self.blocks + self.more_blocks, self.data.n_rows, self.lanes
-            self._integers = self.data.zeros(shape, np.int32)
-        _vrows.quantise(
-            self.gradient, weight, self.n_columns, scale, units, self._integers[: self.blocks], self.n_threads
-        )  # fmt: skip
+            self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
+        _vrows.quantise(self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads)
         return self._integers
 
     def _largest(self, weight):
@@ -207,7 +196,7 @@ class Rows(Integers):
             return _vrows.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[: on.n_columns].copy()
 
         sums = None if sums is None else sums[: on.n_columns].copy()
-        least = 1e-300 if self.loss.scaled else SMALLEST_GRADIENT * self.total
+        least = SMALLEST_GRADIENT * self.total
         top, error = refined(self.data.comm, sizes, self.data.total_rows, unit, sums, least)
         return on._quantise(self.weight, top + error, self.units) if top > least else None
 
@@ -224,38 +213,6 @@ class Rows(Integers):
         n = self.data.total_rows * self.width
         top, _ = refined(self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n))
         return top / self.data.total_rows
-
-    def lay_curvatures(self, integers, least):
-        """Write the rows' second derivatives, summed over the scores, into the last block of the integers.
-
-        They are times the weights, which count as 1 where all are equal, and as digits of so many bits; a row has at
-        most the ``least`` sum of a leaf, with which it is enough by itself. Returns that in units, and the bits.
-        """
-        comm, n = self.data.comm, self.data.total_rows
-        found = self.loss.row_curvatures(self)
-        if len(self.weight):
-            found *= self.weight
-        least, bits, room = min(max(least * float(elementary.exp(-self.shift)), 1e-250), 1e300), 10, 2.0**61
-        np.minimum(found, least, out=found)
-        if not is_wide(n):
-            bits = min(bits, 31 - n.bit_length())
-            room = math.ldexp(INTEGER_ROOM - n, bits * (_vtrees.DIGITS - 1))
-        largest = max(_range_of(comm, found)[1], 1e-300)
-        unit, sums = unit_of(largest, n), np.zeros(1, dtype=np.int64)
-        for part in self.parts(CHUNK):
-            sums += np.rint(found[part] / unit).astype(np.int64).sum()
-        scale = power_of_two(room / max((int(comm.sum(sums)[0]) + n) * unit, least))
-        for part in self.parts(CHUNK):
-            units = np.rint(found[part] * scale).astype(np.int64)
-            for lane in range(_vtrees.DIGITS - 1, 0, -1):
-                integers[-1, part, lane] = units & ((1 << bits) - 1)
-                units >>= bits
-            integers[-1, part, 0] = units
-        return max(1, math.floor(least * scale * (1 - 1e-9))), bits
-
-    def curvatures(self, kind):
-        """Second derivatives of the rows, summed over the scores (m,), of a compiled loss of this ``kind``."""
-        return _vrows.curvatures(self.gradient, self.data.n_classes, _vrows.LOSS_CODES[kind], self.n_threads)
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
@@ -351,9 +308,10 @@ class Rows(Integers):
         return np.ones((len(leaf_start) - 1, 1))
 
     def leaf_newton(self, rows, leaf_start):
-        """Yield gradient (K,) and Hessian (K, K) of the loss of every leaf, were one vector added to its scores."""
+        """Yield softmax's gradient (K,) and Hessian (K, K) of every leaf, were one vector added to its scores."""
         comm = self.data.comm
-        shape = self.loss.tables(self.data.n_classes, self.width)
+        K = self.data.n_classes
+        shape = K + 1, self.width
         step = 1 + TABLES // math.prod(shape)
         for begin in range(0, len(leaf_start) - 1, step):
             start = leaf_start[begin : begin + step + 1]
@@ -361,14 +319,16 @@ class Rows(Integers):
             units = units_of(1.001 * bounds, comm.sum(np.diff(start)))
             sums = np.zeros((len(units), *shape), dtype=np.int64)
             for j, magic in enumerate(magic_of(units)):
-                self.loss.leaf_tables(self, magic, rows, start[j], start[j + 1], sums[j])
+                _vrows.leaf_hessian(
+                    self.gradient, self.weight, self.data.y, self.lanes, magic, rows, start[j], start[j + 1], sums[j]
+                )
             for table, unit in zip(comm.sum(sums), units, strict=True):
-                yield self.loss.newton_of(table * unit, self.data.n_classes)
+                ones = table * unit
+                yield ones[K, :K], ones[:K, :K]
 
     def newton_steps(self, rows, leaf_start, l2=0.0):
         """Newton steps of the leaves with the whole Hessian and a ridge; those of worker 0, as CPUs may differ."""
         K = self.data.n_classes
-        l2 *= float(elementary.exp(-self.shift))
         step = np.empty((len(leaf_start) - 1, K))
         for j, (g, H) in enumerate(self.leaf_newton(rows, leaf_start)):
             H[np.diag_indices(K)] += RIDGE * np.trace(H) / K + 1e-30 + l2

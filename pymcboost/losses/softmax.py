@@ -3,13 +3,15 @@
 import numpy as np
 
 from pymcboost._kernels import vrows as _vrows
-from pymcboost.losses.loss import CompiledLoss
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import magic_of
+from pymcboost.losses.loss import Loss
+from pymcboost.losses.rows import UNUSED, row_layout
 
 
-class Softmax(CompiledLoss):
+class Softmax(Loss):
     """Multinomial log-likelihood; its negative gradient is [r = y] - p_r, its curvature p_r (1 - p_r)."""
 
-    kernel = _vrows.LOSS_CODES["softmax"]
     steps_of_sums = True
 
     def value(self, F, y):
@@ -17,15 +19,36 @@ class Softmax(CompiledLoss):
         top = F.max(axis=1)
         return top + np.log(np.exp(F - top[:, None]).sum(axis=1)) - F[np.arange(len(y)), y]
 
+    def gradient(self, F, y):
+        """See `Loss.gradient`."""
+        m, K = F.shape
+        lanes, _, width = row_layout(K)
+        padded = aligned_zeros((m, width), np.float64)
+        padded[:, :K] = F
+        padded[:, K:] = UNUSED
+        gradient = aligned_zeros((m, width), np.float32)
+        no_leaves = np.zeros(0, dtype=np.int32)
+        no_weights = np.zeros(0)
+        y = np.ascontiguousarray(y, dtype=np.int32)
+        _vrows.gradient(padded, None, no_leaves, y, no_weights, _vrows.SOFTMAX, lanes, 1.0, gradient, 1)
+        return gradient[:, :K]
+
+    def follow(self, rows, value, leaf):
+        """See `Loss.follow`."""
+        return _vrows.gradient(
+            rows.F, value, leaf, rows.data.y, rows.weight, _vrows.SOFTMAX, rows.lanes, magic_of(rows.unit()),
+            rows.gradient, rows.n_threads, rows.summed,
+        )  # fmt: skip
+
     def curvature(self, F, y):
         """See `Loss.curvature`."""
         size = np.abs(self.gradient(F, y))
         return size * (1 - size)
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
-        """See `Loss.leaf_steps`; ``full``: with the whole Hessian."""
+        """See `Loss.leaf_steps`; ``full``: Newton steps with the whole Hessian."""
         if full:
-            return super().leaf_steps(rows, leaf_rows, leaf_start, full, l2)
+            return rows.newton_steps(leaf_rows, leaf_start, l2)
         return self.steps_of(rows.leaf_sums(leaf_rows, leaf_start), l2)
 
     def steps_of(self, sums, l2):
@@ -36,22 +59,6 @@ class Softmax(CompiledLoss):
         step *= (K - 1) / K
         return np.divide(step, size)
 
-    def row_curvatures(self, rows):
-        """See `Loss.row_curvatures`."""
-        return rows.curvatures("softmax")
-
     def bound(self, n_classes):
         """See `Loss.bound`."""
         return 1.0
-
-    def tables(self, n_classes, width):
-        """See `CompiledLoss`."""
-        return n_classes + 1, width
-
-    def leaf_tables(self, rows, magic, leaf_rows, start, stop, out):
-        """See `CompiledLoss`."""
-        _vrows.leaf_hessian(rows.gradient, rows.weight, rows.data.y, rows.lanes, magic, leaf_rows, start, stop, out)
-
-    def newton_of(self, tables, n_classes):
-        """See `CompiledLoss`."""
-        return tables[n_classes, :n_classes], tables[:n_classes, :n_classes]

@@ -4,7 +4,7 @@ from os import PathLike
 
 import numpy as np
 
-from pymcboost.losses import LOSSES
+from pymcboost.losses import LOSSES, PAIRWISE
 from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model, load_model
 from pymcboost.model.rows import positions
@@ -50,8 +50,9 @@ def refuse_reweighted(model, what):
     if not model.n_learners:
         return
     params = model.information.get("params", {})
-    loss = LOSSES.get(params.get("loss", "softmax"))
-    if model.ensemble.bias.any() and not params.get("restore_priors") and loss is not None and not loss.begins:
+    name = params.get("loss", "softmax")
+    begins_at_zero = name in PAIRWISE or (name in LOSSES and not LOSSES[name].begins)
+    if model.ensemble.bias.any() and not params.get("restore_priors") and begins_at_zero:
         raise ValueError(f"{what} comes from reweighted(), and would be lost; give it as it was before")
 
 

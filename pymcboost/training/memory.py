@@ -150,11 +150,10 @@ def in_memory(data):
     return not isinstance(data.X, Mapped)
 
 
-def rows(data, scores=True, integers=True, curvature=False, bounded=False):
+def rows(data, scores=True, integers=True, curvature=False):
     """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
-    m, (lanes, _, padded) = data.n_rows, row_layout(data.n_classes)
+    m, (_, _, padded) = data.n_rows, row_layout(data.n_classes)
     size = m * padded * (in_memory(data) * (4 + 8 * scores + 4 * integers) + 4 * curvature)
-    size += 4 * m * lanes * bounded * integers * in_memory(data)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 
@@ -175,10 +174,11 @@ def leaves(data, n_trees, max_leaves, scores):
     return Part(what, most, "max_leaf_entries=100 (more errors), fewer rounds or rows")
 
 
-def directions(data, n_columns, bounded=False):
+def directions(data, n_columns):
     """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
-    lanes, _, padded = row_layout(n_columns)
-    m, size = data.n_rows, (8 * padded + 4 * lanes * bounded) * data.n_rows * in_memory(data)
+    _, _, padded = row_layout(n_columns)
+    m = data.n_rows
+    size = 8 * padded * m * in_memory(data)
     return Part(f"the gradients of {m} rows in {n_columns} directions", size, "fewer rows")
 
 
@@ -217,7 +217,7 @@ def levels(data, n_columns, n_threads):
 
 def trees(data, n_trees, max_leaves, n_grown, counted):
     """Trees of one column each, and the histograms of those that grow at once: `_kernels.trees.Grower`."""
-    columns, m, cell_words = data.columns, data.n_rows, cell_words_of(data, counted)
+    columns, m, cell_words = data.columns, data.n_rows, cell_words_of(counted)
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
     tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes * in_memory(data)
@@ -237,11 +237,10 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     ]  # fmt: skip
 
 
-def vectors(data, n_columns, max_leaves, n_drawn, n_threads, bounded=False):
+def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vtrees.Grower`."""
     columns, m = data.columns, data.n_rows
     lanes, blocks, _ = row_layout(n_columns)
-    blocks += bounded
     padded = lanes * blocks
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vtrees.GROUP else 0
     entries = 0
@@ -255,6 +254,6 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads, bounded=False):
     if words and blocks > 1:
         gathered += 4 * n_threads * columns.most_level_cells(vtrees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
-    size = (16 + 8 * bounded) * m + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
+    size = 16 * m + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
     size += gathered + entries
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -16,10 +16,8 @@ NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 WHERE_SET = {
     "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
     "decision_threshold", "categorical_features", "min_samples_category", "max_leaf_entries",
-    "leaf_levels", "feature_penalty", "threshold_penalty", "min_hessian_leaf",
+    "leaf_levels", "feature_penalty", "threshold_penalty",
 }  # fmt: skip
-# Files of these always had the parameter.
-ALWAYS = {"logitboost": {"min_hessian_leaf"}, "abc-logitboost": {"min_hessian_leaf"}}
 
 
 def meta_of(estimator, known=None):
@@ -31,7 +29,7 @@ def meta_of(estimator, known=None):
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     for name in {"loss", "scoring"} & {*shown}:
         shown[name] = shown_own(params[name])
-    for name in (WHERE_SET & {*shown}) - ALWAYS.get(estimator.algorithm, set()):
+    for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]
     if isinstance(folds := shown.get("cv"), list):  # with the numbers of all rows, which need no room in a file

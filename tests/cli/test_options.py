@@ -64,8 +64,8 @@ TREES = {
     "subsample": [("--subsample 1", 1.0)],
     "l2_regularization": [("--l2-regularization 1e12", 1e12), ("--l2-regularization 0", 0.0)],
     "min_gain": [("--min-gain 0.5", 0.5)],
-    "min_hessian_leaf": [("--min-hessian-leaf 1e-3", 1e-3)],
 }
+NEWTON = {"min_hessian_leaf": [("--min-hessian-leaf 1e-3", 1e-3)]}
 ADAPTIVE = {
     "gap": [("--gap 1", 1)],
     "n_candidates": [("--n-candidates 3", 3), ("--n-candidates none", None)],
@@ -73,7 +73,7 @@ ADAPTIVE = {
 }
 MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_weight_fraction_leaf"}
 VECTOR = {
-    "loss": [("", "softmax"), ("-l softmax", "softmax"), ("-l exp", "exp"), ("--loss log", "log")],
+    "loss": [("", "softmax"), ("-l softmax", "softmax"), ("--loss softmax", "softmax")],
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
     "min_relative_gain": [("--min-relative-gain 0", 0.0)],
     "split_columns": [("--split-columns 5", 5), ("--split-columns none", None)],
@@ -146,9 +146,9 @@ OF_LABELS = CLASSIC | {
 
 TABLES = {
     "mcboost": GIVEN,
-    "logitboost": {**COMMON, **TREES},
+    "logitboost": {**COMMON, **TREES, **NEWTON},
     "mart": {**COMMON, **TREES},
-    "abc-logitboost": {**COMMON, **TREES, **ADAPTIVE},
+    "abc-logitboost": {**COMMON, **TREES, **NEWTON, **ADAPTIVE},
     "abc-mart": {**COMMON, **TREES, **ADAPTIVE},
     "multiboost": {
         **COLUMN_GENERATION,
@@ -265,7 +265,7 @@ def test_help_is_that_of_the_algorithm(capsys):
     assert "options of MartClassifier: " in text
     assert "--gap" not in text
     assert "-l, --loss {exp,log} Exponential" in help_of(capsys, "mcboost")
-    assert "-l, --loss {softmax,exp,log" in help_of(capsys, "vector-tree")
+    assert "-l, --loss {softmax,logistic" in help_of(capsys, "vector-tree")
 
 
 def test_interval_tables_are_for_stumps():

@@ -145,8 +145,6 @@ def test_which_algorithms_have_leaves_of_the_loss_alone():
     [
         *((name, {}) for name in REFITS),
         ("vector-tree", {"leaf_step": "full", "l2_regularization": 0.5}),
-        ("vector-tree", {"loss": "exp"}),
-        ("vector-tree", {"loss": "log"}),
         ("abc-mart", {"gap": 2, "l2_regularization": 3.0, "class_weight": "balanced"}),
     ],
 )

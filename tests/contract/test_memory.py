@@ -24,7 +24,7 @@ TREES = (
 MORE = {
     "mcboost": [{"loss": "log"}],
     "multiboost": [{"solver": "lbfgs"}],
-    "vector-tree": [{"loss": "exp"}, {"leaf_step": "full"}, {"split_columns": None}, {"max_leaf_entries": 30}],
+    "vector-tree": [{"leaf_step": "full"}, {"split_columns": None}, {"max_leaf_entries": 30}],
     "hingeboost": [{"kernel": "rbf"}, {"kernel": "rbf", "solver": "coordinate"}],
 }
 # Folds are counted one by one.

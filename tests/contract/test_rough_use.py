@@ -703,7 +703,7 @@ from pymcboost.training import plain
 plain.wanted = True  # without scikit-learn, which takes a second to load
 from pymcboost import HingeBoostOCClassifier, JointBoostClassifier, load_svmlight
 from pymcboost.data.stump_data import TrainingData
-from pymcboost.losses import LOSSES, pairwise
+from pymcboost.losses import PAIRWISE, pairwise
 warnings.simplefilter("ignore")
 sets = [load_svmlight(path, layout="dense")[:2] for path in sys.argv[1:]]
 models = [JointBoostClassifier(n_estimators=120), *(
@@ -716,7 +716,7 @@ for model in models:
         data = model.fit(X, y).model_.to_bytes()
         print(type(model).__name__, getattr(model, "kernel", ""), hashlib.sha256(data).hexdigest())
 rng, pairwise.MANY_COLUMNS = np.random.default_rng(0), 1
-loss = LOSSES["log"].blocks(TrainingData(np.zeros((8, 1)), np.arange(8), 8, np.ones(8)))
+loss = PAIRWISE["log"].blocks(TrainingData(np.zeros((8, 1)), np.arange(8), 8, np.ones(8)))
 loss.start(rng.normal(size=(8, 8)))
 found = [loss.value_and_slopes(np.ones(8, dtype=np.int8), w) for w in 9 * rng.random((200, 8))]
 print("passes", [value.hex() for value, _ in found], hashlib.sha256(np.array([its for _, its in found])).hexdigest())

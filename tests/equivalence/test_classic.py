@@ -50,7 +50,7 @@ from pymcboost.learners import (
     draw,
     draw_distinct,
 )
-from pymcboost.losses import LOSSES, ClassWeights, CodedExp
+from pymcboost.losses import PAIRWISE, ClassWeights, CodedExp
 from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 
@@ -721,7 +721,7 @@ def test_pairwise_updates_with_two_sides(m, K):
     rng = np.random.default_rng(m)
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, rng.exponential(size=m) + 0.1)
-    loss, again = LOSSES["exp"].blocks(data), LOSSES["exp"].blocks(data)
+    loss, again = PAIRWISE["exp"].blocks(data), PAIRWISE["exp"].blocks(data)
     loss.start()
     F = np.zeros((m, K))
     for _ in range(6):

@@ -24,7 +24,7 @@ from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeTrees
-from pymcboost.losses import LOSSES, blocks, pairwise, pairwise_log
+from pymcboost.losses import PAIRWISE, blocks, pairwise, pairwise_log
 from pymcboost.losses.summed import SUMMED
 from pymcboost.solvers.large import LargeExp, LargeLog, folded
 from pymcboost.solvers.newton import LARGEST_COEFFICIENT, SOLVERS
@@ -51,7 +51,7 @@ def layout(request, loss):
     def made(X, y, K, weight):
         if request.param == "one worker":
             data = TrainingData(X, y, K, weight)
-            return data, LOSSES[loss].blocks(data)
+            return data, PAIRWISE[loss].blocks(data)
         data = DividedData(X, y, K, weight, comm=Alone())
         return data, SUMMED[loss](data, 2)
 
@@ -198,7 +198,7 @@ def test_coefficients_of_very_many_classes_are_optimal(nu, m, K):
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, np.ones(m))
-    state, F = LOSSES["exp"].blocks(data), rng.normal(size=(m, K))
+    state, F = PAIRWISE["exp"].blocks(data), rng.normal(size=(m, K))
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     state.start(F)
     w, tables = LargeExp(K, nu).fit(state, h)
@@ -220,7 +220,7 @@ def test_very_many_classes_are_updated_in_blocks(monkeypatch):
         for module in (blocks, pairwise):
             monkeypatch.setattr(module, "MANY_COLUMNS", most)
         for minus, fold in ((None, False), (other, False), (None, most == 3)):
-            state = LOSSES["exp"].blocks(data)
+            state = PAIRWISE["exp"].blocks(data)
             state.start(F)
             tables = state.side_tables(h)
             state.update(h, w, folded(tables) if fold else tables, minus)
@@ -241,7 +241,7 @@ def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K)
     data = TrainingData(X, y, K, weight)
     monkeypatch.setattr(pairwise, "MANY_COLUMNS", 1)
     monkeypatch.setattr(pairwise_log, "PASS_ROWS", 64)
-    state, F = LOSSES["log"].blocks(data, 2), rng.normal(size=(m, K))
+    state, F = PAIRWISE["log"].blocks(data, 2), rng.normal(size=(m, K))
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     state.start(F[data.rows])
     nu *= data.weight_unit
@@ -265,7 +265,7 @@ def test_very_many_classes_of_the_logistic_loss_have_the_weights_of_tables(monke
     found = []
     for most in (3, 100):
         monkeypatch.setattr(pairwise, "MANY_COLUMNS", most)
-        state = LOSSES["log"].blocks(data)
+        state = PAIRWISE["log"].blocks(data)
         state.start(F)
         state.update(h, w, state.tables_at(h, w))
         found.append((unpack(data, state.odds), unpack(data, state.gradient), state.mass))
@@ -338,7 +338,7 @@ def test_coefficients_may_start_with_every_class_free():
     F = np.where(y[:, None] == 0, [[0.4, -0.3]], [[1.0, 0.2]])
     for nu in (1e-3, 1e-2, 0.1):
         data = TrainingData(np.arange(40.0)[:, None], y, 2, np.ones(40))
-        state = LOSSES["exp"].blocks(data)
+        state = PAIRWISE["exp"].blocks(data)
         state.start(F)
         w, _ = SOLVERS["exp"](2, nu).fit(state, h)
         slope = twin.gradient(w, F, y, h.astype(float), "exp", nu, data.weight)

@@ -15,7 +15,7 @@ from pymcboost.algorithms.papers import _column_generation as column_generation
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import EdgeStumps, EdgeTrees, SharedTree
-from pymcboost.losses import LOSSES
+from pymcboost.losses import PAIRWISE
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.model import Model
 from pymcboost.solvers.columns import Columns, pack, padded
@@ -55,7 +55,7 @@ class Problem:
         return self.H, self.y, self.owner, self.K, self.s, nu
 
     def fcd(self, nu, dtype=np.float64, cap=LARGEST_COEFFICIENT, n_threads=1):
-        solver = FCD(LOSSES["exp"], self.data, nu, cap, n_threads, dtype)
+        solver = FCD(PAIRWISE["exp"], self.data, nu, cap, n_threads, dtype)
         solver.start()
         return solver
 
@@ -70,7 +70,7 @@ def polished(solver, columns):
     """Objective after a last pass in float64, where weights are in float32."""
     if solver.dtype == np.float64:
         return solver.objective(columns)
-    exact = FCD(LOSSES["exp"], solver.data, solver.nu, solver.cap, dtype=np.float64)
+    exact = FCD(PAIRWISE["exp"], solver.data, solver.nu, solver.cap, dtype=np.float64)
     exact.refresh(columns)
     exact.descend(columns)
     return exact.objective(columns)
@@ -173,7 +173,7 @@ PAIRS = [
 def test_closed_form(plus, minus, nu, cap):
     """The step minimises V+ e^-w + V- e^w + nu w on [0, cap]; without mistakes it is log(V+/nu), or the cap."""
     data = TrainingData(np.zeros((2, 1)) + [[0], [1]], np.array([0, 1]), 2, np.ones(2))
-    solver = FCD(LOSSES["exp"], data, nu, cap)
+    solver = FCD(PAIRWISE["exp"], data, nu, cap)
     # One learner of class 0: right on row 0, wrong on row 1.
     columns = Columns.of_classes(pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2)
     solver.U[1, 0], solver.U[0, 1] = plus, minus
@@ -239,7 +239,7 @@ def test_default_tolerance():
 def test_lbfgs_on_bits(loss, nu):
     """The compiled objective gives SciPy the same minimum as the twin's."""
     p = Problem(300, 4, 25, shared=True, skill=0.6)
-    weights_ = PairWeights(LOSSES[loss], p.data, nu)
+    weights_ = PairWeights(PAIRWISE[loss], p.data, nu)
     solved = LBFGS(weights_, max_iterations=2000).solve(p.columns, tol=1e-7)
     w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT, loss)
     np.testing.assert_allclose(solved.objective, twin.objective(w, *p.args(nu), loss), rtol=1e-7)
@@ -290,10 +290,10 @@ def test_float32_sees_the_small_side(light):
     found = []
     for dtype in (np.float32, np.float64):
         columns = Columns.of_classes(pack(H[:, data.rows]), np.zeros(n * K), owner, K)
-        solver = FCD(LOSSES["exp"], data, 1e-6 * m, dtype=dtype)
+        solver = FCD(PAIRWISE["exp"], data, 1e-6 * m, dtype=dtype)
         solver.start()
         solver.solve(columns, max_passes=200)
-        exact = FCD(LOSSES["exp"], data, 1e-6 * m, dtype=np.float64)
+        exact = FCD(PAIRWISE["exp"], data, 1e-6 * m, dtype=np.float64)
         found.append(exact.refresh(columns))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
 
@@ -304,7 +304,7 @@ def test_float32_with_refresh():
     exact = p.fcd(2.0)
     best = exact.solve(p.columns, tol=1e-7).objective
     q = Problem(12_000, 6, 150, skill=0.68)
-    solver = FCD(LOSSES["exp"], q.data, 2.0)
+    solver = FCD(PAIRWISE["exp"], q.data, 2.0)
     assert solver.dtype == np.float32
     assert solver.refresh_every == 1000
     solver.start()
@@ -327,7 +327,7 @@ def test_separable_data_end_at_the_cap():
     assert p.columns.w.max() == LARGEST_COEFFICIENT
     assert np.isfinite(solver.U).all()
     lbfgs = Problem(60, 3, 3, skill=1.0)
-    LBFGS(PairWeights(LOSSES["exp"], lbfgs.data, 0.0)).solve(lbfgs.columns)
+    LBFGS(PairWeights(PAIRWISE["exp"], lbfgs.data, 0.0)).solve(lbfgs.columns)
     assert lbfgs.columns.w.max() <= LARGEST_COEFFICIENT
 
 

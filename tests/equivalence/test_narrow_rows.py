@@ -31,7 +31,7 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
     order, cut = rng.permutation(m).astype(np.int32), np.array([0, m // 3, m // 3, m], dtype=np.int64)
     for weight in (np.zeros(0), rng.random(m) + 0.1):
         G = aligned_zeros((m, width), np.float32)
-        _vrows.gradient(F, None, none, y, weight, _vrows.LOSS_CODES["softmax"], 0.0, 16, 1.0, G, 1)
+        _vrows.gradient(F, None, none, y, weight, _vrows.SOFTMAX, 16, 1.0, G, 1)
         out, expected = (aligned_zeros((m, lanes * blocks), np.float32) for _ in range(2))
         norm = np.empty((m, 3), dtype=np.float32)
         magic = magic_of(unit_of(1.1 * K / 2, m * width)), magic_of(unit_of(1.2, m * width))
@@ -75,7 +75,7 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
     narrow[:, :K], narrow[:, K:] = rng.uniform(0, 10.0 ** rng.uniform(0, 3, (m, 1)), (m, K)), UNUSED
     F[:] = narrow
     y, none, all_rows = rng.integers(0, K, m).astype(np.int32), np.zeros(0), np.arange(m, dtype=np.int32)
-    _vrows.gradient(F, None, y[:0], y, none, _vrows.LOSS_CODES["softmax"], 0.0, 16, 1.0, G, 1)
+    _vrows.gradient(F, None, y[:0], y, none, _vrows.SOFTMAX, 16, 1.0, G, 1)
     data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, np.ones(m))
     rows = NarrowRows(LOSSES["softmax"], data, 1)
     rows.start(narrow[data.rows, :K])

@@ -12,18 +12,15 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
-from pymcboost.comm import Alone
 from pymcboost.data import tree_layouts
 from pymcboost.data.tree_data import TreeData
-from pymcboost.learners import levels, vector_trees
+from pymcboost.learners import vector_trees
 from pymcboost.learners.draws import drawn_of, share_of
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Directions, row_layout
-
-NAMES = ["softmax", "exp", "log"]
 
 
 def features(kind, rng, m):
@@ -87,20 +84,12 @@ def grown(data, loss, trees, key):
     A = on.integers(key)
     least = trees._least_gain() / on.gain_unit
     cost = trees._level_cost() / on.gain_unit
-    orders = levels.CLASS_ORDERS, levels.ONE_HOT, levels.SMOOTHING * loss.units
-    curved = loss.lay_curvatures(A, trees._min_hessian) if trees._min_hessian else ()
-    found = trees._grower.grow(A, key, least, cost, *orders, *curved)
-    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
+    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = trees._grower.grow(A, key, least, cost)
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
         np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
-    return splits, leaf.copy(), np.concatenate(list(A[: on.blocks]), axis=1)
-
-
-def in_units(integers, bits):
-    """Curvatures of the rows, from their digits."""
-    return sum(integers[-1, :, j].astype(np.int64) << bits * (3 - j) for j in range(4))
+    return splits, leaf.copy(), np.concatenate(list(A), axis=1)
 
 
 def least_gain(loss, settings):
@@ -124,18 +113,14 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
     for key in (seed, 2**63 + 17 * seed)[: 1 + draws]:
         results = [grown(data, loss, trees, key) for loss, trees in learners]
         A, trees = results[0][2], learners[0][1]
-        on, curved = trees._searched, {}
-        if on.more_blocks:
-            least, bits = loss.lay_curvatures(on._integers, trees._min_hessian)
-            curved = {"curvature": in_units(on._integers, bits), "least_curvature": least}
+        on = trees._searched
         take = max(1, round(settings["max_features"] * pool))
         expected, expected_leaf = twin.grow(
             bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
             settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
             least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
-            level_cost=learners[0][1]._level_cost() / on.gain_unit, class_orders=levels.CLASS_ORDERS,
-            one_hot=levels.ONE_HOT, smoothing=levels.SMOOTHING * loss.units, **curved,
+            level_cost=learners[0][1]._level_cost() / on.gain_unit,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -149,7 +134,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
 def test_trees(kind, m, K):
     rng = np.random.default_rng(m + K)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    _, splits = check(features(kind, rng, m), y, K, NAMES[m % 3], seed=K)
+    _, splits = check(features(kind, rng, m), y, K, seed=K)
     assert splits
 
 
@@ -291,7 +276,6 @@ def test_moved_rows(kind, m, K, options, moved):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("m", "K", "options"), [
     (600, 3, {}), (500, 7, {"subsample": 0.6, "max_features": 1.0}), (400, 20, {}), (5000, 4, {"max_leaves": 30}),
-    (500, 7, {"min_hessian_leaf": 50.0}),
 ])  # fmt: skip
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.part(5)
@@ -366,147 +350,6 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
     np.testing.assert_array_equal(leaf, expected_leaf)
     plain = grown(data, *learner(data, "softmax", rng=np.random.default_rng(3)), 7)[0]
     assert splits != plain
-
-
-BOUNDED = [
-    {"min_hessian_leaf": 1e-3}, {"min_hessian_leaf": 3.0, "subsample": 0.6}, {"min_hessian_leaf": 1e30},
-    {"min_hessian_leaf": 12.0, "max_features": 1.0, "max_leaves": 40}, {"min_hessian_leaf": 2.0, "split_columns": 2},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("options", BOUNDED, ids=str)
-@pytest.mark.part(2)
-def test_leaves_have_their_second_derivatives(kind, options, sparse):
-    """In one block of classes and in several, with threads, missing values and drawn rows."""
-    for K, name, n_threads in ((2, "softmax", (1,)), (3, "exp", (1,)), (7, "log", (1, 2)), (20, "softmax", (1, 3))):
-        X, y, weight = some_rows(kind, K, sparse)
-        _, splits = check(X, y, K, name, weight=weight, seed=K, n_threads=n_threads, **options)
-        assert splits or options["min_hessian_leaf"] > 1
-        assert not splits or options["min_hessian_leaf"] < 1e9
-
-
-def test_second_derivatives_of_large_nodes_codes_of_two_bytes_and_categories(moved):
-    rng = np.random.default_rng(0)
-    m, options = 9000, {"min_hessian_leaf": 150.0, "max_features": 1.0, "max_leaves": 20}
-    X = np.where(rng.random((m, 12)) < 0.85, 7.0, rng.integers(0, 30, (m, 12)))
-    check(X, (X[:, :2] > 7).sum(axis=1), 3, n_threads=(1, 3), **options)
-    moved()
-    check(features("continuous", rng, 600), rng.integers(0, 3, 600), 3, **{**options, "min_hessian_leaf": 9.0})
-    for K in (2, 6, 20):
-        X = rng.integers(0, [4, 30, 200], (900, 3)).astype(float)
-        X[rng.random(X.shape) < 0.1] = np.nan
-        y = np.concatenate([np.arange(K), rng.integers(0, K, 900 - K)])
-        for least in (1e-3, 20.0):
-            check(X, y, K, seed=K, categorical=(1, 2), max_features=1.0, min_hessian_leaf=least)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("name", [*NAMES, "logistic"])
-def test_second_derivatives_of_rows(name, wide, weighted, monkeypatch):
-    """Sums over the scores as integers, of losses whose gradients are held and of those whose are not."""
-    monkeypatch.setattr(exact, "WIDE_ROWS", 0 if wide else exact.WIDE_ROWS)
-    rng = np.random.default_rng(4)
-    for m, K in ((1, 2), (300, 3), (200, 20)):
-        y = np.arange(m) % K
-        data = TreeData(rng.normal(size=(m, 2)), y, K, rng.random(m) + 0.1 if weighted else np.ones(m))
-        data.labels = (rng.random((m, K)) < 0.4).astype(np.uint8)
-        F, weight = rng.normal(size=(m, K)) * 3, data.weight if weighted and m > 1 else np.ones(m)
-        p = 1 / (1 + np.exp(-F))
-        traces = (p * (1 - p)).sum(axis=1)
-        if name != "logistic":
-            each = [slice(i, i + 1) for i in range(m)]
-            traces = np.array([np.trace(twin.hessian_of(F[i], data.y[i], name, [1.0])) for i in each])
-        for kind in ("rows", "narrow")[: 1 + (name == "softmax")]:
-            loss = LOSSES[name].rows(data) if kind == "rows" else NarrowRows(LOSSES[name], data, 1)
-            loss.start(F)
-            on = loss if kind == "rows" else loss.directions(3)
-            on.more_blocks = 1
-            A = on.integers(5)
-            all_of_it = float(weight @ traces)
-            least, bits = loss.lay_curvatures(A, 2 * all_of_it)
-            units = in_units(A, bits)
-            np.testing.assert_allclose(units / least * 2 * all_of_it, weight * traces, rtol=2e-5, atol=1e-6)
-            assert units.sum() < least and not A[-1, :, 4:].any()
-            least, bits = loss.lay_curvatures(A, all_of_it / 4)  # no row has more
-            assert in_units(A, bits).max() <= 1.001 * least
-            least, bits = loss.lay_curvatures(A, 1e-300)
-            assert in_units(A, bits).min() >= least
-            least, bits = loss.lay_curvatures(A, 1e300)
-            assert least > in_units(A, bits).sum()
-
-
-@pytest.mark.parametrize("m", [100_000, 400_000])
-@pytest.mark.parametrize("least", [1e-3, 0.08, 0.1])
-def test_small_second_derivatives_of_many_rows_add_up(m, least):
-    """One side of the only split has almost all of them, the other one some hundred-thousandth."""
-    y, hard = np.arange(m) % 2, np.arange(m) % 20 < 2
-    data = TreeData(hard[:, None].astype(float), y, 2, np.ones(m))
-    wrong = np.where(hard, 0.5, 5e-7 * 1e5 / m)[data.rows]
-    F = np.zeros((m, 2))
-    F[np.arange(m), data.y] = np.log(1 / wrong - 1)
-    F[data.X[data.rows, 0] > 0, 0] += 0.5
-    loss = LOSSES["softmax"].rows(data)
-    loss.start(F)
-    trees = VectorTrees(
-        data, loss, max_leaves=4, max_depth=None, min_samples_leaf=1, max_features=1.0, leaf_step="diagonal",
-        learning_rate=0.1, n_threads=1, min_hessian_leaf=least,
-    )  # fmt: skip
-    easy = 2 * (wrong * (1 - wrong))[data.X[data.rows, 0] == 0].sum()
-    assert 0.085 < easy < 0.095
-    assert (trees.fit(1) is not None) == (easy > least)
-
-
-@pytest.mark.parametrize("rows", [1 << 20, 1 << 23, 1 << 24, 1 << 26])
-def test_a_row_with_the_bound_is_enough_by_itself(rows):
-    """However few bits the digits of so many rows have; this worker has few of them."""
-    data = TreeData(np.arange(64.0)[:, None], np.arange(64) % 2, 2, np.ones(64))
-    loss = LOSSES["softmax"].rows(data)
-    loss.start()
-    loss.more_blocks = 1
-    A = loss.integers(1)
-    data.total_rows, data.comm = rows, Copies(rows // 64)
-    for least in np.linspace(0.1, 0.5, 41):
-        low, bits = loss.lay_curvatures(A, least)
-        assert in_units(A, bits).min() >= low
-
-
-class Copies(Alone):
-    """As if other workers had so many copies of the rows."""
-
-    def __init__(self, times):
-        super().__init__()
-        self.times = times
-
-    def sum(self, array, sure=False):
-        """See `Alone`."""
-        return self.times * array
-
-
-def test_one_huge_second_derivative_is_one_row():
-    """Another row does not take the units of all others."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 3)), np.arange(2000) % 2
-    X[:, 0] += 5 * y
-
-    def derivatives(y, F):
-        p = 1 / (1 + np.exp(F[:, ::-1] - F))
-        h = np.maximum(p * (1 - p), 1e-6)
-        h[0] = 1e10
-        return p - (np.arange(2) == y[:, None]), h
-
-    model = VectorTreeBoostClassifier(loss=derivatives, n_estimators=10, min_hessian_leaf=1.0, random_state=0)
-    assert model.fit(X, y).score(X, y) > 0.98
-
-
-def test_a_least_curvature_needs_its_block():
-    data = TreeData(np.arange(8.0)[:, None], np.arange(8) % 2, 2, np.ones(8))
-    for least, more in ((0.0, 3), (3.0, 0)):
-        loss, trees = learner(data, "softmax", min_hessian_leaf=least)
-        with pytest.raises(ValueError, match="one block more"):
-            trees._grower.grow(loss.integers(1), 1, 0.0, 0.0, False, 0, 0.0, more, 5)
 
 
 @pytest.mark.parametrize("spread", [0, 3, 300])
@@ -590,14 +433,13 @@ def test_two_classes_are_a_binary_mart_tree():
     np.testing.assert_allclose([s[4] for s in splits], [2 * s[4] for s in expected], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("m", "K"), [(200, 2), (5000, 3), (300, 7), (200, 10), (300, 16), (100, 40)])
-def test_gradients(name, m, K):
+def test_gradients(m, K):
     """Of the twin, those of numerical differences; of the kernel, those of the twin; with restarts and steps."""
     rng = np.random.default_rng(m + K)
     y = rng.integers(0, K, m)
     data = TreeData(rng.normal(size=(m, 1)), y, K, 10.0 ** rng.uniform(-1, 1, m))
-    loss = LOSSES[name].rows(data, 1)
+    loss = LOSSES["softmax"].rows(data, 1)
     F = 2 * rng.normal(size=(m, K))
     loss.start(F)
     value = np.zeros((3, loss.width))
@@ -606,12 +448,8 @@ def test_gradients(name, m, K):
     loss.add(value, leaf)
     F += value[leaf, :K]
     np.testing.assert_array_equal(loss.F[:, :K], F)
-    expected = twin.gradient_of(F, data.y, name)
-    found = loss.gradient[:, :K].astype(np.float64)
-    if name == "exp":  # up to a common factor
-        factor = np.linalg.norm(expected) / np.linalg.norm(found)
-        found *= factor
-    np.testing.assert_allclose(found, expected, rtol=3e-6, atol=1e-9 * np.abs(expected).max())
+    expected = twin.gradient_of(F, data.y)
+    np.testing.assert_allclose(loss.gradient[:, :K], expected, rtol=3e-6, atol=1e-9 * np.abs(expected).max())
     assert not loss.gradient[:, K:].any()
     step, i = 1e-5, np.arange(min(m, 20))
     for r in range(min(K, 12)):
@@ -619,44 +457,38 @@ def test_gradients(name, m, K):
         up[:, r] += step
         down[:, r] -= step
         slope = [
-            (twin.loss_of(down[j : j + 1], data.y[j : j + 1], name, np.ones(1))
-             - twin.loss_of(up[j : j + 1], data.y[j : j + 1], name, np.ones(1))) / (2 * step)
+            (twin.loss_of(down[j : j + 1], data.y[j : j + 1], np.ones(1))
+             - twin.loss_of(up[j : j + 1], data.y[j : j + 1], np.ones(1))) / (2 * step)
             for j in i
         ]  # fmt: skip
         np.testing.assert_allclose(slope, expected[i, r], rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("K", [2, 5, 20])
-def test_leaf_steps(name, K):
+def test_leaf_steps(K):
     """Gradient and Hessian of a leaf against the twin's, and the vectors made of them."""
     rng = np.random.default_rng(K)
     m = 150
     X, y = features("continuous", rng, m), np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     data = TreeData(X, y, K, 10.0 ** rng.uniform(-1, 1, m))
-    loss, trees = learner(data, name, max_leaves=5, leaf_step="full")
+    loss, trees = learner(data, "softmax", max_leaves=5, leaf_step="full")
     F = rng.normal(size=(m, K))
     loss.start(F)
     tree = trees.fit(3)
     rows = np.argsort(tree.leaf, kind="stable").astype(np.int32)
     start = np.searchsorted(tree.leaf[rows], np.arange(6)).astype(np.int64)
-    scale = None
     for j, (g, H) in enumerate(loss.leaf_newton(rows, start)):
         here = rows[start[j] : start[j + 1]]
-        expected = data.weight[here] @ twin.gradient_of(F[here], data.y[here], name)
-        expected_H = twin.hessian_of(F[here], data.y[here], name, data.weight[here])
-        if name == "exp":
-            scale = scale or np.linalg.norm(expected_H) / np.linalg.norm(H)
-            g, H = g * scale, H * scale
+        expected = data.weight[here] @ twin.gradient_of(F[here], data.y[here])
+        expected_H = twin.hessian_of(F[here], data.weight[here])
         np.testing.assert_allclose(g, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
         np.testing.assert_allclose(H, expected_H, rtol=1e-5, atol=1e-6 * np.abs(expected_H).max())
         np.testing.assert_allclose(tree.value[j].sum(), 0, atol=1e-6)
-    if name == "softmax":
-        sums = loss.leaf_sums(rows, start)
-        p = twin.softmax(F)
-        for j in range(5):
-            here = rows[start[j] : start[j + 1]]
-            np.testing.assert_allclose(sums[j, 1], data.weight[here] @ (p * (1 - p))[here], rtol=1e-5)
+    sums = loss.leaf_sums(rows, start)
+    p = twin.softmax(F)
+    for j in range(5):
+        here = rows[start[j] : start[j + 1]]
+        np.testing.assert_allclose(sums[j, 1], data.weight[here] @ (p * (1 - p))[here], rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -669,7 +501,7 @@ def test_splits_in_directions(kind, options):
     rng = np.random.default_rng(9)
     y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])
     weight = rng.random(400) + 0.1
-    for name in (*NAMES, "logistic"):
+    for name in ("softmax", "logistic"):
         check(features(kind, rng, 400), y, 20, name, weight=weight, n_threads=(1, 2), **options)
 
 
@@ -741,7 +573,7 @@ def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
     monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K, sparse: K if wanted == "auto" else None)
     params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
     lists = np.eye(12, dtype=int)[y] | (rng.random((600, 12)) < 0.1)
-    cases = ({}, y), ({"loss": "exp"}, y), ({"loss": "log", "subsample": 1.0}, y), ({"loss": "logistic"}, lists)
+    cases = ({}, y), ({"subsample": 1.0}, y), ({"loss": "logistic"}, lists)
     for more, of_rows in cases:
         models = [
             VectorTreeBoostClassifier(**params, **more, split_columns=n).fit(X, of_rows).model_.with_meta({})
@@ -781,8 +613,7 @@ def test_relative_gain_prunes_where_most_rows_are_right():
 
 
 @pytest.mark.parametrize("leaf_step", ["diagonal", "full"])
-@pytest.mark.parametrize("name", NAMES)
-def test_training_lowers_the_loss(name, leaf_step):
+def test_training_lowers_the_loss(leaf_step):
     rng = np.random.default_rng(0)
     m, K = 500, 6
     y = rng.integers(0, K, m)
@@ -790,14 +621,13 @@ def test_training_lowers_the_loss(name, leaf_step):
     losses = []
     for rounds in (1, 5, 20):
         model = VectorTreeBoostClassifier(
-            loss=name, n_estimators=rounds, max_leaf_nodes=10, leaf_step=leaf_step, learning_rate=0.2, random_state=0
+            n_estimators=rounds, max_leaf_nodes=10, leaf_step=leaf_step, learning_rate=0.2, random_state=0
         ).fit(X, y)
-        losses.append(twin.loss_of(model.decision_function(X), y, name, np.ones(m)))
+        losses.append(twin.loss_of(model.decision_function(X), y, np.ones(m)))
     assert losses[0] > 1.2 * losses[1] > 1.2 * losses[2]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_threads_and_resumption_change_nothing(name):
+def test_threads_and_resumption_change_nothing():
     rng = np.random.default_rng(0)
     m, K = 9000, 4
     y = rng.integers(0, K, m)
@@ -805,7 +635,7 @@ def test_threads_and_resumption_change_nothing(name):
     X[rng.random(X.shape) < 0.05] = np.nan
 
     def model(n_jobs, rounds=(6,)):
-        found = VectorTreeBoostClassifier(loss=name, random_state=1, n_jobs=n_jobs, warm_start=True)
+        found = VectorTreeBoostClassifier(random_state=1, n_jobs=n_jobs, warm_start=True)
         for n in rounds:
             found.set_params(n_estimators=n).fit(X, y)
         return found.model_.ensemble
@@ -881,15 +711,14 @@ def test_automatic_columns_on_sparse_rows():
 
 
 @pytest.mark.parametrize("K", [2, 5, 8, 10, 11, 16, 20])
-@pytest.mark.parametrize("loss", ["softmax", "exp", "log"])
-def test_scores_without_unused_lanes_give_the_same_bytes(loss, K, monkeypatch):
+def test_scores_without_unused_lanes_give_the_same_bytes(K, monkeypatch):
     rng = np.random.default_rng(K)
     y = rng.integers(0, K, 400)
     X = rng.normal(size=(400, 6)) + y[:, None] * rng.normal(size=6)
     models = []
     for large in (0, 1 << 60):
         monkeypatch.setattr("pymcboost.losses.rows.LARGE_SCORES", large)
-        found = VectorTreeBoostClassifier(loss=loss, n_estimators=6, max_leaf_nodes=9, random_state=0).fit(X, y)
+        found = VectorTreeBoostClassifier(n_estimators=6, max_leaf_nodes=9, random_state=0).fit(X, y)
         models.append(found.model_.to_bytes())
     assert models[0] == models[1]
 
@@ -904,14 +733,13 @@ def test_an_unlucky_draw_of_rows_ends_no_training(seed):
     assert first.model_.to_bytes() == second.model_.to_bytes()
 
 
-@pytest.mark.parametrize("loss", ["softmax", "exp"])
-def test_a_rare_class_does_not_end_a_training(loss):
+def test_a_rare_class_does_not_end_a_training():
     """Some draws have so few of its rows that no split of theirs gains enough."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 4)).round(1)
     risk = X[:, 0] / 2 + rng.logistic(size=500)
     y = (risk > np.sort(risk)[-8]).astype(int)
-    more = {"loss": loss, "n_estimators": 40, "calibrate": None, "random_state": 0}
+    more = {"n_estimators": 40, "calibrate": None, "random_state": 0}
     first, second = (VectorTreeBoostClassifier(**more, n_jobs=n).fit(X, y) for n in (1, 2))
     assert first.n_estimators_ == 40
     assert first.predict_proba(X)[:, 1].mean() < 2 * y.mean()
@@ -979,7 +807,7 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
 
 
 @pytest.mark.parametrize("weighted", [0, 1])
-@pytest.mark.parametrize(("loss", "K"), [("softmax", 99), ("softmax", 9), ("log", 99)])
+@pytest.mark.parametrize(("loss", "K"), [(_vrows.SOFTMAX, 99), (_vrows.SOFTMAX, 9), (_vrows.LOGISTIC, 99)])
 def test_gradients_without_their_sums(loss, K, weighted):
     rng = np.random.default_rng(K)
     lanes, _, width = row_layout(K)
@@ -987,14 +815,14 @@ def test_gradients_without_their_sums(loss, K, weighted):
     F = aligned_zeros((50, width), np.float64)
     F[:, :K], F[:, K:] = rng.normal(size=(50, K)), -1e30
     G = [aligned_zeros((50, width), np.float32) for _ in range(2)]
-    how = y, y, weight, _vrows.LOSS_CODES[loss], 0.0, lanes, magic_of(unit_of(K, 50))
+    how = y, y, weight, loss, lanes, magic_of(unit_of(K, 50))
     sums = [_vrows.gradient(F, None, *how, to, 1, summed) for to, summed in zip(G, (True, False), strict=True)]
     np.testing.assert_array_equal(*G)
     assert G[0].any()
-    assert (sums[1] is None) == (loss == "softmax" and K == 99 and not weighted)
+    assert (sums[1] is None) == (loss == _vrows.SOFTMAX and K == 99 and not weighted)
 
 
-@pytest.mark.parametrize("loss", ["softmax", "log"])
+@pytest.mark.parametrize("loss", [_vrows.SOFTMAX, _vrows.LOGISTIC])
 @pytest.mark.parametrize(("m", "K", "compact"), [(1, 2, False), (300, 5, False), (9000, 9, True), (5000, 20, False)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
@@ -1014,7 +842,7 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
             F[:, :K] += value[leaf, :K]
         unit = unit_of(K, m)
         sums = _vrows.gradient(
-            F, value if together else None, leaf, y, weight, _vrows.LOSS_CODES[loss], 0.0, lanes, magic_of(unit), G, 2
+            F, value if together else None, leaf, y, weight, loss, lanes, magic_of(unit), G, 2
         )
         found.append((F, G, sums))
         terms = np.abs(G, dtype=np.float64) * (weight[:, None] if weighted else 1)
@@ -1055,27 +883,6 @@ def test_the_best_of_all_sets_of_two_classes():
                 gains = [(one[:2] ** 2).sum() / one[2] for one in sums]
                 best = max(best, gains[0] + gains[1] - gains[2])
         assert splits[0][4] == pytest.approx(best, rel=1e-9)
-
-
-@pytest.mark.parametrize("orders", [(True, 0), (False, 4), (True, 5), (False, 0, 9.5)])
-@pytest.mark.parametrize(("K", "n"), [(2, 9), (3, 4), (5, 40), (12, 40), (31, 40)])
-@pytest.mark.part(3)
-def test_more_orders_of_categories(K, n, orders, monkeypatch):
-    rng = np.random.default_rng(K + n)
-    X = rng.integers(0, [n, 3, n, 7], (400, 4)).astype(np.float64)
-    X[rng.random(X.shape) < 0.05] = np.nan
-    y = np.where(rng.random(400) < 0.5, np.nan_to_num(X[:, 0] * 7 + X[:, 2]).astype(int) % K, rng.integers(0, K, 400))
-    options = {"categorical": (0, 1, 2), "max_features": 1.0, "min_samples_category": 4}
-    usual = check(X, y, K, **options)[1]
-    for name, value in zip(("CLASS_ORDERS", "ONE_HOT", "SMOOTHING"), orders, strict=False):
-        monkeypatch.setattr(levels, name, value)
-    splits = check(X, y, K, **options)[1]
-    if orders[1]:
-        sets = [s[1] for s in splits if s[0] == 1]
-        assert all(len(one) in (1, 2) for one in sets)
-    else:
-        assert not orders[0] or splits[0][4] >= usual[0][4]
-        assert K < (12 if orders[0] else 31) or splits != usual
 
 
 @pytest.mark.parametrize("columns", [None, "auto", 17])
@@ -1119,14 +926,13 @@ def test_more_features_of_a_node_where_there_are_many_rows():
     assert drawn_of(1e-9, 784, 20_000) == 1
 
 
-@pytest.mark.parametrize("loss", NAMES)
-def test_gains_of_all_rounds_have_one_unit(loss):
+def test_gains_of_all_rounds_have_one_unit():
     """What `gain_` gets in a round is the gain of its split, found from the scores before it."""
     rng = np.random.default_rng(0)
     X, y, K = rng.integers(0, 12, (80, 3)).astype(float), rng.integers(0, 3, 80), 3
     whole = {"max_leaf_nodes": 2, "max_features": 1.0, "subsample": 1.0, "split_columns": None, "calibrate": None}
     several = {"n_estimators": 40, "min_relative_gain": 0.0, "learning_rate": 0.5, "random_state": 0, **whole}
-    model = VectorTreeBoostClassifier(loss=loss, warm_start=True, **several)
+    model = VectorTreeBoostClassifier(warm_start=True, **several)
     own, gain = np.eye(K)[y], 0.0
     for n in (1, 2, 10, 11, 39, 40):
         model.set_params(n_estimators=n).fit(X, y)
@@ -1134,24 +940,8 @@ def test_gains_of_all_rounds_have_one_unit(loss):
         if n not in (2, 11, 40):
             before = model.decision_function(X)
             continue
-        if loss == "softmax":
-            e = np.exp(before - before.max(axis=1, keepdims=True))
-            g = own - e / e.sum(axis=1, keepdims=True)
-        else:
-            above = before - before[np.arange(80), y][:, None]
-            w = np.exp(above) if loss == "exp" else 1 / (1 + np.exp(-above))
-            w[np.arange(80), y] = 0
-            g = own * w.sum(axis=1)[:, None] - w
+        e = np.exp(before - before.max(axis=1, keepdims=True))
+        g = own - e / e.sum(axis=1, keepdims=True)
         cuts = [x <= cut for x in X.T for cut in np.unique(x)[:-1]]
         best = max(sum((g[side].sum(axis=0) ** 2).sum() / side.sum() for side in (left, ~left)) for left in cuts)
         assert found == pytest.approx(best - (g.sum(axis=0) ** 2).sum() / 80, rel=1e-4)
-
-
-def test_the_least_gain_is_that_of_the_loss_not_of_its_scaled_gradients():
-    X, y = np.arange(40.0)[:, None], np.arange(40) // 20
-    one = {"max_leaf_nodes": 2, "learning_rate": 0.5, "min_gain": 0.5, "min_relative_gain": 0.0, "subsample": 1.0}
-    rounds = [
-        VectorTreeBoostClassifier(loss=loss, n_estimators=60, max_features=1.0, calibrate=None, **one).fit(X, y)
-        for loss in ("exp", "log", "softmax")
-    ]
-    assert [model.n_estimators_ for model in rounds] == [6, 4, 4]

@@ -122,9 +122,9 @@ def gain_of(left, right, l2=0.0):
 
 
 def allowed_of(left, right, least, least_h):
-    """Whether both sides have the least n, and the least h, or where they have a fourth sum, the least of that."""
+    """Whether both sides have the least n and the least h."""
     low = [np.minimum(one, other) for one, other in zip(left, right, strict=True)]
-    return (low[2] >= least) & (low[3 if len(low) > 3 else 1] >= least_h)
+    return (low[2] >= least) & (low[1] >= least_h)
 
 
 def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
@@ -228,16 +228,15 @@ def job_key(key, k, b, n_classes):
 
 def grow(
     view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0, l2=0.0,
-    least_h=0, min_gain=0.0, take=0, key=0, bounded=None,
+    least_h=0, min_gain=0.0, take=0, key=0,
 ):  # fmt: skip
     """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
 
     Only nodes with more than the ``share`` of the h of all rows are split. ``take``: features that a node draws, 0 for
-    all; where those of the root cannot split it, all nodes have all. ``bounded``: integers of the rows whose sums are
-    to be ``least_h``, in place of h.
+    all; where those of the root cannot split it, all nodes have all.
     """
     options = {name: value for name, value in locals().items() if name not in ("view", "g", "h", "n", "take")}
-    values = [np.asarray(v, dtype=np.int64) for v in (g, h, n, bounded) if v is not None]
+    values = [np.asarray(v, dtype=np.int64) for v in (g, h, n)]
     bound = share * values[1][slice(None) if rows is None else rows].sum()
 
     pool = [column for column in view.cuts if columns is None or column in columns]
@@ -389,11 +388,9 @@ class Boosting:
         unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
         of_g, of_h = 2.0**45 / wg, 2.0**37 / wh
         ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)
-        bounded = rounded(g, h, self.weight, False, (1, 2.0**37, unit), 2)[1] if self.counts else None
         tree = grow(
             self.view, *ints, least=max(1, self.least * unit), l2=0.0 if self.counts else self.l2 * of_h,
-            least_h=self.min_hessian * (2.0**37 if self.counts else of_h), min_gain=self.min_gain * of_g**2 / of_h,
-            bounded=bounded, **self.options,
+            least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h, **self.options,
         )  # fmt: skip
         factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
         leaf = np.empty(len(self.y), dtype=int)

@@ -105,18 +105,16 @@ def by_bin(bins, gone, sums):
     return its[starts], np.add.reduceat(sums[there], starts, axis=0)
 
 
-def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, used=None, new_worth=1.0):
+def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=None, new_worth=1.0):
     """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers.
 
-    Scores at positions that are not in ``used`` are multiplied by ``new_worth``. bound: integers of the rows, and the
-    least sum of them on either side.
+    Scores at positions that are not in ``used`` are multiplied by ``new_worth``.
     """
-    sums = np.column_stack([A, bound[0]])
-    total = sums.sum(axis=0)
+    total = A.sum(axis=0)
     weight = float(total[n_classes])
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
-    values, cells = by_bin(bins, gone, sums)
-    sides, missing, n = 1 + bool(gone.any()), sums[gone].sum(axis=0), len(values) - (not gone.any())
+    values, cells = by_bin(bins, gone, A)
+    sides, missing, n = 1 + bool(gone.any()), A[gone].sum(axis=0), len(values) - (not gone.any())
     if n < 1:
         return None
     position = np.append((values[:-1] + values[1:] - 1) // 2, n_bins - 1)[:n]  # the last is before missing rows
@@ -128,9 +126,9 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound
     at, nan_left = np.divmod(np.arange(sides * n - (sides > 1)), sides)
     L = np.cumsum(cells, axis=0)[at] + nan_left[:, None] * missing
     left = L[:, n_classes].astype(np.float64)
-    d2 = squares_of(L[:, :-1], lanes, n_classes, total[:-1] / weight, left)
+    d2 = squares_of(L, lanes, n_classes, total / weight, left)
     right = weight - left
-    fine = (left >= least) & (right >= least) & (d2 > 1) & has_enough(L[:, -1], total[-1], bound)
+    fine = (left >= least) & (right >= least) & (d2 > 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.where(fine, d2 / (left * right), -1)
     score = np.where(score > 0, score * worth[at], score)
@@ -139,11 +137,6 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, bound
         return None
     best = int(np.flatnonzero(score * TIE >= top)[0])
     return score[best], int(position[at[best]]), bool(nan_left[best])
-
-
-def has_enough(left, total, bound):
-    """Whether sums on the left, and what is left of all on the right, are as large as bound asks for."""
-    return np.minimum(left, total - left) >= bound[1]
 
 
 def leading(sums, weights):
@@ -199,71 +192,61 @@ def leading_of_many(sums, weights):
     return u
 
 
-def order_of(sums, weights, u, rare, smoothing=0.0):
+def order_of(sums, weights, u, rare):
     """Levels by their means in direction u, those that are rare by their common one."""
     key, together, weight = [], 0.0, 0
     for row, n, alone in zip(sums.tolist(), weights.tolist(), (~rare).tolist(), strict=True):
         total = 0.0
         for k, value in enumerate(row):
             total += u[k] * value
-        key.append(np.float32(total / (n + smoothing)))
+        key.append(np.float32(total / n))
         if not alone:
             together, weight = together + total, weight + n
     if rare.any():
-        key = [np.float32(together / (weight + smoothing)) if few else one for one, few in zip(key, rare, strict=True)]
+        key = [np.float32(together / weight) if few else one for one, few in zip(key, rare, strict=True)]
     return sorted(range(len(key)), key=lambda j: (key[j], j))
 
 
-def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, bound, least_levels, level_cost=0.0,
-                class_orders=False, one_hot=0, smoothing=0.0):  # fmt: skip
+def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0):
     """(score, bins on the left, nan_left) of one categorical feature at a node, or None.
 
-    least_levels: (2, n) weights below which levels go together, and are in parts; class_orders, one_hot, smoothing: see
-    `learners.levels`.
+    least_levels: (2, n) weights below which levels go together, and are in parts.
     """
-    sums_of_rows = np.column_stack([A, bound[0]])
-    total = sums_of_rows.sum(axis=0)
+    total = A.sum(axis=0)
     weight = float(total[n_classes])
-    mean = total[:-1] / weight
+    mean = total / weight
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
-    levels, cells = by_bin(bins, gone, sums_of_rows)
-    missing = sums_of_rows[gone].sum(axis=0)
+    levels, cells = by_bin(bins, gone, A)
+    missing = A[gone].sum(axis=0)
     if len(levels) + gone.any() < 2:
         return None
     weights = cells[:, n_classes]
     sums = cells[:, :n_classes] - weights[:, None] * mean[:n_classes]
     rare, in_parts = weights < least_levels[0][levels], weights < least_levels[1][levels]
-    starts, best = [(leading_of_many if A.shape[1] > lanes else leading)(sums, weights)], None
-    if len(levels) <= one_hot:
-        starts = range(len(levels))
-    elif class_orders:
-        starts += np.eye(n_classes).tolist()
-    for u in starts:
-        for _ in range(5):
-            alone = not isinstance(u, list)
-            others = (j for j in range(len(levels)) if j != u)
-            order = [u, *others] if alone else order_of(sums, weights, u, rare, smoothing)
-            L, tries = np.cumsum(cells[order], axis=0), []
-            for j in range(1 if alone else len(order) - (not gone.any())):
-                inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
-                for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
-                    tries.append((L[j] + side * missing, j, side, inside))
-            sides = np.array([one[0] for one in tries]).reshape(-1, len(total))
-            left = sides[:, n_classes].astype(np.float64)
-            d2, right = squares_of(sides[:, :-1], lanes, n_classes, mean, left), weight - left
-            fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
-            fine &= has_enough(sides[:, -1], total[-1], bound)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                score = np.where(fine, d2 / (left * right), -1)
-            top = score.max(initial=-1)
-            at = int(np.flatnonzero(score * TIE >= top)[0]) if top >= 0 else -1
-            if top < 0 or (best is not None and score[at] <= best[0] * TIE):
-                break
-            best = score[at], {int(levels[j]) for j in order[: tries[at][1] + 1]}, tries[at][2], left[at]
-            inside = np.isin(levels, list(best[1]))
-            if alone or len(levels) < 3 or inside.all():
-                break
-            u = _across(sums, weights, inside)
+    direction = leading_of_many if A.shape[1] > lanes else leading
+    u, best = direction(sums, weights), None
+    for _ in range(5):
+        order = order_of(sums, weights, u, rare)
+        L, tries = np.cumsum(cells[order], axis=0), []
+        for j in range(len(order) - (not gone.any())):
+            inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
+            for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
+                tries.append((L[j] + side * missing, j, side, inside))
+        sides = np.array([one[0] for one in tries]).reshape(-1, len(total))
+        left = sides[:, n_classes].astype(np.float64)
+        d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
+        fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(fine, d2 / (left * right), -1)
+        top = score.max(initial=-1)
+        at = int(np.flatnonzero(score * TIE >= top)[0]) if top >= 0 else -1
+        if top < 0 or (best is not None and score[at] <= best[0] * TIE):
+            break
+        best = score[at], {int(levels[j]) for j in order[: tries[at][1] + 1]}, tries[at][2], left[at]
+        inside = np.isin(levels, list(best[1]))
+        if len(levels) < 3 or inside.all():
+            break
+        u = _across(sums, weights, inside)
     if best is None:
         return None
     score, subset, side, left = best
@@ -291,15 +274,13 @@ def _across(sums, weights, inside):
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
          pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0, class_orders=False, one_hot=0, smoothing=0.0, curvature=None, least_curvature=0):  # fmt: skip
+         level_cost=0.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
     multiplied by ``worth`` of the feature, and by ``new_worth`` at positions that are not in ``used`` of the feature.
-    Either side of a split has the ``least_curvature``, the sum of ``curvature`` (m,) of its rows.
     """
     m, d = len(A), len(bins)
-    curvature = np.zeros(m, dtype=np.int64) if curvature is None else curvature.astype(np.int64)
     features = list(range(d)) if pool in (None, d) else sample(mix((key + GOLDEN + 1) & MASK), d, pool)
 
     def node(rows, key, depth):
@@ -307,12 +288,12 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         weight = float(A[rows, n_classes].sum())
         if len(rows) < 2 or weight < 2 * least or (max_depth and depth >= max_depth):
             return found
-        best, mine, bound = [], A[rows], (curvature[rows], least_curvature)
+        best, mine = [], A[rows]
         for f in (features[j] for j in sample(key, len(features), take)):
-            part = bins[f][rows], n_bins[f], has_missing[f], mine, lanes, n_classes, least, bound
+            part = bins[f][rows], n_bins[f], has_missing[f], mine, lanes, n_classes, least
             paid = (None, 1.0) if used is None else (used[f], new_worth)
             if f in (least_levels or ()):
-                split = best_subset(*part, least_levels[f], level_cost, class_orders, one_hot, smoothing)
+                split = best_subset(*part, least_levels[f], level_cost)
             else:
                 split = best_of_feature(*part, *paid)
             if split is not None:
@@ -367,45 +348,25 @@ def softmax(F):
     return e / e.sum(axis=1, keepdims=True)
 
 
-def loss_of(F, y, name, weight):
-    """Training loss of scores F (m, K)."""
-    own = F[np.arange(len(y)), y][:, None]
-    if name == "softmax":
-        top = F.max(axis=1)
-        return float(weight @ (np.log(np.exp(F - top[:, None]).sum(axis=1)) + top - own[:, 0]))
-    off = np.arange(F.shape[1]) != y[:, None]
-    terms = np.exp(F - own) if name == "exp" else np.log1p(np.exp(F - own))
-    return float((weight[:, None] * terms * off).sum())
+def loss_of(F, y, weight):
+    """Training loss of scores F (m, K) under softmax."""
+    own = F[np.arange(len(y)), y]
+    top = F.max(axis=1)
+    return float(weight @ (np.log(np.exp(F - top[:, None]).sum(axis=1)) + top - own))
 
 
-def gradient_of(F, y, name):
+def gradient_of(F, y):
     """Negative gradient of the loss of every row."""
-    Y = np.arange(F.shape[1]) == y[:, None]
-    if name == "softmax":
-        return Y - softmax(F)
-    u = np.exp(F - F[np.arange(len(y)), y][:, None])
-    if name == "log":
-        u = u / (1 + u)
-    u[Y] = 0
-    return np.where(Y, u.sum(axis=1, keepdims=True), -u)
+    return (np.arange(F.shape[1]) == y[:, None]) - softmax(F)
 
 
-def hessian_of(F, y, name, weight):
+def hessian_of(F, weight):
     """Hessian of the loss with respect to a vector added to all rows."""
     K = F.shape[1]
     H = np.zeros((K, K))
-    for f, label, w in zip(F, y, weight, strict=True):
-        if name == "softmax":
-            p = softmax(f[None])[0]
-            H += w * (np.diag(p) - np.outer(p, p))
-            continue
-        u = np.exp(f - f[label])
-        c = u if name == "exp" else u / (1 + u) ** 2
-        for r in range(K):
-            if r != label:
-                e = np.zeros(K)
-                e[label], e[r] = 1, -1
-                H += w * c[r] * np.outer(e, e)
+    for f, w in zip(F, weight, strict=True):
+        p = softmax(f[None])[0]
+        H += w * (np.diag(p) - np.outer(p, p))
     return H
 
 

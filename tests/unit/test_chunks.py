@@ -70,7 +70,7 @@ def test_bytes_do_not_depend_on_blocks(n, weighted):
         {"calibrate": "temperature"},
         {"early_stopping": True, "n_iter_no_change": 2},
         {"n_estimators": "auto", "cv": 2, "n_iter_no_change": 1, "learning_rate": 1.0},
-        {"class_weight": "balanced", "loss": "exp", "split_columns": 2},
+        {"class_weight": "balanced", "split_columns": 2},
         {"categorical_features": [1]},
         {"max_bins": 5},
         {"max_leaf_entries": 2, "split_columns": 1},

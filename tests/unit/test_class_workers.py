@@ -67,7 +67,6 @@ OPTIONS = {
     "balanced": {"class_weight": "balanced"},
     "leaves": {"min_samples_leaf": 20, "max_leaf_nodes": 300, "max_depth": 5},
     "regularised": {"l2_regularization": 1.0, "min_gain": 0.1},
-    "bounded": {"min_hessian_leaf": 20.0},
     "few bins": {"max_bins": 8},
     "stumps": {"max_leaf_nodes": 2},
     "defaults": {"max_leaf_nodes": "auto", "max_features": "auto", "subsample": "auto"},

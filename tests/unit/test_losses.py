@@ -15,8 +15,6 @@ from pymcboost.learners.class_trees import ClassTrees
 from pymcboost.learners.vector_trees import LARGEST_STEP, VectorTrees
 from pymcboost.losses import LOSSES, Loss
 
-NAMES = ["softmax", "exp", "log"]
-
 
 class NumPySoftmax(Loss):
     """The softmax loss as a user writes it."""
@@ -51,21 +49,19 @@ def vector_trees(data, rows, leaf_step="diagonal", max_leaves=8):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("K", [2, 5, 20])
-def test_gradients_are_derivatives_of_the_value(name, K):
-    loss, rng, e = LOSSES[name], np.random.default_rng(K), 1e-5
+def test_gradients_are_derivatives_of_the_value(K):
+    loss, rng, e = LOSSES["softmax"], np.random.default_rng(K), 1e-5
     F, y = rng.normal(size=(30, K)), rng.integers(0, K, 30)
-    np.testing.assert_allclose(loss.value(F, y).sum(), twin.loss_of(F, y, name, np.ones(30)), rtol=1e-12)
+    np.testing.assert_allclose(loss.value(F, y).sum(), twin.loss_of(F, y, np.ones(30)), rtol=1e-12)
     for r in range(K):
         up, down = F.copy(), F.copy()
         up[:, r] += e
         down[:, r] -= e
         slope = (loss.value(down, y) - loss.value(up, y)) / (2 * e)
         np.testing.assert_allclose(loss.gradient(F, y)[:, r], slope, rtol=1e-5, atol=1e-7)
-        if loss.curvature(F, y) is not None:
-            second = (loss.gradient(down, y)[:, r] - loss.gradient(up, y)[:, r]) / (2 * e)
-            np.testing.assert_allclose(loss.curvature(F, y)[:, r], second, atol=0.02)
+        second = (loss.gradient(down, y)[:, r] - loss.gradient(up, y)[:, r]) / (2 * e)
+        np.testing.assert_allclose(loss.curvature(F, y)[:, r], second, atol=0.02)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -106,21 +102,20 @@ def test_a_loss_without_curvature_steps_along_the_mean_gradient():
     assert rows.value() < before
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("K", [3, 20])
-def test_ridge_of_the_full_leaf_step(name, K):
+def test_ridge_of_the_full_leaf_step(K):
     """Newton's step with one twentieth of the mean curvature added to every class's own."""
     m = 300
     X, y = blobs(m, 4, K, 3)
     data = TreeData(X, y, K, np.ones(m))
     F = np.random.default_rng(2).normal(size=(m, K)) / 2
-    rows = LOSSES[name].rows(data)
+    rows = LOSSES["softmax"].rows(data)
     rows.start(F)
     tree = vector_trees(data, rows, "full", max_leaves=5).fit(0)
     for j in range(len(tree.feature) + 1):
         here = np.flatnonzero(tree.leaf == j)
-        g = twin.gradient_of(F[here], data.y[here], name).sum(axis=0)
-        H = twin.hessian_of(F[here], data.y[here], name, np.ones(len(here)))
+        g = twin.gradient_of(F[here], data.y[here]).sum(axis=0)
+        H = twin.hessian_of(F[here], np.ones(len(here)))
         step = np.linalg.solve(H + 0.05 * np.trace(H) / K * np.eye(K), g)
         step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)
         np.testing.assert_allclose(tree.value[j, :K], 0.3 * (step - step.mean()), rtol=1e-3, atol=1e-4)

@@ -9,12 +9,9 @@ from divided.threads import ThreadWorkers, numbered, run
 
 from pymcboost import (
     ABCLogitBoostClassifier,
-    AdaBoostECCClassifier,
-    AdaBoostMHClassifier,
     LogitBoostClassifier,
     MartClassifier,
     MCBoostClassifier,
-    PIBoostClassifier,
     VectorTreeBoostClassifier,
 )
 from pymcboost._kernels import exact
@@ -77,19 +74,7 @@ def scores(cls, copies, monkeypatch, **options):
     (VectorTreeBoostClassifier, {
         "max_leaf_nodes": 9, "min_samples_leaf": 5, "categorical_features": [2, 3], "min_samples_category": 15,
     }, 1e-5),
-    (LogitBoostClassifier, {}, 1e-3),
-    (ABCLogitBoostClassifier, {}, 1e-3),
-    (MartClassifier, {"max_leaf_nodes": 8}, 1e-3),
     (MCBoostClassifier, {}, 1e-6),
-    (MCBoostClassifier, {"weak_learner": "tree"}, 1e-6),
-    (AdaBoostMHClassifier, {}, 1e-6),
-    (AdaBoostECCClassifier, {}, 1e-6),
-    (PIBoostClassifier, {}, 1e-6),
-    (LogitBoostClassifier, {"min_samples_leaf": 5}, 1e-3),
-    (ABCLogitBoostClassifier, {"categorical_features": [2, 3], "min_samples_category": 15}, 1e-3),
-    (MartClassifier, {"categorical_features": [2, 3], "min_samples_category": 15, "min_samples_leaf": 5}, 1e-3),
-    (MCBoostClassifier, {"weak_learner": "tree", "categorical_features": [2, 3], "min_samples_category": 15}, 1e-6),
-    (AdaBoostMHClassifier, {"weak_learner": "tree", "min_weight_fraction_leaf": 0.05}, 1e-6),
 ])  # fmt: skip
 @pytest.mark.parametrize("shares", [False, True])
 @pytest.mark.part(3)
@@ -123,14 +108,19 @@ def test_more_rows_are_refused(monkeypatch):
             raise its
 
 
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier])
+def test_class_wise_trees_refuse_more_rows_than_their_cells_hold(cls, monkeypatch):
+    monkeypatch.setattr(exact, "WIDE_ROWS", 999)
+    monkeypatch.setattr("pymcboost.data.tree_data.WIDE_ROWS", 999)
+    X, y = rows()
+    with pytest.raises(ValueError, match=r"X has 1000 rows; .* at most 999.*VectorTreeBoostClassifier"):
+        cls(n_estimators=2).fit(X, y)
+
+
 @pytest.mark.parametrize(("cls", "options"), [
-    (VectorTreeBoostClassifier, {"calibrate": None}), (MartClassifier, {"min_hessian_leaf": 4.0}),
-    (VectorTreeBoostClassifier, {"calibrate": None, "min_hessian_leaf": 4.0}),
+    (VectorTreeBoostClassifier, {"calibrate": None}),
     (VectorTreeBoostClassifier, {"calibrate": None, "categorical_features": [2, 3], "subsample": 0.6}),
-    (LogitBoostClassifier, {}), (MCBoostClassifier, {"weak_learner": "tree"}),
-    (ABCLogitBoostClassifier, {"categorical_features": [2, 3], "subsample": 0.6}),
-    (AdaBoostMHClassifier, {"weak_learner": "tree", "min_weight_fraction_leaf": 0.05}),
-    (MCBoostClassifier, {"weak_learner": "tree", "categorical_features": [2, 3]}),
+    (MCBoostClassifier, {}),
 ])  # fmt: skip
 @pytest.mark.parametrize("small", [False, True])
 @pytest.mark.part(2)

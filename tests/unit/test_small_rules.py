@@ -31,14 +31,12 @@ from pymcboost.data import rows
 from pymcboost.data.merging import merging
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.svmlight import CHUNK
-from pymcboost.data.tree_data import TreeData
 from pymcboost.hinge import columns
 from pymcboost.hinge import data as machine_data
 from pymcboost.hinge.columns import max_cut, pair_weights
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.learners import class_trees
 from pymcboost.learners.sampling import Resampled
-from pymcboost.losses import LOSSES
 from pymcboost.losses.summed import SUMMED
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.entries import LeafEntries
@@ -218,19 +216,6 @@ def test_one_row_that_is_drawn_gives_a_column_its_sign(sign):
     gradient[0, 2, 0] = 0.3 * sign
     (found,) = Resampled(learner, 1 / 6, constants=True).fit(gradient, np.random.default_rng(0))
     assert (found.h == sign).all() and found.edge == pytest.approx(0.3)
-
-
-def test_the_ridge_of_scaled_gradients_is_scaled_like_them():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    loss = LOSSES["exp"].rows(TreeData(rng.normal(size=(60, 2)), y, 3, np.ones(60)), 1)
-    loss.start(rng.normal(size=(60, 3)) * 3)
-    leaf = np.arange(60, dtype=np.int32), np.array([0, 20, 60])
-    (g, H), _ = loss.leaf_newton(*leaf)
-    assert abs(loss.shift) > 1
-    scale = np.exp(loss.shift)
-    H = scale * H + (0.05 * np.trace(scale * H) / 3 + 0.7) * np.eye(3)
-    np.testing.assert_allclose(loss.newton_steps(*leaf, l2=0.7)[0], np.linalg.solve(H, scale * g), rtol=1e-6)
 
 
 def test_leaves_of_trainings_that_draw_no_rows_weigh_what_was_asked():

@@ -101,8 +101,6 @@ def gradient_hessian(y, scores):
 
 
 OPTIONS = {
-    "exp": {"loss": "exp"},
-    "log": {"loss": "log"},
     "logistic": {"loss": "logistic"},
     "own loss": {"loss": gradient_hessian},
     "full leaf step": {"leaf_step": "full"},
@@ -113,9 +111,6 @@ OPTIONS = {
     "monotone": {"monotonic_cst": {0: (3, 1)}},
     "groups": {"interaction_cst": [[0, 1], [2, 3]]},
     "few bins": {"max_bins": 8},
-    "second derivatives": {"min_hessian_leaf": 8.0},
-    "second derivatives, exp": {"min_hessian_leaf": 500.0, "loss": "exp"},
-    "second derivatives, own loss": {"min_hessian_leaf": 8.0, "loss": gradient_hessian},
     "small files": {"feature_penalty": 0.3, "threshold_penalty": 0.1, "leaf_levels": 15},
 }
 
@@ -132,7 +127,6 @@ def test_options(name):
     ("K", "params"),
     [
         (2, {}), (20, {}), (40, {}), (40, {"split_columns": None}), (40, {"max_leaf_entries": 5}),
-        (40, {"max_leaf_entries": 5, "min_hessian_leaf": 9.0}),
     ],
 )
 def test_numbers_of_classes(K, params):
@@ -499,7 +493,7 @@ def errors_of(y=None, size=2, **given):
     [
         ("n_estimators", [2, 3]),
         ("max_bins", [16, 32]),
-        ("loss", ["softmax", "exp"]),
+        ("leaf_step", ["diagonal", "full"]),
         ("leaf_levels", [None, 3]),
         ("interaction_cst", [[np.arange(3), np.arange(3, 6)], [np.arange(2), np.arange(2, 6)]]),
         ("learning_rate", [1, 1.0]),

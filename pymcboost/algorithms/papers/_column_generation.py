@@ -10,7 +10,7 @@ import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
-from pymcboost.losses import LOSSES
+from pymcboost.losses import PAIRWISE
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
 from pymcboost.solvers.columns import Columns, pack, padded
@@ -269,7 +269,7 @@ class ColumnGeneration(BinaryBooster):
     @property
     def link(self):
         """That of the loss."""
-        return LOSSES[self.params.loss].link
+        return PAIRWISE[self.params.loss].link
 
     def new_builder(self):
         """An ensemble, or one whose coefficients all change in every round."""
@@ -307,9 +307,9 @@ class ColumnGeneration(BinaryBooster):
         # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
         nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
         if self.solver_name == "fcd":
-            self.weights = self.solver = FCD(LOSSES["exp"], data, nu, n_threads=self.n_threads)
+            self.weights = self.solver = FCD(PAIRWISE["exp"], data, nu, n_threads=self.n_threads)
         else:
-            self.weights = PairWeights(LOSSES[p.loss], data, nu, n_threads=self.n_threads)
+            self.weights = PairWeights(PAIRWISE[p.loss], data, nu, n_threads=self.n_threads)
             self.solver = LBFGS(self.weights, cold=self.solver_name == COLD)
         self.learner = self.new_learner()
         self.objective, self.converged = np.inf, False
