@@ -20,6 +20,18 @@ from pymcboost.model.model import Model
 
 OBJECTIVES = ("binary", "multiclass", "multiclassova")
 VERSIONS = ("v3", "v4")
+# Every line that LightGBM 3 and 4 write into models that can be imported. A file with another one is refused, since it
+# may change what the model computes.
+HEAD_KEYS = {
+    "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective",
+    "feature_names", "monotone_constraints", "feature_infos", "tree_sizes",
+}  # fmt: skip
+TREE_KEYS = {
+    "number", "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child",
+    "right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count",
+    "is_linear", "shrinkage",
+}  # fmt: skip
+OBJECTIVE_WORDS = {"num_class", "sigmoid"}
 # Values as near to 0 as this float32 are 0 to LightGBM.
 ZERO = np.float32(1e-35)
 NONE, ZEROS = 0, 1
@@ -74,6 +86,8 @@ def parsed(text, where):
         refuse(f"{where}: the objective {name!r} is not that of a classifier; known are {', '.join(OBJECTIVES)}")
     if "average_output" in head:
         refuse(f"{where}: a random forest (average_output), whose scores are means; only sums can be imported")
+    check_keys(head, HEAD_KEYS, "the head", where)
+    check_keys([word.partition(":")[0] for word in more], OBJECTIVE_WORDS, "the objective", where)
     binary, need = name == "binary", lambda key, low, high: count(head.get(key, "absent"), key, low, high, where)
     n_classes = need("num_class", 1 if binary else 2, 1 if binary else MOST_CLASSES)
     need("num_tree_per_iteration", n_classes, n_classes)
@@ -96,6 +110,16 @@ def parsed(text, where):
     return model if factor == 1 else model._with_link_temperature(1 / float(factor))
 
 
+def check_keys(keys, known, name, where):
+    """Refuse a part of the file that has a key whose meaning is not known here."""
+    for key in keys:
+        if key and key not in known:
+            refuse(
+                f"{where}: {name} has the key {key[:40]!r}, which LightGBM 3 and 4 do not write, and which may change "
+                "scores"
+            )
+
+
 def fields(block):
     """The lines of a block as key -> value."""
     lines = block.split("\nend of trees")[0].split("\n")
@@ -110,6 +134,7 @@ def tree_of(block, where, cls):
         refuse(f"{where}: a categorical split (num_cat={has['num_cat'][:20]}); only numerical ones can be imported")
     if has.get("is_linear", "0") != "0":
         refuse(f"{where}: a linear tree, which has linear functions in its leaves; only numbers can be imported")
+    check_keys(has, TREE_KEYS, "the tree", where)
 
     def whole(key, low, high):
         values = numbers(has.get(key, ""), key, n - 1, where)

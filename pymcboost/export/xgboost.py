@@ -16,6 +16,30 @@ OBJECTIVES = (BINARY, "multi:softprob", "multi:softmax")
 # Share of a sum of magnitudes by which XGBoost's sums, in float32, may be wrong for every term.
 PRECISION = 2.0**-23
 
+# Every key that the versions of XGBoost from 1.0 to 3.4 write. A key of a later version may change what a model
+# computes, so a file that has one is refused. Values that only training reads are listed and not looked at.
+KEYS = {
+    "the file": {"learner", "version"},
+    "learner": {
+        "attributes", "feature_names", "feature_types", "gradient_booster", "learner_model_param", "objective",
+    },
+    "learner_model_param": {"base_score", "boost_from_average", "num_class", "num_feature", "num_target"},
+    "objective": {"name", "reg_loss_param", "softmax_multiclass_param"},
+    "reg_loss_param": {"scale_pos_weight"},
+    "softmax_multiclass_param": {"num_class"},
+    "gradient_booster": {"gbtree", "model", "name", "weight_drop"},
+    "gbtree": {"model", "name"},
+    "model": {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop"},
+    "cats": {"enc", "feature_segments", "sorted_idx"},
+    "gbtree_model_param": {"num_parallel_tree", "num_trees", "size_leaf_vector"},
+    "trees": {
+        "base_weights", "categories", "categories_nodes", "categories_segments", "categories_sizes", "default_left",
+        "id", "leaf_weights", "left_children", "loss_changes", "parents", "right_children", "split_conditions",
+        "split_indices", "split_type", "sum_hessian", "tree_param",
+    },
+    "tree_param": {"num_deleted", "num_feature", "num_nodes", "size_leaf_vector"},
+}  # fmt: skip
+
 
 def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     """A classifier of XGBoost as a `Model`.
@@ -29,7 +53,8 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     source : str, path-like or Booster
         JSON or UBJSON file of ``save_model``, or what has ``save_raw``. Trees may have one number in a leaf, or one for
         each class (``multi_strategy="multi_output_tree"``). The objective is "multi:softprob", "multi:softmax"
-        or "binary:logistic". Categorical features, dart and gblinear are refused.
+        or "binary:logistic". Trees of DART have their weights in the leaves. Categorical splits, gblinear, and
+        keys that XGBoost 3.4 does not write are refused.
 
     Returns
     -------
@@ -62,6 +87,7 @@ class _Reader:
 
     def __init__(self, found, where):
         self.where = where
+        check_keys(found, "the file", where)
         self.learner = self.get(found, "learner", dict)
         self.about = self.get(self.learner, "learner_model_param", dict)
 
@@ -79,8 +105,8 @@ class _Reader:
             refuse(f"{self.where}: the objective {name[:40]!r} is not known; known are {', '.join(OBJECTIVES)}")
         booster = self.get(self.learner, "gradient_booster", dict)
         kind = self.get(booster, "name", str)
-        if kind != "gbtree":
-            refuse(f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree'")
+        if kind not in ("gbtree", "dart"):
+            refuse(f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree' and 'dart'")
         binary = name == BINARY
         classes = count(self.about.get("num_class", "0"), "num_class", 0, MOST_CLASSES, self.where)
         count(self.about.get("num_target", "1"), "num_target", 1, 1, self.where)
@@ -88,15 +114,18 @@ class _Reader:
             refuse(f"{self.where}: num_class is {classes}, which is not what {name} has")
         k = 2 if binary else classes
         d = count(self.about.get("num_feature"), "num_feature", 1, MOST_FEATURES, self.where)
-        inner = self.get(booster, "model", dict)
+        # Before XGBoost 3.4, the booster "dart" had the trees in a booster of its own, and the weights beside it.
+        nested = kind == "dart" and "gbtree" in booster
+        inner = self.get(self.get(booster, "gbtree", dict) if nested else booster, "model", dict)
         found = self.get(inner, "trees", list)
+        weights = self.weights(booster if nested else inner, len(found))
         info = self.numbers(inner, "tree_info", len(found), "iu").astype(np.int64)
         if len(found) and not 0 <= info.min() <= info.max() < (1 if binary else k):
             refuse(f"{self.where}: tree_info must hold classes below {k}")
         classes = info.tolist() if not binary else [1] * len(found)
         meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
         rounds = self.best(self.rounds(inner, len(found), 1 if binary else k), meta)
-        trees = [self.tree(tree, t, classes[t], k) for t, tree in enumerate(found[: sum(rounds)])]
+        trees = [self.tree(tree, t, classes[t], k, weights[t]) for t, tree in enumerate(found[: sum(rounds)])]
         if len({tree.value.ndim for tree in trees}) > 1:
             refuse(f"{self.where}: some trees have a number in a leaf, and others one for each class")
         names = self.learner.get("feature_names")
@@ -113,6 +142,15 @@ class _Reader:
         if best < len(rounds):
             meta["rounds_left_out"] = len(rounds) - best
         return rounds[:best]
+
+    def weights(self, part, n):
+        """Factor of the leaves of every tree, which DART changes after a tree is grown."""
+        if "weight_drop" not in part:
+            return np.ones(n)
+        weights = self.numbers(part, "weight_drop", n, "iuf").astype(np.float64)
+        if not np.isfinite(weights).all():
+            refuse(f"{self.where}: weight_drop must hold finite numbers")
+        return weights
 
     def rounds(self, inner, n, groups):
         """Number of trees of every round."""
@@ -159,7 +197,7 @@ class _Reader:
             refuse(f"{self.where}: {key} must hold {n} numbers")
         return values
 
-    def tree(self, found, t, cls, k):
+    def tree(self, found, t, cls, k, weight):
         """A tree, whose leaves hold a number or one for each class."""
         where, self.where = self.where, f"{self.where}: tree {t}"
         about = self.get(found, "tree_param", dict)
@@ -187,7 +225,22 @@ class _Reader:
                 refuse(f"{self.where}: right_children must hold the numbers of the leaves in leaf_weights")
             value = weights[np.where(leaf, right, 0)]
         self.where = where
-        return Tree(left, right, leaf, feature, threshold, default_left, value, cls)
+        return Tree(left, right, leaf, feature, threshold, default_left, value.astype(np.float64) * weight, cls)
+
+
+def check_keys(part, name, where):
+    """Refuse a file of which a part has a key whose meaning is not known here."""
+    if not isinstance(part, dict):
+        return
+    for key, value in part.items():
+        if key not in KEYS[name]:
+            refuse(
+                f"{where}: {name} has the key {key[:40]!r}, which XGBoost 1.0 to 3.4 do not write, and which may "
+                "change scores; save the model with XGBoost 3.4"
+            )
+        if key in KEYS:
+            for inner in value if isinstance(value, list) else [value]:
+                check_keys(inner, key, where)
 
 
 def size_of(values):

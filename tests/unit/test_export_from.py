@@ -1,6 +1,7 @@
 """Models of LightGBM and XGBoost: their scores, and files that are damaged or hold what a model cannot."""
 
 import json
+import math
 import random
 import re
 import struct
@@ -151,6 +152,10 @@ REFUSED = [
     ("end of trees", "", "cut off"),
     ("objective=multiclass", "objective=regression", "'regression' is not that of a classifier"),
     ("label_index=0", "average_output", "a random forest"),
+    ("label_index=0", "news=0", "the head has the key 'news', which LightGBM 3 and 4 do not write"),
+    ("label_index=0", "news", "the head has the key 'news'"),
+    ("num_class:3", "num_class:3 news:2", "the objective has the key 'news'"),
+    ("is_linear=0", "news=0", "tree 0: the tree has the key 'news'"),
     ("num_class=3", "num_class=1", "num_class is '1'; it must be an integer from 2 to 65535"),
     ("num_class=3", "num_class=99999999999999999999", "num_class is '99999999999999999999'"),
     ("num_tree_per_iteration=3", "num_tree_per_iteration=4", "it must be an integer from 3 to 3"),
@@ -296,7 +301,20 @@ LEARNER, MODEL = "learner/", "learner/gradient_booster/model/"
 WRONG = [
     ("learner", [], "learner is missing"),
     (f"{LEARNER}objective/name", "reg:squarederror", "the objective 'reg:squarederror' is not known"),
-    (f"{LEARNER}gradient_booster/name", "dart", "the booster 'dart' cannot be imported"),
+    (f"{LEARNER}gradient_booster/name", "gblinear", "the booster 'gblinear' cannot be imported"),
+    ("news", 1, "the file has the key 'news', which XGBoost 1.0 to 3.4 do not write"),
+    (f"{LEARNER}news", 1, "learner has the key 'news'"),
+    (f"{LEARNER}gradient_booster/news", [1.0], "gradient_booster has the key 'news'"),
+    (f"{LEARNER}learner_model_param/news", "1", "learner_model_param has the key 'news'"),
+    (f"{LEARNER}objective/news", {}, "objective has the key 'news'"),
+    (f"{LEARNER}objective/reg_loss_param", {"news": "1"}, "reg_loss_param has the key 'news'"),
+    (f"{MODEL}news", {}, "model has the key 'news'"),
+    (f"{MODEL}gbtree_model_param", {"news": "1"}, "gbtree_model_param has the key 'news'"),
+    (f"{MODEL}cats", {"news": "1"}, "cats has the key 'news'"),
+    (f"{MODEL}trees/2/news", [1], "trees has the key 'news'"),
+    (f"{MODEL}trees/2/tree_param/news", "1", "tree_param has the key 'news'"),
+    (f"{MODEL}weight_drop", [1.0] * 11, "weight_drop must hold 12 numbers"),
+    (f"{MODEL}weight_drop", [1.0] * 11 + [math.nan], "weight_drop must hold finite numbers"),
     (f"{LEARNER}learner_model_param/num_class", "0", "num_class is 0, which is not what multi:softprob has"),
     (f"{LEARNER}learner_model_param/num_class", "9" * 30, "num_class is '9999999999"),
     (f"{LEARNER}learner_model_param/num_target", "2", "num_target is '2'; it must be an integer from 1 to 1"),
@@ -371,6 +389,41 @@ def test_xgboost_itself_stopped_early(n_classes, more):
     assert np.abs(scores - expected).max() <= model.meta["score_error"]
     booster.set_attr(best_iteration=None)
     assert from_xgboost(booster).n_rounds == booster.num_boosted_rounds() == model.n_rounds + 5
+
+
+def dart(vector, nested):
+    """Trees, a dictionary and the factor of every tree, as XGBoost before 3.4 (nested) or from 3.4 on writes DART."""
+    trees, found = xgboost(vector)
+    factors = np.random.default_rng(4).uniform(0.2, 1, size=len(trees)).astype(np.float32).tolist()
+    booster = found["learner"]["gradient_booster"]
+    if nested:
+        found["learner"]["gradient_booster"] = {"name": "dart", "gbtree": booster, "weight_drop": factors}
+    else:
+        booster["model"]["weight_drop"] = factors
+    return trees, found, factors
+
+
+@pytest.mark.parametrize("vector", [False, True])
+@pytest.mark.parametrize("nested", [False, True])
+def test_xgboost_dart(tmp_path, vector, nested):
+    """The leaves of a tree count as often as its weight says."""
+    trees, found, factors = dart(vector, nested)
+    X, model = rows(300, 4), imported(from_xgboost, tmp_path, ubj(found))
+    leaves = np.array([[np.multiply(t.leaf(x, xgboost_left), f) for t, f in zip(trees, factors)] for x in X])  # noqa: B905
+    sums = leaves.sum(axis=1) if vector else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
+    assert np.abs(model.raw_scores(X) - sums - [1, -2, 0.5]).max() <= model.meta["score_error"] < 1e-4
+
+
+@pytest.mark.parametrize("more", [{}, {"num_parallel_tree": 2, "subsample": 0.5}])
+def test_dart_of_xgboost_itself(more):
+    """Run with XGBoost 3.2 and 3.4, which write the weights of trees in different places."""
+    xgb = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 4)).astype(np.float32), rng.integers(3, size=500)
+    params = {"objective": "multi:softprob", "num_class": 3, "nthread": 1, "booster": "dart", "rate_drop": 0.5, **more}
+    booster = xgb.train(params, xgb.DMatrix(X, y), 8)
+    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    assert np.abs(model.raw_scores(X) - expected).max() <= model.meta["score_error"] < 1e-4
 
 
 def test_xgboost_trees_of_both_kinds_are_refused(tmp_path):
