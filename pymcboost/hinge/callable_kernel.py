@@ -105,5 +105,5 @@ class CallableKernelModel(Calibration):
         """Refused: a function is not part of a file."""
         raise ValueError(REFUSED)
 
-    def __reduce__(self):
+    def __getstate__(self):
         raise pickle.PicklingError(REFUSED)

@@ -415,8 +415,20 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         ensemble = self.ensemble if ensemble is None else ensemble
         return self.from_bytes(self._encoded(ensemble, self.layout, self.leaves, **changed))
 
-    def __reduce__(self):
-        return _unpickled, (self._data, __version__)
+    def __getstate__(self):
+        """The bytes of the model file, for pickle and whatever else reads the state of an object."""
+        return {"file": self._data, "version": __version__}
+
+    def __setstate__(self, state):
+        try:
+            scorer = file.check(state["file"])
+        except ModelFormatError as error:
+            raise ModelFormatError(
+                f"this model was pickled by pymcboost {state['version']}, this is pymcboost {__version__}: {error}. "
+                "A file made by save() is what other versions are meant to read",
+                error.status,
+            ) from None
+        self.__init__(state["file"], scorer)
 
     def __repr__(self):
         what = self.ensemble.summary(self.has_stages) + ", totally corrective" * self.totally_corrective
@@ -432,15 +444,3 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
 
 def _categories(data, scorer):
     return Categories.from_sections(file.arrays(data, scorer))
-
-
-def _unpickled(data, version):
-    """Model of a pickle that this version of pymcboost made."""
-    try:
-        return Model.from_bytes(data)
-    except ModelFormatError as error:
-        raise ModelFormatError(
-            f"this model was pickled by pymcboost {version}, this is pymcboost {__version__}: {error}. A file made by "
-            "save() is what other versions are meant to read",
-            error.status,
-        ) from None

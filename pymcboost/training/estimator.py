@@ -139,7 +139,7 @@ class BoostingClassifier(
 
     def __getstate__(self):
         if hasattr(self, "model_"):
-            self.model_.__reduce__()  # says in its own words why it cannot be pickled, where it cannot
+            self.model_.__getstate__()  # says in its own words why it cannot be pickled, where it cannot
         return {**super().__getstate__(), "_pymcboost_version": __version__}
 
     def __setstate__(self, state):
