@@ -4,7 +4,8 @@ Problem
     minimise over W >= 0 the sum over samples i and classes r of L(F[y_i](x_i) - F[r](x_i)) + nu |W|_1,
     F(x) = sum_j h_j(x) w_j, with L the exponential or the logistic loss.
 Round (Algorithm 1)
-    h, r = argmax of the edge sum_i a_ir h(x_i) (eq. 10); stop when it is at most nu;
+    h, r = argmax of the edge sum_i a_ir h(x_i) (eq. 10); stop when it is at most nu, with the weights u_ir
+    normalised to sum to 1 over all i and r (eqs. 6 and 8);
     w = argmin of the loss of F + h w (eq. 13 or 14); F += learning_rate * h * w.
 
 Paper: S. Paisitkriangkrai, C. Shen and A. van den Hengel, A scalable stage-wise approach to large-margin multi-class
@@ -43,8 +44,8 @@ class MCBoost(BinaryBooster):
         self.link = PAIRWISE[p.loss].link
         self.loss = self.blocks(p.loss)
         self.learner = self.new_learner()
-        # The logistic weights are not normalised: the penalty changes its scale with them.
-        nu = p.nu if p.loss == "exp" else p.nu * self.data.weight_unit
+        # Problem (14) is a sum over samples, not its logarithm: a sample of mean weight counts as one.
+        nu = p.nu if p.loss == "exp" else p.nu * self.data.total_weight / self.data.total_rows
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
 
     scores = BinaryBooster.pairwise_scores
@@ -56,7 +57,7 @@ class MCBoost(BinaryBooster):
         if found is None:
             return None
         edge = loss.stopping_edge(found.edge)
-        if edge <= solver.nu * (1 + SMALLEST_EDGE) or found.edge <= SMALLEST_EDGE * loss.mass:
+        if edge <= p.nu * (1 + SMALLEST_EDGE) or found.edge <= SMALLEST_EDGE * loss.mass:
             return None
         if p.fixed_step is not None:
             w = np.where(np.arange(self.data.n_classes) == found.cls, p.fixed_step, 0.0)
@@ -97,7 +98,11 @@ class MCBoostClassifier(BinaryClassifier):
     algorithm = "mcboost"
     booster = MCBoost
     own_parameters = {
-        "nu": Parameter("Weight of the L1 penalty on the coefficients, and the edge at which training stops.", low=0),
+        "nu": Parameter(
+            "Weight of the L1 penalty on the coefficients, and the edge at which training stops. An edge is that of "
+            "weights of all samples and classes that sum to 1, so large values end training early.",
+            low=0,
+        ),
         "max_step": Parameter(
             "Bound on every coefficient before shrinkage; None for no bound.", low=0, open_low=True, high=1e6
         ),

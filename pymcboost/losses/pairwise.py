@@ -54,6 +54,8 @@ class PairwiseBlocks(Blocks):
     ----------
     mass : float
         Sum of the off-diagonal weights, in the scale of ``gradient``.
+    diagonal : float
+        Sum of the weights of the own classes, where rho_ir = 0, in the same scale.
     large : bool
         Whether there are so many classes that coefficients are found with fewer tables of all pairs, or none.
     """
@@ -62,6 +64,10 @@ class PairwiseBlocks(Blocks):
         super().__init__(data, data.n_classes, n_threads)
         self.large = is_large(data.n_classes)
         self._all = np.arange(data.n_classes)
+
+    def stopping_edge(self, edge):
+        """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
+        return edge / (self.mass + self.diagonal)
 
     def _margins(self, scores):
         """Yield (slice of rows, -rho, own-class mask) from raw scores (m, K), or from zero scores.

@@ -76,10 +76,6 @@ class ExpBlocks(PairwiseBlocks):
         self.log_scale = log_scale
         self.diagonal = self._total_weight * exp(min(-log_scale, 600.0))
 
-    def stopping_edge(self, edge):
-        """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
-        return edge / (self.mass + self.diagonal)
-
     def side_tables(self, h):
         """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
         out = self.column_sums(self.gradient, h[None, :])

@@ -52,32 +52,38 @@ class PairwiseLog(Pairwise):
 
 
 class LogBlocks(PairwiseBlocks):
-    """Weights u, and the odds exp(-rho_ir) that they come from."""
+    """Weights u, and the odds exp(-rho_ir) that they come from.
+
+    The weight of an own class is always 1/2; their sum is kept apart in ``diagonal``.
+    """
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self.odds = data.gradient_buffer()
         self.rows_together = PASS_ROWS if self.large else self.rows_together
         self._partial = None if self.large else np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
+        # Every row's own class in the gradient, laid out flat.
+        rows, (block, lane) = np.arange(data.n_rows), np.divmod(data.y.astype(np.int64), data.lanes)
+        self._own = (block * data.n_rows + rows) * data.lanes + lane
+        self.diagonal = data.total_weight / 2
 
     def start(self, scores=None):
         """Weights of given raw scores (m, K), or of F = 0."""
         weight = self.data.weight[:, None]
-        self.mass = 0.0
         for rows, q, own in self._margins(scores):
             exp(np.clip(q, -LARGEST_EXPONENT, LARGEST_EXPONENT, out=q), out=q)
             q[own] = 0.0
             u = 1 + q
             np.divide(q, u, out=u)
             u *= weight[rows]
-            self.mass += float(u.sum())
             self._scatter(self.odds, rows, q)
             self._store(rows, u, own)
             del q, u, own
+        self.mass = self._mass()
 
-    def stopping_edge(self, edge):
-        """Edge in the scale of the stopping rule: the logistic weights are not normalised."""
-        return edge
+    def _mass(self):
+        """The gradient of a row at its own class is the sum of its off-diagonal weights."""
+        return float(self.gradient.reshape(-1).take(self._own).sum(dtype=np.float64))
 
     def trial_tables(self, h, w):
         """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see `_kernels.weights`."""
@@ -90,8 +96,8 @@ class LogBlocks(PairwiseBlocks):
         return out
 
     def tables_at(self, h, w):
-        """Tables that `update` needs when w was not fitted."""
-        return None if self.large else self.trial_tables(h, w)
+        """`update` needs no tables."""
+        return None
 
     def value_and_slopes(self, h, w):
         """The loss at F + h w, and its derivatives by w (K,): a pass over the rows, without a table of pairs."""
@@ -120,7 +126,7 @@ class LogBlocks(PairwiseBlocks):
         return value, slopes - np.bincount(y, signed * by_row, minlength=len(slopes))
 
     def update(self, h, w, tables):
-        """Add h w to F (w: (K,), h: (m,) +-1; tables: trial tables near the new F, for the mass)."""
+        """Add h w to F (w: (K,), h: (m,) +-1; tables: not needed)."""
         plus = minus = None
         if self.large:
             self._lay_out((w, -w), 1.0, SMALLEST)
@@ -131,9 +137,4 @@ class LogBlocks(PairwiseBlocks):
             self.odds, self.gradient, h, self.data.weight, self._starts, self._classes, plus, minus, SMALLEST,
             self._factors, self.n_threads,
         )  # fmt: skip
-        self.mass = self._mass_of_own() if self.large else float(tables[0].sum() + tables[1].sum())
-
-    def _mass_of_own(self):
-        """The sum of the weights: the gradient has that of a row at its class."""
-        y, lanes = self.data.y, self.gradient.shape[2]
-        return float(self.gradient[y // lanes, np.arange(len(y)), y % lanes].sum(dtype=np.float64))
+        self.mass = self._mass()

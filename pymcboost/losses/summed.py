@@ -114,25 +114,14 @@ class SummedLog(LogBlocks):
         super().__init__(data, n_threads)
         weight, K, self.large = 1.01 * data.total_weight, data.n_classes, False  # a pass adds up in floating point
         self._units, self._trials = Units(self, weight * (K - 1), K), Units(self, weight, K, 4)
-
-    def start(self, scores=None):
-        """See `LogBlocks`."""
-        super().start(scores)
-        self._weigh(np.ones(self.data.n_rows, dtype=np.int8))
+        self._every_row = np.ones(data.n_rows, dtype=np.int8)
 
     def trial_tables(self, h, w):
         """See `LogBlocks`."""
         return self._trials.of_trial(h, exp(w[None, :] - w[:, None]), self._factors)
 
-    tables_at = trial_tables
-
-    def update(self, h, w, tables):
-        """See `LogBlocks`."""
-        super().update(h, w, tables)
-        self._weigh(h)
-
-    def _weigh(self, h):
-        self.mass = total(self._units.of_weights(h))
+    def _mass(self):
+        return total(self._units.of_weights(self._every_row))
 
 
 SUMMED = {"exp": SummedExp, "log": SummedLog}

@@ -50,21 +50,21 @@ class NewtonLog(_Newton):
     """
 
     def fit(self, loss, h):
-        """Return (w, tables): the minimiser with min(w) = 0 and the trial tables at it."""
+        """Return (w, None): the minimiser with min(w) = 0; no tables are needed to update the weights."""
         w, step = np.zeros(self._n_classes), np.empty(self._n_classes)
-        best, best_violation, best_tables = w, np.inf, None
+        best, best_violation = w, np.inf
         for _ in range(MAX_PASSES):
             tables = loss.trial_tables(h, w)
             violation = _newton.log_step(tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work)
             violation, agreed = loss.data.comm.broadcast((violation, step.copy()))
             if violation < best_violation:
-                best, best_violation, best_tables = w, violation, tables
+                best, best_violation = w, violation
                 if violation <= DATA_TOLERANCE:
                     break
                 w = agreed
             else:  # overshot: go back half way
                 w = (best + w) / 2
-        return best - best.min(), best_tables
+        return best - best.min(), None
 
 
 SOLVERS = {"exp": NewtonExp, "log": NewtonLog}

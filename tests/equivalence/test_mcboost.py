@@ -98,6 +98,11 @@ def test_weights_after_updates(loss, m, K, layout):
     if loss == "exp":
         np.testing.assert_allclose(state.mass * np.exp(state.log_scale), u.sum(), rtol=max(tolerance, 1e-9))
         np.testing.assert_allclose(state.diagonal * np.exp(state.log_scale), data.weight.sum(), rtol=1e-9)
+    else:
+        np.testing.assert_allclose(state.mass, u.sum(), rtol=tolerance)
+    scale = np.exp(state.log_scale) if loss == "exp" else 1.0
+    whole = twin.sum_of_weights(u, loss, data.weight)
+    np.testing.assert_allclose(state.stopping_edge(1.0) / scale, 1.0 / whole, rtol=max(tolerance, 1e-9))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -381,6 +386,35 @@ def test_rounds_equal_the_twins(loss, K):
     for t, (feature, threshold, nan_left, right) in enumerate(expected):
         assert (found.feature[t], found.threshold[t], found.nan_left[t]) == (feature, threshold, nan_left)
         np.testing.assert_allclose(found.right[t], right, atol=2e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01, 3.0])
+@pytest.mark.parametrize("nu", [0.03, 0.1])
+def test_the_logistic_loss_ends_where_the_twins_does(nu, scale):
+    """By the edge of weights that sum to 1; that of weights as they are would stay above nu for long."""
+    X, y = blobs(160, 4, 5, spread=1.0)
+    expected = twin.mcboost(X, y, 5, "log", 60, nu=nu)
+    model = MCBoostClassifier(loss="log", n_estimators=60, nu=nu).fit(X, y, sample_weight=np.full(160, scale))
+    assert 0 < model.n_estimators_ == len(expected) < 60
+    for t, (*_, right) in enumerate(expected):
+        np.testing.assert_allclose(model.model_.ensemble.right[t], right, atol=2e-5)
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_the_scale_of_the_weights_does_not_move_the_penalty(loss, workers):
+    X, y = blobs(160, 4, 5)
+    weight = np.random.default_rng(0).exponential(size=160)
+    comm = Alone() if workers else None
+    scores = []
+    for scale in (1.0, 7.0, 1e-5):
+        model = MCBoostClassifier(loss=loss, n_estimators=30, nu=0.05).fit(
+            X, y, sample_weight=weight * scale, comm=comm
+        )
+        scores.append(model.decision_function(X))
+    assert np.ptp(scores[0]) > 1
+    for other in scores[1:]:
+        np.testing.assert_allclose(other, scores[0], atol=1e-3)
 
 
 def test_two_classes_are_adaboost():

@@ -20,6 +20,11 @@ def weights(F, y, loss, sample_weight):
     return u
 
 
+def sum_of_weights(u, loss, sample_weight):
+    """Over all i and r: u has no diagonal, where rho = 0 and a weight is 1 (exponential) or 1/2 (logistic)."""
+    return u.sum() + sample_weight.sum() * (1.0 if loss == "exp" else 0.5)
+
+
 def objective(w, F, y, h, loss, nu, sample_weight):
     """Equation (13) or (14) with the diagonal terms: value at F + h w."""
     rho = margins(F + h[:, None] * w, y)
@@ -49,15 +54,20 @@ def coefficients(F, y, h, loss, nu, sample_weight, cap):
 
 
 def mcboost(X, y, K, loss, rounds, learning_rate=0.5, nu=1e-9, cap=10.0):
-    """Algorithm 1. Returns the list of (feature, threshold, nan_left, right side coefficients)."""
+    """Algorithm 1. Returns the list of (feature, threshold, nan_left, right side coefficients).
+
+    The rule that ends it sees weights whose sum is 1 (equations 6 and 8). The penalty of (14) is that of a sum over
+    samples.
+    """
     X = np.asarray(X, dtype=np.float32)
     F = np.zeros((len(y), K))
     one = np.ones(len(y))
     model = []
     for _ in range(rounds):
-        a = gradient_of(weights(F, y, loss, one), y)
+        u = weights(F, y, loss, one)
+        a = gradient_of(u, y)
         edge, f, threshold, nan_left, _, signed = best_stump(X, a)
-        if edge <= nu:
+        if edge / sum_of_weights(u, loss, one) <= nu:
             break
         h = outputs(X[:, f], threshold, nan_left) * np.sign(signed)
         w = learning_rate * coefficients(F, y, h, loss, nu, one, cap)
