@@ -131,20 +131,44 @@ def table4_text(frame):
 
 
 def grid_text(table, frame):
-    """Table I or II in Markdown: theirs / ours for every value."""
-    numbers, lines = GRIDS[table], []
-    for key, theirs in numbers.items():
-        cells = []
-        for their, setting in zip(theirs.values(), settings_of(table, key), strict=True):
-            errors = found_of(frame, key, setting)
-            mean, deviation = mean_and_deviation(errors) if len(errors) else (0, 0)
-            cells.append(f"{their[0]} ({their[1]}) / {mean:.1f} ({deviation:.1f})" if len(errors) else "-")
-        if any(cell != "-" for cell in cells):
-            lines.append([*key, *cells])
+    """Table I or II in Markdown: theirs / ours for every value, and which cells are off."""
+    numbers, lines, distances, gains = GRIDS[table], [], {}, []
     letter = "eta" if table == "table2" else "nu"
+    for key, theirs in numbers.items():
+        cells, means = [], {}
+        for (value, their), setting in zip(theirs.items(), settings_of(table, key), strict=True):
+            errors = found_of(frame, key, setting)
+            if not len(errors):
+                cells.append("-")
+                continue
+            mean, deviation = mean_and_deviation(errors)
+            cells.append(f"{their[0]} ({their[1]}) / {mean:.1f} ({deviation:.1f})")
+            means[float(value)] = their[0], mean
+            distances[(*key, float(value))] = deviations(mean, their)
+        if means:
+            lines.append([*key, *cells])
+        if table == "table2" and {1.0, 0.5} <= set(means):
+            paper, ours = (half - whole for half, whole in zip(means[0.5], means[1.0], strict=True))
+            gains.append(f"{' '.join(key)} {paper:+.1f} / {ours:+.1f}")
     values = next(iter(numbers.values()))
     head = ["data", "loss", *(f"{letter} = {float(value):g}" for value in values)]
-    return "Paper / ours, mean (standard deviation) in percent.\n\n" + markdown_table(head, lines)
+    text = "Paper / ours, mean (standard deviation) in percent.\n\n" + markdown_table(head, lines)
+    text += "\n\n" + cells_beyond(distances, letter)
+    return text + (f"\n\nFrom eta = 1 to 0.5, paper / ours, in points: {', '.join(gains)}." if gains else "")
+
+
+def cells_beyond(distances, letter):
+    """How many cells lie beyond one of the paper's standard deviations, and which; usps-train repeats usps."""
+    own = {cell: far for cell, far in distances.items() if cell[0] not in TRAIN_ONLY}
+    beyond = [cell for cell, far in own.items() if abs(far) > 1]
+    counts = ", ".join(
+        f"{sum(cell[1] == loss for cell in beyond)} of {sum(cell[1] == loss for cell in own)} with {loss}"
+        for loss in LOSSES
+    )
+    named = "; ".join(f"{data} {loss} {letter} = {value:g} ({own[data, loss, value]:+.2f} sd)"
+                      for data, loss, value in beyond)  # fmt: skip
+    text = f"{len(beyond)} of {len(own)} cells of the paper are beyond one of its standard deviations ({counts})"
+    return f"{text}: {named}." if beyond else f"{text}."
 
 
 def plot_table4(path, frame):
