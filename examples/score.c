@@ -42,8 +42,8 @@ static int fail(const char *what, const char *why) {
 int main(int argc, char **argv) {
     if (argc != 2) return fail("usage", "score MODEL.mcb");
     const char *path = argv[1];
-    double values[N_FEATURES] = {0}; /* your data */
-    values[42] = 9;
+    float row[N_FEATURES] = {0}; /* your data */
+    row[42] = 9;
 
     if (!read_file(path)) return fail(path, strerror(errno));
     mcb_model model;
@@ -51,8 +51,6 @@ int main(int argc, char **argv) {
     if (status != MCB_OK) return fail(path, mcb_strerror(status));
     if (model.n_features != N_FEATURES) return fail(path, "the model does not have 64 features");
 
-    float row[N_FEATURES];
-    mcb_features(&model, values, row); /* less the offsets of columns, where the model has them */
     double *scores = malloc(model.n_classes * sizeof *scores);
     if (!scores) return fail("scores", strerror(errno));
     uint32_t k = mcb_predict(&model, row, scores);

@@ -14,12 +14,10 @@ int main(int argc, char **argv) try {
     if (argc != 2) throw std::runtime_error("usage: score MODEL.mcb");
     const std::string path = argv[1];
     const mcb::model model = mcb::model::load(path);
-    std::vector<double> values(64); // your data
-    values[42] = 9;
-    if (model.n_features() != values.size()) throw std::runtime_error(path + ": the model does not have 64 features");
+    std::vector<float> row(64); // your data
+    row[42] = 9;
+    if (model.n_features() != row.size()) throw std::runtime_error(path + ": the model does not have 64 features");
 
-    std::vector<float> row(values.size());
-    model.features(values.data(), row.data()); // less the offsets of columns, where the model has them
     std::vector<double> scores(model.n_classes());
     std::uint32_t k = model.predict(row.data(), scores.data());
     std::cout << "class " << model.label(k) << '\n';

@@ -16,7 +16,7 @@ CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
 TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
-TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS", b"PACK", b"OFFS", b"LALL", b"calb")
+TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS", b"PACK", b"LALL", b"calb")
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -64,10 +64,6 @@ class Draft:
             self.add("calb", 6, [rng.choice((1.0, 0.5, 2.0, 5e-324, 1.7e308))])
         if self.K <= 300 and rng.random() < (0.5 if self.link == 3 else 0.02):
             self.add("ABOV", 6, [rng.choice((0.0, -1.5, 3.0, 1.7e308)) for _ in range(self.K)])
-        if rng.random() < 0.15:
-            used = sorted(rng.sample(range(min(self.d, 300)), min(rng.choice((0, 1, 2, 5)), self.d, 300)))
-            offsets = [rng.choice((1.7e9, -1.0, 5e-324, 1.7e308)) for _ in used]
-            self.add("OFFS", 6, [*map(float, used), *offsets])
         self.labels()
         if rng.random() < 0.3:
             self.add("meta", 1, list("{}é".encode()[: rng.randrange(2, 4) * 2 - 2]))

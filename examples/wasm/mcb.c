@@ -47,10 +47,6 @@ EXPORT(mcb_strerror) const char *message(int status) { return mcb_strerror(statu
 EXPORT(mcb_n_features) uint32_t n_features(void) { return model.n_features; }
 EXPORT(mcb_n_classes) uint32_t n_classes(void) { return model.n_classes; }
 
-/* Whether columns have offsets, and the floats of a row of doubles, less the offsets. */
-EXPORT(mcb_has_offsets) int has_offsets(void) { return mcb_has_offsets(&model); }
-EXPORT(mcb_features) void features(const double *values, float *row) { mcb_features(&model, values, row); }
-
 /* Class of a row, and its scores. */
 EXPORT(mcb_predict) uint32_t predict(const float *row, double *scores) { return mcb_predict(&model, row, scores); }
 

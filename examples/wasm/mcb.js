@@ -19,22 +19,15 @@ export class Model {
     if (status) throw new Error(this.#text(c.mcb_strerror(status)));
     this.nFeatures = c.mcb_n_features();
     this.nClasses = c.mcb_n_classes();
-    this.hasOffsets = c.mcb_has_offsets() !== 0;
-    this.values = this.#took(c.mcb_take(8 * this.nFeatures));
     this.row = this.#took(c.mcb_take(4 * this.nFeatures));
     this.scores = this.#took(c.mcb_take(8 * this.nClasses));
     this.length = this.#took(c.mcb_take(4));
   }
 
-  // Class of a row, counted from 0, and its scores. Where the model has offsets of columns (hasOffsets), a
-  // Float32Array holds what is left without them; they are subtracted from other arrays.
+  // Class of a row, counted from 0, and its scores.
   predict(row) {
     if (row.length !== this.nFeatures) throw new RangeError(`a row has ${this.nFeatures} numbers, not ${row.length}`);
-    if (row instanceof Float32Array) new Float32Array(this.c.memory.buffer, this.row, this.nFeatures).set(row);
-    else {
-      new Float64Array(this.c.memory.buffer, this.values, this.nFeatures).set(row);
-      this.c.mcb_features(this.values, this.row);
-    }
+    new Float32Array(this.c.memory.buffer, this.row, this.nFeatures).set(row);
     const k = this.c.mcb_predict(this.row, this.scores);
     return { k, scores: this.#scores().slice() };
   }

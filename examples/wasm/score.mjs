@@ -1,7 +1,6 @@
 // Score rows in node: node score.mjs mcb.wasm MODEL.mcb ROWS
 //
-// ROWS holds float32 numbers, nFeatures for each row; float64 where the model has offsets of columns.
-// Prints the lines of lines.js.
+// ROWS holds float32 numbers, nFeatures for each row. Prints the lines of lines.js.
 import { readFileSync } from "node:fs";
 import { lines } from "./lines.js";
 import { Model } from "./mcb.js";
@@ -11,8 +10,7 @@ try {
   if (paths.length !== 3) throw new Error("usage: node score.mjs mcb.wasm MODEL.mcb ROWS");
   const [wasm, bytes, rows] = paths.map((path) => readFileSync(path));
   const model = await Model.open(wasm, bytes);
-  const Numbers = model.hasOffsets ? Float64Array : Float32Array;
-  const numbers = new Numbers(rows.buffer.slice(rows.byteOffset, rows.byteOffset + rows.length));
+  const numbers = new Float32Array(rows.buffer.slice(rows.byteOffset, rows.byteOffset + rows.length));
   for (const line of lines(model, numbers)) console.log(line);
 } catch (problem) {
   console.error(problem.message);

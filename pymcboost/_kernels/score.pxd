@@ -67,8 +67,6 @@ cdef extern from "mcb.h" nogil:
     size_t mcb_early_size(const mcb_model *m)
     int mcb_prepare_early(mcb_model *m, void *memory, size_t size)
     int mcb_probabilities(const mcb_model *m, double *scores)
-    int mcb_has_offsets(const mcb_model *m)
-    void mcb_features(const mcb_model *m, const double *x, float *out)
     uint32_t mcb_score_width(const mcb_model *m)
     void mcb_decode(const mcb_model *m, const double *columns, double *scores)
     double mcb_log(double x)

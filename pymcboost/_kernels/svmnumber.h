@@ -186,19 +186,6 @@ static int svm_to_float(const svm_number *n, const unsigned char *text, svm_to_d
     return SVM_OK;
 }
 
-/* The double nearest to the number at text, which svm_to_float takes; an SVM error code. */
-static int svm_to_wide(const svm_number *n, const unsigned char *text, svm_to_double to_double, double *out)
-{
-    if (n->is_nan || n->is_inf) {
-        *out = n->is_nan ? (double)NAN : n->negative ? -(double)INFINITY : (double)INFINITY;
-        return SVM_OK;
-    }
-    if (svm_exact(n, out))
-        return SVM_OK;
-    *out = to_double((const char *)text);
-    return *out == *out ? SVM_OK : SVM_CONVERSION_FAILED;
-}
-
 /* Whether the number, of size value, is an integer; then *out has its size, where value is no more than 2^53. */
 static int svm_whole(const svm_number *n, double value, uint64_t *out)
 {

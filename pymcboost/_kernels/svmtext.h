@@ -19,7 +19,6 @@ typedef struct {
     int64_t shift;     /* subtracted from each stored index */
     int32_t *indices;  /* OUT (capacity) */
     float *values;     /* OUT (capacity) */
-    double *wide;      /* OUT (capacity): the same before they are rounded to float; null where nobody asks */
     int64_t *indptr;   /* OUT (rows + 1), indptr[0] = 0 */
     double *labels;    /* OUT (rows), 0 where there was none */
     uint8_t *labelled; /* OUT (rows) */
@@ -115,8 +114,6 @@ static int svm_entry(svm_state *s, const unsigned char *p, const unsigned char *
     if (!svm_scan_number(colon + 1, stop, &number))
         return SVM_VALUE_NOT_NUMBER;
     code = svm_to_float(&number, colon + 1, s->to_double, &s->values[s->nnz]);
-    if (code == SVM_OK && s->wide)
-        code = svm_to_wide(&number, colon + 1, s->to_double, &s->wide[s->nnz]);
     if (code != SVM_OK)
         return code;
     s->indices[s->nnz++] = (int32_t)(index - s->shift);
@@ -175,8 +172,6 @@ SVM_INLINE const unsigned char *svm_common_entry(svm_state *s, const unsigned ch
         value = (double)number / svm_power10[places];
     }
     s->values[s->nnz] = (float)(negative ? -value : value);
-    if (s->wide)
-        s->wide[s->nnz] = negative ? -value : value;
     s->indices[s->nnz++] = (int32_t)((int64_t)index - s->shift);
     *previous = (int64_t)index;
     return p;

@@ -16,7 +16,6 @@ cdef extern from "svmtext.h" nogil:
         int64_t min_index, shift
         int32_t* indices
         float* values
-        double* wide
         int64_t* indptr
         double* labels
         uint8_t* labelled
@@ -70,7 +69,7 @@ cdef class Scanner:
         self.state.max_index = -1
 
     def feed(self, const unsigned char[::1] text, Py_ssize_t length, int32_t[::1] indices, float[::1] values,
-             int64_t[::1] indptr, double[::1] labels, uint8_t[::1] labelled, double[::1] wide=None):
+             int64_t[::1] indptr, double[::1] labels, uint8_t[::1] labelled):
         """Append the rows of whole lines.
 
         Parameters
@@ -83,8 +82,6 @@ cdef class Scanner:
             OUT, from position ``rows + 1`` on; ``indptr[0]`` must be 0.
         labels, labelled : float64 and uint8 arrays (at least rows + length // 2,)
             OUT, from position ``rows`` on.
-        wide : float64 array (at least nnz + length // 4,), optional
-            OUT, from position ``nnz`` on: values that are not rounded to float32.
 
         Returns
         -------
@@ -98,9 +95,6 @@ cdef class Scanner:
             min(labels.shape[0], labelled.shape[0], indptr.shape[0] - 1) < self.state.rows + length // 2
         ):
             raise ValueError("output arrays are too small for this much text")
-        if wide is not None and wide.shape[0] < self.state.nnz + length // 4:
-            raise ValueError("the output array for float64 is too small for this much text")
-        self.state.wide = &wide[0] if wide is not None and wide.shape[0] else NULL
         self.state.indices = &indices[0] if indices.shape[0] else NULL
         self.state.values = &values[0] if values.shape[0] else NULL
         self.state.indptr = &indptr[0]

@@ -42,7 +42,6 @@ def describe(model, path):
         "n_features": model.n_features_in_,
         "n_features_used": len(features),
         "n_categorical": 0 if model.categories is None else len(model.categories.feature),
-        **({"offsets": model.offsets} if model.offsets else {}),
         "n_learners": model.n_learners,
         "n_rounds": model.n_rounds,
         "totally_corrective": model.totally_corrective,
@@ -68,8 +67,6 @@ def lines(facts, kind):
     yield "classes", f"{len(classes)}: {shown}"
     categorical = f", {facts['n_categorical']} categorical" if facts["n_categorical"] else ""
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used{categorical}"
-    if "offsets" in facts:
-        yield "offsets", ", ".join(f"{offset:.15g} from column {j}" for j, offset in facts["offsets"].items())
     yield from kind.lines(facts)
     without = facts["link"] == "none" and facts["temperature"] is not None
     yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]

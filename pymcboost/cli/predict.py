@@ -206,7 +206,7 @@ def read_table(model, arguments, meta):
     as_text = None if categories is None else lambda names: categories.named()
     kind = table_kind(arguments.test_file, arguments.format)
     layout = tables.Layout(arguments.header, arguments.separator, tuple(names or ()))
-    data = tables.read_table(arguments.test_file, kind, choose, as_text, bool(model.offsets), layout)
+    data = tables.read_table(arguments.test_file, kind, choose, as_text, layout)
     if categories is not None:
         categories.fill(data.X, data.texts)
     return data
@@ -230,8 +230,7 @@ def _read_rows(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
-    several, wide = model.link == "sigmoid", bool(model.offsets)
-    how = {"base": base, "layout": "plain", "multilabel": several, "wide": wide}
+    how = {"base": base, "layout": "plain", "multilabel": model.link == "sigmoid"}
     data, n_found, _ = load_and_count(arguments.test_file, model.n_features_in_, **how)
     for notice in data.notices:
         note(notice)

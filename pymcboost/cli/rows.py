@@ -1,13 +1,8 @@
-"""Rows and labels that a training reads.
+"""Rows and labels that a training reads."""
 
-Values are float32, as for all models, unless some of them would merge: then they are float64, and the training finds
-offsets for their columns.
-"""
-
-import os
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import noted_warnings, table_kind
+from pymcboost.cli.console import table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN = 20
@@ -36,10 +31,7 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
 
     from pymcboost.data.svmlabels import indicator
 
-    alone = like is None and workers is None
-    data, entries, path, sample = _load(path, note, workers, alone, multilabel=True, **how)
-    if alone:
-        _merges(data, sample, note)
+    data, entries, path = _load(path, note, workers, multilabel=True, **how)
     known = None if like is None else like.labels
     if like is None and workers is not None:
         known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
@@ -56,16 +48,14 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
     return found
 
 
-def _load(path, note, workers, sampled, **how):
-    """What a LIBSVM file holds, its entries, its name in messages, and a sample of it or None; the notices are said."""
+def _load(path, note, workers, **how):
+    """What a LIBSVM file holds, its entries, and its name in messages; the notices are said."""
     from pymcboost.data.svmlight import load_and_count
-    from pymcboost.data.svmlines import LineSample
 
-    sample = LineSample() if sampled else None
-    data, _, entries = load_and_count(path, lines=None if workers is None else 0, sample=sample, **how)
+    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **how)
     path = "<stdin>" if path == "-" else path
     rows_of_all(workers, path, data, note)
-    return data, entries, path, sample
+    return data, entries, path
 
 
 def rows_of_all(workers, path, data, note):
@@ -95,21 +85,12 @@ def kind_of(notice, name):
     return notice.removeprefix(name).partition(" (")[0]
 
 
-def read(path, note, allows_missing, wide=None, workers=None, **how):
+def read(path, note, allows_missing, workers=None, **how):
     """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read.
 
-    ``wide``: whether values are float64; None: where they merge in float32 and the file can be read again.
     ``workers``: each reads a file of its own, which may have no rows.
     """
-    from pymcboost.data.merging import merging
-    from pymcboost.data.svmlight import load_and_count
-
-    data, entries, name, sample = _load(path, note, workers, wide is None, wide=bool(wide), **how)
-    again = os.path.isfile(path)
-    if wide is None and _merges(data, sample, None if again else note) and again:
-        how |= {"base": data.base, "n_features": data.X.shape[1]}
-        exact = load_and_count(path, wide=True, **how)[0].X
-        data = data._replace(X=exact) if merging(exact) else data  # a file of rounded values is warned of
+    data, entries, name = _load(path, note, workers, **how)
     check_row_labels(name, data)
     return checked(name, Rows(data.X, data.y, data.base, entries=entries), note, allows_missing)
 
@@ -134,43 +115,18 @@ def check_row_labels(path, data, begin=0, column=None):
         raise ValueError(f"{path}: row {begin + row + 1} has the label {data.y[row]:g}; class labels must be integers")
 
 
-def _merges(data, sample, note=None):
-    """Whether values of a LIBSVM file that differ are equal in float32, as far as they and a sample of lines show it.
-
-    ``note``: says what the values themselves do not show; a training warns of the others.
-    """
-    if hasattr(data.X, "indptr"):
-        return False
-    from pymcboost.data.merging import merging
-
-    if merging(data.X):
-        return True
-    found = merging(sample.rows(data.X.shape[1], data.base))
-    if note is not None:
-        warn_of_merging(found, None, note)
-    return bool(found)
-
-
-def warn_of_merging(found, names, note):
-    """Warn of the columns that `merging` has found before the values were rounded."""
-    from pymcboost.data.merging import warn_of
-
-    with noted_warnings(note):
-        warn_of(found, names, narrow=False)
-
-
-def read_training(arguments, note, allows_missing, several=False, wide=None, workers=None):
+def read_training(arguments, note, allows_missing, several=False, workers=None):
     """Rows and labels of the training file, in its format; ``several``: with lists of labels, those of all ``workers``.
 
-    ``wide``, ``workers``: see `read`.
+    ``workers``: see `read`.
     """
     path, form = arguments.training_file, arguments.format
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     if several:
         return read_lists(path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features)
     if table_kind(path, form):
-        return read_table(path, arguments, note, allows_missing, wide=wide)
-    return read(path, note, allows_missing, wide, workers, base=base, n_features=arguments.n_features)
+        return read_table(path, arguments, note, allows_missing)
+    return read(path, note, allows_missing, workers, base=base, n_features=arguments.n_features)
 
 
 def read_like(arguments, note, allows_missing, data, labels, workers=None):
@@ -178,15 +134,15 @@ def read_like(arguments, note, allows_missing, data, labels, workers=None):
 
     ``labels``: of the rows of the training; others are said.
     """
-    path, wide = arguments.validation_file, data.X.dtype.itemsize == 8
+    path = arguments.validation_file
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
     how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
         return read_lists(path, note, allows_missing, data, workers, **how)
     if data.names:
-        held = read_table(path, arguments, note, allows_missing, like=data, wide=wide)
+        held = read_table(path, arguments, note, allows_missing, like=data)
     else:
-        held = read(path, note, allows_missing, wide, workers, **how)
+        held = read(path, note, allows_missing, workers, **how)
     _note_unknown("<stdin>" if path == "-" else path, held.y, labels, note, workers)
     return held
 
@@ -228,15 +184,9 @@ def set_weights(estimator, weights, y, note):
         estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in present})
 
 
-def read_table(path, arguments, note, allows_missing, like=None, wide=None):
-    """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before.
-
-    ``wide``: see `read`.
-    """
-    import numpy as np
-
+def read_table(path, arguments, note, allows_missing, like=None):
+    """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before."""
     from pymcboost.data import tables
-    from pymcboost.data.merging import merging
     from pymcboost.model.categories import level_of, of_texts
 
     kind, categorical = table_kind(path, arguments.format), arguments.categorical_features
@@ -257,9 +207,7 @@ def read_table(path, arguments, note, allows_missing, like=None, wide=None):
 
     known = (*like.names, like.label) if like else ()
     layout = tables.Layout(arguments.header, arguments.separator, known)
-    data = tables.read_table(path, kind, choose, as_text, wide is not False, layout)
-    if wide is None and not merging(data.X):
-        data = data._replace(X=data.X.astype(np.float32))
+    data = tables.read_table(path, kind, choose, as_text, layout)
     texts = data.texts
     if not like and kind == "csv":
         texts = {j: list(map(level_of, column)) for j, column in texts.items()}

@@ -12,7 +12,7 @@ def answer_stream(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlines import Lines
 
-    lines = Lines(arguments.test_file, model.n_features_in_, 0 if base == 0 else 1, bool(model.offsets))
+    lines = Lines(arguments.test_file, model.n_features_in_, 0 if base == 0 else 1)
     names, tally, beyond = words(model), Tally(model), False
     with whole_file(arguments.output_file, "output file") as out:
         if arguments.probability or arguments.decision_values:

@@ -215,7 +215,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     if workers is not None and arguments.divided:
         data = read_part(workers, arguments, note, missing)
     else:
-        data = read_training(arguments, note, missing, arguments.lists, None if workers is None else False, workers)
+        data = read_training(arguments, note, missing, arguments.lists, workers)
     if workers is not None:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
@@ -396,9 +396,6 @@ def report(estimator, rows, shares, arguments, note, seconds):
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%")
-    for column, offset in estimator.model_.offsets.items():
-        name = repr(rows.names[column]) if rows.names else column + rows.base
-        note(f"feature {name}: {offset:.15g} is subtracted, as its values merge in float32")
     if estimator.model_.is_calibrated:
         note(f"temperature {estimator.model_.temperature:.4g}")
     for share in shares[1:]:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from pymcboost.data.mapped import PIECE, mapped
-from pymcboost.data.merging import RowSample, merging
 from pymcboost.model.categories import find, is_frame
 from pymcboost.model.columns import in_order, names_of, refuse_dates, wrong_value
-from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import joined, names_labels, own, own_labels
 
 # The kernels number rows in 32 bits.
@@ -60,15 +58,12 @@ class Chunks:
         if not os.path.isdir(self.folder):
             raise NotADirectoryError(f"Chunks: the folder {self.folder!r} does not exist; make it, or give another one")
 
-    def gathered(
-        self, several: bool = False, offsets: dict[int, float] | None = None
-    ) -> tuple[Any, Any, Any, Any, Any]:
-        """X in a file, y, the weights or None, the first row as it came, and what `merging` finds: a tuple.
+    def gathered(self, several: bool = False) -> tuple[Any, Any, Any, Any]:
+        """X in a file, y, the weights or None, and the first row as it came: a tuple.
 
-        The last is None where blocks are float32, and those that are not merge nothing. X is less the ``offsets`` of a
-        model so far. One of ``several`` workers may have no rows, in blocks that tell its columns.
+        One of ``several`` workers may have no rows, in blocks that tell its columns.
         """
-        first = _Reading(self, offsets, RowSample())
+        first = _Reading(self)
         labels, weights = [], []
         for _, y, weight in first:
             labels.append(y.copy())  # it may be a column of its block, which goes
@@ -76,12 +71,12 @@ class Chunks:
         if not first.n_rows:
             if several and first.n_features is not None:
                 weight = np.zeros(0) if first.weighted else None
-                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head, None
+                return np.zeros((0, first.n_features), dtype=np.float32), first.no_labels, weight, first.head
             remedy = "; a worker without rows gives a block of none, with its columns" if several else ""
             raise ValueError(f"Chunks: the blocks have no rows{remedy}")
         y = joined(labels)
         weight = np.concatenate(weights) if weights else None
-        again, at = _Reading(self, offsets), 0
+        again, at = _Reading(self), 0
         X = mapped((first.n_rows, first.n_features), np.float32, self.folder, order="F")
         for part, _, _ in again:
             if at + len(part) <= len(X) and part.shape[1] == X.shape[1]:
@@ -93,25 +88,18 @@ class Chunks:
                 f"{first.n_rows}); the source must give the same ones in the same order. A generator gives none the "
                 "second time: give the function that makes it"
             )
-        seen = first.sample.rows
-        merged = [] if seen is None else merging(seen)
-        return X, y, weight, first.head, None if first.narrow and not merged else merged
+        return X, y, weight, first.head
 
 
 class _Reading:
-    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None) in pieces.
+    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None) in pieces."""
 
-    The ``sample`` takes rows that are not float32, before they are rounded.
-    """
-
-    def __init__(self, chunks, offsets=None, sample=None):
+    def __init__(self, chunks):
         self.source = source = chunks.source() if callable(chunks.source) else chunks.source
         if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
             raise TypeError(f"Chunks: the function must return or yield blocks, not {type(source).__name__}")
-        self.offsets, self.sample = offsets or {}, sample
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
-        self.narrow = False  # whether there are rows of float32
 
     def sums(self):
         """What tells other rows."""
@@ -129,9 +117,8 @@ class _Reading:
         step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
-            its_weight = None if weight is None else weight[rows]
-            values = self._values(X if step == len(y) else X[rows], its_weight)
-            given = values, y[rows], its_weight
+            values = self._values(X if step == len(y) else X[rows])
+            given = values, y[rows], None if weight is None else weight[rows]
             for i, array in enumerate(given):
                 if array is not None:
                     self.crc[i] = zlib.crc32(_bytes(array), self.crc[i])
@@ -189,8 +176,8 @@ class _Reading:
             self.head = X.iloc[:1].copy() if hasattr(X, "iloc") else np.array(X[:1]) if names is None else X[:1]
         return X
 
-    def _values(self, X, weight):
-        """Float32 of a block, less the offsets, refusing what is no number."""
+    def _values(self, X):
+        """Float32 of a block, refusing what is no number."""
         try:
             values = np.asarray(X)
             if values.dtype.kind not in "biufO":
@@ -199,12 +186,6 @@ class _Reading:
                 values = X.to_numpy(np.float64, na_value=np.nan) if hasattr(X, "iloc") else values.astype(np.float64)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(X) or error) from error
-        self.narrow |= values.dtype == np.float32 and len(values) > 0
-        if values.dtype != np.float32:
-            if self.sample is not None:
-                self.sample.take(values if weight is None else values[weight > 0])
-            if max(self.offsets, default=-1) < self.n_features:  # others are refused later, by their columns
-                values = with_offsets(values.astype(np.float64, copy=False), self.offsets)
         with np.errstate(over="ignore"):
             values = np.ascontiguousarray(values, dtype=np.float32)
         bad = np.isinf(values)

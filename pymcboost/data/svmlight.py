@@ -91,12 +91,10 @@ class CompressedRows(NamedTuple):
 class _Rows:
     """Growing compressed sparse rows, filled by the scanner."""
 
-    def __init__(self, name, memory_limit, wide):
+    def __init__(self, name, memory_limit):
         self.name = name
         self.memory_limit = memory_limit
         self.indices, self.values = np.empty(0, np.int32), np.empty(0, np.float32)
-        self.wide = np.empty(0) if wide else None
-        self.entries = ("indices", "values", "wide")[: 2 + wide]
         self.indptr = np.zeros(1, np.int64)
         self.labels, self.labelled = np.empty(0, np.float64), np.empty(0, np.uint8)
 
@@ -113,11 +111,11 @@ class _Rows:
 
     def held(self):
         """Bytes held, whether or not they are in use."""
-        return sum(getattr(self, name).nbytes for name in (*self.entries, "indptr", "labels", "labelled"))
+        return sum(getattr(self, name).nbytes for name in ("indices", "values", "indptr", "labels", "labelled"))
 
     def reserve(self, scanner, length, expected):
         """Make room for the rows of ``length`` more bytes; ``expected`` guesses the final (entries, rows)."""
-        self._reserve(self.entries, "entries", scanner.nnz, length // 4, expected[0])
+        self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
         self._reserve(("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1])
 
     def _reserve(self, names, what, used, more, guess):
@@ -143,7 +141,7 @@ class _Rows:
 
     def trim(self, rows, entries):
         """Give back what is not in use."""
-        sizes = {**dict.fromkeys(self.entries, entries), "indptr": rows + 1, "labels": rows, "labelled": rows}
+        sizes = {"indices": entries, "values": entries, "indptr": rows + 1, "labels": rows, "labelled": rows}
         for name, size in sizes.items():
             getattr(self, name).resize(size, refcheck=False)
 
@@ -179,8 +177,8 @@ def intact(name):
         raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
 
 
-def _scan(stream, name, size, base, rows, lines=None, sample=None):
-    """Read ``stream`` to its end into ``rows``, lines into ``sample``; the scanner with its totals."""
+def _scan(stream, name, size, base, rows, lines=None):
+    """Read ``stream`` to its end into ``rows``; the scanner with its totals."""
     scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
     # One byte more than the file, so that its end shows without another round.
     room = min(CHUNK, size + 1) if size else CHUNK
@@ -215,12 +213,10 @@ def _scan(stream, name, size, base, rows, lines=None, sample=None):
             share = 1.05 * size / (done - length) if done > length else 1
             expected = (int(scanner.nnz * share), int(scanner.rows * share))
         rows.reserve(scanner, length, expected)
-        arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled, rows.wide
+        arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled
         code = scanner.feed(buffer, length, *arrays)
         if code != "ok":
             raise refusal(name, code, scanner, buffer, lines or 0)
-        if sample is not None:
-            sample.take(buffer, length)
         buffer[: have - length] = buffer[length:have]
         have -= length
     if lines is not None:
@@ -307,36 +303,31 @@ def load_svmlight(
     return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
 
 
-def load_and_count(
-    path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False, lines=None,
-    sample=None,
-):  # fmt: skip
-    """What `load_svmlight` returns, float64 if ``wide``; and how many features the largest index asks for, and entries.
+def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, lines=None):
+    """What `load_svmlight` returns; how many features the largest index asks for; and the number of entries.
 
-    ``lines``, ``sample``: see `load_stream`. Entries are those of the text, also zeros and those of dropped features.
+    ``lines``: see `load_stream`. Entries are those of the text, also zeros and those of dropped features.
     """
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
     try:
-        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, wide, lines, sample)
+        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, lines)
     finally:
         if ours:
             stream.close()
 
 
 def load_stream(
-    stream, name, size=0, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, wide=False,
-    lines=None, sample=None,
-):  # fmt: skip
+    stream, name, size=0, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, lines=None
+):
     """`load_and_count` of a binary stream of about ``size`` bytes.
 
     ``lines``: the stream is a part of a file, which begins after so many lines; it may have no rows.
-    ``sample``: a `LineSample` for these lines, too.
     """
-    rows = _Rows(name, memory_limit, wide)
+    rows = _Rows(name, memory_limit)
     with archives.buffered(stream) if multilabel else nullcontext(stream) as text, intact(name):
         text = LabelLists(text, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else text
-        scanner = _scan(text, name, size, base, rows, lines, sample)
+        scanner = _scan(text, name, size, base, rows, lines)
     rows.trim(scanner.rows, scanner.nnz)
     notices, before = [], lines or 0
     if scanner.qid_line:
@@ -382,13 +373,6 @@ def better_dense(m, n_features, entries):
 def _matrix(rows, scanner, n_features, layout, where, drop):
     m, entries, dense_size = scanner.rows, scanner.nnz, 4 * scanner.rows * n_features
     plain = layout == "plain"
-    if rows.wide is not None:
-        size = 2 * dense_size + 37 * entries  # the latter for rows, indices and values for a while
-        rows.check_memory(size, f"a float64 matrix of {m} rows and {n_features} features", "read fewer rows")
-        at, inside = np.repeat(np.arange(m), np.diff(rows.indptr)), rows.indices < n_features
-        X = np.zeros((m, n_features))
-        X[at[inside], rows.indices[inside]] = rows.wide[inside]
-        return X
     if layout in ("auto", "plain"):
         layout = "dense" if better_dense(m, n_features, entries) else "csr"
         try:

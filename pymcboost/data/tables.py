@@ -67,7 +67,7 @@ class Layout(NamedTuple):
     known: tuple = ()
 
 
-def read_table(path, kind, choose, as_text=None, wide=False, layout=None):
+def read_table(path, kind, choose, as_text=None, layout=None):
     """Read a file as `TableData`.
 
     Parameters
@@ -79,8 +79,6 @@ def read_table(path, kind, choose, as_text=None, wide=False, layout=None):
         Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
     as_text : callable, optional
         Takes the names of the features; returns the places of those to read as text.
-    wide : bool, default=False
-        Do not round to float32.
     layout : Layout, optional
     """
     name = "<stdin>" if path == "-" else path
@@ -105,9 +103,9 @@ def read_table(path, kind, choose, as_text=None, wide=False, layout=None):
             stream.close()
     if not len(frame):
         raise TableError(f"{name}: no row of data")
-    X = np.empty((len(frame), len(names)), dtype=np.float64 if wide else np.float32)
+    X = np.empty((len(frame), len(names)), dtype=np.float32)
     for j, column in enumerate(names):
-        X[:, j] = 0 if j in texts else _numbers(pandas, frame[column], f"{name}: column {column!r}", wide)
+        X[:, j] = 0 if j in texts else _numbers(pandas, frame[column], f"{name}: column {column!r}")
     y = np.full(len(frame), "", dtype=object)
     if label is not None:
         y[:] = list(map(_label, _plain(frame[label], name)))
@@ -222,8 +220,8 @@ def _chosen(head, choose, where, remedy=""):
         raise TableError(f"{where}: {error}{remedy}") from None
 
 
-def _numbers(pandas, column, where, wide):
-    """A column as float32 or, where that is ``wide``, float64; missing values as NaN."""
+def _numbers(pandas, column, where):
+    """A column as float32; missing values as NaN."""
     types, kind = pandas.api.types, column.dtype
     if types.is_numeric_dtype(kind) or types.is_bool_dtype(kind):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -246,7 +244,7 @@ def _numbers(pandas, column, where, wide):
     if beyond.any():
         row = int(beyond.argmax())
         raise TableError(f"{where}, row {row + 1}: {numbers[row]:g} is too large for float32 (about 3.4e38); scale it")
-    return numbers if wide else values
+    return values
 
 
 def _plain(column, name):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pymcboost.inspection.subject import model_of
-from pymcboost.model.offsets import shown
 
 # Share of a sum of magnitudes by which a sum of float32 may be wrong for every term.
 PRECISION = 2.0**-23
@@ -12,13 +11,8 @@ BLOCK = 1 << 22
 
 
 def of_one_label(model):
-    """The `Model` that is meant; refused if its rows have any number of labels, splits sets, or columns offsets."""
+    """The `Model` that is meant; refused if its rows have any number of labels, or splits sets."""
     model = model_of(model)
-    if model.offsets:
-        raise ValueError(
-            f"exports take rows of float32, and this model subtracts offsets from columns ({shown(model.offsets)}); "
-            "subtract them from the rows that it is trained on and scores, or score it by mcb.h, with mcb_features"
-        )
     if model.link == "sigmoid":
         raise ValueError("exports answer with one label; rows of this model have any number of them")
     model.ensemble.need_thresholds("exports", "; mcb.h scores it as it is")

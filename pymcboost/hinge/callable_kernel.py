@@ -46,7 +46,7 @@ class CallableMachine(Machine):
 class CallableKernelModel(Calibration):
     """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
 
-    has_stages, is_machine, n_rounds, link, categories, offsets = False, True, None, "none", None, None
+    has_stages, is_machine, n_rounds, link, categories = False, True, None, "none", None
 
     def __init__(self, machine, classes, meta, calibration=None):
         self.ensemble, self.classes_, self.meta, self._calibration = machine, classes, meta, calibration

@@ -51,14 +51,6 @@
  *
  * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
  *
- * A model may have offsets of columns, so that large numbers such as time stamps keep their differences in float. Rows of
- * double become floats by
- *
- *     mcb_features(&model, doubles, row);                 // each value less its column's offset, rounded to float
- *
- * Rows of floats, and of integers, count as offset already, wherever they are given: in batches, sparse rows (an entry
- * that is not there is a 0 after the offset), early exits and lazy features. mcb_has_offsets says whether that matters.
- *
  * The other functions
  *   mcb_meta                            text about the training (JSON)
  *   mcb_levels, mcb_level_text          categories of a feature
@@ -240,8 +232,6 @@ extern "C" {
     X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
     X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
     X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
-    X(MCB_E_OFFSET_FEATURE, 73, "a feature with an offset is not below the number of features, or they do not increase") \
-    X(MCB_E_OFFSET, 74, "the offset of a feature is 0, or not finite")                                                 \
     X(MCB_E_PACK, 75, "PACK has fewer than 32 bytes, or flags that exclude one another, or a number or type out of range") \
     X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
     X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \
@@ -328,7 +318,6 @@ enum mcb_slot {
     MCB_S_LOFF, /* trees: where the entries of each leaf begin in LEAF and LCLS; absent: leaves have all classes */
     MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
     MCB_S_PACK, /* packed trees: tables, and numbers of few bits */
-    MCB_S_OFFS, /* f64: features whose values have offsets, increasing, then the offsets; see mcb_features */
     MCB_S_LALL, /* trees with entries: what each leaf adds to the scores of all classes */
     MCB_S_FCAL, /* f64: the factor of the first learners alone; absent: they have none */
     MCB_N_SLOTS
@@ -632,7 +621,6 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"LOFF", MCB__UINTS, 0, MCB__TREES},
     {"LCLS", MCB__UINTS, 0, MCB__TREES},
     {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
-    {"OFFS", 1u << MCB_F64, 0, MCB__KINDS},
     {"LALL", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__TREES},
     {"calb", 1u << MCB_F64, 0, MCB__KINDS},
 };
@@ -943,7 +931,6 @@ static inline int mcb__check_shapes(mcb_model *m) {
     if (s[MCB_S_FCAL].data && (status = mcb__need_count(m, MCB_S_FCAL, 1))) return status;
     if ((status = mcb__check_exit_shapes(m))) return status;
     if (s[MCB_S_ABOV].data && (status = mcb__need_count(m, MCB_S_ABOV, K))) return status;
-    if (s[MCB_S_OFFS].data && (status = mcb__need_product(m, MCB_S_OFFS, s[MCB_S_OFFS].count / 2, 2))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }
@@ -1235,24 +1222,6 @@ static inline int mcb__check_exit(mcb_model *m) {
     return MCB_OK;
 }
 
-static inline int mcb__check_offsets(mcb_model *m) {
-    const mcb_section *s = &m->section[MCB_S_OFFS];
-    uint64_t i, n = s->count / 2;
-    double before = -1;
-    for (i = 0; i < n; i++) {
-        double f = mcb__f64(s->data + 8 * i);
-        if (!(f > before && f < (double)m->n_features) || f != (double)(uint32_t)f)
-            return mcb__wrong_item(m, MCB_E_OFFSET_FEATURE, MCB_S_OFFS, i);
-        before = f;
-    }
-    for (; i < s->count; i++) {
-        double offset = mcb__f64(s->data + 8 * i);
-        if (!(offset >= -DBL_MAX && offset <= DBL_MAX) || offset == 0)
-            return mcb__wrong_item(m, MCB_E_OFFSET, MCB_S_OFFS, i);
-    }
-    return MCB_OK;
-}
-
 static inline int mcb__check_factor(mcb_model *m, int slot) {
     const unsigned char *factor = m->section[slot].data;
     if (!factor || (mcb__f64(factor) > 0 && mcb__f64(factor) <= DBL_MAX)) return MCB_OK;
@@ -1310,7 +1279,6 @@ static inline int mcb__check_contents(mcb_model *m) {
         double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
         if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
     }
-    if ((status = mcb__check_offsets(m))) return status;
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }
@@ -1661,24 +1629,6 @@ MCB__INLINE int mcb__width(void) {
 #endif
 
 #endif /* MCB__VECTOR */
-
-/* ---------------------------------------------------------------------------------------------------------- offsets */
-
-/* Whether columns of doubles have offsets, which mcb_features subtracts. Rows of floats are those that it gives. */
-MCB_API int mcb_has_offsets(const mcb_model *m) { return m->section[MCB_S_OFFS].data != 0; }
-
-/* The floats of a row of doubles, which may not overlap: every value rounded to float, in a column with an offset after
- * the offset is subtracted. NaN stays NaN, and infinities stay. Both have n_features numbers. */
-MCB_API void mcb_features(const mcb_model *m, const double *in, float *out) {
-    const mcb_section *s = &m->section[MCB_S_OFFS];
-    uint64_t i, n = s->count / 2;
-    uint32_t f;
-    for (f = 0; f < m->n_features; f++) out[f] = (float)in[f];
-    for (i = 0; i < n; i++) {
-        f = (uint32_t)mcb__f64(s->data + 8 * i);
-        out[f] = (float)(in[f] - mcb__f64(s->data + 8 * (n + i)));
-    }
-}
 
 /* ------------------------------------------------------------------------------------------------ values of features */
 

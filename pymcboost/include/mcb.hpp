@@ -91,11 +91,6 @@ class model {
         mcb_scores_batch(&c_, rows, n, stride, scores);
     }
 
-    /* The floats of a row of doubles, where the model has offsets of columns: has_offsets. */
-    void features(const double *in, float *out) const noexcept { mcb_features(&c_, in, out); }
-
-    bool has_offsets() const noexcept { return mcb_has_offsets(&c_) != 0; }
-
     /* Whether each feature can matter: mcb_used_features. */
     std::vector<bool> used_features() const {
         std::vector<unsigned char> bits((c_.n_features + std::size_t(7)) / 8);

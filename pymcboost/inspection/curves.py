@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from pymcboost.inspection.subject import feature_number, model_of, sum_of_learners
 from pymcboost.model.arrays import running_sums
 from pymcboost.model.categories import factors
-from pymcboost.model.offsets import column_less
 
 
 class Curve(NamedTuple):
@@ -27,8 +26,6 @@ class Curve(NamedTuple):
         Of NaN, and of levels that the model does not know.
     levels : list of str, list of int or None
         Names of the levels, or their codes where they have no names; None if the feature is ordered.
-    offset : float
-        What the model subtracts from the feature, see `Model.offsets`. Thresholds are those of values less it.
     """
 
     feature: int
@@ -36,18 +33,17 @@ class Curve(NamedTuple):
     values: NDArray[np.float64]
     missing: NDArray[np.float64]
     levels: list[str] | list[int] | None = None
-    offset: float = 0.0
 
     def at(self, x: Any) -> NDArray[np.float64]:
-        """Values (m, K) at x (m,): numbers, which lose the offset and are rounded to float32.
+        """Values (m, K) at x (m,): numbers, which are rounded to float32.
 
-        Numbers of float32 count as less the offset already, as they do in `Model.predict`. Of a category: names of
-        levels, a column of a data frame, or codes.
+        Of a category: names of levels, a column of a data frame, or codes.
         """
         table = np.vstack([self.values, self.missing])
         if self.levels is not None:
             return table[_codes(self.levels, x)]
-        x = column_less(np.asarray(x), self.feature, self.offset)
+        with np.errstate(over="ignore"):
+            x = np.asarray(x).astype(np.float32)
         inside = np.searchsorted(self.thresholds, x, side="left")
         return table[np.where(np.isnan(x), len(self.values), inside)]
 
@@ -95,7 +91,7 @@ def curve(model: Any, feature: int | str) -> Curve:
             "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
             "the other features of the row; see contributions"
         )
-    found = _curve_of(model, ensemble, j)._replace(offset=model.offsets.get(j, 0.0))
+    found = _curve_of(model, ensemble, j)
     if ensemble.additive or j:
         return found
     alone = np.diff(ensemble.offset) == 0

@@ -57,7 +57,6 @@ def to_frame(model: Any) -> Any:
         - class, base: the label of the class whose score gets, or loses, the leaf's value, or "column j" of a code;
           None where there is none;
         - feature (None for a leaf), threshold, missing ("left" or "right"), left, right: the split, and its children;
-          the threshold is that of values less the column's offset, see `Model.offsets`;
         - value: of a leaf; one column "value LABEL" for each class where leaves have a value for each;
         - cover: rows in the node, where the model holds covers;
         - levels: those that go left, in place of a threshold, where the model has categories.

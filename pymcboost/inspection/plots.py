@@ -111,7 +111,7 @@ def plot_curve(
         ax, apart = _draw_levels(model, found.levels, levels, values, missing, shown, ax), False
     else:
         ax, apart = _draw_steps(model, found, values, missing, shown, ax)
-    ax.set_xlabel(_column(model, found.feature) + "   (triangles: missing)" * apart)
+    ax.set_xlabel(_short(name_of(model, found.feature)) + "   (triangles: missing)" * apart)
     ax.set_ylabel("added to the score" + ", centred" * centred)
     ax.legend(title="class", fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
@@ -328,7 +328,7 @@ def _places(nodes):
 
 def _question(model, node, precision):
     missing = "or missing" if node["missing"] == "left" else ""
-    name = _column(model, node["feature"], 20)
+    name = _short(name_of(model, node["feature"]), 20)
     asked = f"≤ {node['threshold']:.{precision}g}" if "threshold" in node else f"in {_short(_listed(node['levels']))}"
     return f"{name}\n{asked}" + (f"\n{missing}" if missing else "")
 
@@ -352,12 +352,6 @@ def _purpose(model, tree):
         return f", column {tree['class']}"
     less = "" if tree["base"] is None else f", less class {model.classes_[tree['base']]}"
     return drawn(f", class {model.classes_[tree['class']]}{less}")
-
-
-def _column(model, feature, most=28):
-    """Name of a column, less its offset where it has one: what thresholds are compared with."""
-    name, offset = _short(name_of(model, feature), most), model.offsets.get(feature, 0.0)
-    return f"{name} {'-' if offset > 0 else '+'} {abs(offset):.15g}" if offset else name
 
 
 def _short(name, most=28):

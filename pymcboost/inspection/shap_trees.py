@@ -21,8 +21,8 @@ def to_shap(model: Any) -> dict[str, Any]:
     """What ``shap.TreeExplainer`` takes: stumps or trees, with an output for each class.
 
     `contributions` has the same values, faster, and needs no other package. This is for shap's plots and other tools.
-    Thresholds of columns with offsets are those of values less the offset, and those of categories are between codes:
-    give shap `Model.features(X)`. A code that is none of the model's must be NaN there.
+    Thresholds of categories are between codes: give shap `Model.features(X)`. A code that is none of the model's must
+    be NaN there.
 
     shap has no sets of levels of any size. A split on one becomes splits on intervals of codes, and what is below it
     is repeated for each of them: trees become large where sets have many parts.

@@ -26,7 +26,7 @@ def head(model):
         "decoder": ensemble.decoder,
         "meta": meta,
         "bias": ensemble.bias.tolist(),
-    } | ({"offsets": model.offsets} if model.offsets else {})
+    }
 
 
 def as_json(model):

@@ -22,10 +22,10 @@ LEAVES = ("float32", "float16", "int8")
 # Sections of early exits: checkpoints, then those of each way.
 EARLY = ("exit", "pair", "marg", "rjct")
 # Sections that all kinds have in common, besides the bias; in the order of a file.
-COMMON = ("OFFS", "CALB", "calb", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
+COMMON = ("CALB", "calb", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
-MINOR |= {"LOFF": 6, "PACK": 7, "OFFS": 8, "LALL": 10, "calb": 11}
+MINOR |= {"LOFF": 6, "PACK": 7, "LALL": 10, "calb": 11}
 SIGMOID_MINOR = 5
 LAYOUTS = ("list", "interval", "packed")
 HEADER_BYTES = 64

@@ -16,7 +16,6 @@ from pymcboost.model.early import Early, EarlyExit
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.labels import Labels
-from pymcboost.model.offsets import Offsets, offset_sections
 from pymcboost.model.rows import Rows
 from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
@@ -56,7 +55,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
+class Model(Calibration, Covers, EarlyExit, Labels, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -127,7 +126,6 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         meta: dict[str, Any] | None = None,
         layout: Layout = "list",
         leaves: Leaves = "float32",
-        offsets: dict[int, float] | None = None,
     ) -> Self:
         """Model of an ensemble, or of a linear or kernel machine.
 
@@ -148,15 +146,13 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
             packed: few bits for splits and leaves, the same scores.
         leaves : {"float32", "float16", "int8"}, default="float32"
             Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
-        offsets : dict of int to float, optional
-            What is subtracted from columns of float64, see `offsets`.
 
         Returns
         -------
         Model
         """
         ensemble = ensemble.laid_out(layout, leaves)
-        common = offset_sections(offsets) + file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
+        common = file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
         return cls.from_bytes(file.encode(ensemble, common, link))
 
     @property
@@ -255,6 +251,23 @@ class Model(Calibration, Covers, EarlyExit, Labels, Offsets, Stages):
         ndarray of float64 (m, K)
         """
         return self._rows.scores(X, n_jobs)
+
+    def features(self, X: Any) -> NDArray[np.float32]:
+        """Rows as the model compares them with its thresholds: float32, with codes in place of categories.
+
+        Parameters
+        ----------
+        X : array-like or data frame (m, n_features_in_)
+
+        Returns
+        -------
+        ndarray of float32 (m, n_features_in_)
+        """
+        X = self._rows.checked(X)
+        if hasattr(X, "indptr"):
+            raise ValueError("features are those of dense rows; give X.toarray()")
+        with np.errstate(over="ignore"):
+            return X.astype(np.float32, copy=False)
 
     def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Scores of the classes; for two classes, the score of the second minus that of the first. All of labels.

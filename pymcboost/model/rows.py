@@ -4,7 +4,6 @@ import numpy as np
 
 from pymcboost._kernels import score
 from pymcboost.model.columns import in_order, refuse_dates, wrong_value
-from pymcboost.model.offsets import has_offsets, subtracted
 from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
@@ -153,7 +152,7 @@ class Rows:
         return self._n_features
 
     def checked(self, X):
-        """X as the scorer takes it: an array of a native type of number, less its offsets, or a CSR matrix."""
+        """X as the scorer takes it: an array of a native type of number, or a CSR matrix."""
         if not hasattr(X, "indptr"):
             if hasattr(X, "tocsr"):
                 X = X.tocsr()
@@ -165,7 +164,7 @@ class Rows:
         if hasattr(X, "indptr"):
             X = self._summed(X)
         check_shape(X, self._n_features)
-        return subtracted(X, self._scorer)
+        return X
 
     def _summed(self, X):
         """A CSR matrix with one entry a cell where these are rounded, or where packed trees look them up."""
@@ -195,7 +194,7 @@ class Rows:
                 raise ValueError(f"X must hold numbers, not {X.dtype}")
             if X.dtype.kind == "O" and hasattr(given, "iloc"):  # pandas has a missing value of its own
                 return given.to_numpy(np.float64, na_value=np.nan)
-            return X.astype(np.float64 if X.dtype.kind == "O" or has_offsets(self._scorer) else np.float32)
+            return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(given) or error) from error
 

@@ -96,8 +96,6 @@ class Booster:
     categories = None
     # Names of the columns, where they have any.
     feature_names: list[str] | None = None
-    # Offsets that have been subtracted from columns.
-    offsets: dict[int, float] | None = None
     # Values of parameters that are "auto": folds choose among them, or else it is the first.
     choices: ClassVar[dict[str, tuple]] = {}
     # Parameters that a warm start must keep.
@@ -291,12 +289,8 @@ class Booster:
     def model(self, classes, meta):
         """The rounds so far as a model."""
         meta = {**meta, **self.meta()}
-        model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta, offsets=self.offsets)
+        model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta)
         return model if self.link_temperature is None else model._with_link_temperature(self.link_temperature)
-
-    def takes_offsets(self):
-        """Whether a model can subtract offsets from columns."""
-        return True
 
     # Whether cutting later rounds gives the model of an earlier one.
     cuts_give_models = True

@@ -47,20 +47,19 @@ def fingerprint(inputs, workers, saved=None):
     }
 
 
-def _marks(inputs):
-    """Checksums of the labels of the classes, and of the offsets of columns."""
-    labels = zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
-    return labels, zlib.crc32(repr(inputs.offsets).encode()) if inputs.offsets else 0
+def _crc_of_labels(inputs):
+    """Checksum of the labels of the classes."""
+    return zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
 
 
 def _of_rows_in_order(inputs):
-    X, (labels, offsets) = inputs.X, _marks(inputs)
+    X = inputs.X
     return {
         "rows": X.shape[0],
         "features": X.shape[1],
         "sparse": hasattr(X, "indptr"),
-        "X": _crc_of_features(X, offsets),
-        "y": _crc(inputs.codes, np.int64, labels),
+        "X": _crc_of_features(X),
+        "y": _crc(inputs.codes, np.int64, _crc_of_labels(inputs)),
         "weight": _crc(inputs.weight, np.float64),
     }
 
@@ -85,14 +84,14 @@ def _crc_of_features(X, start=0):
 
 def _of_numbered_rows(inputs, workers):
     """Sums over the rows of all workers."""
-    X, (labels, offsets) = inputs.X, _marks(inputs)
+    X = inputs.X
     number = row_numbers(workers, X.shape[0])
     parts = {"X": (X, np.float32), "y": (inputs.codes, np.int64), "weight": (inputs.weight, np.float64)}
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
     sums = dict(zip(parts, found.tolist(), strict=True))
     n_rows = int(workers.sum(np.array([X.shape[0]]))[0])
     sizes = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr"), "numbered": True}
-    return {**sizes, **sums, "X": [offsets, *sums["X"]], "y": [labels, *sums["y"]]}
+    return {**sizes, **sums, "y": [_crc_of_labels(inputs), *sums["y"]]}
 
 
 def _numbered(array, dtype, number):

@@ -10,11 +10,10 @@ from pymcboost._text import column_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import rows_of
-from pymcboost.data.merging import merging, warn_of
+from pymcboost.data.merging import warn_of_merged_values
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of
-from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import listed
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
@@ -45,7 +44,6 @@ from pymcboost.training.labels import check_order, labels_given, labels_of_all, 
 from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
-from pymcboost.training.rounding import with_own_offsets
 
 
 class Training:
@@ -104,7 +102,7 @@ class Training:
         choice = self._choice(kept, folds, previous)
         n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
         n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
-        booster.offsets, booster.categories = inputs.offsets, inputs.categories
+        booster.categories = inputs.categories
         booster.feature_names = inputs.meta.get("feature_names")
         data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
         validation, make_model = inputs.validation, partial(_model, inputs.meta, self.classes)
@@ -228,8 +226,7 @@ class Training:
         draft, params, workers = self.draft, self.params, self.workers
         allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
         came, known = X, draft.model_ if continued else None if initial is None else initial.model
-        offsets = None if known is None else known.offsets
-        X, y, sample_weight, head, lost = rows_given(self.booster, X, y, sample_weight, offsets)
+        X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
         wanted = getattr(params, "categorical_features", None)
         categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
         categories = categories if known else divided.categories_of(workers, name, categories)
@@ -239,7 +236,6 @@ class Training:
         given = X if head is None else head
         how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
         how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
-        how["offsets"] = offsets
         if self.booster.takes_labels(y := listed(y)):
             X = validated(draft, X, **how)
             labels = labels_of_all(workers, y)
@@ -269,11 +265,12 @@ class Training:
         class_weight = divided.class_weights(workers, params, classes, codes, weight)
         weight = weight * class_weight[codes] if codes.ndim == 1 else weight
         divided.check_all_classes(workers, type(draft), classes, codes, weight)
-        X, offsets = self._less_offsets(X, given, weight, known, how, lost)
+        was_rounded = X.dtype == np.float32 and head is None and hasattr(given, "__getitem__")
+        warn_of_merged_values(given if was_rounded else X, names_of(given))
         inputs = Inputs(
             X, classes, codes, weight, class_weight, None, meta_of(draft, known), params.n_estimators, continued,
-            groups_given(groups, X.shape[0], params), categories, offsets,
-            given=came if head is None and workers is ALONE and not _same_rows(came, X, offsets, categories) else None,
+            groups_given(groups, X.shape[0], params), categories,
+            given=came if head is None and workers is ALONE and not _same_rows(came, X, categories) else None,
             defaults=defaults_of(draft),
         )  # fmt: skip
         found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
@@ -304,29 +301,6 @@ class Training:
         X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])
         return rows, (X_held.tocsc() if hasattr(X_held, "tocsc") else X_held, *rest)
 
-    def _less_offsets(self, X, given, weight, known, how, lost):
-        """X less the offsets of its columns, and these: those of the model so far, or those that its values ask for.
-
-        ``lost`` is what `merging` has found in rows that have been rounded since; None where there are none.
-        Rows that are divided among workers have none, so that no worker needs the rows of the others.
-        """
-        if known is not None and known.offsets:
-            return with_offsets(X, known.offsets), known.offsets
-        if not X.shape[0]:
-            return X, None
-        narrowed = X.dtype == np.float32 and hasattr(given, "__getitem__") and how["head"] is None
-        seen, names = given if narrowed else X, names_of(given)
-        rows = None if weight.all() or hasattr(X, "tocsr") else np.flatnonzero(weight)
-        found, offsets = merging(seen, rows) if lost is None else lost, {}
-        narrow = getattr(seen, "dtype", None) == np.float32
-        possible = known is None and self.workers is ALONE and self.booster.takes_offsets()
-        if found and possible and not narrow and not hasattr(X, "tocsr"):
-            how = {**how, "reset": False, "offsets": found}
-            wide = validated(self.draft, given, **how) if narrowed else X
-            X, offsets, found = with_own_offsets(wide, found, rows)
-        warn_of(found, names, narrow and lost is None, offsets)
-        return X, offsets
-
     def _previous(self, inputs, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
         draft, n_estimators = self.draft, inputs.n_estimators
@@ -353,9 +327,9 @@ def _random_state(given, callbacks):
     return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
 
-def _same_rows(came, X, offsets, categories):
+def _same_rows(came, X, categories):
     """Whether the rows that came are those that the training has, number by number."""
-    return type(came) is np.ndarray and came.dtype == X.dtype and not offsets and categories is None
+    return type(came) is np.ndarray and came.dtype == X.dtype and categories is None
 
 
 def _model(meta, classes, booster, n_rounds, more):

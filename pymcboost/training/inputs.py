@@ -14,7 +14,6 @@ from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import missing_label, refuse_dates, wrong_value
 from pymcboost.model.model import Model
-from pymcboost.model.offsets import with_offsets
 from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
 from pymcboost.training.basis import (
@@ -26,8 +25,8 @@ from pymcboost.training.basis import (
 from pymcboost.training.labels import check_order, labels_given
 from pymcboost.training.metrics import Held, as_given
 
-# Types that rows may have, the first for those of other types; the second where offsets are subtracted from columns.
-TYPES, WIDE = [np.float32, np.float64], [np.float64, np.float32]
+# Types that rows may have, the first for those of other types.
+TYPES = [np.float32, np.float64]
 # What early stopping sets aside by default: chosen on parts of training parts, see docs/reproduction.md.
 SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
 # Of a validation set: checkpoints have files of these names in an archive.
@@ -59,8 +58,6 @@ class Inputs:
         Rows of one group are in one fold.
     categories : Categories or None
         Of the columns of X, which holds their codes.
-    offsets : dict of int to float or None
-        What has been subtracted from columns of X.
     workers : Alone or another communicator
         Among which the rows are divided.
     given : array, frame or sparse matrix, optional
@@ -80,7 +77,6 @@ class Inputs:
     continued: bool
     groups: np.ndarray | None = None
     categories: Any = None
-    offsets: dict[int, float] | None = None
     workers: Any = ALONE
     given: Any = None
     defaults: dict[str, Any] = field(default_factory=dict)
@@ -154,33 +150,30 @@ def _stacked(parts):
     return np.concatenate(parts)
 
 
-def rows_given(booster, X, y, sample_weight, offsets):
-    """X, y and the weights as they are given, and None twice; of `Chunks` what `Chunks.gathered` gives."""
+def rows_given(booster, X, y, sample_weight):
+    """X, y and the weights as they are given, and None; of `Chunks` what `Chunks.gathered` gives."""
     if not isinstance(X, Chunks):
         check_sparse(X)
-        return X, y, sample_weight, None, None
+        return X, y, sample_weight, None
     if not booster.takes_workers:
         raise TypeError(
             f"{booster.name} takes no Chunks; vector trees, class-wise trees and MCBoost do. Give X and y in memory"
         )
     if y is not None or sample_weight is not None:
         raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
-    return X.gathered(booster.workers.size > 1, offsets)
+    return X.gathered(booster.workers.size > 1)
 
 
-def validated(estimator, X, *y, allow_nan, head=None, offsets=None, **options):
-    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone.
-
-    Where there are ``offsets``, which are subtracted later, numbers become float64.
-    """
-    finite, dtype = "allow-nan" if allow_nan else True, WIDE if offsets else TYPES
+def validated(estimator, X, *y, allow_nan, head=None, **options):
+    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone."""
+    options |= {"dtype": TYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if head is not None:
-        validate_data(estimator, head, dtype=dtype, ensure_all_finite=finite, **options)
+        validate_data(estimator, head, **options)
         return (X, *map(column_or_1d, y)) if y else X
     refuse_dates(X)
     X, y = own(X), [own_labels(labels) for labels in y]
     try:
-        return validate_data(estimator, X, *y, dtype=dtype, ensure_all_finite=finite, **options)
+        return validate_data(estimator, X, *y, **options)
     except (ValueError, TypeError, OverflowError) as error:
         found = wrong_value(X, allow_nan)
         row = missing_label(y[0]) if found is None and y and y[0] is not None else None
@@ -240,7 +233,7 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     try:
         check_sparse(X)
         X = encoded(estimator, inputs.categories, X)
-        how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "offsets": inputs.offsets}
+        how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False}
         if several:
             X = validated(estimator, X, **how)
             _, codes = labels_given(y, X.shape[0], inputs.classes)
@@ -248,7 +241,6 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
         else:
             X, y = validated(estimator, X, y, **how)
             check_order(y)
-        X = with_offsets(X, inputs.offsets)
         weight = weights_of_rows(weight, X)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error

@@ -29,8 +29,7 @@ class Predicts:
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         X = encoded(self, self.model_.categories, X)
-        how = {"allow_nan": self.booster.allows_missing, "offsets": self.model_.offsets}
-        return validated(self, X, accept_sparse="csr", reset=False, **how)
+        return validated(self, X, accept_sparse="csr", reset=False, allow_nan=self.booster.allows_missing)
 
     def decision_function(self, X: Features) -> NDArray[np.float64]:
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""

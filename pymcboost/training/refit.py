@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from pymcboost.comm import ALONE
 from pymcboost.model import file
-from pymcboost.model.offsets import with_offsets
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
 from pymcboost.training import basis
@@ -73,7 +72,6 @@ class RefitsLeaves:
         booster.check()
         booster.categories, booster.feature_names = self.model_.categories, self.model_.feature_names
         X = X if booster.categories is None else booster.categories.bounded(X)
-        X = with_offsets(X, self.model_.offsets)
         n_threads = threads_for(X.shape[0] * X.shape[1], resolve_n_jobs(self.n_jobs))
         data = booster.rows(X, codes, len(self.classes_), weight, n_threads, None)
         booster.start(data, self.classes_, n_threads)

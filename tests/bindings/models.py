@@ -71,9 +71,6 @@ def models():
     model = Model.from_ensemble(trees, range(7), link="softmax", layout="packed", leaves="int8")
     yield "packed", model, random_rows(N_ROWS, 9)
     yield "sets", Model.from_ensemble(random_sets(9, 9, 4), range(4)), with_codes(random_rows(N_ROWS, 9))
-    rows = random_rows(N_ROWS, 9).astype(np.float64)
-    rows[:, :3] += [1.7e9, 0, -1e12]
-    yield "offsets", Model.from_ensemble(trees, range(7), offsets={0: 1.7e9, 2: -1e12}), rows
     yield "entries", Model.from_ensemble(random_entries(20, 9, 12), range(12)), random_rows(N_ROWS, 9)
     yield "linear", Model.from_ensemble(random_linear(9, 3), range(3), link="softmax2"), finite_rows(N_ROWS, 9)
     yield "kernel", Model.from_ensemble(random_kernel(8, 9, 3), range(3), link="softmax"), finite_rows(N_ROWS, 9)
@@ -96,5 +93,5 @@ def written(name, folder):
     """Files of a model and its rows, and what is to be printed of them."""
     model, rows = MODELS[name]
     model.save(folder / "model.mcb")
-    rows.astype("<f8" if model.offsets else "<f4").tofile(folder / "rows")
+    rows.astype("<f4").tofile(folder / "rows")
     return folder / "model.mcb", folder / "rows", lines(model, rows)

@@ -1,5 +1,5 @@
 // Scores rows with mcb.hpp: bits MODEL.mcb ROWS prints for each row the label, and the bits of scores and probabilities.
-// ROWS holds float32 numbers; float64 where the model has offsets of columns.
+// ROWS holds float32 numbers.
 #include "mcb.hpp"
 
 #include <cinttypes>
@@ -19,13 +19,8 @@ int main(int, char **argv) {
     const mcb::model model = mcb::model::load(argv[1]);
     std::ifstream file(argv[2], std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    std::vector<float> rows(bytes.size() / (model.has_offsets() ? sizeof(double) : sizeof(float)));
-    if (model.has_offsets()) {
-        std::vector<double> values(rows.size());
-        std::memcpy(values.data(), bytes.data(), bytes.size());
-        for (std::size_t at = 0; at < rows.size(); at += model.n_features()) model.features(&values[at], &rows[at]);
-    } else
-        std::memcpy(rows.data(), bytes.data(), bytes.size());
+    std::vector<float> rows(bytes.size() / sizeof(float));
+    std::memcpy(rows.data(), bytes.data(), bytes.size());
     std::vector<double> scores(model.n_classes());
     for (std::size_t at = 0; at < rows.size(); at += model.n_features()) {
         const std::uint32_t k = model.predict(rows.data() + at, scores.data());

@@ -10,7 +10,7 @@ from cli.programs import call
 
 import pymcboost
 from pymcboost import HingeBoostOCClassifier, MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier, load_model
-from pymcboost.data.merging import merging, warn_of
+from pymcboost.data.merging import warn_of_merged_values
 from pymcboost.model.columns import in_order
 
 pandas = pytest.importorskip("pandas")
@@ -206,7 +206,7 @@ def warnings_of(call):
 def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
     time, y, other = time_stamps()
     X, model = scipy.sparse.csr_array(np.column_stack((other, time))), cls(n_estimators=20)
-    message = r"column 1 \(from 0\): \d+ different values .*become \d+ .* such as 1700"
+    message = r"Column 1 \(from 0\): \d+ distinct values of a sample become \d+; subtract 1700000000 before fit and pre"
     with pytest.warns(UserWarning, match=message) as caught:
         low = model.fit(X, y).score(X, y)
     assert [one.filename for one in caught] == [__file__]
@@ -217,15 +217,16 @@ def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
 
 def test_the_warning_names_the_column_of_a_frame():
     time, y, other = time_stamps()
-    frame = pandas.DataFrame({"other": other, "time": time * (1 + y)})  # two places, one offset
-    with pytest.warns(UserWarning, match="column 'time': .* even less the offset") as caught:
+    frame = pandas.DataFrame({"other": other, "time": time})
+    with pytest.warns(UserWarning, match=r"Column 1 \('time'\): \d+ distinct .*; subtract 1700000000") as caught:
         MartClassifier(n_estimators=1).fit(frame, y)
     assert [one.filename for one in caught] == [__file__]
 
 
-def warn_of_merged(X):
-    """What `fit` says of X where no offsets are possible."""
-    warn_of(merging(X), None, getattr(X, "dtype", None) == np.float32)
+def test_the_first_columns_are_named_and_the_others_counted():
+    X = np.repeat(time_stamps()[0][:, None], 7, axis=1)
+    (message,) = warnings_of(lambda: warn_of_merged_values(X))
+    assert message.count("Column ") == 5 and message.endswith(" 2 more columns lose values, too.")
 
 
 @pytest.mark.parametrize(
@@ -243,8 +244,8 @@ def warn_of_merged(X):
 )
 def test_every_form_of_X_is_noticed(form):
     X = np.column_stack((np.arange(1500) % 7, time_stamps()[0], -time_stamps()[0]))
-    (message,) = warnings_of(lambda: warn_of_merged(form(X)))
-    assert message.startswith("column 1 (from 0): ") and message.endswith("1 more columns lose values, too.")
+    (message,) = warnings_of(lambda: warn_of_merged_values(form(X)))
+    assert [name in message for name in ("Column 0", "Column 1", "Column 2")] == [False, True, True]
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])
@@ -252,11 +253,11 @@ def test_values_that_were_rounded_before_are_noticed(layout, tmp_path):
     time, y, other = time_stamps()
     pymcboost.dump_svmlight(tmp_path / "train.svm", np.column_stack((other, time)), y)
     X = pymcboost.load_svmlight(tmp_path / "train.svm", layout=layout).X
-    message = r"column 1 \(from 0\): .*29 different values .* rounded\. .* LIBSVM text"
+    message = r"seem to have become .* Column 1 \(from 0\): 29 distinct values .* are neighbours; .* LIBSVM text"
     with pytest.warns(UserWarning, match=message):
         MartClassifier(n_estimators=1).fit(X, y)
     done = call("train", tmp_path / "train.svm", tmp_path / "model.mcb", "-a", "mart", "-n", "1")
-    assert done.returncode == 0 and "seem to be rounded" in done.stderr
+    assert done.returncode == 0 and "Column 1 (from 0): 29 distinct values" in done.stderr
 
 
 @pytest.mark.parametrize("period", [2, 3, 4, 5, 8])
@@ -266,16 +267,16 @@ def test_values_at_fixed_distances_are_noticed(period):
     rows, columns = np.divmod(np.arange(6000), period)
     X = scipy.sparse.coo_array((np.where(columns, 1.0, time), (rows, columns))).tocsr()
     for first in range(period):
-        assert len(warnings_of(lambda first=first: warn_of_merged(X[:, np.roll(range(period), first)]))) == 1
+        assert len(warnings_of(lambda first=first: warn_of_merged_values(X[:, np.roll(range(period), first)]))) == 1
         dense = np.where(np.arange(6000) % period == first, time, 0.0)[:, None]
-        assert period > 4 or len(warnings_of(lambda dense=dense: warn_of_merged(dense))) == 1
+        assert period > 4 or len(warnings_of(lambda dense=dense: warn_of_merged_values(dense))) == 1
 
 
 def test_two_values_and_integers_that_merge_are_noticed():
     for low, high in ((2**24, 2**24 + 1), (1 + 1e-9, 1 + 2e-9), (-1.7e9 - 1, -1.7e9)):
         column = np.where(np.arange(200) % 3, low, high)[:, None]
         for X in (column, np.sort(column, axis=0)):
-            assert len(warnings_of(lambda X=X: warn_of_merged(X))) == 1
+            assert len(warnings_of(lambda X=X: warn_of_merged_values(X))) == 1
 
 
 def test_numbers_that_lose_nothing_are_not_warned_of():
@@ -297,14 +298,14 @@ def test_numbers_that_lose_nothing_are_not_warned_of():
         np.zeros((0, 3)),
     ]
     for X in harmless:
-        assert not warnings_of(lambda X=X: warn_of_merged(X))
-        assert not warnings_of(lambda X=X: warn_of_merged(scipy.sparse.csr_array(X)))
+        assert not warnings_of(lambda X=X: warn_of_merged_values(X))
+        assert not warnings_of(lambda X=X: warn_of_merged_values(scipy.sparse.csr_array(X)))
 
 
 def test_noticing_takes_no_copy():
     X = np.random.default_rng(3).normal(size=(40_000, 40)) + 1e9
     tracemalloc.start()
-    assert len(warnings_of(lambda: warn_of_merged(X))) == 1
+    assert len(warnings_of(lambda: warn_of_merged_values(X))) == 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes / 4

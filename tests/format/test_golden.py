@@ -26,8 +26,7 @@ def test_golden(name):
 
     expected = json.loads((FOLDER / f"{name}.json").read_text())
     model = load_model(FOLDER / f"{name}.mcb")
-    X = from_hex(expected["rows"])
-    X = X if model.offsets else X.astype(np.float32)
+    X = from_hex(expected["rows"]).astype(np.float32)
     assert model.classes_.tolist() == expected["classes"]
     assert model.kind == expected["kind"]
     assert model.raw_scores(X).tobytes() == from_hex(expected["scores"]).tobytes()
@@ -41,8 +40,7 @@ def test_golden(name):
     assert model.layout == (name.split("-")[1] if model.kind in (2, 7) else "list")
     if model.kind != 2:
         again = type(model).from_ensemble(
-            model.ensemble, model.classes_, link=model.link, meta=model.meta, layout=model.layout, leaves=model.leaves,
-            offsets=model.offsets,
+            model.ensemble, model.classes_, link=model.link, meta=model.meta, layout=model.layout, leaves=model.leaves
         )  # fmt: skip
         again = again.with_temperature(model.temperature)
         again = again._changed(**{tag: model._sections().get(tag) for tag in ("calb", *file.EARLY)})
@@ -126,14 +124,6 @@ def models():
     yield "v1-trees-3-categories", with_exits(model), with_codes(random_rows(20, 6))
     model = Model.from_ensemble(random_sets(20, 6, 3, seed=3, vector=False), three, link="softmax")
     yield "v1-trees-3-categories-base", with_exits(model), with_codes(random_rows(20, 6))
-
-    # Offsets of columns.
-    offsets = {0: 1.7e9, 4: -2.5e12 - 1 / 256}
-    X = random_rows(20, 6).astype(np.float64) + [offsets.get(j, 0.0) for j in range(6)]
-    for name, kind in (("list", random_stumps(20, 6, 3, seed=3)), ("trees", random_trees(9, 6, 3, seed=3))):
-        yield f"v1-{name}-3-offsets", Model.from_ensemble(kind, three, link="softmax", offsets=offsets), X
-    model = Model.from_ensemble(random_kernel(9, 6, 3, "rbf", True, seed=3), three, offsets=offsets)
-    yield "v1-kernel-3-offsets", model, finite_rows(20, 6) + [offsets.get(j, 0.0) for j in range(6)]
 
     for k, mode in ((3, "vector"), (11, "scalar"), (2, "vector")):
         trees = random_trees(9, 200 if k == 11 else 6, k, mode, seed=k, few_thresholds=k != 2)

@@ -47,7 +47,6 @@ RULES = {
     b"marg": ({6}, set(), {STUMPS, TREES}),
     b"rjct": ({6}, set(), {STUMPS, TREES}),
     b"ABOV": ({6}, set(), EVERY),
-    b"OFFS": ({6}, set(), EVERY),
     b"LOFF": (NARROW, set(), {TREES}),
     b"LCLS": (NARROW, set(), {TREES}),
     b"LALL": ({5, 7}, set(), {TREES}),
@@ -203,7 +202,6 @@ class File:
             m = n(b"DUAL") // K
             wanted |= {b"KPAR": 4, b"DUAL": m * K, b"SVEC": m * d, b"SCAL": 2 * d}
         need(all(n(tag) == number for tag, number in wanted.items() if self.has(tag)), 29)
-        need(n(b"OFFS") % 2 == 0, 29)
         if {b"exit", *EXITS} & set(self.items):
             need(self.has(b"exit") and not self.decoder, 61)
             pairs = K * (K - 1)
@@ -246,23 +244,8 @@ class File:
         self.exits()
         need(self.link == 3 or not self.has(b"ABOV"), 60)
         self.finite(b"ABOV", 60)
-        before = -1
-        for feature, _ in self.offsets():
-            need(whole(feature, before + 1, self.d - 1) if math.isfinite(feature) else False, 73)
-            before = feature
-        need(all(offset and math.isfinite(offset) for _, offset in self.offsets()), 74)
         self.labels()
         need(is_text(self.meta), 40)
-
-    def offsets(self):
-        """(feature, offset) of the features that have one."""
-        numbers = self.items.get(b"OFFS", ())
-        return list(zip(numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :], strict=True))
-
-    def floats(self, row):
-        """The numbers in single precision that a row of doubles becomes."""
-        offset = dict(self.offsets())
-        return [single(x - offset.get(j, 0.0)) for j, x in enumerate(row)]
 
     def exits(self):
         """Checkpoints, bounds and thresholds."""

@@ -23,7 +23,6 @@ from pymcboost import (
 from pymcboost.callbacks import TrainingLoss
 from pymcboost.comm import ALONE, Alone
 from pymcboost.data import Chunks, mapped
-from pymcboost.data.merging import SECOND, RowSample
 from pymcboost.training import calibration
 
 N = 6000
@@ -233,26 +232,13 @@ def stamps(n=600):
     return X, np.arange(n) // 100 % 2
 
 
-@pytest.mark.parametrize("kind", ["stamps", "whole", "weights"])
-def test_values_that_merge_are_told(kind):
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_values_that_have_merged_are_told(dtype):
     X, y = stamps()
-    X, weight = (X * 100).astype(np.int64) if kind == "whole" else X, np.ones(len(y))
-    if kind == "weights":  # rows that do not count have other values
-        X[::2, 1], weight[::2] = np.arange(300), 0
-    with pytest.warns(UserWarning, match=r"column 1 \(from 0\): \d+ different values of a sample become \d+ when they"):
-        trees().fit(Chunks(cut([300], X, y, weight)))
-
-
-@pytest.mark.parametrize(("step", "merge"), [(10, True), (30, True), (128, False)])
-def test_values_that_are_rounded_here_were_not_rounded_before(step, merge, recwarn):
-    """Though they lie next to each other in the file. Those of float32 may have been."""
-    X = (1.7e9 + step * np.arange(600.0))[:, None]
-    trees().fit(Chunks(cut([300], X, np.arange(600) // 100 % 2)))
-    assert ["600 different values of a sample become" in str(one.message) for one in recwarn] == [True] * merge
-    narrow, y = X.astype(np.float32), np.arange(600) // 100 % 2
-    for mixed in (cut([300], narrow, y), [(narrow[:500], y[:500]), (narrow[500:].astype(float), y[500:])]):
-        with pytest.warns(UserWarning, match="they seem to be rounded"):
-            trees().fit(Chunks(mixed))
+    X[:, 1] = 1.7e9 + 40 * np.arange(len(X))
+    X = X.astype(dtype)
+    with pytest.warns(UserWarning, match=r"Column 1 \(from 0\): \d+ distinct values of a sample are neighbours"):
+        trees().fit(Chunks(cut([300], X, y)))
 
 
 def test_no_values_merge(recwarn):
@@ -261,24 +247,6 @@ def test_no_values_merge(recwarn):
     for given in (X, X.astype(np.float32), np.arange(1200).reshape(600, 2)):
         trees().fit(Chunks(cut([300], given, y)))
     assert not recwarn
-
-
-@pytest.mark.parametrize("how", ["init_model", "warm_start"])
-def test_offsets_of_the_model_so_far(how, recwarn):
-    X, y = stamps()
-    found = []
-    for rows in ((X, y), (Chunks(cut([100, 300], X, y)),)):
-        first = trees(warm_start=True).fit(X, y)
-        assert list(first.model_.offsets) == [1]
-        if how == "init_model":
-            found.append(file_of(trees().fit(*rows, init_model=first.model_)))
-        else:
-            first.n_estimators = 8
-            found.append(file_of(first.fit(*rows)))
-    assert found[0] == found[1]
-    assert not recwarn
-    with pytest.raises(ValueError, match="init_model: it has 2 features, X has 1"):
-        trees().fit(Chunks([(X[:, 1:], y)]), init_model=first.model_)
 
 
 def test_sources(tmp_path):
@@ -499,11 +467,3 @@ def test_the_limit_of_a_process_is_not_shared(monkeypatch):
         assert threads.share_of_memory(threads._read_memory(), 4) == (room, said)
     monkeypatch.setattr(threads, "_address_space", list)
     assert threads.share_of_memory(2500, 4)[0] == 625
-
-
-def test_a_sample_of_rows_is_spread_over_the_blocks():
-    sample, n = RowSample(), 5000
-    for block in np.array_split(np.arange(n)[:, None], [3, 3, 700, 4990]):
-        sample.take(block)
-    found = sample.rows[:, 0]
-    assert len(found) == SECOND and (np.diff(found) > 0).all() and np.diff([0, *found, n]).max() < 12 * n / SECOND

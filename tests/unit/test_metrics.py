@@ -169,7 +169,7 @@ def test_callables_get_the_rows_and_labels_as_given_and_predict_nothing_again():
 
 LETTERS = np.array(["a", "b", "c"])[np.arange(120) % 3]
 FORMS = {
-    "offsets": lambda X: X,
+    "array": lambda X: X,
     "list": lambda X: X.tolist(),
     "pandas": lambda X: pandas.DataFrame({"time": X[:, 0], "letter": pandas.Categorical(LETTERS)}),
     "polars": lambda X: pytest.importorskip("polars").DataFrame({"time": X[:, 0], "b": X[:, 1]}),

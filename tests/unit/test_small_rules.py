@@ -28,7 +28,7 @@ from pymcboost.cli import train
 from pymcboost.cli.answers import codes_of
 from pymcboost.comm import Alone
 from pymcboost.data import rows
-from pymcboost.data.merging import merging
+from pymcboost.data.merging import merged_columns
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.svmlight import CHUNK
 from pymcboost.hinge import columns
@@ -318,10 +318,19 @@ def test_only_the_first_of_several_processes_says_how_it_goes(monkeypatch):
     assert said == [False, True, True]
 
 
-def test_merged_values_are_shown_by_the_least_of_them():
-    X = np.column_stack([np.arange(600.0), 1.7e9 + np.arange(600)])
-    ((column, different, left, shown),) = merging(X)
-    assert (column, different, shown) == (1, 600, 1.7e9) and left < 10
+@pytest.mark.parametrize(
+    ("begin", "constant"), [(1.7e9, 1.7e9), (1.7e9 + 5, 1.7e9), (-1.7e9, -1.7e9), (1.2345678e12, 1.2345678e12)]
+)
+def test_the_constant_to_subtract_has_few_digits(begin, constant):
+    X = np.column_stack([np.arange(600.0), begin + np.arange(600)])
+    (found,) = merged_columns(X)
+    assert (found.column, found.n_distinct, found.constant) == (1, 600, constant) and found.n_left < 10
+    assert not merged_columns(X - [0, found.constant])
+
+
+def test_zeros_among_merged_values_do_not_hide_the_constant():
+    X = np.where(np.arange(600) % 3, 1.7e9 + np.arange(600), 0.0)[:, None]
+    assert [found.constant for found in merged_columns(X)] == [1.7e9]
 
 
 def test_priors_are_restored_only_where_it_is_asked_for():
@@ -368,4 +377,4 @@ def test_steps_of_a_thousandth_are_looked_at_for_values_that_merge(apart, found)
     """Two groups of whole numbers, so far apart in units of 2^-10 that a first look takes them for close or not."""
     i = np.arange(64)
     X = 1e9 * (1 + apart * 2.0**-10 * (i % 2)) + i
-    assert len(merging(X[:, None])) == found
+    assert len(merged_columns(X[:, None])) == found

@@ -16,7 +16,6 @@ import pytest
 
 import pymcboost
 from pymcboost import SvmlightError, dump_svmlight, load_svmlight
-from pymcboost.data.svmlight import load_and_count
 
 svmlight, svmwrite = sys.modules[load_svmlight.__module__], sys.modules[dump_svmlight.__module__]
 SvmlightMemoryError = svmlight.SvmlightMemoryError
@@ -322,15 +321,6 @@ def test_memory_limit(write, monkeypatch):
     assert load_svmlight(write(text), layout="dense").X.shape == (1000, 1000)
 
 
-def test_arrays_of_float64_rows_are_counted(write, monkeypatch):
-    path = write("1 1:1 2:3\n" * 2000)
-    monkeypatch.setattr(svmlight, "available_memory", lambda: 175_000)  # the rows are 32,000
-    with pytest.raises(SvmlightMemoryError, match="a float64 matrix of 2000 rows and 2 features"):
-        load_and_count(path, wide=True)
-    monkeypatch.setattr(svmlight, "available_memory", lambda: 200_000)
-    assert load_and_count(path, wide=True)[0].X.nbytes == 32_000
-
-
 def test_available_memory_is_plausible():
     room = svmlight.available_memory()
     assert room is None or 2**20 < room < 2**50
@@ -520,15 +510,3 @@ def test_plain_rows_are_what_scipy_gets(tmp_path):
         np.testing.assert_array_equal(getattr(plain, name), getattr(sparse, name))
     path.write_text("1 1:2 3:4\n")
     np.testing.assert_array_equal(load_svmlight(path, layout="plain").X, np.array([[2, 0, 4]], np.float32))
-
-
-def test_values_that_are_not_rounded_to_float32_are_those_of_python(tmp_path):
-    values = ["0.1", "-1700000000.123456789", "1e-300", "123456789012345678901234567890", "4.35", "nan", "-inf"]
-    values += ["12345678", "0.12345678901234567890", "99999999.99999999", "-0", "1e22", "1e23", "3.4e38"]
-    text = " ".join(f"{j}:{value}" for j, value in enumerate(values, 1))
-    (tmp_path / "rows.svm").write_text(f"1 {text}\n2 3:7 99:1\n")
-    data, found, entries = load_and_count(tmp_path / "rows.svm", len(values), wide=True)
-    assert data.X.dtype == np.float64 and data.X.shape == (2, len(values))
-    assert (found, entries) == (99, len(values) + 2)
-    assert np.array_equal(data.X[0], [float(value) for value in values], equal_nan=True)
-    assert data.X[1, 2] == 7 and np.count_nonzero(data.X[1]) == 1

@@ -27,10 +27,8 @@ def scan(text, base="auto"):
     scanner = kernel.Scanner(1 if base == 1 else 0, 0)
     indices, values = np.empty(n // 4, np.int32), np.empty(n // 4, np.float32)
     indptr, labels, labelled = np.zeros(n // 2 + 1, np.int64), np.empty(n // 2), np.empty(n // 2, np.uint8)
-    wide = np.empty(n // 4)
-    code = scanner.feed(text + b"\xff" * kernel.PADDING, n, indices, values, indptr, labels, labelled, wide)
-    m, nnz = scanner.rows, scanner.nnz
-    assert np.array_equal(wide[:nnz].astype(np.float32), values[:nnz], equal_nan=True), text
+    code = scanner.feed(text + b"\xff" * kernel.PADDING, n, indices, values, indptr, labels, labelled)
+    m = scanner.rows
     rows = [list(zip(indices[a:b].tolist(), values[a:b], strict=True)) for a, b in pairwise(indptr[: m + 1])]
     return code, scanner.line + 1, scanner.error[1], rows, labels[:m].tolist(), labelled[:m].astype(bool).tolist()
 

@@ -1,7 +1,7 @@
 //! Score rows: cargo run --release --example score MODEL.mcb ROWS
 //!
-//! ROWS holds float32 numbers, n_features for each row; float64 where the model has offsets of columns. Prints for each
-//! row the label, the bits of the scores, and those of the probabilities where the model has them.
+//! ROWS holds float32 numbers, n_features for each row. Prints for each row the label, the bits of the scores, and those
+//! of the probabilities where the model has them.
 
 use std::{env, error::Error, fs};
 
@@ -20,19 +20,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut model = mcb::Model::open(&bytes).map_err(|problem| problem.to_string())?;
     memory.resize(model.prepared_len(), 0);
     model.prepare(&mut memory)?;
-    let numbers: Vec<f64> = if model.has_offsets() {
-        rows.chunks_exact(8).map(|eight| f64::from_le_bytes(eight.try_into().unwrap())).collect()
-    } else {
-        rows.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap()).into()).collect()
-    };
-    let size = (if model.has_offsets() { 8 } else { 4 }) * model.n_features();
+    let numbers: Vec<f32> =
+        rows.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().unwrap())).collect();
+    let size = 4 * model.n_features();
     if rows.len() % size != 0 {
         return Err(format!("{} bytes of rows are not a multiple of {size}, the bytes of one", rows.len()).into());
     }
-    let (mut row, mut scores) = (vec![0.0; model.n_features()], vec![0.0; model.n_classes()]);
-    for values in numbers.chunks_exact(model.n_features()) {
-        model.features(values, &mut row);
-        let k = model.predict(&row, &mut scores);
+    let mut scores = vec![0.0; model.n_classes()];
+    for row in numbers.chunks_exact(model.n_features()) {
+        let k = model.predict(row, &mut scores);
         print!("{}", model.label(k));
         print(&scores);
         if model.probabilities(&mut scores) {

@@ -3,8 +3,6 @@
 //! ```ignore
 //! let model = mcb::Model::open(&bytes)?;
 //! let mut scores = vec![0.0; model.n_classes()];
-//! let mut row = vec![0.0; model.n_features()];
-//! model.features(&values, &mut row); // of f64: needed where model.has_offsets()
 //! let k = model.predict(&row, &mut scores);
 //! println!("{}", model.label(k));
 //! ```
@@ -28,8 +26,6 @@ extern "C" {
     fn mcbr_n_classes(m: *const Room) -> u32;
     fn mcbr_error_offset(m: *const Room) -> u64;
     fn mcbr_error_tag(m: *const Room) -> *const c_char;
-    fn mcbr_has_offsets(m: *const Room) -> c_int;
-    fn mcbr_features(m: *const Room, values: *const f64, row: *mut f32);
     fn mcbr_predict(m: *const Room, row: *const f32, scores: *mut f64) -> u32;
     fn mcbr_probabilities(m: *const Room, scores: *mut f64) -> c_int;
     fn mcbr_label_text(m: *const Room, k: u32, length: *mut usize) -> *const c_char;
@@ -117,20 +113,7 @@ impl<'a> Model<'a> {
         unsafe { mcbr_n_classes(&self.room) as usize }
     }
 
-    /// Whether columns have offsets, so that large numbers such as time stamps do not merge. `features` subtracts them.
-    pub fn has_offsets(&self) -> bool {
-        unsafe { mcbr_has_offsets(&self.room) != 0 }
-    }
-
-    /// The f32 of a row of f64, less the offsets of columns. Panics unless there are `n_features()` of both.
-    pub fn features(&self, values: &[f64], row: &mut [f32]) {
-        assert_eq!(values.len(), self.n_features(), "values of a row");
-        assert_eq!(row.len(), self.n_features(), "numbers of a row");
-        unsafe { mcbr_features(&self.room, values.as_ptr(), row.as_mut_ptr()) }
-    }
-
-    /// Class of a row, and its scores. With `has_offsets()` the row is one of `features`. Panics unless there are
-    /// `n_features()` and `n_classes()` of them.
+    /// Class of a row, and its scores. Panics unless there are `n_features()` and `n_classes()` of them.
     pub fn predict(&self, row: &[f32], scores: &mut [f64]) -> u32 {
         assert_eq!(row.len(), self.n_features(), "numbers of a row");
         assert_eq!(scores.len(), self.n_classes(), "scores");

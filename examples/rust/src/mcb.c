@@ -17,8 +17,6 @@ uint32_t mcbr_n_features(const mcb_model *m) { return m->n_features; }
 uint32_t mcbr_n_classes(const mcb_model *m) { return m->n_classes; }
 uint64_t mcbr_error_offset(const mcb_model *m) { return m->error_offset; }
 const char *mcbr_error_tag(const mcb_model *m) { return m->error_tag; }
-int mcbr_has_offsets(const mcb_model *m) { return mcb_has_offsets(m); }
-void mcbr_features(const mcb_model *m, const double *values, float *row) { mcb_features(m, values, row); }
 uint32_t mcbr_predict(const mcb_model *m, const float *row, double *scores) { return mcb_predict(m, row, scores); }
 int mcbr_probabilities(const mcb_model *m, double *scores) { return mcb_probabilities(m, scores); }
 const char *mcbr_label_text(const mcb_model *m, uint32_t k, size_t *length) { return mcb_label_text(m, k, length); }

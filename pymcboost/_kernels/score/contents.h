@@ -221,24 +221,6 @@ static inline int mcb__check_exit(mcb_model *m) {
     return MCB_OK;
 }
 
-static inline int mcb__check_offsets(mcb_model *m) {
-    const mcb_section *s = &m->section[MCB_S_OFFS];
-    uint64_t i, n = s->count / 2;
-    double before = -1;
-    for (i = 0; i < n; i++) {
-        double f = mcb__f64(s->data + 8 * i);
-        if (!(f > before && f < (double)m->n_features) || f != (double)(uint32_t)f)
-            return mcb__wrong_item(m, MCB_E_OFFSET_FEATURE, MCB_S_OFFS, i);
-        before = f;
-    }
-    for (; i < s->count; i++) {
-        double offset = mcb__f64(s->data + 8 * i);
-        if (!(offset >= -DBL_MAX && offset <= DBL_MAX) || offset == 0)
-            return mcb__wrong_item(m, MCB_E_OFFSET, MCB_S_OFFS, i);
-    }
-    return MCB_OK;
-}
-
 static inline int mcb__check_factor(mcb_model *m, int slot) {
     const unsigned char *factor = m->section[slot].data;
     if (!factor || (mcb__f64(factor) > 0 && mcb__f64(factor) <= DBL_MAX)) return MCB_OK;
@@ -296,7 +278,6 @@ static inline int mcb__check_contents(mcb_model *m) {
         double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
         if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
     }
-    if ((status = mcb__check_offsets(m))) return status;
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
 }

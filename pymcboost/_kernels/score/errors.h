@@ -71,8 +71,6 @@
     X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
     X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
     X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
-    X(MCB_E_OFFSET_FEATURE, 73, "a feature with an offset is not below the number of features, or they do not increase") \
-    X(MCB_E_OFFSET, 74, "the offset of a feature is 0, or not finite")                                                 \
     X(MCB_E_PACK, 75, "PACK has fewer than 32 bytes, or flags that exclude one another, or a number or type out of range") \
     X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
     X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \

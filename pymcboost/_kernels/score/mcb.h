@@ -50,14 +50,6 @@
  *
  * Rows of 8-bit or 16-bit integers need not be converted: mcb_scores_values.
  *
- * A model may have offsets of columns, so that large numbers such as time stamps keep their differences in float. Rows of
- * double become floats by
- *
- *     mcb_features(&model, doubles, row);                 // each value less its column's offset, rounded to float
- *
- * Rows of floats, and of integers, count as offset already, wherever they are given: in batches, sparse rows (an entry
- * that is not there is a 0 after the offset), early exits and lazy features. mcb_has_offsets says whether that matters.
- *
  * The other functions
  *   mcb_meta                            text about the training (JSON)
  *   mcb_levels, mcb_level_text          categories of a feature
@@ -123,7 +115,6 @@ extern "C" {
 #include "access.h"
 #include "categories.h"
 #include "vectors.h"
-#include "offsets.h"
 #include "values.h"
 #include "stumps_row.h"
 #include "stumps_batch.h"

@@ -57,7 +57,6 @@ enum mcb_slot {
     MCB_S_LOFF, /* trees: where the entries of each leaf begin in LEAF and LCLS; absent: leaves have all classes */
     MCB_S_LCLS, /* trees: classes of the entries, increasing in a leaf; the other classes of a leaf get nothing */
     MCB_S_PACK, /* packed trees: tables, and numbers of few bits */
-    MCB_S_OFFS, /* f64: features whose values have offsets, increasing, then the offsets; see mcb_features */
     MCB_S_LALL, /* trees with entries: what each leaf adds to the scores of all classes */
     MCB_S_FCAL, /* f64: the factor of the first learners alone; absent: they have none */
     MCB_N_SLOTS

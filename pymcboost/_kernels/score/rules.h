@@ -82,7 +82,6 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"LOFF", MCB__UINTS, 0, MCB__TREES},
     {"LCLS", MCB__UINTS, 0, MCB__TREES},
     {"PACK", 1u << MCB_U8, MCB__PACKED, MCB__PACKED},
-    {"OFFS", 1u << MCB_F64, 0, MCB__KINDS},
     {"LALL", 1u << MCB_F32 | 1u << MCB_F16, 0, MCB__TREES},
     {"calb", 1u << MCB_F64, 0, MCB__KINDS},
 };

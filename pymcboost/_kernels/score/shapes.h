@@ -103,7 +103,6 @@ static inline int mcb__check_shapes(mcb_model *m) {
     if (s[MCB_S_FCAL].data && (status = mcb__need_count(m, MCB_S_FCAL, 1))) return status;
     if ((status = mcb__check_exit_shapes(m))) return status;
     if (s[MCB_S_ABOV].data && (status = mcb__need_count(m, MCB_S_ABOV, K))) return status;
-    if (s[MCB_S_OFFS].data && (status = mcb__need_product(m, MCB_S_OFFS, s[MCB_S_OFFS].count / 2, 2))) return status;
     if (s[MCB_S_LABI].data) return mcb__need_count(m, MCB_S_LABI, K);
     return mcb__need_count(m, MCB_S_LABO, K + 1);
 }

@@ -74,10 +74,6 @@ class HingeBoostOC(Booster):
         """Kernels are computed from dense rows."""
         return self.params.kernel == "linear"
 
-    def takes_offsets(self):
-        """The machine of a callable kernel is no file, which has them."""
-        return not callable(self.params.kernel)
-
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Scaled rows; those of a warm start in the features of the first ones."""
         kernel = self.params.kernel
