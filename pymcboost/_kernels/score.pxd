@@ -69,6 +69,7 @@ cdef extern from "mcb.h" nogil:
     int mcb_probabilities(const mcb_model *m, double *scores)
     uint32_t mcb_score_width(const mcb_model *m)
     void mcb_decode(const mcb_model *m, const double *columns, double *scores)
+    void mcb__softmax(double *scores, uint32_t K, int doubled, double factor)
     double mcb_log(double x)
     double mcb_exp(double x)
     double mcb_sqrt(double x)

@@ -38,6 +38,17 @@ def sqrt(double x):
     return mcb_sqrt(x)
 
 
+def softmax(const double[:, :] scores, bint doubled=False, double factor=1.0):
+    """Probabilities (m, K) of the scores, or of twice the scores, times a factor: those of `mcb_probabilities`."""
+    found = np.array(scores, dtype=np.float64, order="C")
+    cdef double[:, ::1] rows = found
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(rows.shape[0]):
+            mcb__softmax(&rows[i, 0], <uint32_t>rows.shape[1], doubled, factor)
+    return found
+
+
 cdef enum:
     ZEROED = 32  # numbers that are set to 0 side by side in the time of one alone
     WIDE = 8192  # sparse rows of more features are filled with the features of the model alone

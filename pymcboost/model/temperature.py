@@ -11,13 +11,14 @@ rows are right, one in n + 1 may still be wrong.
 C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
 """
 
+import math
 import sys
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pymcboost._kernels import elementary, exact
+from pymcboost._kernels import elementary, exact, score
 from pymcboost.model import file
 from pymcboost.model.arrays import is_number
 from pymcboost.model.columns import missing_label
@@ -70,7 +71,7 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
         raise ValueError("scores and weights of a calibration must be finite, and weights 0 or more")
     if not weight.any():
         raise ValueError("calibration needs rows with a positive weight: all weights are 0, or there are no rows")
-    z = _below_top(scores, link)
+    z = below_top(scores, link)
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
     used = weight > 0
@@ -79,10 +80,24 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
     return rounded(1 / _minimum(z, right, weight / weight.sum(), 1 / start))
 
 
-def _below_top(scores, link):
+def below_top(scores, link):
     """Z of the scores (m, K), less the largest of every row."""
     z = scores - scores.max(axis=1, keepdims=True)
     return 2 * z if link == "softmax2" else z
+
+
+def sums_of_exponentials(e):
+    """Sums (m, 1) of the numbers from 0 to 1 of every row (m, K), in whole units as those of `mcb_probabilities`.
+
+    They do not depend on the order of the classes.
+    """
+    unit = 2.0 ** min(52, 62 - math.ceil(math.log2(e.shape[1])))
+    return np.floor(np.nan_to_num(e) * unit + 0.5).astype(np.int64).sum(axis=1, keepdims=True) / unit
+
+
+def log_softmax(z):
+    """Logarithms of the softmax of z, whose largest in every row is 0; finite where it rounds to 0."""
+    return z - elementary.log(sums_of_exponentials(elementary.exp(z)))
 
 
 def codes_of(y, classes, what="calibrate on"):
@@ -211,22 +226,22 @@ class Calibration:
         z = self._log_odds(self.raw_scores(X, n_jobs))
         if self.link == "sigmoid":
             return np.minimum(z, 0) - elementary.log(1 + elementary.exp(-np.abs(z)))
-        return z - elementary.log(elementary.exp(z).sum(axis=1))[:, None]
+        return log_softmax(z)
 
     def _log_odds(self, scores):
         """Logarithms of the probabilities, but for a number for each row."""
         factor = self._sections().get("CALB")
-        z = scores if self.link == "sigmoid" else _below_top(scores, self.link)
+        z = scores if self.link == "sigmoid" else below_top(scores, self.link)
         return z if factor is None else z * float(factor[0])
 
     def _probabilities_of(self, scores):
         """Probabilities from raw scores (m, K)."""
+        if self.link != "sigmoid":
+            factor = self._sections().get("CALB", [1.0])[0]
+            return score.softmax(scores, self.link == "softmax2", factor)
         z = self._log_odds(scores)
-        if self.link == "sigmoid":
-            e = elementary.exp(-np.abs(z))
-            return np.where(z < 0, e, 1) / (1 + e)
-        e = elementary.exp(z)
-        return e / e.sum(axis=1, keepdims=True)
+        e = elementary.exp(-np.abs(z))
+        return np.where(z < 0, e, 1) / (1 + e)
 
     def with_temperature(self, temperature: float | None) -> Self:
         """The same model with another temperature; scores and predictions stay as they are.

@@ -1,7 +1,6 @@
 """What an algorithm gives to the loop of rounds: an object that holds the state of one training."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from pymcboost.model.model import Model
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
 from pymcboost.training.meta import shown_own
-from pymcboost.training.metrics import log_probabilities_at
+from pymcboost.training.metrics import LinkAtTemperature
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ class Booster:
         """How metrics get probabilities: a link by name, or a function of the scores that gives their logarithms."""
         if self.link_temperature is None:
             return self.link
-        return partial(log_probabilities_at, link=self.link, temperature=self.link_temperature)
+        return LinkAtTemperature(self.link, self.link_temperature)
 
     # The losses (m,) of rows by their scores and classes, where the metric "loss" asks for them.
     loss_value: Any = None

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost._kernels import elementary
+from pymcboost._kernels import elementary, score
 from pymcboost._kernels.exact import on_grid, total
 from pymcboost._text import column_of
 from pymcboost._warn import warn
+from pymcboost.model.file import factor_of
 from pymcboost.model.rows import own
-from pymcboost.model.temperature import fit_temperature
+from pymcboost.model.temperature import below_top, fit_temperature, log_softmax, sums_of_exponentials
 from pymcboost.training import labels
 
 # The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
@@ -90,15 +91,37 @@ def log_probabilities(scores, link):
         return link(scores)
     if link == "sigmoid":
         return labels.log_sigmoids(scores)
-    shifted = scores * FACTORS[link]
-    shifted -= shifted.max(axis=1, keepdims=True)
-    shifted -= elementary.log(elementary.exp(shifted).sum(axis=1))[:, None]
-    return shifted
+    return log_softmax(below_top(scores, link))
 
 
-def log_probabilities_at(scores, link, temperature):
-    """`log_probabilities` of scores divided by a temperature."""
-    return log_probabilities(scores / temperature, link)
+def probabilities(scores, link):
+    """Probabilities (n, K): of softmaxes, the bits of `predict_proba`."""
+    if isinstance(link, LinkAtTemperature):
+        return link.probabilities(scores)
+    if link in FACTORS:
+        return score.softmax(scores, link == "softmax2")
+    found = elementary.exp(log_probabilities(scores, link))
+    return found if link == "sigmoid" else found / sums_of_exponentials(found)
+
+
+@dataclass(frozen=True)
+class LinkAtTemperature:
+    """A softmax of scores that are divided by the temperature that the loss asks for: gives logarithms when called."""
+
+    link: str
+    temperature: float
+
+    def __call__(self, scores):
+        """Logarithms of the probabilities (n, K)."""
+        return log_softmax(below_top(scores, self.link) * self._factor)
+
+    def probabilities(self, scores):
+        """Probabilities (n, K), the bits of `predict_proba`."""
+        return score.softmax(scores, self.link == "softmax2", self._factor)
+
+    @property
+    def _factor(self):
+        return float(factor_of(self.temperature)[0])
 
 
 def log_loss(scores, held, link):
@@ -175,7 +198,12 @@ def auc_ovr(scores, held, link):
 
     Rows are ordered by the probability of the class, or by its score where there are no probabilities.
     """
-    columns = scores if link in ("none", "sigmoid") else log_probabilities(scores, link)
+    if link in ("none", "sigmoid"):
+        columns = scores
+    elif isinstance(link, LinkAtTemperature) or link in FACTORS:
+        columns = probabilities(scores, link)
+    else:
+        columns = link(scores)  # of a loss that is given: logarithms in the order of its probabilities
     inside = held.codes.T == 1 if held.codes.ndim == 2 else held.codes == np.arange(scores.shape[1])[:, None]
     return float(np.mean([_area(columns[:, k], inside[k], held.weight) for k in _two_sided(held)]))
 
@@ -238,7 +266,7 @@ class Metric:
                 raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         self._scorer = None if self._own else _scorer(scoring)
-        self._log_probabilities = None if link == "none" else partial(log_probabilities, link=link)
+        self._probabilities = None if link == "none" else partial(probabilities, link=link)
         if link == "none" and (self.name == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
                 f"scoring={scoring!r} needs probabilities, which this algorithm does not have; use 'error', "
@@ -283,7 +311,7 @@ class Metric:
 
         weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
         try:
-            view = RoundView(scores, self.classes, self._log_probabilities, self.link == "sigmoid")
+            view = RoundView(scores, self.classes, self._probabilities, self.link == "sigmoid")
             value = self._scorer(view, held.X if held.given is None else held.given, held.y, **weights)
         except (ValueError, AttributeError) as error:
             raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error

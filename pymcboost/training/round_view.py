@@ -3,14 +3,12 @@
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from pymcboost._kernels import elementary
-
 
 class RoundView(ClassifierMixin, BaseEstimator):
     """What scorers see of a round: a fitted classifier that knows the scores of its rows, whatever X it is given."""
 
-    def __init__(self, scores=None, classes=None, log_probabilities=None, labels=False):
-        self.scores, self.classes_, self.log_probabilities, self.labels = scores, classes, log_probabilities, labels
+    def __init__(self, scores=None, classes=None, probabilities=None, labels=False):
+        self.scores, self.classes_, self.probabilities, self.labels = scores, classes, probabilities, labels
 
     def predict(self, X):
         """Labels of the largest scores."""
@@ -21,8 +19,7 @@ class RoundView(ClassifierMixin, BaseEstimator):
         two = self.scores.shape[1] == 2 and not self.labels
         return self.scores[:, 1] - self.scores[:, 0] if two else self.scores
 
-    @available_if(lambda self: self.log_probabilities is not None)
+    @available_if(lambda self: self.probabilities is not None)
     def predict_proba(self, X):
         """Probabilities."""
-        found = elementary.exp(self.log_probabilities(self.scores))
-        return found if self.labels else found / found.sum(axis=1, keepdims=True)
+        return self.probabilities(self.scores)

@@ -529,9 +529,10 @@ class File:
         if self.link == 3:
             return [(exp(f * factor) if f < 0 else 1) / (1 + exp(-abs(f * factor))) for f in F]
         parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
-        total = 0.0
-        for part in parts:
-            total += part
+        unit = 2.0**52
+        while unit * len(parts) > 2.0**62:
+            unit /= 2
+        total = sum(math.floor(part * unit + 0.5) for part in parts) / unit
         return [part / total for part in parts]
 
 

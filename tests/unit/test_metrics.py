@@ -12,12 +12,30 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.model_selection import KFold
 
-from pymcboost import Checkpoint, HingeBoostOCClassifier, MartClassifier, VectorTreeBoostClassifier
+from pymcboost import (
+    AdaBoostMLClassifier,
+    Checkpoint,
+    HingeBoostOCClassifier,
+    MartClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+)
 from pymcboost.callbacks import TrainingLoss
+from pymcboost.model.builders import EnsembleBuilder
+from pymcboost.model.model import Model
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.training.callbacks import Patience
 from pymcboost.training.inputs import Validation
-from pymcboost.training.metrics import LEAST, METRICS, CalibratedLogLoss, Held, Metric, log_loss
+from pymcboost.training.metrics import (
+    LEAST,
+    METRICS,
+    CalibratedLogLoss,
+    Held,
+    Metric,
+    log_loss,
+    log_probabilities,
+    probabilities,
+)
 
 (MartClassifier,) = as_published(MartClassifier)
 
@@ -381,3 +399,42 @@ def test_checkpoint_with_a_scoring_function_that_has_a_state_goes_on(tmp_path):
         model = VectorTreeBoostClassifier(n_estimators=rounds, scoring=Recorder(), random_state=0, calibrate=None)
         models.append(Checkpoint(path, every=0).fit(model, X, y, X_val=X, y_val=y))
     assert len(models[1].history_["val_score"]) == 5 and len(models[1].scoring.seen) < 5
+
+
+def constant_model(scores, link):
+    """A model whose raw scores are these, of any row."""
+    builder = EnsembleBuilder(len(scores), 1)
+    builder.bias[:] = scores
+    return Model.from_ensemble(builder.freeze(), np.arange(len(scores)), link=link)
+
+
+@pytest.mark.parametrize("link", ["softmax", "softmax2"])
+@pytest.mark.parametrize("K", [3, 4, 9, 40, 1500])
+def test_probabilities_do_not_depend_on_the_order_of_the_classes(K, link):
+    rng = np.random.default_rng(K)
+    F = (rng.normal(size=(6, K)) * 3).astype(np.float32)
+    F[0] = 0  # the largest sum
+    order = rng.permutation(K)
+    row = np.zeros((1, 1))
+    found = np.concatenate([constant_model(scores, link).predict_proba(row) for scores in F])
+    turned = np.concatenate([constant_model(scores[order], link).predict_proba(row) for scores in F])
+    assert np.array_equal(found[:, order], turned)
+    np.testing.assert_allclose(found, softmax(F.astype(float), link), rtol=1e-12)
+    assert np.array_equal(probabilities(F.astype(float), link), found)
+    np.testing.assert_allclose(np.exp(log_probabilities(F.astype(float), link)), found, rtol=1e-13)
+
+
+@pytest.mark.parametrize("cls", [AdaBoostMLClassifier, SAMMEClassifier, VectorTreeBoostClassifier])
+def test_rows_with_the_same_scores_in_another_order_tie_in_the_area(cls):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.integers(0, 3, (150, 4)).astype(float)
+        y = (X.sum(axis=1).astype(int) + rng.integers(0, 7, 150)) % 7
+        params = {"n_estimators": 12, "max_depth": 1, "calibrate": None}
+        model = cls(**params, scoring="auc_ovr", n_jobs=1).fit(X, y, X_val=X, y_val=y)
+        given, F = model.predict_proba(X), model.decision_function(X)
+        exponentials = np.exp(F - F.max(axis=1, keepdims=True))
+        exact = exponentials / np.sort(exponentials, axis=1).sum(axis=1, keepdims=True)
+        for p in (given,) if cls is VectorTreeBoostClassifier else (given, exact.round(13)):
+            areas = [sklearn.metrics.roc_auc_score(y == k, p[:, k]) for k in range(7)]
+            assert model.history_["val_auc_ovr"][-1] == pytest.approx(np.mean(areas), abs=1e-12)

@@ -13,30 +13,52 @@ MCB_API int mcb_has_probabilities(const mcb_model *m) {
     return m->link != MCB_LINK_NONE || mcb_calibration(m) > 0;
 }
 
+/* Sum of the exponentials of a softmax, each from 0 to 1, in whole numbers of 2^-52 (fewer digits from 1,024 classes on).
+ * Such a sum does not depend on the order of the classes: rows with the same scores in another order have equal
+ * probabilities, so that they tie in a ranking. The error is below K / 2 units, and the sum is at least 1. */
+static double mcb__sum_of_exponentials(const double *e, uint32_t K) {
+    double unit = 4503599627370496.0; /* 2^52 */
+    int64_t sum = 0;
+    uint32_t k;
+    while (unit * K > 4611686018427387904.0) unit /= 2; /* 2^62 */
+    for (k = 0; k < K; k++)
+        if (e[k] > 0) sum += (int64_t)(e[k] * unit + 0.5); /* NaN is above nothing; the product is exact */
+    return (double)sum / unit;
+}
+
+/* The softmax of the scores of one row, or of twice the scores, times the factor, in place. */
+static void mcb__softmax(double *scores, uint32_t K, int doubled, double factor) {
+    double top = scores[0], sum;
+    uint32_t k;
+    for (k = 1; k < K; k++)
+        if (scores[k] > top) top = scores[k];
+    for (k = 0; k < K; k++) {
+        double below = scores[k] - top;
+        if (doubled) below += below;
+        scores[k] = mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
+    }
+    sum = mcb__sum_of_exponentials(scores, K);
+    for (k = 0; k < K; k++) scores[k] /= sum;
+}
+
 /* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
- * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3). MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
+ * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3). MCB_E_NO_LINK, and scores untouched, if
+ * the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
-    uint32_t k, K = m->n_classes;
-    double top, sum = 0, factor = mcb_calibration(m);
+    uint32_t k;
+    double factor = mcb_calibration(m);
     if (!(factor > 0)) {
         if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
         factor = 1;
     }
-    if (m->link == MCB_LINK_SIGMOID) {
-        for (k = 0; k < K; k++) {
-            double x = scores[k] * factor, e = mcb_exp(x < 0 ? x : -x);
-            scores[k] = (x < 0 ? e : 1.0) / (1.0 + e);
-        }
+    if (m->link != MCB_LINK_SIGMOID) {
+        mcb__softmax(scores, m->n_classes, m->link == MCB_LINK_SOFTMAX2, factor);
         return MCB_OK;
     }
-    top = scores[mcb_argmax(m, scores)];
-    for (k = 0; k < K; k++) {
-        double below = scores[k] - top;
-        if (m->link == MCB_LINK_SOFTMAX2) below += below;
-        scores[k] = mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
-        sum += scores[k];
+    for (k = 0; k < m->n_classes; k++) {
+        double x = scores[k] * factor, e = mcb_exp(x < 0 ? x : -x);
+        scores[k] = (x < 0 ? e : 1.0) / (1.0 + e);
     }
-    for (k = 0; k < K; k++) scores[k] /= sum;
     return MCB_OK;
 }
 
