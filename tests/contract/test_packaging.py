@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,46 @@ def test_importing_the_package_loads_nothing_heavy():
     code = f"import sys, pymcboost; print([name for name in {heavy} if name in sys.modules])"
     done = run_python("-c", code, cwd=ROOT)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+UNBUILT = {
+    "sources": (["score.pyx"], "is not compiled for Python"),
+    "in part": (["score.pyx", "score{suffix}", "bins.pyx"], "there is no extension module of bins.pyx"),
+    "another Python": (["score.pyx", "score.cpython-27-x86_64.so"], "another Python (score.cpython-27-x86_64.so)"),
+    "installed for another Python": (["score.cpython-27-x86_64.so"], "another Python (score.cpython-27-x86_64.so)"),
+}
+
+
+IMPORTS = """
+import pymcboost
+for name in ("MCBoostClassifier", "load_model", "load_svmlight"):
+    try:
+        getattr(pymcboost, name)
+    except ImportError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("case", UNBUILT)
+def test_package_without_its_kernels_says_how_to_compile_it(case, tmp_path):
+    files, fault = UNBUILT[case]
+    folder = tmp_path / "pymcboost" / "_kernels"
+    left_out = shutil.ignore_patterns("*.pyx", "*.pxd", "*.c", "*.h", "*.so", "*.pyd", "__pycache__")
+    shutil.copytree(ROOT / "pymcboost", folder.parent, ignore=left_out)
+    for file in files:
+        (folder / file.format(suffix=EXTENSION_SUFFIXES[0])).touch()
+    clone = "score.pyx" in files
+    if clone:
+        (tmp_path / "setup.py").touch()
+    remedy = f'python -m pip install -e "{tmp_path}"' if clone else "install pymcboost once more, with this Python"
+    # From another folder than the clone that is tested, whose package would come first.
+    done = run_python("-c", IMPORTS, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
+    messages = done.stdout.splitlines()
+    assert len(messages) == 3, done.stderr
+    for message in messages:
+        assert message.startswith(f"pymcboost in {folder.parent} ")
+        assert fault in message
+        assert remedy in message
 
 
 def test_editable_install_is_found_beside_a_folder_of_its_name(tmp_path):
