@@ -17,7 +17,7 @@ from pymcboost.threads import counted
 COLOURS = 10
 # Levels of a category that are drawn where none are named.
 LEVELS = 20
-# Trees of more leaves are not readable.
+# Pictures of more leaves are not readable.
 MOST_LEAVES = 64
 
 
@@ -258,7 +258,15 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     return ax
 
 
-def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3, ax: Any = None) -> Any:
+def plot_tree(
+    model: Any,
+    tree: int = 0,
+    *,
+    max_depth: int | None = 3,
+    classes: int = 3,
+    precision: int = 3,
+    ax: Any = None,
+) -> Any:
     """One tree: rows go left where the question is true.
 
     Parameters
@@ -266,6 +274,9 @@ def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3
     model : Model or fitted estimator
         Of stumps or trees.
     tree : int, default=0
+    max_depth : int or None, default=3
+        Splits one below another that are drawn. What lies deeper is a box with its number of leaves, and the title
+        tells how many of the tree's leaves are left out. None draws the whole tree, if it has at most 64 leaves.
     classes : int, default=3
         Number of the largest values that are shown of leaves with a value for each class.
     precision : int, default=3
@@ -286,38 +297,91 @@ def plot_tree(model: Any, tree: int = 0, *, classes: int = 3, precision: int = 3
         raise ValueError(f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}")
     found = tree_of(model.ensemble, number)
     nodes = found["nodes"]
-    leaves = [at for at, node in enumerate(nodes) if "value" in node]
-    if len(leaves) > MOST_LEAVES:
-        raise ValueError(f"tree {number} has {len(leaves)} leaves; a picture takes {MOST_LEAVES} at most: see to_text")
+    if max_depth is not None:
+        if index(max_depth) < 1:
+            raise ValueError(f"max_depth must be 1 or more, or None for the whole tree, not {max_depth}")
+        nodes = _to_depth(nodes, max_depth)
+    n_ends = sum("left" not in node for node in nodes)
+    if n_ends > MOST_LEAVES:
+        raise ValueError(
+            f"tree {number} would be drawn with {n_ends} leaves, a picture takes {MOST_LEAVES} at most; give a smaller "
+            "max_depth, or see to_text for all of the tree"
+        )
+    left_out = sum(node.get("leaves", 0) for node in nodes)
+    n_leaves = left_out + sum("value" in node for node in nodes)
     x, depth = _places(nodes)
     deepest = max(depth)
-    ax = _axes(ax, figsize=(max(4.0, 1.15 * len(leaves) + 0.6), 1.1 + 0.95 * deepest))
+    ax = _axes(ax, figsize=(max(4.0, 1.15 * n_ends + 0.6), 1.1 + 0.95 * deepest))
     box = {"boxstyle": "round,pad=0.35", "linewidth": 0.8}
+    colours = {"value": "#e8f1e4", "leaves": "#f2f2f2", "left": "#eef2fa"}
     for at, node in enumerate(nodes):
         for side in ("left", "right"):
             if side in node:
                 child = node[side]
                 ax.plot([x[at], x[child]], [-depth[at], -depth[child]], color="0.55", linewidth=1, zorder=1)
-        leaf = "value" in node
-        text = _leaf(model, found, node, classes, precision) if leaf else _question(model, node, precision)
-        text += f"\n{counted(node['cover'], 'row')}" if "cover" in node else ""
+        if "value" in node:
+            text = _leaf(model, found, node, classes, precision)
+        elif "leaves" in node:
+            text = f"…\n{counted(node['leaves'], 'leaf', 'leaves')}"
+        else:
+            text = _question(model, node, precision)
+        if "cover" in node:
+            text += f"\n{counted(node['cover'], 'row')}"
+        colour = next(colour for key, colour in colours.items() if key in node)
         ax.text(
-            x[at], -depth[at], text, ha="center", va="center", fontsize=7, zorder=2,
-            bbox={**box, "facecolor": "#e8f1e4" if leaf else "#eef2fa", "edgecolor": "0.55"},
-        )  # fmt: skip
-    ax.set_xlim(-0.6, len(leaves) - 0.4)
+            x[at],
+            -depth[at],
+            text,
+            ha="center",
+            va="center",
+            fontsize=7,
+            zorder=2,
+            bbox={**box, "facecolor": colour, "edgecolor": "0.55"},
+        )
+    ax.set_xlim(-0.6, n_ends - 0.4)
     ax.set_ylim(-deepest - 0.5, 0.5)
-    ax.set_title(f"tree {number}{_purpose(model, found)}" + "  (left: yes)" * (len(leaves) > 1), fontsize="medium")
+    title = f"tree {number}{_purpose(model, found)}"
+    if n_ends > 1:
+        title += "  (left: yes)"
+    if left_out:
+        title += f"\n{left_out} of {n_leaves} leaves lie deeper than max_depth={max_depth} and are not drawn"
+    ax.set_title(title, fontsize="medium")
     ax.set_axis_off()
     return ax
 
 
+def _to_depth(nodes, max_depth):
+    """The nodes of a tree down to a depth, in preorder; a split there is replaced by the number of its leaves."""
+    n_leaves = [1] * len(nodes)
+    for number in reversed(range(len(nodes))):
+        node = nodes[number]
+        if "left" in node:
+            n_leaves[number] = n_leaves[node["left"]] + n_leaves[node["right"]]
+    kept = []
+    todo = [(0, 0, None, None)]
+    while todo:
+        number, depth, parent, side = todo.pop()
+        node = dict(nodes[number])
+        if parent is not None:
+            parent[side] = len(kept)
+        kept.append(node)
+        if "left" not in node:
+            continue
+        if depth < max_depth:
+            todo.append((node["right"], depth + 1, node, "right"))
+            todo.append((node["left"], depth + 1, node, "left"))
+        else:
+            kept[-1] = {name: node[name] for name in ("cover",) if name in node}
+            kept[-1]["leaves"] = n_leaves[number]
+    return kept
+
+
 def _places(nodes):
-    """Place from left to right, and depth, of every node: leaves side by side, splits above the middle of theirs."""
-    x, depth, leaves = [0.0] * len(nodes), [0] * len(nodes), 0
+    """Place from left to right, and depth, of every node: ends side by side, splits above the middle of theirs."""
+    x, depth, ends = [0.0] * len(nodes), [0] * len(nodes), 0
     for at, node in enumerate(nodes):  # in preorder
-        if "value" in node:
-            x[at], leaves = float(leaves), leaves + 1
+        if "left" not in node:
+            x[at], ends = float(ends), ends + 1
             continue
         depth[node["left"]] = depth[node["right"]] = depth[at] + 1
     for at in reversed(range(len(nodes))):

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import pytest
 import scipy.sparse
 from cli.programs import call
 from format.tampering import parse
+from sklearn.datasets import load_digits
 
 import pymcboost.inspection as looking
 from pymcboost import (
@@ -574,6 +576,36 @@ def test_plot_tree(fitted, data, axes):
     table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
     with pytest.raises(ValueError, match=r"no trees to plot \(interval table\)"):
         looking.plot_tree(table)
+
+
+def test_plot_tree_leaves_out_what_is_deep(axes):
+    """A default vector tree has more leaves than a picture takes."""
+    X, y = load_digits(return_X_y=True)
+    model = VectorTreeBoostClassifier(n_estimators=1).fit(X, y).model_.with_covers(X)
+    nodes = json.loads(to_json(model))["trees"][0]["nodes"]
+    n_leaves = sum("value" in node for node in nodes)
+    assert n_leaves > 64
+    ax = looking.plot_tree(model, ax=axes())
+    boxes = texts(ax)
+    assert len(boxes) <= 15
+    assert len(ax.lines) == len(boxes) - 1
+    cut = [re.fullmatch(r"…\n(\d+) leaves\n(\d+) rows", box) for box in boxes]
+    left_out = sum(int(box[1]) for box in cut if box)
+    drawn = sum(": " in box for box in boxes)
+    assert left_out + drawn == n_leaves
+    assert ax.get_title().endswith(f"\n{left_out} of {n_leaves} leaves lie deeper than max_depth=3 and are not drawn")
+    below = nodes[nodes[nodes[0]["left"]]["left"]]["left"]  # on the left edge, under three splits
+    assert f"…\n{leaves_below(nodes, below)} leaves\n{nodes[below]['cover']} rows" in boxes
+    assert texts(looking.plot_tree(model, max_depth=1, ax=axes()))[0] == boxes[0]
+    with pytest.raises(ValueError, match=f"tree 0 would be drawn with {n_leaves} leaves.*; give a smaller max_depth"):
+        looking.plot_tree(model, max_depth=None)
+    with pytest.raises(ValueError, match="max_depth must be 1 or more, or None for the whole tree, not 0"):
+        looking.plot_tree(model, max_depth=0)
+
+
+def leaves_below(nodes, number):
+    node = nodes[number]
+    return 1 if "value" in node else sum(leaves_below(nodes, node[side]) for side in ("left", "right"))
 
 
 def test_plot_importance(fitted, data, axes):
