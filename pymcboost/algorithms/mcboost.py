@@ -12,12 +12,20 @@ Paper: S. Paisitkriangkrai, C. Shen and A. van den Hengel, A scalable stage-wise
 loss based boosting.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.algorithms._binary import SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.comm import ALONE
+from pymcboost.data.stump_data import DividedData, TrainingData
+from pymcboost.data.tree_data import TreeData
+from pymcboost.learners import SharedStump, SharedTree
+from pymcboost.learners.class_trees import together
+from pymcboost.learners.edge_trees import counts_for
 from pymcboost.losses import PAIRWISE
+from pymcboost.losses.summed import SUMMED
+from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.solvers.large import solver_of
 from pymcboost.training import memory
 from pymcboost.training.parameters import Parameter, Rounds, estimator
@@ -29,21 +37,61 @@ class MCBoost(BinaryBooster):
     ends_when = "no weak learner has an edge above nu"
     takes_workers = True
     columns = {
-        **FIRST_SPLIT,
+        "feature": "of the first split",
+        "threshold": "of the first split, NaN if it asks about levels of a category",
         "cls": "code of the class with the largest edge",
         "edge": "that edge",
     }
 
+    @property
+    def stumps(self):
+        """Whether the weak learners are stumps. Those on categories are trees of two leaves."""
+        return self.params.weak_learner == "stump" and self.categories is None
+
+    @property
+    def max_leaves(self):
+        """Leaves of the trees."""
+        return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
+
+    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+        """Columns for stumps or for trees; among workers, one or more, sums over rows are exact."""
+        divided = self.workers is not ALONE
+        more = {"comm": self.workers}
+        if self.stumps:
+            kind = DividedData if divided else TrainingData
+        else:
+            kind, more["exact"] = TreeData, divided
+        if self.categories is not None:
+            more["categorical"] = self.categories.feature
+        return self.rows_for(kind, X, codes, n_classes, weight, n_threads, **more)
+
+    def new_builder(self):
+        """Stumps, or trees that may ask about categories."""
+        shape = self.data.n_classes, self.data.n_features
+        if self.stumps:
+            return EnsembleBuilder(*shape)
+        return TreesBuilder(*shape, vector=True, categories=self.categories)
+
     def memory(self):
         """The pairwise weights and tables, and the learner."""
-        return [*memory.pairwise(self.data, self.params.loss, 1, self.again), *self.learner_memory()]
+        data, K = self.data, self.data.n_classes
+        parts = [*memory.pairwise(data, self.params.loss, 1, self.again), memory.outputs(data, 1)]
+        if self.stumps:
+            return [*parts, memory.summed(data, K)] if data.exact else parts
+        counted = counts_for(data)
+        n_grown = self.n_threads if data.comm.size == 1 else min(K, together(data, counted, self.max_leaves))
+        return [*parts, *memory.trees(data, K, self.max_leaves, n_grown, counted)]
 
     def prepare(self, previous):
         """Loss, learner and solver."""
         p = self.params
         self.link = PAIRWISE[p.loss].link
-        self.loss = self.blocks(p.loss)
-        self.learner = self.new_learner()
+        self.loss = SUMMED[p.loss](self.data, self.n_threads) if self.data.exact else self.blocks(p.loss)
+        if self.stumps:
+            self.learner = SharedStump(self.data, self.n_threads)
+        else:
+            limits = self.max_leaves, p.max_depth, self.n_threads
+            self.learner = SharedTree(self.data, *limits, p.min_samples_category)
         # Problem (14) is a sum over samples, not its logarithm: a sample of mean weight counts as one.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.total_weight / self.data.total_rows
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
@@ -116,9 +164,11 @@ class MCBoostClassifier(BinaryClassifier):
         "loss": 'Exponential or logistic loss of the pairwise margins. "exp" is the faster to train; "log" bears label '
         "noise better.",
         "weak_learner": "What every round adds. A tree has leaves +1 and -1; one is grown for each class, and the one "
-        "with the largest edge kept.",
+        "with the largest edge kept. Where there are categories, stumps are trees of two leaves.",
     }
 
+    categorical_features: Any | None = "from_dtype"
+    min_samples_category: float = 15.0
     loss: Literal["exp", "log"] = "exp"
     n_estimators: Rounds = 500
     learning_rate: float = 0.5

@@ -12,7 +12,7 @@ from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, lay
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
 from pymcboost.data.stump_scans import Scan, SummedScan
 
-__all__ = ["SMALL_DATA", "DividedData", "LevelledData", "TrainingData", "layout"]
+__all__ = ["SMALL_DATA", "DividedData", "TrainingData", "layout"]
 
 # Columns with at least this share of rows in one bin are listed without them.
 SKEWED = 0.6
@@ -71,7 +71,7 @@ class TrainingData(TrainingRows):
         has_missing = bins.missing > 0
         all_bins = bins.n_bins + has_missing
         split_missing = self._split_missing(bins.missing, lambda f: self._weight_of(np.isnan(self.X[self.rows, f])))
-        useful = self._searched((bins.n_bins > 1) | split_missing)
+        useful = (bins.n_bins > 1) | split_missing
         exact = useful & bins.lossy(max_bins) & (self.dtype == np.float64) & self.sorts
         skewed = useful & ~exact & (bins.mode_rows >= SKEWED * m) & (m >= 64)
         tiled = useful & ~exact & ~skewed
@@ -98,10 +98,6 @@ class TrainingData(TrainingRows):
             stores.append(_sorted(found, features, split_missing[features]))
         return stores
 
-    def _searched(self, useful):
-        """Which of the columns that can be split are searched."""
-        return useful
-
     def _others(self, bins):
         """Rows of this worker outside the most frequent bin of every column."""
         return self.n_rows - bins.mode_rows
@@ -111,48 +107,6 @@ class TrainingData(TrainingRows):
         split_missing = self._split_missing(found.n_missing, lambda f: self._weight_of(found.missing_rows(f)))
         at = np.flatnonzero((found.cuts.count > 0) | split_missing)
         return [_sorted(found.of(at), features[at], split_missing[at])] if len(at) else []
-
-
-class LevelledData(TrainingData):
-    """`TrainingData` with columns of categories, which have codes in place of a layout.
-
-    Attributes
-    ----------
-    categorical : ndarray of int64 (F,)
-    levels : list of ndarray of int64
-        Codes that occur in each of these columns.
-    codes : ndarray of uint16 (F, m)
-        Places of the rows' codes among these; missing values have the next one.
-
-    Parameters
-    ----------
-    categorical : sequence of int
-        Columns of X that hold codes of categories, increasing.
-    """
-
-    def __init__(self, X, y, n_classes, sample_weight, *, categorical, **how):
-        self.categorical = np.asarray(categorical, dtype=np.int64)
-        super().__init__(X, y, n_classes, sample_weight, **how)
-        self.codes, self.levels = np.empty((len(self.categorical), self.n_rows), dtype=np.uint16), []
-        for f, codes in zip(self.categorical, self.codes, strict=True):
-            column = self.X[self.rows, f]
-            its = np.unique(column)
-            its = its[~np.isnan(its)]
-            codes[...] = np.searchsorted(its, column)
-            self.levels.append(its.astype(np.int64))
-
-    def store_bytes(self, X, n_threads):
-        """As `TrainingData.store_bytes`."""
-        return super().store_bytes(X, n_threads) + X.shape[0] * (2 * len(self.categorical) + 24)
-
-    @property
-    def n_entries(self):
-        """See `TrainingData.n_entries`."""
-        return super().n_entries + self.codes.size
-
-    def _searched(self, useful):
-        useful[self.categorical] = False
-        return useful
 
 
 class DividedData(TrainingData):

@@ -172,19 +172,15 @@ class EdgeTrees(_EdgeTrees):
         Only nodes with more than this share of the weight are split.
     drawn : float, default=1.0
         Share of the rows that gradients have: so much of ``data.least_weight`` lies on either side of a split.
-    min_samples_category : float, default=15
-        As in the estimators.
     code : ndarray (n_classes, n_columns), optional
         Signs of the classes. A column in which all classes with rows have one sign, so that no split gains, gets that
         sign as a tree without splits. Without it there are no such trees.
     """
 
     def __init__(
-        self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0,
-        min_samples_category=15.0, code=None,
-    ):  # fmt: skip
-        limits = max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn
-        super().__init__(data, *limits, min_samples_category)
+        self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0, code=None
+    ):
+        super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn)
         self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
         self.constants = [] if code is None else _of_one_sign(data, code)
 

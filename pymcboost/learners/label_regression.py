@@ -114,15 +114,12 @@ class LabelTrees(LabelWeights):
     n_threads : int
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
-    min_samples_category : float, default=15
-        As in the estimators, in rows.
     """
 
-    def __init__(self, data, code, max_leaves, max_depth, n_threads, min_share=0.0, min_samples_category=15.0):
+    def __init__(self, data, code, max_leaves, max_depth, n_threads, min_share=0.0):
         super().__init__(data, code)
         self._n_threads = n_threads
-        sizes = max_leaves, max_depth, n_threads, min_share, 1.0, min_samples_category
-        self._units, self._grower = grower_of(data, *sizes)
+        self._units, self._grower = grower_of(data, max_leaves, max_depth, n_threads, min_share)
         self._signs = np.ascontiguousarray(code.T, dtype=np.float64)
         self._grown = Grown.empty(len(self.z), max_leaves, data.n_rows, data.set_words)
 
@@ -145,7 +142,5 @@ class LabelTrees(LabelWeights):
     def add_round(self, builder, found, gain):
         """Append the trees to a TreesBuilder, and count the gains of their splits."""
         *trees, value, gains = found
-        own = np.arange(len(self.z))
-        sets = builder.packed(trees[1], trees[3], self._grown.codes(own, self.data))
-        builder.add_trees(*trees, TIMES * value, own, sets=sets)
+        builder.add_trees(*trees, TIMES * value, np.arange(len(self.z)))
         gain.add(trees[1], gains)

@@ -42,8 +42,3 @@ def least_levels(data, weight, share, units, most, bound_scale):
         least = np.stack((np.clip(whole, least, here), whole if most > 0 else 0 * whole))
         found[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
     return found
-
-
-def rare_at_root(total, most):
-    """Which levels of these weights (n,) go together in the node of all rows, where none is in parts."""
-    return total < min(FEWEST_OF_LEVEL, most) * (1 - 1e-9)

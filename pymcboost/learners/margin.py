@@ -11,7 +11,6 @@ from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
 from pymcboost.data.tree_data import Grown, Quantiser
-from pymcboost.learners.levels import least_levels
 from pymcboost.learners.sampling import draw_distinct
 from pymcboost.learners.stumps import EveryStump, add_stumps
 
@@ -71,21 +70,19 @@ class MarginStumps:
         add_stumps(builder, found, self._leaf, np.arange(len(found)))
 
 
-def grower_of(data, max_leaves, max_depth, n_threads, min_share, subsample, min_samples_category):
+def grower_of(data, max_leaves, max_depth, n_threads, min_share):
     """Quantiser and grower of trees of the classes or labels."""
     units = Quantiser(data, counts_for(data))
     grower = _trees.Grower(
         data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
-        data.pools(units.cell_words, max_leaves), n_threads, min_share,
-        least_levels=least_levels(data, np.zeros(0), subsample, 1.0, min_samples_category, 1.0),
-        count_bits=units.count_bits,
+        data.pools(units.cell_words, max_leaves), n_threads, min_share, count_bits=units.count_bits,
     )  # fmt: skip
     return units, grower
 
 
 def counts_for(data):
-    """Whether a histogram's cell has a count, of rows here, by which levels are rare."""
-    return bool(data.dtype == np.float64 or data.columns.levels)
+    """Whether a histogram's cell has a count of rows."""
+    return bool(data.dtype == np.float64)
 
 
 class MarginTrees:
@@ -102,17 +99,12 @@ class MarginTrees:
         replacement: leaf values come from the drawn rows alone, and one that counts often would set them.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
-    min_samples_category : float, default=15
-        As in the estimators, in rows.
     """
 
-    def __init__(
-        self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0, min_samples_category=15.0
-    ):
+    def __init__(self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0):
         self.data, self._n_threads, self._subsample = data, n_threads, subsample
         K = data.n_classes
-        sizes = max_leaves, max_depth, n_threads, min_share, subsample, min_samples_category
-        self._units, self._grower = grower_of(data, *sizes)
+        self._units, self._grower = grower_of(data, max_leaves, max_depth, n_threads, min_share)
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)
         self._added = np.zeros((K, data.n_rows))
@@ -149,7 +141,5 @@ class MarginTrees:
     def add_round(self, builder, found, gain):
         """Append the trees to a TreesBuilder, and count the gains of their splits."""
         *trees, gains = found
-        K = self.data.n_classes
-        sets = builder.packed(trees[1], trees[3], self._grown.codes(np.arange(K), self.data))
-        builder.add_trees(*trees, np.arange(K), sets=sets)
+        builder.add_trees(*trees, np.arange(self.data.n_classes))
         gain.add(trees[1], gains)

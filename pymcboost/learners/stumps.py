@@ -234,10 +234,6 @@ class EveryStump(_StumpSearch):
             self._splits = there[np.lexsort((there, self._feature[slot]))]
         return edge, self._splits, self._sums.ravel()[: self.n_columns]
 
-    def feature(self, at):
-        """Feature of split number ``at``."""
-        return int(self._feature[np.searchsorted(self._best.start, self._splits[at], side="right") - 1])
-
     def stump(self, at):
         """The stump of split number ``at``, +1 on its right side; its outputs are overwritten by the next call."""
         return self._stump_of_split(int(self._splits[at]), 1.0, self._h)

@@ -275,15 +275,12 @@ class ClassificationTrees(VectorTrees):
     n_threads : int
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
-    min_samples_category : float, default=15
-        As in the estimators, in the trees' weights.
     """
 
-    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0, min_samples_category=15.0):
+    def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0):
         super().__init__(
             data, loss, max_leaves=max_leaves, max_depth=max_depth, min_samples_leaf=0.0,
             max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads, min_share=min_share,
-            min_samples_category=min_samples_category,
         )  # fmt: skip
 
     def fit(self, weight):

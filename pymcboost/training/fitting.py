@@ -36,6 +36,7 @@ from pymcboost.training.inputs import (
     held_out,
     held_set,
     labels_of_file,
+    refuse_categories,
     rows_given,
     share_held,
     validated,
@@ -228,6 +229,8 @@ class Training:
         came, known = X, draft.model_ if continued else None if initial is None else initial.model
         X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
         wanted = getattr(params, "categorical_features", None)
+        if not hasattr(params, "categorical_features"):
+            refuse_categories(name, X)
         categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
         categories = categories if known else divided.categories_of(workers, name, categories)
         if initial is not None and is_frame(X):

@@ -11,8 +11,8 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
-from pymcboost.model.categories import is_frame
-from pymcboost.model.columns import missing_label, refuse_dates, wrong_value
+from pymcboost.model.categories import columns_of, is_frame
+from pymcboost.model.columns import missing_label, names_of, refuse_dates, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
@@ -193,6 +193,19 @@ def encoded(estimator, categories, X):
     if is_frame(X):
         validate_data(estimator, X, reset=False, skip_check_array=True)
     return categories.encoded(X)
+
+
+def refuse_categories(name, X):
+    """Refuse a frame with columns of categories where an algorithm has none: it would take codes for numbers."""
+    if not is_frame(X):
+        return
+    columns = columns_of("from_dtype", X, X.shape[1], True)
+    if len(columns):
+        raise ValueError(
+            f"{name}: column {names_of(X)[columns[0]]!r} holds categories, which {name} does not know. Encode it as "
+            "numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder), or use "
+            "VectorTreeBoostClassifier or MCBoostClassifier"
+        )
 
 
 def refuse_chunks(X, where=""):

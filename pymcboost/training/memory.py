@@ -205,16 +205,6 @@ def edges(data, n_columns, more=0):
     return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 10 * n)
 
 
-def levels(data, n_columns, n_threads):
-    """Sums of all columns by level: `learners.JointLevels`."""
-    sizes = [len(its) + 1 for its in data.levels]
-    n, most, m = sum(sizes), max(sizes), data.n_rows
-    size = 8 * n * (n_columns + 8) + n_threads * 56 * most
-    remedy = "fewer categories or fewer classes"
-    passing = max(8 * n * (width(n_columns) + n_columns), 16 * m * len(sizes))
-    return Part(f"the sums of {n} categories in {n_columns} columns", size, remedy, passing)
-
-
 def trees(data, n_trees, max_leaves, n_grown, counted):
     """Trees of one column each, and the histograms of those that grow at once: `_kernels.trees.Grower`."""
     columns, m, cell_words = data.columns, data.n_rows, cell_words_of(counted)

@@ -72,9 +72,7 @@ PARAMETERS = {
     ),
     "learning_rate": Parameter("Shrinkage of what every round adds.", low=0, open_low=True, high=1),
     "loss": Parameter("Exponential or logistic loss of the pairwise margins."),
-    "weak_learner": Parameter(
-        "Weak learners: decision stumps, or trees. Where there are categories, stumps are trees of two leaves."
-    ),
+    "weak_learner": Parameter("Weak learners: decision stumps, or trees."),
     "max_leaf_nodes": Parameter(
         "Most leaves of a tree. Trees grow best-first: the split with the largest gain comes next.", low=2, high=65536
     ),

@@ -10,7 +10,6 @@ from cli.test_island import blocker
 
 from pymcboost import (
     ABCLogitBoostClassifier,
-    JointBoostClassifier,
     MCBoostClassifier,
     VectorTreeBoostClassifier,
     load_model,
@@ -202,9 +201,7 @@ def test_other_refusals(tmp_path, data):
     assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize(
-    "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier, JointBoostClassifier]
-)
+@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier])
 def test_categories_score_as_in_python(tmp_path, cls):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)

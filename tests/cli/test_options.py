@@ -72,6 +72,8 @@ ADAPTIVE = {
     "warmup_rounds": [("--warmup-rounds 0", 0), ("--warmup-rounds 20", 20)],
 }
 MCBOOST_ONLY = {"loss", "nu", "max_step", "fixed_step", "weak_learner", "min_weight_fraction_leaf"}
+# Of the workhorses.
+CATEGORIES = {"min_samples_category"}
 VECTOR = {
     "loss": [("", "softmax"), ("-l softmax", "softmax"), ("--loss softmax", "softmax")],
     "leaf_step": [("--leaf-step full", "full"), ("--leaf-step diagonal", "diagonal")],
@@ -88,7 +90,7 @@ VECTOR = {
     **TREES,
 }
 COLUMN_GENERATION = {
-    **{name: rows for name, rows in GIVEN.items() if name not in {*MCBOOST_ONLY, "learning_rate"}},
+    **{name: rows for name, rows in GIVEN.items() if name not in {*MCBOOST_ONLY, *CATEGORIES, "learning_rate"}},
     "C": [("-c 10", 10.0), ("--C 1e6", 1e6)],
     "max_passes": [("--max-passes 1", 1)],
     "tol": [("--tol 0", 0.0)],
@@ -123,9 +125,8 @@ HINGE = {
     "tol": [("--tol 0.01", 0.01)],
 }
 COMMON = {name: rows for name, rows in GIVEN.items() if name not in MCBOOST_ONLY}
-OF_TREES = "max_leaf_nodes", "max_depth", "min_samples_category"
 CLASSIC = {
-    **{name: rows for name, rows in COMMON.items() if name != "learning_rate"},
+    **{name: rows for name, rows in COMMON.items() if name not in {*CATEGORIES, "learning_rate"}},
     **{name: GIVEN[name] for name in ("weak_learner", "min_weight_fraction_leaf")},
     "min_weight_fraction_split": [("--min-weight-fraction-split 0.25", 0.25)],
     "subsample": [("--subsample 1", 1.0), ("--subsample 0.1", 0.1)],

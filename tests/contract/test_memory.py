@@ -153,12 +153,6 @@ def test_tables_of_many_classes_are_counted(algorithm):
     check(found)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_sums_of_categories_are_counted():
-    params = {"n_estimators": 2, "random_state": 0, "categorical_features": [0, 1]}
-    check(measured([("jointboost", params, m, 3, K) for m, K in ((4000, 150), (120_000, 4))]))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("algorithm, more", IN_PARTS)

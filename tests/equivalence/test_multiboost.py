@@ -599,7 +599,6 @@ def learners_of(model, X):
             np.array(nan_left, dtype=bool),
             np.array(right),
             sign,
-            {},
             owner,
         )
         bits = column_generation.outputs([learner], X, np.arange(len(X)), X.shape[1])

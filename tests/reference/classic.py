@@ -449,9 +449,9 @@ def shared_stump(stumps, z, w, subset):
     return best
 
 
-def jointboost(X, y, K, rounds, learners=None):
+def jointboost(X, y, K, rounds):
     """JointBoost, every subset of the greedy search fitted anew: (list of (split, subset), F)."""
-    stumps, F, chosen = learners or AllStumps(X), np.zeros((len(y), K)), []
+    stumps, F, chosen = AllStumps(X), np.zeros((len(y), K)), []
     z = 2.0 * np.eye(K)[y] - 1
     for _ in range(rounds):
         w = np.exp(-z * F)
@@ -470,51 +470,3 @@ def jointboost(X, y, K, rounds, learners=None):
         F += value
         chosen.append((stumps.splits[j], best_subset))
     return chosen, F
-
-
-def joint_levels(z, w, weight, rare, least):
-    """Splits of one feature's levels that classes share: [(gain, levels on the left, whether missing rows are)].
-
-    ``z``, ``w``: sums of w z and of w of the classes by level, and last those of missing rows; ``weight``: of samples.
-    """
-    n, found = len(z) - 1, []
-    of, by = z[:n].copy(), w[:n].copy()
-    of[rare], by[rare] = z[:n][rare].sum(), w[:n][rare].sum()
-    mean = (of / np.maximum(by, 1e-300)).astype(np.float32)
-    order = sorted(range(n), key=lambda j: (mean[j], not rare[j], j))
-    for count in range(1, n + 1):
-        if count < n and rare[order[count - 1]] and rare[order[count]]:
-            continue
-        for side in (False, True)[: 1 + (weight[n] > 0)]:
-            left = np.array([j in order[:count] for j in range(n)] + [side])
-            if (
-                min(weight[left].sum(), weight[~left].sum()) < least
-                or not weight[left].any()
-                or not weight[~left].any()
-            ):
-                continue
-            gain = sum(z[part].sum() ** 2 / max(w[part].sum(), 1e-300) for part in (left, ~left))
-            turn = weight[left].sum() > weight[~left].sum()
-            left = ~left if turn else left
-            found.append((gain, left[:n].tolist(), bool(left[n] and weight[n] > 0)))
-    return found
-
-
-class AllSets(AllStumps):
-    """All stumps, on the columns in ``categorical`` all sets of their levels."""
-
-    def __init__(self, X, categorical):
-        self.splits, outputs = [], []
-        for f in range(X.shape[1]):
-            if f not in categorical:
-                own = AllStumps(X[:, [f]])
-                outputs.append(own.h)
-                self.splits += [(f, threshold, nan_left) for _, threshold, nan_left in own.splits]
-                continue
-            places = np.unique(X[:, f], return_inverse=True)[1]
-            n = places.max() + 1
-            for bits in range(1, 1 << (n - 1)):
-                left = (bits >> places & 1).astype(bool)
-                outputs.append(np.where(left == (left.sum() > len(left) / 2), 1, -1)[None])
-                self.splits.append((f, bits, False))
-        self.h = np.concatenate(outputs)

@@ -6,8 +6,8 @@ from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._warn import warn
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
-from pymcboost.learners import Resampled, draw
-from pymcboost.losses import ClassWeights
+from pymcboost.learners import Resampled, add_stumps, draw
+from pymcboost.losses import ClassWeights, CodedExp
 from pymcboost.losses.codes import random_half
 from pymcboost.training import memory
 from pymcboost.training.parameters import Rounds, estimator
@@ -71,18 +71,34 @@ class ClassicBooster(BinaryBooster):
                 "min_weight_fraction_split"
             )
 
+    def coded(self, code, **options):
+        """The exponential loss of a code at work: see `CodedExp`."""
+        return CodedExp(self.data, code, self.n_threads, **options)
+
+    def add_columns(self, found, steps):
+        """Add a round of one weak learner for every column, with the step of its column (P,)."""
+        if self.stumps:
+            of_column = np.array([one.cls for one in found])
+            right = np.array([one.polarity for one in found]) * steps[of_column]
+            add_stumps(self.builder, found, np.stack((-right, right), axis=1), of_column)
+        else:
+            for one in found:
+                *splits, sign = one.as_tree()
+                self.builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
+                self.add_gain(one)
+        self.builder.end_round()
+
     def vector_trees(self, kind):
         """A learner of trees with a vector of all classes in every leaf: `ClassificationTrees`, or a subclass."""
         p = self.params
         self.warn_of_least_weight()
-        limits = self.max_leaves, p.max_depth, self.n_threads, p.min_weight_fraction_split
+        limits = p.max_leaf_nodes, p.max_depth, self.n_threads, p.min_weight_fraction_split
         weights = ClassWeights(self.data, self.n_threads, p.subsample)
-        return kind(self.data, weights, *limits, p.min_samples_category)
+        return kind(self.data, weights, *limits)
 
     def add_vector_tree(self, found, value):
         """Add a round of one tree of `vector_trees`, with the values of the classes in its leaves (n_leaves, K)."""
-        sets = self.builder.packed(found.feature, found.nan_left, found.sets)
-        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, value, sets=sets)
+        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, value)
         self.builder.end_round()
         self.add_gain(found)
 

@@ -33,8 +33,7 @@ OUTPUTS_AT_ONCE = 8
 class Learner:
     """A weak learner as a tree with leaves +-1 (see `model.trees.Trees`).
 
-    ``sets`` has the bits of the codes that splits on categories send left, by the number of the split. ``owner`` is its
-    class, -1 for all classes.
+    ``owner`` is its class, -1 for all classes.
     """
 
     feature: np.ndarray
@@ -42,27 +41,25 @@ class Learner:
     nan_left: np.ndarray
     right: np.ndarray
     sign: np.ndarray
-    sets: dict
     owner: int
 
     @classmethod
-    def of(cls, found, owner, builder):
-        """From what a weak learner's ``fit`` returns; the builder of an ensemble packs its sets."""
-        return cls(*found.as_tree(), builder.packed(found.feature, found.nan_left, found.codes), owner)
+    def of(cls, found, owner):
+        """From what a weak learner's ``fit`` returns."""
+        return cls(*found.as_tree(), owner)
 
     def key(self):
         """Bytes that are equal for equal learners, before and after they have been in a model file."""
         threshold = np.asarray(self.threshold, dtype=np.float32) + np.float32(0)  # -0 becomes +0
         whole = (np.asarray(part, dtype=np.int64) for part in (self.feature, self.nan_left, self.right, self.sign))
-        sets = (self.sets[j].tobytes() for j in sorted(self.sets))
-        return b"".join([*(part.tobytes() for part in whole), threshold.tobytes(), *sets, str(self.owner).encode()])
+        return b"".join([*(part.tobytes() for part in whole), threshold.tobytes(), str(self.owner).encode()])
 
 
 def add_to(builder, learner, coef):
     """Add a learner with its coefficient (of its class), or coefficients (of all), to a builder of an ensemble."""
     leaf = learner.sign * coef if learner.owner >= 0 else learner.sign[:, None] * coef
     splits = learner.feature, learner.threshold, learner.nan_left, learner.right
-    builder.add_tree(*splits, leaf, learner.owner, sets=learner.sets)
+    builder.add_tree(*splits, leaf, learner.owner)
 
 
 def columns_of(learners, bits, coef, n_classes):
@@ -95,7 +92,7 @@ class CorrectiveBuilder:
 
     def __init__(self, empty, n_classes, shared, kept_rounds, repeats=False):
         self._empty, self._n_classes, self._shared, self._kept = empty, n_classes, shared, kept_rounds
-        self._repeats, self.packed = repeats, empty.packed
+        self._repeats = repeats
         self.learners = []
         self.coef = np.zeros((0, n_classes) if shared else 0)
         self.n_rounds = 0
@@ -151,7 +148,7 @@ class CorrectiveBuilder:
         places = []
         for at in range(0, len(learners), OUTPUTS_AT_ONCE):
             part = learners[at : at + OUTPUTS_AT_ONCE]
-            places += self.add(part, outputs(part, X, rows, ensemble.n_features, self._empty.categories))
+            places += self.add(part, outputs(part, X, rows, ensemble.n_features))
         # Learners that stood in the model several times are one from now on, unless that is meant.
         np.add.at(self.coef, places, coef)
         self.coef = self.coef.astype(np.float32).astype(np.float64)
@@ -160,13 +157,12 @@ class CorrectiveBuilder:
     def remember(self, ensemble, n_rounds):
         """Let `truncate_rounds` go back to this ensemble."""
         learners, coefs = [], []
-        trees = zip(ensemble.each_tree(), ensemble.each_sets(), strict=False)
-        for (feature, threshold, nan_left, right, leaf, owner, _), sets in trees:
+        for feature, threshold, nan_left, right, leaf, owner, _ in ensemble.each_tree():
             leaf = np.asarray(leaf, dtype=np.float64)
             coefs.append(np.abs(leaf[0]))
             sign = np.sign(leaf[:, np.abs(leaf[0]).argmax()] if self._shared else leaf)
             splits = np.array(feature), np.array(threshold, dtype=np.float32), np.array(nan_left, dtype=bool)
-            learners.append(Learner(*splits, np.array(right), sign, sets, owner))
+            learners.append(Learner(*splits, np.array(right), sign, owner))
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
 
     def validation_scores(self, validation, n_threads):
@@ -175,7 +171,7 @@ class CorrectiveBuilder:
         new = [learner for learner in self.learners if learner not in known]
         for at in range(0, len(new), OUTPUTS_AT_ONCE):
             part = new[at : at + OUTPUTS_AT_ONCE]
-            rows = outputs(part, X, slice(None), X.shape[1], self._empty.categories)
+            rows = outputs(part, X, slice(None), X.shape[1])
             for learner, row in zip(part, rows, strict=True):
                 known[learner] = row
         F = aligned_zeros((self._n_classes, padded(X.shape[0])), np.float64)
@@ -224,12 +220,12 @@ def sparsity(ensemble, history, per_learner):
     }
 
 
-def outputs(learners, X, rows, n_features, categories=None):
+def outputs(learners, X, rows, n_features):
     """Outputs of weak learners on the listed rows of X as bits, see `solvers.columns.pack`."""
-    builder = TreesBuilder(max(2, len(learners)), n_features, categories=categories)
+    builder = TreesBuilder(max(2, len(learners)), n_features)
     for n, learner in enumerate(learners):
         splits = learner.feature, learner.threshold, learner.nan_left, learner.right
-        builder.add_tree(*splits, learner.sign, n, sets=learner.sets)
+        builder.add_tree(*splits, learner.sign, n)
     builder.end_round()
     scores = builder.freeze().scores(X)
     return pack(np.stack([scores[rows, n] for n in range(len(learners))]))
@@ -411,7 +407,7 @@ class ColumnGeneration(BinaryBooster):
         )  # fmt: skip
 
     def _learners(self, found):
-        learners = [Learner.of(one, -1 if self.shared else one.cls, self.builder) for one in found]
+        learners = [Learner.of(one, -1 if self.shared else one.cls) for one in found]
         return learners, pack(np.stack([one.h for one in found]))
 
     def _solve_new(self, found, edge):

@@ -91,7 +91,7 @@ class AdaBoostM2(ClassicBooster):
         if self.stumps:
             return [scores, memory.weights(data, K), memory.edges(data, K, 3 * K)]
         drawn = len(data.columns.column)
-        tree = memory.vectors(data, K, self.max_leaves, drawn, self.n_threads)
+        tree = memory.vectors(data, K, self.params.max_leaf_nodes, drawn, self.n_threads)
         return [scores, memory.rows(data, scores=False), tree]
 
     def prepare(self, previous):

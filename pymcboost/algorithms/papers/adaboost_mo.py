@@ -44,7 +44,7 @@ class AdaBoostMO(ClassicBooster):
         """An ensemble with a code matrix, which may be random."""
         p, K = self.params, self.data.n_classes
         self.code = code_matrix(p.code, K, np.random.default_rng(self.draw_seed()))
-        return TreesBuilder(K, self.data.n_features, code=self.code.T, decoder=p.decoder, categories=self.categories)
+        return TreesBuilder(K, self.data.n_features, code=self.code.T, decoder=p.decoder)
 
     def memory(self):
         """The code, the weights of its columns, and a learner for each."""

@@ -41,6 +41,11 @@ class GentleBoost(LabelsByForm, ClassicBooster):
         return "sigmoid" if self.multilabel else "softmax"
 
     @property
+    def max_leaves(self):
+        """Leaves of the trees, which stumps on drawn rows are, too."""
+        return 2 if self.stumps else self.params.max_leaf_nodes
+
+    @property
     def scans(self):
         """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
         return self.stumps and self.params.subsample == 1
@@ -77,15 +82,15 @@ class GentleBoost(LabelsByForm, ClassicBooster):
         self.margin = None if self.multilabel else np.zeros(data.n_rows)
         if not self.scans:
             self.warn_of_least_weight()
-        limits, least = (self.max_leaves, p.max_depth, n_threads), (p.min_weight_fraction_split, p.min_samples_category)
+        limits, least = (self.max_leaves, p.max_depth, n_threads), p.min_weight_fraction_split
         if self.scans and self.multilabel:
             self.learner = LabelStumps(data, self.code, n_threads)
         elif self.scans:
             self.learner = MarginStumps(data, n_threads)
         elif self.multilabel:
-            self.learner = LabelTrees(data, self.code, *limits, *least)
+            self.learner = LabelTrees(data, self.code, *limits, least)
         else:
-            self.learner = MarginTrees(data, *limits, p.subsample, *least)
+            self.learner = MarginTrees(data, *limits, p.subsample, least)
 
     def restart(self, scores):
         """Margins of these scores."""

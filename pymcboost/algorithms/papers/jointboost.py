@@ -7,22 +7,16 @@ Round
     either side of the split, the weighted mean of z over S. Each other class has a constant, its own weighted mean.
     S starts with the best single class. One by one it takes in the class that leaves the least squares. Of all K
     subsets the best one is kept.
-    The levels of a categorical feature are put in the order of their weighted means of z over S, anew for each S: a
-    beginning of that order is the best of all sets of levels.
 
 Paper: A. Torralba, K. Murphy and W. Freeman, Sharing visual features for multiclass and multiview object detection.
 """
-
-from typing import Any
 
 import numpy as np
 
 from pymcboost._kernels import splits as _splits
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE
 from pymcboost.algorithms.papers._classic import ClassicBooster, one_vs_rest_temperature
-from pymcboost.data.stump_data import LevelledData, TrainingData
 from pymcboost.learners import EveryStump
-from pymcboost.learners.joint_levels import JointLevels, two_leaves
 from pymcboost.losses import CodedExp
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.training import memory
@@ -41,17 +35,11 @@ class JointBoost(ClassicBooster):
         """See `one_vs_rest_temperature`."""
         return one_vs_rest_temperature(self.data.n_classes)
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
-        """Columns for stumps, with those of categories apart."""
-        kind = TrainingData if self.categories is None else LevelledData
-        return self.rows_for(kind, X, codes, n_classes, weight, n_threads)
-
     def memory(self):
-        """Two coded columns for every class, their edges, and the sums of all splits and levels."""
+        """Two coded columns for every class, their edges, and the sums of all splits."""
         data, K = self.data, self.data.n_classes
         missing = any(store.has_missing for store in data.stores)
-        parts = [*memory.coded(data, 2 * K, self.again, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
-        return parts if self.categories is None else [*parts, memory.levels(data, 2 * K, self.n_threads)]
+        return [*memory.coded(data, 2 * K, self.again, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
 
     def prepare(self, previous):
         """Columns of w z, then of w, and the search over all splits."""
@@ -60,9 +48,7 @@ class JointBoost(ClassicBooster):
         unit = code.copy()
         unit[:, K:] = 1.0
         self.loss = CodedExp(self.data, code, self.n_threads, unit=unit)
-        self.learner, self._sums, self._levels = EveryStump(self.data, self.n_threads, code.shape[1]), None, None
-        if self.categories is not None:
-            self._levels = JointLevels(self.data, self.learner.tie, self.n_threads, self.params.min_samples_category)
+        self.learner, self._sums = EveryStump(self.data, self.n_threads, code.shape[1]), None
 
     def restart(self, scores):
         """Weights of these scores."""
@@ -72,63 +58,44 @@ class JointBoost(ClassicBooster):
         """The stump and the subset of the classes that leave the least squares."""
         loss, learner, K = self.loss, self.learner, self.data.n_classes
         edge, splits, total = learner.edges(loss.gradient)
-        if not len(splits) and self._levels is None:
+        if not len(splits):
             return None
         if self._sums is None:
             self._sums = np.empty((K, 4, len(splits)))
         sums = self._sums
         _splits.joint_sums(edge, splits, total, sums, loss.n_threads)
-        if self._levels is not None:
-            self._levels.begin(loss.gradient)
         z_of, w_of = total[:K], np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
         alone = z_of**2 / w_of
-        shared, at, gain, split = self._grow(alone)
+        shared, at, gain = self._grow(alone)
         if gain <= SMALLEST_EDGE**2 * w_of.sum():
             return None
-        if split is None:
-            z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
-        else:
-            *_, z, w = split
+        z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
         plus = z_of / w_of
         minus = plus.copy()
         minus[shared], plus[shared] = z / np.maximum(w, 1e-300)
         plus, minus = plus.astype(np.float32), minus.astype(np.float32)
-        found = learner.stump(at) if split is None else self._levels.tree(split, gain)
-        if split is None and self._levels is not None:
-            feature, threshold, nan_left, *_ = found.as_tree()
-            found = two_leaves(feature, threshold, nan_left, gain, found.h, {})
+        found = learner.stump(at)
         h = found.h[None, :]
         loss.update(h, np.tile(plus, 2).astype(np.float64), loss.tables(h), np.tile(minus, 2).astype(np.float64))
         return self.add_round(found, plus, minus) | {"n_shared": len(shared)}
 
     def _grow(self, alone):
-        """Classes that share, their split, and what it explains beyond constants for all classes.
-
-        The split is the number of a stump, or None and one on levels.
-        """
-        sums, levels, tie, n_threads = self._sums, self._levels, self.learner.tie, self.loss.n_threads
+        """Classes that share, the number of their stump, and what it explains beyond constants for all classes."""
+        sums, tie, n_threads = self._sums, self.learner.tie, self.loss.n_threads
         K = len(sums)
         chosen, is_open = np.zeros(sums.shape[1:]), np.ones(K, dtype=np.uint8)
         gain, at = np.full(K, -1.0), np.zeros(K, dtype=np.int64)
-        members, best = [], ([], 0, 0.0, None)
+        members, best = [], ([], 0, 0.0)
         for _ in range(K):
-            if sums.shape[2]:
-                _splits.joint_gains(chosen, sums, is_open, tie, gain, at, n_threads)
-            top = gain if levels is None else np.maximum(gain, levels.gains(is_open))
-            beyond = np.where(is_open == 1, top - alone, -np.inf)
-            k = int(np.argmax(beyond >= beyond.max() - (tie - 1) * top.max()))
+            _splits.joint_gains(chosen, sums, is_open, tie, gain, at, n_threads)
+            beyond = np.where(is_open == 1, gain - alone, -np.inf)
+            k = int(np.argmax(beyond >= beyond.max() - (tie - 1) * gain.max()))
             is_open[k] = 0
             members.append(k)
             chosen += sums[k]
-            if levels is not None:
-                levels.join(k)
-            explained = top[k] - alone[members].sum()
+            explained = gain[k] - alone[members].sum()
             if explained > best[2] * tie:
-                split = None
-                if levels is not None:
-                    feature = self.learner.feature(at[k]) if sums.shape[2] else -1
-                    split = levels.split(k, gain[k], feature)
-                best = (sorted(members), int(at[k]), float(explained), split)
+                best = (sorted(members), int(at[k]), float(explained))
         return best
 
 
@@ -136,8 +103,7 @@ class JointBoost(ClassicBooster):
 class JointBoostClassifier(EnsembleClassifier):
     """JointBoost: stumps that several classes share, found greedily.
 
-    A round takes K steps over all splits and classes, after one scan of the data. Splits on categories have the best of
-    all sets for the classes that share them.
+    A round takes K steps over all splits and classes, after one scan of the data.
 
     References
     ----------
@@ -158,5 +124,3 @@ class JointBoostClassifier(EnsembleClassifier):
 
     n_estimators: Rounds = 500
     min_weight_fraction_leaf: float = 0.0
-    categorical_features: Any | None = "from_dtype"
-    min_samples_category: float = 15.0

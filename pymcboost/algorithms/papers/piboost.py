@@ -45,7 +45,7 @@ class PIBoost(ClassicBooster):
     def new_builder(self):
         """An ensemble whose code is the class subsets."""
         self.code = separators(self.params.separators, self.data.n_classes)
-        return TreesBuilder(self.data.n_classes, self.data.n_features, code=self.code.T, categories=self.categories)
+        return TreesBuilder(self.data.n_classes, self.data.n_features, code=self.code.T)
 
     def check_previous(self, previous):
         """The class subsets must stay."""

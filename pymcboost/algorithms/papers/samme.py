@@ -36,7 +36,7 @@ class SAMME(ClassicBooster):
         if self.stumps:
             return [named, memory.weights(data, K), memory.edges(data, K, 1), memory.tables(data, K, 0, 2.2)]
         drawn = len(data.columns.column)
-        tree = memory.vectors(data, data.n_classes, self.max_leaves, drawn, self.n_threads)
+        tree = memory.vectors(data, data.n_classes, self.params.max_leaf_nodes, drawn, self.n_threads)
         return [named, memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
 
     def prepare(self, previous):
