@@ -10,6 +10,8 @@ from pymcboost.threads import counted, resolve_n_jobs
 SERIAL_ROWS = 10_000
 # Scores that the highest of rows are chosen from at once.
 TOP_NUMBERS = 1 << 22
+# What a label that is a number may be.
+NUMBERS = (int, float, np.bool_, np.number)
 # What a row's labels may come in.
 LISTS = (tuple, set, frozenset)
 
@@ -48,15 +50,31 @@ def own(X):
 
 
 def own_labels(y):
-    """Labels as `own` gives arrays. Integers of pandas' own types, none of them missing, are NumPy's.
+    """Labels as `own` gives arrays. Numbers and booleans are NumPy's, also those of pandas' own types and of objects.
 
-    NumPy and scikit-learn may make float64 or objects of them.
+    A column that pandas takes out of a frame with text, as ``df.iloc[:, 0]``, holds Python's integers as objects.
+    NumPy and scikit-learn may make float64 or objects of integers of pandas' own types.
     """
     dtype = y.dtypes.iloc[0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else getattr(y, "dtype", None)
     to = getattr(dtype, "numpy_dtype", None)
     if to is None or to.kind not in "biu" or np.asarray(y.isna()).any():
-        return own(y)
+        y = own(y)
+        return _numbers_in(np.asarray(y), y) if getattr(dtype, "kind", None) == "O" else y
     return y.to_numpy(dtype=to)
+
+
+def _numbers_in(values, y):
+    """An array of numbers in place of objects that all are one; ``y`` where some are not, or have no common type."""
+    labels = values.ravel().tolist() if values.dtype.kind == "O" else []
+    types = {type(label) for label in labels}
+    if not types or not all(issubclass(kind, NUMBERS) for kind in types):
+        return y
+    try:
+        numbers = np.array(labels).reshape(values.shape)
+    except OverflowError:
+        return y
+    rounded = numbers.dtype.kind == "f" and not any(issubclass(kind, (float, np.floating)) for kind in types)
+    return numbers if numbers.dtype.kind in "biuf" and not rounded else y
 
 
 def check_shape(X, n_features):

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.model.rows import joined, listed, names_labels, positions
+from pymcboost.model.rows import NUMBERS, joined, listed, names_labels, positions
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
 # Characters of a label that a message shows.
@@ -231,12 +231,12 @@ def score_of(probability):
 
 
 def check_order(y):
-    """Refuse labels that cannot be sorted, such as None among text."""
+    """Refuse labels that cannot be sorted, such as None among text, or that are neither text nor numbers."""
     types = {type(label) for label in y} if y.dtype.kind == "O" else {str}
     if types == {str}:
         return
     row = None
-    if types == {int}:  # NumPy has none of this size
+    if all(issubclass(kind, int) for kind in types):  # NumPy has none of this size
         row = next((row for row, label in enumerate(y) if not -(2**63) <= label < 2**63), None)
     if row is not None:
         raise ValueError(
@@ -251,3 +251,10 @@ def check_order(y):
             f"y has labels of the types {kinds}, which have no common order; make all of them text or all integers, "
             "and leave out the rows without a label"
         ) from None
+    other = [kind for kind in types if not issubclass(kind, (str, *NUMBERS))]
+    if other:
+        row = next(row for row, label in enumerate(y) if type(label) is other[0])
+        raise ValueError(
+            f"y[{row}] is {str(y[row])[:SHOWN]!r} of the type {other[0].__name__}; labels are text, integers or "
+            "booleans: give [str(label) for label in y]"
+        )
