@@ -199,18 +199,24 @@ def _check_head(head, name, layout):
 def _parquet(pandas, file, name, choose, as_text, layout):
     """See `_csv`."""
     import pyarrow
+    from pyarrow.parquet import read_schema
 
+    content = file.read()
     try:
-        frame = pandas.read_parquet(io.BytesIO(file.read()), engine="pyarrow", dtype_backend="numpy_nullable")
+        _check_columns(read_schema(io.BytesIO(content)).names, name)
+        frame = pandas.read_parquet(io.BytesIO(content), engine="pyarrow", dtype_backend="numpy_nullable")
     except (pyarrow.ArrowException, OSError) as error:
         raise TableError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
     head = [str(column) for column in frame.columns]
-    if len(set(head)) < len(head):
-        twice = next(column for column in head if head.count(column) > 1)
-        raise TableError(f"{name}: the column name {twice!r} occurs twice; each needs a name of its own")
     frame.columns = head
     names, label = _chosen(head, choose, name)
     return frame, (names, label), _chosen(names, as_text, name)
+
+
+def _check_columns(head, name):
+    if len(set(head)) < len(head):
+        twice = next(column for column in head if head.count(column) > 1)
+        raise TableError(f"{name}: the column name {twice!r} occurs twice; each needs a name of its own")
 
 
 def _chosen(head, choose, where, remedy=""):

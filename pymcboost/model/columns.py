@@ -15,14 +15,28 @@ DATES = (
 )
 
 
-def names_of(X):
-    """Names of a frame's columns (pandas, polars, pyarrow); None where they are not all text, or X is no frame."""
+def _columns_of(X):
+    """What a frame's columns are called (pandas, polars, pyarrow), text or not; an empty list where X is no frame."""
     names = getattr(X, "column_names", None)
     names = getattr(X, "columns", None) if names is None else names
-    if names is None or callable(names):
-        return None
-    names = list(names)
+    return [] if names is None or callable(names) else list(names)
+
+
+def names_of(X):
+    """Names of a frame's columns (pandas, polars, pyarrow); None where they are not all text, or X is no frame."""
+    names = _columns_of(X)
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def refuse_repeated_names(X, shown="X"):
+    """Refuse a frame in which several columns have one name."""
+    names = _columns_of(X)
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(
+            f"{shown} has {names.count(name)} columns with the name {name!r}; columns of frames go by their names: "
+            "rename all but one of them, or leave them out"
+        )
 
 
 def in_order(X, names_of_model):

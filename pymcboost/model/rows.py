@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import score
-from pymcboost.model.columns import in_order, refuse_dates, wrong_value
+from pymcboost.model.columns import in_order, refuse_dates, refuse_repeated_names, wrong_value
 from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
@@ -199,6 +199,7 @@ class Rows:
         if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
             return X
         if hasattr(X, "columns") or hasattr(X, "column_names"):
+            refuse_repeated_names(X)
             X = X if self._names is None else in_order(X, self._names)
             categories = None if self._categories is None else self._categories()
             X = X if categories is None else categories.encoded(X)

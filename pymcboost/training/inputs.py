@@ -12,7 +12,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import columns_of, is_frame
-from pymcboost.model.columns import missing_label, names_of, refuse_dates, wrong_value
+from pymcboost.model.columns import missing_label, names_of, refuse_dates, refuse_repeated_names, wrong_value
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
@@ -153,6 +153,7 @@ def _stacked(parts):
 def rows_given(booster, X, y, sample_weight):
     """X, y and the weights as they are given, and None; of `Chunks` what `Chunks.gathered` gives."""
     if not isinstance(X, Chunks):
+        refuse_repeated_names(X)
         check_sparse(X)
         return X, y, sample_weight, None
     if not booster.takes_workers:
@@ -188,6 +189,7 @@ def validated(estimator, X, *y, allow_nan, head=None, **options):
 def encoded(estimator, categories, X):
     """Rows with codes in place of their categories; a frame whose columns are not those of `fit` is refused first."""
     refuse_chunks(X)
+    refuse_repeated_names(X)
     if categories is None:
         return X
     if is_frame(X):
@@ -221,6 +223,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val needs the rows that it weights: give X_val and y_val")
+    refuse_repeated_names(X_val, "X_val")
     found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val)}
     if validation_sets is not None and not isinstance(validation_sets, Mapping):
         raise ValueError(
@@ -236,6 +239,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
             raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
         refuse_chunks(parts[0], f"validation_sets[{name!r}]: ")
+        refuse_repeated_names(parts[0], f"the X of validation_sets[{name!r}]")
         found[name] = (*parts, None)[:3]
     return found
 
