@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import numpy as np
-
-from pymcboost.training.labels import is_indicator, score_of
+from pymcboost.training.labels import score_of
 from pymcboost.training.parameters import ClassMetrics, Parameter
 
 LABEL_PARAMETERS = {
@@ -50,40 +48,3 @@ class ManyLabels:
         p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
 
     labels_are_for = "rows with any number of labels"
-
-
-class LabelsByForm(ManyLabels):
-    """The same where the form of y decides: an indicator, or lists of labels."""
-
-    labels_by_form = True
-    multilabel = False
-    link: str
-
-    def takes_labels(self, y):
-        """See `Booster.takes_labels`."""
-        self.multilabel = is_indicator(y)
-        if self.multilabel and self.params.calibrate == "temperature":
-            raise ValueError(
-                f"{self.name}: rows with any number of labels have no temperature; set calibrate to None, or "
-                'decision_threshold to "f1"'
-            )
-        self.check_labels()
-        return self.multilabel
-
-    def new_builder(self):
-        """See `BinaryBooster`; a score for each label."""
-        return self.builder_of(self.n_scores)
-
-    def check_previous(self, previous):
-        """Also, a model of labels stays one."""
-        super().check_previous(previous)
-        if previous.model.link != self.link:
-            kind = "a class for each row" if self.multilabel else self.labels_are_for
-            raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")
-
-
-def sets_of(labels):
-    """Different rows (S, K) of an indicator as signs, and which of them each row is (n,)."""
-    sets, own = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
-    signs = 2.0 * np.unpackbits(sets, axis=1, count=labels.shape[1]) - 1.0
-    return signs, own.reshape(-1).astype(np.int64)

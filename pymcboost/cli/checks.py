@@ -42,7 +42,7 @@ def add_reading(group):
     group.add_argument(
         "--multilabel",
         action="store_true",
-        help="rows of LIBSVM text begin with lists of labels (3,17,201 1:0.5 ...); for adaboost-mh and gentleboost, as "
+        help="rows of LIBSVM text begin with lists of labels (3,17,201 1:0.5 ...); for adaboost-mh, as "
         "vector-tree with --loss logistic reads such files alone",
     )
     add_format(group)
@@ -166,7 +166,7 @@ def lists_wanted(arguments, booster, loss, weights):
     """Whether rows begin with lists of labels; then what is for one label a row is refused."""
     several = loss == "logistic"
     if arguments.multilabel and not (several or booster.labels_by_form):
-        arguments.refuse("--multilabel is for -a adaboost-mh, -a gentleboost and -a vector-tree --loss logistic")
+        arguments.refuse("--multilabel is for -a adaboost-mh and -a vector-tree --loss logistic")
     if not (several or arguments.multilabel):
         return False
     for given, flag in (

@@ -13,7 +13,7 @@ WORDS = {
     "lone CR": "a carriage return within the line; lines must end with a newline: convert those of the file, as "
     "tr '\\r' '\\n' does",
     "multi label": "label {token} lists several labels; load_svmlight(..., multilabel=True) reads such files, and "
-    "mcboost-train with -a vector-tree --loss logistic, or with --multilabel and -a adaboost-mh or -a gentleboost",
+    "mcboost-train with -a vector-tree --loss logistic, or with --multilabel and -a adaboost-mh",
     "no colon": "expected index:value but found {token}; entries look like 7:0.5 and comments start with #",
     "index not number": "feature index {index!r} is not a whole number; entries look like 7:0.5",
     "index negative": "feature index {index} is negative; indices start at 1, or at 0 with base=0",

@@ -70,16 +70,6 @@ class MarginStumps:
         add_stumps(builder, found, self._leaf, np.arange(len(found)))
 
 
-def grower_of(data, max_leaves, max_depth, n_threads, min_share):
-    """Quantiser and grower of trees of the classes or labels."""
-    units = Quantiser(data, counts_for(data))
-    grower = _trees.Grower(
-        data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
-        data.pools(units.cell_words, max_leaves), n_threads, min_share, count_bits=units.count_bits,
-    )  # fmt: skip
-    return units, grower
-
-
 def counts_for(data):
     """Whether a histogram's cell has a count of rows."""
     return bool(data.dtype == np.float64)
@@ -104,7 +94,11 @@ class MarginTrees:
     def __init__(self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0):
         self.data, self._n_threads, self._subsample = data, n_threads, subsample
         K = data.n_classes
-        self._units, self._grower = grower_of(data, max_leaves, max_depth, n_threads, min_share)
+        self._units = units = Quantiser(data, counts_for(data))
+        self._grower = _trees.Grower(
+            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
+            data.pools(units.cell_words, max_leaves), n_threads, min_share, count_bits=units.count_bits,
+        )  # fmt: skip
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)
         self._added = np.zeros((K, data.n_rows))

@@ -31,7 +31,7 @@ def refuse_labels(name, y):
         what = "lists of labels" if names_labels(listed(y)) else f"the shape {np.shape(y)}"
         raise ValueError(
             f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are for "
-            "VectorTreeBoostClassifier(loss='logistic'), AdaBoostMHClassifier and GentleBoostClassifier"
+            "VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
         )
 
 

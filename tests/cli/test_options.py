@@ -167,7 +167,7 @@ TABLES = {
     "adaboost-ml": CLASSIC,
     "adaboost-mo": {**CLASSIC, **CODE},
     "adaboost-oc": CLASSIC,
-    "gentleboost": OF_LABELS,
+    "gentleboost": CLASSIC,
     "gradboost": {
         **{name: rows for name, rows in CLASSIC.items() if name != "subsample"},
         "l1": [("--l1 0", 0.0), ("--l1 1e-3", 1e-3)],

@@ -68,12 +68,6 @@ OTHERS = [
         lambda estimator: {"n_estimators": 3, "max_leaf_nodes": 2},
     ),
     Other(
-        "check_classifiers_multilabel_output_format_predict_proba",
-        "Steps without shrinkage for hundreds of rounds bring probabilities to 1 in double precision.",
-        lambda estimator: estimator.algorithm == "gentleboost",
-        lambda estimator: {"n_estimators": min(estimator.n_estimators, 30)},
-    ),
-    Other(
         "check_classifiers_train",
         "Five votes with coefficients of one size tell few classes apart.",
         lambda estimator: estimator.algorithm in ("adaboost-mh", "adaboost-oc"),

@@ -1,4 +1,4 @@
-"""Rows with any number of labels in AdaBoost.MH and GentleBoost, and y as lists of labels."""
+"""Rows with any number of labels in AdaBoost.MH, and y as lists of labels."""
 
 import pickle
 import warnings
@@ -14,7 +14,6 @@ from pymcboost import (
     AdaBoostMHClassifier,
     AdaBoostMOClassifier,
     Checkpoint,
-    GentleBoostClassifier,
     HingeBoostOCClassifier,
     PIBoostClassifier,
     SAMMEClassifier,
@@ -24,7 +23,6 @@ from pymcboost import (
 )
 from pymcboost.training.metrics import LABEL_METRICS
 
-BOTH = [AdaBoostMHClassifier, GentleBoostClassifier]
 NAMES = np.array(["cat", "dog", "emu", "fox", "gnu"])
 
 
@@ -60,53 +58,31 @@ def twin_mh(X, Y, weight, rounds):
     return 2 * F
 
 
-def twin_gentle(X, Y, weight, rounds):
-    z, F = 2.0 * Y - 1, np.zeros(Y.shape)
-    for _ in range(rounds):
-        for k in range(Y.shape[1]):
-            w, best = weight * np.exp(-z[:, k] * F[:, k]), (0, None)
-            for right in splits_of(X):
-                gain = sum((w[side] @ z[side, k]) ** 2 / w[side].sum() for side in (right, ~right))
-                if gain > best[0] * (1 + 1e-10):
-                    best = gain, right
-            for side in (best[1], ~best[1]):
-                F[side, k] += np.float32(w[side] @ z[side, k] / w[side].sum())
-    return 2 * F
-
-
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("cls", "twin"), [(AdaBoostMHClassifier, twin_mh), (GentleBoostClassifier, twin_gentle)])
-def test_twins(cls, twin, weighted):
+def test_is_its_twin(weighted):
     X, Y = data(90)
     weight = np.random.default_rng(0).integers(1, 5, len(X)) / 2.0 if weighted else np.ones(len(X))
-    found = cls(n_estimators=4).fit(X, Y, sample_weight=weight if weighted else None)
-    expected = twin(X, Y, weight, 4)
+    found = AdaBoostMHClassifier(n_estimators=4).fit(X, Y, sample_weight=weight if weighted else None)
+    expected = twin_mh(X, Y, weight, 4)
     np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.predict_proba(X), 1 / (1 + np.exp(-expected)), atol=1e-6)
     np.testing.assert_array_equal(found.predict(X), found.decision_function(X) > 0)
-    if cls is GentleBoostClassifier:  # trees of one split are stumps
-        trees = cls(n_estimators=4, weak_learner="tree", max_leaf_nodes=2)
-        trees.fit(X, Y, sample_weight=weight if weighted else None)
-        np.testing.assert_allclose(trees.decision_function(X), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_one_label_a_row_is_learnt_as_well(cls):
-    """One column for each class and one label a row: AdaBoost.MH's stumps are those of its classes."""
+def test_one_label_a_row_is_learnt_as_well():
+    """One column for each class and one label a row: the stumps are those of the classes."""
     X, y = load_digits(return_X_y=True)
     X, y, Y = X[:600], y[:600], np.eye(10, dtype=int)[y[:600]]
-    several = cls(n_estimators=20).fit(X, Y)
-    if cls is AdaBoostMHClassifier:
-        one = cls(n_estimators=20).fit(X, y)
-        np.testing.assert_array_equal(several.decision_function(X), 2 * one.decision_function(X))
+    several = AdaBoostMHClassifier(n_estimators=20).fit(X, Y)
+    one = AdaBoostMHClassifier(n_estimators=20).fit(X, y)
+    np.testing.assert_array_equal(several.decision_function(X), 2 * one.decision_function(X))
     assert (several.decision_function(X).argmax(axis=1) == y).mean() > 0.8
 
 
 @pytest.mark.parametrize("learner", [{}, {"weak_learner": "tree", "max_leaf_nodes": 4}])
-@pytest.mark.parametrize("cls", BOTH)
-def test_whatever_else_a_training_does(cls, learner, tmp_path):
+def test_whatever_else_a_training_does(learner, tmp_path):
     X, Y = data()
-    make = lambda n=8, **more: cls(n_estimators=n, random_state=0, **learner, **more)  # noqa: E731
+    make = lambda n=8, **more: AdaBoostMHClassifier(n_estimators=n, random_state=0, **learner, **more)  # noqa: E731
     whole = make().fit(X, Y)
     for form in (scipy.sparse.csr_matrix(Y), Y.tolist(), list(Y), Y.astype(bool)):
         assert make(n_jobs=2).fit(X, form).model_.to_bytes() == whole.model_.to_bytes()
@@ -133,38 +109,36 @@ def test_whatever_else_a_training_does(cls, learner, tmp_path):
     assert make(20, early_stopping=True).fit(X, Y).n_estimators_ <= 20
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_scikit_learns_checks(cls):
-    check_classifier_multioutput(cls.__name__, cls(n_estimators=3))
+def test_scikit_learns_checks():
+    check_classifier_multioutput("AdaBoostMHClassifier", AdaBoostMHClassifier(n_estimators=3))
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_labels_that_no_row_or_every_row_has(cls):
+def test_labels_that_no_row_or_every_row_has():
     X, Y = data()
     Y[:, 1], Y[:, 2], Y[:20] = 0, 1, 0
     Y[:, 2] = 1
-    found = cls(n_estimators=10).fit(X, Y)
+    found = AdaBoostMHClassifier(n_estimators=10).fit(X, Y)
     P = found.predict_proba(X)
     assert (P[:, 1] < 0.3).all() and (P[:, 2] > 0.7).all() and np.isfinite(found.decision_function(X)).all()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # GentleBoost has nothing to learn then, and says so
-        nothing = cls(n_estimators=3).fit(X, np.zeros_like(Y))
+        warnings.simplefilter("ignore")  # there may be nothing to learn
+        nothing = AdaBoostMHClassifier(n_estimators=3).fit(X, np.zeros_like(Y))
     assert not nothing.predict(X).any()
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_groups_are_for_the_folds_of_thresholds(cls):
+def test_groups_are_for_the_folds_of_thresholds():
     X, Y = data()
     groups, params = np.arange(len(X)) // 2, {"n_estimators": 2, "random_state": 0}
-    models = [cls(decision_threshold="f1", **params).fit(X, Y, groups=of).model_ for of in (groups, None)]
+    models = [
+        AdaBoostMHClassifier(decision_threshold="f1", **params).fit(X, Y, groups=of).model_ for of in (groups, None)
+    ]
     assert len(models[0].thresholds) == Y.shape[1]
     assert (models[0].thresholds != models[1].thresholds).any()
     with pytest.raises(ValueError, match="groups are for"):
-        cls(**params).fit(X, Y, groups=groups)
+        AdaBoostMHClassifier(**params).fit(X, Y, groups=groups)
 
 
-@pytest.mark.parametrize("cls", BOTH)
-def test_what_is_for_one_label(cls):
+def test_what_is_for_one_label():
     X, Y = data()
     for params, match in (
         ({"class_weight": "balanced"}, "class_weight is for a class for each row"),
@@ -172,20 +146,17 @@ def test_what_is_for_one_label(cls):
         ({"calibrate": "temperature"}, "have no temperature; set calibrate to None"),
     ):
         with pytest.raises(ValueError, match=match):
-            cls(n_estimators=2, **params).fit(X, Y)
+            AdaBoostMHClassifier(n_estimators=2, **params).fit(X, Y)
     with pytest.raises(ValueError, match="is for a class for each row, not for any number of labels"):
-        cls(n_estimators=2).fit(X, Y).calibrate_on(X, Y)
+        AdaBoostMHClassifier(n_estimators=2).fit(X, Y).calibrate_on(X, Y)
     with pytest.raises(ValueError, match="decision_threshold is for rows with any number of labels"):
-        cls(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
-    if cls is GentleBoostClassifier:
-        with pytest.raises(ValueError, match="subsample is for a class for each row"):
-            cls(n_estimators=2, subsample=0.5).fit(X, Y)
+        AdaBoostMHClassifier(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
 
 
 @pytest.mark.parametrize("model", [VectorTreeBoostClassifier(), SAMMEClassifier(), HingeBoostOCClassifier()])
 def test_estimators_of_one_class_a_row_name_the_others(model):
     X, Y = data()
-    others = "VectorTreeBoostClassifier.loss=.logistic.., AdaBoostMH"
+    others = "VectorTreeBoostClassifier.loss=.logistic.. and AdaBoostMH"
     for y, what in ((Y, r"the shape \(200, 5\)"), (lists_of(Y), "lists of labels")):
         with pytest.raises(ValueError, match=f"y has {what}; .* {others}"):
             model.fit(X, y)
@@ -198,9 +169,7 @@ def test_a_linear_hingeboost_for_each_label():
     assert (model.predict(X) == Y).mean() > 0.7
 
 
-@pytest.mark.parametrize(
-    "model", [VectorTreeBoostClassifier(loss="logistic", random_state=0), *(cls() for cls in BOTH)]
-)
+@pytest.mark.parametrize("model", [VectorTreeBoostClassifier(loss="logistic", random_state=0), AdaBoostMHClassifier()])
 def test_lists_of_labels(model):
     X, Y = data()
     model.set_params(n_estimators=3)

@@ -17,12 +17,13 @@ from typing import Literal
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelsByForm, LabelScoring, sets_of
+from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelScoring, ManyLabels
 from pymcboost.algorithms.papers._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier, one_vs_rest_temperature
 from pymcboost.learners import TotalStump
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
 from pymcboost.training import memory
+from pymcboost.training.labels import is_indicator
 from pymcboost.training.parameters import estimator
 
 
@@ -30,9 +31,18 @@ def _no_mistakes(edge):
     return edge >= 1 - SMALLEST_EDGE**2
 
 
-class AdaBoostMH(LabelsByForm, ClassicBooster):
-    """Rounds of AdaBoost.MH."""
+def sets_of(labels):
+    """Different rows (S, K) of an indicator as signs, and which of them each row is (n,)."""
+    sets, own = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
+    signs = 2.0 * np.unpackbits(sets, axis=1, count=labels.shape[1]) - 1.0
+    return signs, own.reshape(-1).astype(np.int64)
 
+
+class AdaBoostMH(ManyLabels, ClassicBooster):
+    """Rounds of AdaBoost.MH. Rows have any number of labels where y is an indicator, or lists of labels."""
+
+    labels_by_form = True
+    multilabel = False
     columns = {**FIRST_STUMP, "edge": "sum of the edges of the classes, as a share of the weights"}
 
     @property
@@ -49,6 +59,28 @@ class AdaBoostMH(LabelsByForm, ClassicBooster):
     def times(self):
         """Scores of the model by those of the loss: its sigmoid is of 2 F."""
         return 2.0 if self.multilabel else 1.0
+
+    def takes_labels(self, y):
+        """See `Booster.takes_labels`."""
+        self.multilabel = is_indicator(y)
+        if self.multilabel and self.params.calibrate == "temperature":
+            raise ValueError(
+                f"{self.name}: rows with any number of labels have no temperature; set calibrate to None, or "
+                'decision_threshold to "f1"'
+            )
+        self.check_labels()
+        return self.multilabel
+
+    def new_builder(self):
+        """See `BinaryBooster`; a score for each label."""
+        return self.builder_of(self.n_scores)
+
+    def check_previous(self, previous):
+        """Also, a model of labels stays one."""
+        super().check_previous(previous)
+        if previous.model.link != self.link:
+            kind = "a class for each row" if self.multilabel else self.labels_are_for
+            raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")
 
     def rows(self, X, codes, n_classes, weight, n_threads, previous):
         """Columns for stumps or for trees."""
