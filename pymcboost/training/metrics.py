@@ -1,5 +1,6 @@
 """Metrics: what early stopping and the history measure from the scores of held-out rows."""
 
+import copy
 import inspect
 import numbers
 from dataclasses import dataclass
@@ -266,6 +267,7 @@ class Metric:
                 raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         self._scorer = None if self._own else _scorer(scoring)
+        self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
         self._probabilities = None if link == "none" else partial(probabilities, link=link)
         if link == "none" and (self.name == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
@@ -297,11 +299,7 @@ class Metric:
             )
 
     def _weighted(self):
-        function = getattr(self._scorer, "_score_func", self._scorer)
-        try:
-            return "sample_weight" in inspect.signature(function).parameters
-        except (TypeError, ValueError):
-            return False
+        return _takes(getattr(self._scorer, "_score_func", self._scorer), "sample_weight")
 
     def __call__(self, scores, held):
         """The metric of these scores (n, K)."""
@@ -309,24 +307,85 @@ class Metric:
             return self._own(scores, held, self.link)
         from pymcboost.training.round_view import RoundView
 
+        view = RoundView(scores, self.classes, self._probabilities, self.link == "sigmoid")
+        average, present = _average_of_classes(self._scorer), _two_sided(held)
+        if average and held.codes.ndim == 1 and len(self.classes) > 2 and 0 < len(present) < len(self.classes):
+            return self._mean_of_classes(average, view, held, present)
         weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
         try:
-            view = RoundView(scores, self.classes, self._probabilities, self.link == "sigmoid")
-            value = self._scorer(view, held.X if held.given is None else held.given, held.y, **weights)
+            value = self._measure(view, held.X if held.given is None else held.given, held.y, **weights)
         except (ValueError, AttributeError) as error:
-            raise ValueError(f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}") from error
-        if not isinstance(value, numbers.Real) or np.isnan(value):
             raise ValueError(
-                f"scoring: {self._scorer!r} gives {value!r} for the validation set {held.name!r}; it must be a number. "
-                "Probabilities can be 0 or 1: bound them before their logarithm is taken"
+                f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}{self._remedy(held)}"
+            ) from error
+        if not isinstance(value, numbers.Real) or np.isnan(value):
+            remedy = self._remedy(held) or ". Probabilities can be 0 or 1: bound them before their logarithm is taken"
+            raise ValueError(
+                f"scoring: {self._scorer!r} gives {value!r} for the validation set {held.name!r}; it must be a number"
+                f"{remedy}"
             )
         return float(value)
+
+    def _mean_of_classes(self, average, view, held, present):
+        """scikit-learn's metric of each class that has rows against the others, and the mean of these.
+
+        With a class without rows, scikit-learn's own mean is NaN or an error.
+        """
+        columns = view.predict_proba(None) if _needs_probabilities(self._scorer) else view.decision_function(None)
+        values = [
+            self._scorer._score_func(held.codes == k, columns[:, k], sample_weight=held.weight) for k in present
+        ]
+        weight = held.totals()[1 + present] if average == "weighted" else None
+        return float(self._scorer._sign * np.average(values, weights=weight))
+
+    def _remedy(self, held):
+        """What to do where a metric has no value as a class has no row; an empty text where all have one."""
+        absent = [] if held.codes.ndim == 2 else np.setdiff1d(np.arange(len(self.classes)), held.codes)
+        if not len(absent):
+            return ""
+        return (
+            f"; the set has no row of the class {self.classes[absent[0]].item()!r}: give rows of all classes, or use a "
+            "metric that goes without, such as 'balanced_error'"
+        )
 
 
 def _scorer(scoring):
     from sklearn.metrics import get_scorer  # here, as no other metric needs scikit-learn
 
     return get_scorer(scoring)
+
+
+def _takes(function, name):
+    """Whether a function has an argument of this name, as far as it says."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _with_classes(scorer, classes):
+    """A scorer whose metric knows the classes, where it would take those of the rows for all.
+
+    Metrics of predicted labels do not need them; a mean over labels that neither occur nor are predicted is another.
+    """
+    given = getattr(scorer, "_kwargs", {})
+    predicts = getattr(scorer, "_response_method", "predict") == "predict"
+    if predicts or "labels" in given or not _takes(getattr(scorer, "_score_func", None), "labels"):
+        return scorer
+    named = copy.copy(scorer)
+    named._kwargs = {**given, "labels": classes}
+    return named
+
+
+def _average_of_classes(scorer):
+    """How a scorer of scikit-learn's takes the mean of the curves of one class against the others.
+
+    None of a metric that does no such thing, or knows what to do where a class has no rows.
+    """
+    options, name = getattr(scorer, "_kwargs", {}), getattr(getattr(scorer, "_score_func", None), "__name__", None)
+    average = options.get("average", "macro")
+    by_class = name == "average_precision_score" or (name == "roc_auc_score" and options.get("multi_class") == "ovr")
+    return average if by_class and average in ("macro", "weighted") else None
 
 
 def _needs_probabilities(scorer):

@@ -1,6 +1,7 @@
 """Metrics of held-out rows: values, weights, missing classes, and what scorers see."""
 
 import re
+import warnings
 
 import numpy as np
 import pandas
@@ -268,10 +269,67 @@ def test_what_is_no_number_is_refused_with_the_set(value):
 
 
 def test_scorers_that_refuse_a_set_name_it():
-    scores, held = some_rows(2)
-    one = held_of(np.zeros(300, dtype=int))
+    scores, _ = some_rows(2)
+    unseen = held_of(np.resize([0, 1, -1], 300))
     with pytest.raises(ValueError, match="log_loss.* fails on the validation set 'val': y_true contains"):
-        Metric("neg_log_loss", CLASSES[:2], "softmax")(scores, one)
+        Metric("neg_log_loss", CLASSES[:2], "softmax")(scores, unseen)
+    one = held_of(np.zeros(300, dtype=int))
+    message = "roc_auc_score.* the validation set 'val'.*; the set has no row of the class 'bee': give rows of all"
+    with pytest.warns(sklearn.exceptions.UndefinedMetricWarning), pytest.raises(ValueError, match=message):
+        Metric("roc_auc", CLASSES[:2], "softmax")(scores, one)
+
+
+# Scorers that take a column for each class.
+BY_CLASS = [
+    "neg_log_loss", "roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted", "top_k_accuracy",
+    "average_precision", "d2_log_loss_score",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scoring", [*BY_CLASS, make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")])
+@pytest.mark.parametrize("how", ["X_val", "split", "folds", "two classes"])
+def test_scorers_measure_rows_that_lack_a_class(scoring, how):
+    """A class of one row, which is in no part that is held out of the training, or in one of the folds."""
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 3
+    X = rng.normal(size=(120, 3)) + y[:, None]
+    params = {"X_val": {}, "split": {"early_stopping": True, "validation_fraction": 0.3}, "two classes": {}}
+    params["folds"] = {"n_estimators": "auto", "n_iter_no_change": 2}
+    keep, more = np.ones(120, dtype=bool), {}
+    if how == "X_val":
+        more = {"X_val": X[y != 1], "y_val": y[y != 1]}
+    elif how == "two classes":
+        keep = y != 2
+        more = {"X_val": X[y == 0], "y_val": y[y == 0]}
+        if scoring in ("average_precision",) or str(scoring).startswith("roc"):
+            pytest.skip("no area of one class alone")
+    else:
+        keep[np.flatnonzero(y == 1)[1:]] = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "'k' .* greater than or equal to 'n_classes'")
+        model = VectorTreeBoostClassifier(**{"n_estimators": 2, "scoring": scoring, "random_state": 0, **params[how]})
+        model.fit(X[keep], y[keep], **more)
+    name = scoring if isinstance(scoring, str) else "score"
+    measured = model.cv_results_["folds"] if how == "folds" else model.history_[f"val_{name}"]
+    assert np.isfinite(measured).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_of_scorers_where_a_class_has_no_row(weighted):
+    scores, _ = some_rows(3, n=200)
+    codes = np.resize([0, 2], 200)
+    held = held_of(codes, 1 + np.arange(200) % 3 if weighted else None)
+    p, weight, labels = softmax(scores, "softmax"), held.weight, CLASSES[:3]
+    areas = [sklearn.metrics.roc_auc_score(codes == k, p[:, k], sample_weight=weight) for k in (0, 2)]
+    expected = {
+        "neg_log_loss": -sklearn.metrics.log_loss(held.y, p, labels=labels, sample_weight=weight),
+        "top_k_accuracy": sklearn.metrics.top_k_accuracy_score(held.y, p, labels=labels, sample_weight=weight),
+        "roc_auc_ovr": np.mean(areas),
+        "roc_auc_ovr_weighted": np.average(areas, weights=[held.totals()[1], held.totals()[3]]),
+    }
+    for name, value in expected.items():
+        assert Metric(name, labels, "softmax")(scores, held) == pytest.approx(value, rel=1e-12)
 
 
 def test_minus_infinity_is_the_worst_value():
