@@ -131,6 +131,7 @@ CLASSIC = {
     "min_weight_fraction_split": [("--min-weight-fraction-split 0.25", 0.25)],
     "subsample": [("--subsample 1", 1.0), ("--subsample 0.1", 0.1)],
 }
+ALL_ROWS = {name: rows for name, rows in CLASSIC.items() if name != "subsample"}
 CODE = {
     "decoder": [("", "exp"), ("--decoder hamming", "hamming"), ("--decoder linear", "linear")],
     "code": [("", "auto"), ("--code dense", "dense"), ("--code one-vs-all", "one-vs-all")],
@@ -159,17 +160,17 @@ TABLES = {
     "multiboost-cw": COLUMN_GENERATION,
     "hingeboost": HINGE,
     "vector-tree": {**COMMON, **VECTOR},
-    "adaboost-ecc": CLASSIC,
-    "adaboost-erp": {**CLASSIC, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
+    "adaboost-ecc": ALL_ROWS,
+    "adaboost-erp": {**ALL_ROWS, "n_repartitions": [("--n-repartitions 0", 0), ("", 1)]},
     "adaboost-m1": CLASSIC,
     "adaboost-m2": CLASSIC,
     "adaboost-mh": OF_LABELS,
-    "adaboost-ml": CLASSIC,
-    "adaboost-mo": {**CLASSIC, **CODE},
-    "adaboost-oc": CLASSIC,
+    "adaboost-ml": ALL_ROWS,
+    "adaboost-mo": {**ALL_ROWS, **CODE},
+    "adaboost-oc": ALL_ROWS,
     "gentleboost": CLASSIC,
     "gradboost": {
-        **{name: rows for name, rows in CLASSIC.items() if name != "subsample"},
+        **ALL_ROWS,
         "l1": [("--l1 0", 0.0), ("--l1 1e-3", 1e-3)],
     },
     "jointboost": {

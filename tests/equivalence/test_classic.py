@@ -346,7 +346,6 @@ def brute_tree(data, X, g, h, n, max_leaves, cell_words, least, share=0.0):
 @pytest.mark.parametrize(("m", "K", "cell_words", "sparse"), [
     (1, 2, 2, False), (30, 2, 2, False), (300, 5, 2, False), (400, 17, 2, True), (140, 100, 2, False),
     (9000, 8, 1, False), (6000, 17, 1, False),
-    (300, 5, 3, False), (400, 17, 3, True), (6000, 17, 3, False),
 ])  # fmt: skip
 def test_regression_trees_of_classes(m, K, cell_words, sparse):
     """Targets g / h that depend on the class: every split of every node, and leaves sum g / sum h."""
@@ -1241,17 +1240,23 @@ VARIANTS = [
     for cls in (
         SAMMEClassifier,
         AdaBoostM2Classifier,
-        AdaBoostMLClassifier,
         AdaBoostMHClassifier,
-        AdaBoostECCClassifier,
-        AdaBoostERPClassifier,
-        AdaBoostOCClassifier,
-        AdaBoostMOClassifier,
         GentleBoostClassifier,
         PIBoostClassifier,
     )
     for learner in ("stump", "tree")
     for share in (1.0, 0.3)
+]
+VARIANTS += [
+    (cls, {"weak_learner": learner})
+    for cls in (
+        AdaBoostMLClassifier,
+        AdaBoostECCClassifier,
+        AdaBoostERPClassifier,
+        AdaBoostOCClassifier,
+        AdaBoostMOClassifier,
+    )
+    for learner in ("stump", "tree")
 ]
 VARIANTS += [
     (PIBoostClassifier, {"separators": "pairs", "cost_sensitive": False, "weak_learner": "tree"}),

@@ -32,6 +32,12 @@ class ClassicClassifier(BinaryClassifier):
 
     n_estimators: Rounds = 500
     min_weight_fraction_split: float = 0.0
+
+
+@estimator
+class DrawingClassifier(ClassicClassifier):
+    """Parameters of those that may learn from drawn rows, as in the experiments of the paper on PIBoost."""
+
     subsample: float = 1.0
 
 
@@ -141,7 +147,7 @@ class ColouredBooster(ClassicBooster):
         """The loss, and a learner of one column."""
         data = self.data
         self.loss = self.blocks("exp")
-        self.learner = self.resampled(self.new_learner(1))
+        self.learner = self.new_learner(1)
         # Twice the signed weights of the rows.
         self.column = data.gradient_buffer(1)
         self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)
@@ -152,13 +158,13 @@ class ColouredBooster(ClassicBooster):
         """Best weak learner for a colouring, or None."""
         self._mu[: len(mu)] = mu
         _weights.combine(self.loss.gradient, self._mu, self.column, self.n_threads)
-        found = self.fit_learner(self.learner, self.column, self._attempt)
+        found = self.learner.fit(self.column)
         return found[0] if found and found[0].edge > SMALLEST_EDGE * self.loss.mass else None
 
     def colour(self):
         """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
         generator = self.generator()
-        for self._attempt in range(1, COLOURINGS + 1):
+        for _ in range(COLOURINGS):
             mu = random_half(self.data.n_classes, generator)
             found = self.learn(mu)
             if found is not None:

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicClassifier
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, DrawingClassifier
 from pymcboost.algorithms.papers.samme import SAMME
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
 from pymcboost.training.parameters import estimator
@@ -44,7 +44,7 @@ class AdaBoostM1(SAMME):
 
 
 @estimator
-class AdaBoostM1Classifier(ClassicClassifier):
+class AdaBoostM1Classifier(DrawingClassifier):
     """AdaBoost.M1: weak learners that name one of K classes, each right on more than half of the weight.
 
     A stump names two classes, which is too few where there are more than three of about the same size. ``weak_learner``

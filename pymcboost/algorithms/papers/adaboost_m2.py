@@ -24,7 +24,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, DrawingClassifier
 from pymcboost.learners import EveryStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import common_step
@@ -149,7 +149,7 @@ class AdaBoostM2(ClassicBooster):
 
 
 @estimator
-class AdaBoostM2Classifier(ClassicClassifier):
+class AdaBoostM2Classifier(DrawingClassifier):
     """AdaBoost.M2: weak learners that give every row a set of plausible classes, chosen by their pseudo-loss.
 
     Weights are those of the wrong classes of the rows, so that weak learners need only be better than chance at telling

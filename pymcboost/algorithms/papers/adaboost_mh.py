@@ -18,7 +18,7 @@ import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelScoring, ManyLabels
-from pymcboost.algorithms.papers._classic import NO_MISTAKES, ClassicBooster, ClassicClassifier, one_vs_rest_temperature
+from pymcboost.algorithms.papers._classic import NO_MISTAKES, ClassicBooster, DrawingClassifier, one_vs_rest_temperature
 from pymcboost.learners import TotalStump
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
@@ -148,7 +148,7 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
 
 
 @estimator
-class AdaBoostMHClassifier(ClassicClassifier):
+class AdaBoostMHClassifier(DrawingClassifier):
     """AdaBoost.MH: the Hamming loss, one stump per round for all classes, or one tree for each.
 
     Rows may have any number of labels: ``y`` is then an indicator, or a list of tuples of labels.

@@ -63,19 +63,16 @@ class AdaBoostMO(ClassicBooster):
     def prepare(self, previous):
         """The loss and a learner of all columns."""
         self.loss = self.coded(self.code)
-        self.learner = self.resampled(self.new_learner(self.code.shape[1], self.code))
+        self.learner = self.new_learner(self.code.shape[1], self.code)
 
     def round(self):
         """A weak learner for every column, all with one coefficient."""
         loss, learner = self.loss, self.learner
-        for attempt in self.tries():
-            found = self.fit_learner(learner, loss.gradient, attempt)
-            there = [one.cls for one in found]
-            tables = loss.tables(learner.outputs)
-            edge = loss.edges(tables)[there].sum() / loss.mass.sum()
-            if edge > SMALLEST_EDGE:
-                break
-        else:
+        found = learner.fit(loss.gradient)
+        there = [one.cls for one in found]
+        tables = loss.tables(learner.outputs)
+        edge = loss.edges(tables)[there].sum() / loss.mass.sum()
+        if edge <= SMALLEST_EDGE:
             return None
         steps = np.zeros(self.code.shape[1], dtype=np.float32)
         steps[there] = common_step(edge)

@@ -14,7 +14,7 @@ losses, Algorithm 1.
 
 import numpy as np
 
-from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, DrawingClassifier
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.margin import MarginStumps, MarginTrees, counts_for
@@ -88,7 +88,7 @@ class GentleBoost(ClassicBooster):
 
 
 @estimator
-class GentleBoostClassifier(ClassicClassifier):
+class GentleBoostClassifier(DrawingClassifier):
     """GentleBoost: regression stumps or trees for the classes, under the exponential loss of margin vectors.
 
     With ``subsample`` below 1 the rows of a tree are drawn by its own weights and without replacement.

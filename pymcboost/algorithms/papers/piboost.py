@@ -20,7 +20,7 @@ import numpy as np
 
 from pymcboost._warn import warn
 from pymcboost.algorithms._binary import SMALLEST_EDGE
-from pymcboost.algorithms.papers._classic import ClassicBooster, ClassicClassifier
+from pymcboost.algorithms.papers._classic import ClassicBooster, DrawingClassifier
 from pymcboost.losses.codes import not_told_apart, separators
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.solvers.roots import coded_steps
@@ -96,7 +96,7 @@ class PIBoost(ClassicBooster):
 
 
 @estimator
-class PIBoostClassifier(ClassicClassifier):
+class PIBoostClassifier(DrawingClassifier):
     """PIBoost: boosted separators of class subsets, with asymmetric margins.
 
     Notes

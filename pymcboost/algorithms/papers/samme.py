@@ -13,7 +13,7 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP
-from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, ClassicClassifier
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, DrawingClassifier
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
@@ -109,7 +109,7 @@ class SAMME(ClassicBooster):
 
 
 @estimator
-class SAMMEClassifier(ClassicClassifier):
+class SAMMEClassifier(DrawingClassifier):
     """SAMME: AdaBoost with weak learners that name one of K classes.
 
     With two classes and stumps it is AdaBoost with coefficients twice as large. With trees it is what scikit-learn's
