@@ -1,4 +1,4 @@
-/* Score one row with a saved model.
+/* Score one row with a saved model, in C99 or C++.
  *
  *     score MODEL.mcb
  *
@@ -22,7 +22,7 @@ static int read_file(const char *path) {
     if (!f) return 0;
     while (n) {
         if (size == room) {
-            unsigned char *more = realloc(bytes, room = 2 * room + 65536);
+            unsigned char *more = (unsigned char *)realloc(bytes, room = 2 * room + 65536);
             if (!more) return 0;
             bytes = more;
         }
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     if (status != MCB_OK) return fail(path, mcb_strerror(status));
     if (model.n_features != N_FEATURES) return fail(path, "the model does not have 64 features");
 
-    double *scores = malloc(model.n_classes * sizeof *scores);
+    double *scores = (double *)malloc(model.n_classes * sizeof *scores);
     if (!scores) return fail("scores", strerror(errno));
     uint32_t k = mcb_predict(&model, row, scores);
     size_t length;

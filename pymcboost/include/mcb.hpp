@@ -5,6 +5,9 @@
  *     std::uint32_t k = model.predict(row, scores.data());        // no allocation, no exception
  *     std::cout << model.label(k) << '\n';
  *
+ * Without exceptions (-fno-exceptions) a model that is refused says so in status(), which is then not MCB_OK: ask it
+ * before anything else. Of a file that cannot be read it is MCB_E_SHORT, and errno has the reason.
+ *
  * A model owns the bytes of its file, and the memory of mcb_prepare. It can be moved, not copied. Any number of threads
  * may call its const functions, which allocate nothing (label and meta aside). A row has n_features() floats.
  *
@@ -27,6 +30,9 @@
 
 namespace mcb {
 
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
+#define MCB__EXCEPTIONS 1
+
 /* A model that is refused, or a call that this model has no answer for. */
 class error : public std::runtime_error {
   public:
@@ -38,24 +44,38 @@ class error : public std::runtime_error {
   private:
     int status_;
 };
+#else
+#define MCB__EXCEPTIONS 0
+#endif
 
 class model {
   public:
     /* From the bytes of a file. prepare: take memory with which rows of trees are scored faster. */
     explicit model(std::vector<unsigned char> bytes, bool prepare = true, const std::string &name = "model")
-        : bytes_(std::move(bytes)) {
-        int status = mcb_open(&c_, bytes_.data(), bytes_.size());
-        if (status != MCB_OK) throw error(status, name);
+        : bytes_(std::move(bytes)), status_(mcb_open(&c_, bytes_.data(), bytes_.size())) {
+        if (refused(name)) return;
         /* A linear machine would only be prepared for mcb_scores_sparse. */
         std::size_t room = prepare && c_.kind != MCB_KIND_LINEAR ? mcb_prepared_size(&c_) : 0;
         if (!room) return;
         memory_.reset(new double[(room + sizeof(double) - 1) / sizeof(double)]);
-        status = mcb_prepare(&c_, memory_.get(), room);
-        if (status != MCB_OK) throw error(status, name);
+        status_ = mcb_prepare(&c_, memory_.get(), room);
+        refused(name);
     }
 
     /* From a file. std::runtime_error where it cannot be read. */
-    static model load(const std::string &path, bool prepare = true) { return model(read(path), prepare, path); }
+    static model load(const std::string &path, bool prepare = true) {
+        std::vector<unsigned char> bytes;
+        if (!read(path, bytes)) {
+            bytes.clear();
+#if MCB__EXCEPTIONS
+            throw std::runtime_error(path + ": " + std::strerror(errno));
+#endif
+        }
+        return model(std::move(bytes), prepare, path);
+    }
+
+    /* MCB_OK, or why the model was refused, one of MCB_E_... */
+    int status() const noexcept { return status_; }
 
     model(model &&) noexcept = default;
     model &operator=(model &&) noexcept = default;
@@ -125,26 +145,38 @@ class model {
     }
 
   private:
-    static std::vector<unsigned char> read(const std::string &path) {
+    /* Whether the model is refused: an exception, where there are any. */
+    bool refused(const std::string &name) const {
+#if MCB__EXCEPTIONS
+        if (status_ != MCB_OK) throw error(status_, name);
+#endif
+        (void)name;
+        return status_ != MCB_OK;
+    }
+
+    /* The bytes of a file; false where it cannot be read, and errno says why. */
+    static bool read(const std::string &path, std::vector<unsigned char> &bytes) {
         std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-        if (!file) throw std::runtime_error(path + ": " + std::strerror(errno));
-        std::vector<unsigned char> bytes;
+        if (!file) return false;
         std::size_t n = 0;
         do {
             bytes.resize(n + n / 2 + 65536);
             errno = 0;
             std::size_t more = std::fread(bytes.data() + n, 1, bytes.size() - n, file.get());
-            if (std::ferror(file.get())) throw std::runtime_error(path + ": " + std::strerror(errno));
+            if (std::ferror(file.get())) return false;
             n += more;
         } while (n == bytes.size());
         bytes.resize(n);
-        return bytes;
+        return true;
     }
 
     std::vector<unsigned char> bytes_;
     std::unique_ptr<double[]> memory_, early_;
     mcb_model c_;
+    int status_;
 };
+
+#undef MCB__EXCEPTIONS
 
 } // namespace mcb
 

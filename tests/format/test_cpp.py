@@ -119,3 +119,28 @@ def test_what_is_refused(program, tmp_path):
     assert run(program, "", "x")[0].startswith("1 model: the file is shorter")
     assert run(program, tmp_path / "none.mcb", "x") == [f"{tmp_path}/none.mcb: No such file or directory"]
     assert run(program, tmp_path, "x") == [f"{tmp_path}: Is a directory"]
+
+
+WITHOUT_EXCEPTIONS = r"""
+#include "mcb.hpp"
+
+/* Of each file: the status, whether there was an error of the system, and the number of classes where there is one. */
+int main(int n, char **argv) {
+    for (int i = 1; i < n; i++) {
+        const mcb::model model = mcb::model::load(argv[i]);
+        std::printf("%d %d", model.status(), errno != 0);
+        if (model.status() == MCB_OK) std::printf(" %d", (int)model.n_classes());
+        std::printf("\n");
+    }
+}
+"""
+
+
+def test_without_exceptions(tmp_path):
+    (tmp_path / "use.cpp").write_text(WITHOUT_EXCEPTIONS)
+    program = build(tmp_path / "use.cpp", tmp_path, ["g++", "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST])
+    data = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5)).to_bytes()
+    for name, part in (("good", data), ("damaged", data[:-1] + bytes([data[-1] ^ 1])), ("empty", b"")):
+        (tmp_path / name).write_bytes(part)
+    files = [tmp_path / name for name in ("good", "damaged", "empty", "nowhere")]
+    assert run(program, *files) == ["0 0 5", "30 0", "1 0", "1 1"]

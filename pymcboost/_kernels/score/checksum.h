@@ -38,9 +38,15 @@ static const uint32_t mcb__crc_table[16][16] = {
 
 #if defined(MCB_SIMD) && defined(__x86_64__) && defined(__GNUC__)
 #define MCB__CRC 1
+/* To clang the instruction is a feature of its own, which a target may lack though it has SSE 4.2; to gcc and older clang
+ * it is a part of SSE 4.2, and they may not know the name. */
+#if defined(__clang__) && __clang_major__ >= 14
+#define MCB__CRC_TARGET __attribute__((target("sse4.2,crc32")))
+#else
+#define MCB__CRC_TARGET __attribute__((target("sse4.2")))
+#endif
 /* The state after n more words of 8 bytes, by the machine's own instruction. */
-MCB__UNUSED static __attribute__((target("sse4.2"))) uint32_t mcb__crc_words(uint32_t crc, const unsigned char *p,
-                                                                             size_t n) {
+MCB__UNUSED static MCB__CRC_TARGET uint32_t mcb__crc_words(uint32_t crc, const unsigned char *p, size_t n) {
     uint64_t state = crc, word;
     for (; n > 0; n--, p += 8) {
         memcpy(&word, p, sizeof word);

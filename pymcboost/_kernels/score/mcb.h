@@ -15,6 +15,10 @@
  *     int64_t label = mcb_label_int(&model, k);           // or mcb_label_text(&model, k, &length)
  *     if (mcb_has_probabilities(&model)) mcb_probabilities(&model, scores);      // in place
  *
+ * Many rows, which begin `stride` floats after each other (n_features or more), are scored faster together:
+ *
+ *     mcb_scores_batch(&model, rows, n_rows, stride, scores);      // void; scores: n_rows * n_classes doubles
+ *
  * Trees are scored several times as fast after
  *
  *     size_t room = mcb_prepared_size(&model);            // 0 for stumps, which need no preparation
