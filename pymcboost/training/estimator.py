@@ -119,6 +119,11 @@ class BoostingClassifier(
                 hint = "; give the validation set as X_val, y_val, and more of them as validation_sets"
             elif name == "sample_weight":
                 hint = ": the algorithm has no sample weights"
+            elif name == "comm":
+                hint = (
+                    ": rows divided among workers are for VectorTreeBoostClassifier, MCBoostClassifier and the "
+                    "class-wise trees (LogitBoost, Mart, ABC)"
+                )
             elif name == "init_model":
                 hint = ": its rounds are merged into one machine; use warm_start, which adds to the estimator's own"
             else:

@@ -54,8 +54,8 @@ class RefitsLeaves:
         name = type(self).__name__
         if not self.booster.refits:
             raise ValueError(
-                f"{name} cannot refit leaves: they do not follow from the loss of the rows alone. Train anew, or add "
-                "rounds by init_model"
+                f"{name} cannot refit leaves: they do not follow from the loss of the rows alone. Train anew, add "
+                "rounds by init_model, or use VectorTreeBoostClassifier or class-wise trees, whose leaves can be refit"
             )
         number: Any = decay  # of any type, whatever the annotation says
         if not isinstance(number, Real) or not 0 <= decay <= 1:

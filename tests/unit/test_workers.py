@@ -295,9 +295,11 @@ def test_what_is_refused(more, words):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_communicators_without_an_effect_are_refused(name):
     cls, (X, y) = get_class(name), rows(60)
-    if name == "hingeboost":  # has neither
-        return
     booster, model = cls.booster, cls(n_estimators=1, calibrate=None)
+    if name == "hingeboost":
+        with pytest.raises(TypeError, match="unexpected keyword argument 'comm': rows divided among workers are for"):
+            model.fit(X, y, comm=Alone())
+        return
     if not booster.takes_workers:
         with pytest.raises(TypeError, match="trains with one worker, without a communicator"):
             model.fit(X, y, comm=Alone())
