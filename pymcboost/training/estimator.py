@@ -17,7 +17,17 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.callbacks import as_callbacks
 from pymcboost.training.fitting import Training
 from pymcboost.training.inputs import given_sets
-from pymcboost.training.parameters import ClassWeight, Folds, Parameter, Rounds, Scoring, Seed, checked, estimator
+from pymcboost.training.parameters import (
+    ClassWeight,
+    Folds,
+    Parameter,
+    Rounds,
+    Scoring,
+    Seed,
+    checked,
+    estimator,
+    hint_for,
+)
 
 if TYPE_CHECKING:
     from pymcboost.training._bases import BaseEstimator, ClassifierMixin
@@ -115,20 +125,27 @@ class BoostingClassifier(
     def _refuse_arguments(self, unknown):
         """Refuse what `fit` does not take, by the name of the class that the user called."""
         for name in unknown:
-            if name == "eval_set":
-                hint = "; give the validation set as X_val, y_val, and more of them as validation_sets"
-            elif name == "sample_weight":
-                hint = ": the algorithm has no sample weights"
-            elif name == "comm":
-                hint = (
-                    ": rows divided among workers are for VectorTreeBoostClassifier, MCBoostClassifier and the "
-                    "class-wise trees (LogitBoost, Mart, ABC)"
-                )
-            elif name == "init_model":
-                hint = ": its rounds are merged into one machine; use warm_start, which adds to the estimator's own"
-            else:
-                hint = ""
-            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{hint}")
+            remedy = hint_for(type(self), name, "fit")
+            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{remedy}")
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters of the estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by the names that the constructor has.
+
+        Returns
+        -------
+        self
+        """
+        known = self.get_params(deep=False)
+        for name in params:
+            if name not in known and "__" not in name:
+                remedy = hint_for(type(self), name, "constructor")
+                raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}")
+        return super().set_params(**params)
 
     @classmethod
     @cache  # scikit-learn reads the constructor, which takes it half a millisecond

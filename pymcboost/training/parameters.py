@@ -269,9 +269,36 @@ def checked(cls, values):
 def estimator(cls: Class) -> Class:
     """Class decorator: make the constructor from the fields, and the docstring's Parameters and Attributes."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)
+    cls.__init__ = _named(cls.__init__, {field.name for field in fields(cls)})  # type: ignore[misc]
     if "algorithm" in vars(cls):
         cls.__doc__ = _document(cls)
     return cls
+
+
+def _named(init, names):
+    """A constructor that says what the parameters of other libraries are called here."""
+
+    @functools.wraps(init)
+    def __init__(self, *values, **parameters):
+        for name in parameters:
+            if name not in names:
+                cls = type(self)
+                raise TypeError(
+                    f"{cls.__name__}.__init__() got an unexpected keyword argument {name!r}"
+                    f"{hint_for(cls, name, 'constructor')}"
+                )
+        init(self, *values, **parameters)
+
+    return __init__
+
+
+def hint_for(cls, name, place):
+    """What to write in place of a name that an estimator class refuses, see `other_names.hint`."""
+    from pymcboost.training.other_names import hint  # a table that only errors need
+
+    places = {argument: "fit" for argument in inspect.signature(cls.fit).parameters if argument != "self"}
+    places |= dict.fromkeys(parameters(cls), "constructor")
+    return hint(name, place, places, cls.__name__)
 
 
 ATTRIBUTES = {

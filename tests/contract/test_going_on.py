@@ -303,7 +303,7 @@ def test_models_whose_rounds_are_merged_are_refused_by_name(tmp_path):
     refused(total, "no rounds can be added to <Model: .* totally corrective", cls=MultiBoostClassifier)
     MCBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y).save(tmp_path / "table.mcb", layout="interval")
     refused(load_model(tmp_path / "table.mcb"), "no rounds can be added to <Model: ", cls=MCBoostClassifier)
-    with pytest.raises(TypeError, match="argument 'init_model': its rounds are merged"):
+    with pytest.raises(TypeError, match="argument 'init_model'; its rounds are merged"):
         HingeBoostOCClassifier(n_estimators=3).fit(OLD_X, OLD_Y, init_model=total)
 
 

@@ -297,7 +297,7 @@ def test_communicators_without_an_effect_are_refused(name):
     cls, (X, y) = get_class(name), rows(60)
     booster, model = cls.booster, cls(n_estimators=1, calibrate=None)
     if name == "hingeboost":
-        with pytest.raises(TypeError, match="unexpected keyword argument 'comm': rows divided among workers are for"):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'comm'; rows divided among workers are for"):
             model.fit(X, y, comm=Alone())
         return
     if not booster.takes_workers:

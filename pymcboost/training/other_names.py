@@ -1,0 +1,137 @@
+"""What parameters of other libraries are called here, for the messages that refuse them.
+
+LightGBM's, XGBoost's, CatBoost's and HistGradientBoosting's names are no aliases: the error says the name to write.
+"""
+
+_TREES = "VectorTreeBoostClassifier and class-wise trees such as LogitBoostClassifier have it"
+
+# Names elsewhere; the names here, of which the first that the estimator has is meant; a remark.
+TABLE = (
+    ("num_leaves max_leaves max_leaf n_leaves", "max_leaf_nodes", ""),
+    (
+        "num_iterations num_iteration num_boost_round num_round num_rounds num_trees iterations max_iter n_iter",
+        "n_estimators",
+        "",
+    ),
+    ("eta shrinkage_rate shrinkage", "learning_rate", ""),
+    ("depth", "max_depth", ""),
+    ("reg_lambda lambda_l2 lambda l2_leaf_reg l2", "l2_regularization", ""),
+    ("reg_alpha lambda_l1 alpha l1_regularization", "", "leaves have no L1 penalty; leave it out"),
+    ("min_child_samples min_data_in_leaf min_data", "min_samples_leaf", ""),
+    ("min_samples_split", "min_samples_leaf", "it bounds both sides of a split"),
+    ("min_child_weight min_sum_hessian_in_leaf min_sum_hessian", "min_hessian_leaf min_samples_leaf", ""),
+    ("min_split_gain min_gain_to_split min_split_loss gamma min_impurity_decrease", "min_gain", ""),
+    ("bagging_fraction bagging sample_rate", "subsample", ""),
+    (
+        "bagging_freq subsample_freq bootstrap_type sampling_method",
+        "subsample",
+        "below 1, rows are drawn anew for every weak learner",
+    ),
+    ("colsample_bytree feature_fraction rsm", "max_features_tree", ""),
+    ("colsample_bynode feature_fraction_bynode colsample_bylevel", "max_features", ""),
+    ("max_bin border_count n_bins", "max_bins", "it is at most 256"),
+    ("max_delta_step", "max_step", ""),
+    (
+        "boosting_type boosting booster algorithm",
+        "",
+        "the class is the algorithm, and has its loss; the guide has a table of them",
+    ),
+    ("grow_policy tree_method tree_learner", "", "trees grow best-first, on bins; leave it out"),
+    ("objective loss_function application", "loss", "the class is the algorithm, and has its loss"),
+    ("num_class num_classes classes_count", "", "the classes are those of y; leave it out"),
+    ("estimator base_estimator", "weak_learner", ""),
+    ("metric metrics eval_metric custom_metric", "scoring", ""),
+    ("early_stopping_rounds early_stopping_round od_wait", "n_iter_no_change", "it counts with early_stopping=True"),
+    ("use_best_model od_type od_pval", "early_stopping", "the rounds after the best one are taken back"),
+    ("early_stopping_min_delta tol", "min_delta", ""),
+    ("random_seed seed bagging_seed feature_fraction_seed", "random_state", ""),
+    ("num_threads num_thread nthread thread_count n_threads", "n_jobs", ""),
+    ("silent verbosity verbose_eval logging_level metric_period", "verbose", ""),
+    ("categorical_feature cat_features cat_feature categorical_column", "categorical_features", ""),
+    ("enable_categorical", "categorical_features", 'categorical_features="from_dtype" takes those of a data frame'),
+    (
+        "min_data_per_group cat_smooth cat_l2 max_cat_threshold max_cat_to_onehot one_hot_max_size",
+        "min_samples_category",
+        "",
+    ),
+    ("monotone_constraints monotone_constraint", "monotonic_cst", "it names the class, too"),
+    ("interaction_constraints", "interaction_cst", ""),
+    (
+        "is_unbalance unbalance auto_class_weights scale_pos_weight",
+        "class_weight",
+        'class_weight="balanced" weighs all classes the same',
+    ),
+    ("class_weights", "class_weight", ""),
+    ("missing use_missing nan_mode missing_values", "", "NaN is a missing value; leave it out"),
+    ("device device_type task_type devices gpu_id", "", "trainings run on CPUs; leave it out"),
+    ("importance_type", "", "pymcboost.inspection.importance(model, kind) has the kinds"),
+    ("save_snapshot snapshot_file snapshot_interval", "", "Checkpoint keeps the rounds of a training in a file"),
+    # Of fit.
+    (
+        "eval_set valid_sets evals validation_data",
+        "",
+        "give fit the validation set as X_val, y_val, and more of them as validation_sets={name: (X, y)}",
+    ),
+    ("eval_names valid_names", "validation_sets", "its keys are the names"),
+    ("eval_sample_weight sample_weight_eval_set", "sample_weight_val", ""),
+    ("eval_class_weight", "class_weight", "it counts in validation sets, too"),
+    ("init_score base_margin xgb_model baseline", "init_model", "it gives a model, not scores"),
+    ("feature_name feature_names", "", "names are those of the columns of a data frame"),
+    ("group", "groups", "they are held out together; there is no ranking"),
+    ("monitor", "callbacks", ""),
+    ("plot", "callbacks", "LivePlot of pymcboost.callbacks draws the curves"),
+    # Names here that not every estimator has.
+    (
+        "max_features max_features_tree min_samples_leaf l2_regularization min_gain subsample max_leaf_nodes max_depth",
+        "",
+        _TREES,
+    ),
+    ("monotonic_cst interaction_cst", "", "VectorTreeBoostClassifier has it"),
+    ("min_hessian_leaf", "", "LogitBoostClassifier and ABCLogitBoostClassifier have it"),
+    ("learning_rate", "", f"MCBoostClassifier, {_TREES}"),
+    ("class_weight", "", "machines have no weights of classes; all other estimators have them"),
+    (
+        "categorical_features",
+        "",
+        "encode the categories as numbers (OneHotEncoder, TargetEncoder of scikit-learn), or take "
+        "VectorTreeBoostClassifier, MCBoostClassifier or class-wise trees such as LogitBoostClassifier",
+    ),
+    ("sample_weight", "", "the algorithm has no sample weights"),
+    (
+        "comm",
+        "",
+        "rows divided among workers are for VectorTreeBoostClassifier, MCBoostClassifier and the class-wise trees "
+        "(LogitBoost, Mart, ABC)",
+    ),
+    ("init_model", "", "its rounds are merged into one machine; use warm_start, which adds to the estimator's own"),
+)  # fmt: skip
+NAMES = {name: (tuple(here.split()), remark) for names, here, remark in TABLE for name in names.split()}
+
+
+def hint(name, place, places, estimator):
+    """What to write in place of a name that is refused, from "; " on; an empty text where nothing is known of it.
+
+    Parameters
+    ----------
+    name : str
+    place : {"fit", "constructor"}
+        Where the name was given.
+    places : dict of str to {"fit", "constructor"}
+        The names that the estimator has, and where they are given.
+    estimator : str
+        Name of its class.
+    """
+    here, remark = NAMES.get(name, ((), ""))
+    here = (name,) if name in places else here
+    known = next((candidate for candidate in here if candidate in places), None)
+    words = [remark]
+    if known is not None:
+        other = " of fit" if place == "constructor" else " of the constructor"
+        words.insert(0, f"use {known}" + other * (places[known] != place))
+    elif here:
+        words = [f"it is {here[0]} here, which {estimator} does not have", NAMES.get(here[0], ((), remark))[1]]
+    elif not remark:
+        from difflib import get_close_matches
+
+        words = [f"did you mean {near}?" for near in get_close_matches(name, places, n=1)]
+    return "".join(f"; {word}" for word in words if word)

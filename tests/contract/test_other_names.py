@@ -1,0 +1,140 @@
+"""Parameters by the names that other libraries give them: refused with the name to write."""
+
+import inspect
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from cli.programs import environment
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier, registry
+from pymcboost.training.other_names import NAMES
+from pymcboost.training.parameters import parameters
+
+X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+CLASSES = {entry.name: registry.load(entry) for entry in registry.ALGORITHMS.values()}
+
+
+def names_of(cls):
+    return {*parameters(cls), *inspect.signature(cls.fit).parameters} - {"self"}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("num_leaves", "use max_leaf_nodes"),
+        ("max_iter", "use n_estimators"),
+        ("num_boost_round", "use n_estimators"),
+        ("eta", "use learning_rate"),
+        ("reg_lambda", "use l2_regularization"),
+        ("l2_leaf_reg", "use l2_regularization"),
+        ("reg_alpha", "no L1 penalty"),
+        ("min_child_samples", "use min_samples_leaf"),
+        ("min_child_weight", "use min_samples_leaf"),
+        ("colsample_bytree", "use max_features_tree"),
+        ("bagging_freq", "use subsample; below 1, rows are drawn anew"),
+        ("eval_metric", "use scoring"),
+        ("early_stopping_rounds", "use n_iter_no_change; it counts with early_stopping=True"),
+        ("categorical_feature", "use categorical_features"),
+        ("enable_categorical", 'categorical_features="from_dtype"'),
+        ("monotone_constraints", "use monotonic_cst"),
+        ("scale_pos_weight", 'class_weight="balanced"'),
+        ("num_class", "the classes are those of y"),
+        ("device", "trainings run on CPUs"),
+        ("n_estimator", "did you mean n_estimators?"),
+        ("eval_set", "give fit the validation set as X_val, y_val, and more of them as validation_sets"),
+        ("callbacks", "use callbacks of fit"),
+    ],
+)
+def test_constructors_answer_with_the_name_here(name, answer):
+    message = rf"^VectorTreeBoostClassifier\.__init__\(\) got an unexpected keyword argument '{name}'; .*"
+    with pytest.raises(TypeError, match=message + re.escape(answer)):
+        VectorTreeBoostClassifier(**{name: 1})
+    message = f"^Invalid parameter '{name}' for estimator VectorTreeBoostClassifier; .*"
+    with pytest.raises(ValueError, match=message + re.escape(answer)):
+        VectorTreeBoostClassifier().set_params(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("eval_set", "give fit the validation set as X_val, y_val, and more of them as validation_sets={name: (X, y)}"),
+        ("eval_metric", "use scoring of the constructor"),
+        ("early_stopping_rounds", "use n_iter_no_change of the constructor; it counts with early_stopping=True"),
+        ("categorical_feature", "use categorical_features of the constructor"),
+        ("verbose", "use verbose of the constructor"),
+        ("early_stopping", "use early_stopping of the constructor"),
+        ("feature_name", "names are those of the columns of a data frame"),
+        ("eval_sample_weight", "use sample_weight_val"),
+        ("init_score", "use init_model; it gives a model, not scores"),
+        ("X_vall", "did you mean X_val?"),
+    ],
+)
+def test_fit_answers_with_the_name_here(name, answer):
+    message = rf"^MCBoostClassifier\.fit\(\) got an unexpected keyword argument '{name}'; "
+    with pytest.raises(TypeError, match=message + re.escape(answer) + "$"):
+        MCBoostClassifier().fit(X, y, **{name: 1})
+
+
+def test_what_an_algorithm_does_not_have_is_said():
+    with pytest.raises(TypeError, match="it is learning_rate here, which SAMMEClassifier does not have; MCBoost"):
+        SAMMEClassifier(eta=0.1)
+    with pytest.raises(TypeError, match="'categorical_features'; encode the categories as numbers .*OneHotEncoder"):
+        HingeBoostOCClassifier(categorical_features=[0])
+    with pytest.raises(TypeError, match="it is categorical_features here, which .* does not have; encode the"):
+        SAMMEClassifier(cat_features=[0])
+    with pytest.raises(TypeError, match="'zzz'$"):
+        SAMMEClassifier(zzz=1)
+
+
+def test_the_first_unknown_name_is_answered_and_the_class_is_the_users():
+    class Mine(MCBoostClassifier):
+        pass
+
+    with pytest.raises(TypeError, match=r"^Mine\.__init__\(\) got .* 'max_iter'; use n_estimators$"):
+        Mine(n_estimators=3, max_iter=2, num_leaves=3)
+
+
+def test_searches_and_pipelines_answer_too():
+    with pytest.raises(ValueError, match="Invalid parameter 'num_leaves' .*; use max_leaf_nodes"):
+        GridSearchCV(MCBoostClassifier(n_estimators=2), {"num_leaves": [4]}, cv=2, error_score="raise").fit(X, y)
+    steps = make_pipeline(StandardScaler(), MCBoostClassifier())
+    with pytest.raises(ValueError, match="Invalid parameter 'num_leaves' .*; use max_leaf_nodes"):
+        steps.set_params(mcboostclassifier__num_leaves=4)
+    with pytest.raises(TypeError, match="'eval_set'; give fit the validation set as X_val"):
+        steps.fit(X, y, mcboostclassifier__eval_set=[(X, y)])
+
+
+def test_every_name_in_the_table_is_a_parameter_here():
+    every = set().union(*map(names_of, CLASSES.values()))
+    assert len(NAMES) > 60
+    for name, (here, remark) in NAMES.items():
+        assert {*here} <= every, name
+        assert here or remark
+        for cls in re.findall(r"\w+Classifier", remark):  # that "have it"
+            assert name in names_of(CLASSES[cls]), (name, cls)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_answered_wherever_they_are_unknown(name):
+    for cls in CLASSES.values():
+        if name not in parameters(cls):
+            with pytest.raises(TypeError, match=f"'{name}'; "):
+                cls(**{name: 1})
+
+
+def test_the_table_is_loaded_for_errors_alone():
+    code = "import sys, pymcboost as p; p.MCBoostClassifier(); print('pymcboost.training.other_names' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_the_constructor_shows_its_parameters():
+    shown = inspect.signature(VectorTreeBoostClassifier)
+    assert list(shown.parameters)[:1] and set(shown.parameters) == {*parameters(VectorTreeBoostClassifier)}
+    assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in shown.parameters.values())
