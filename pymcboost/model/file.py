@@ -351,13 +351,6 @@ def encode(model, common, link="none"):
     return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
 
 
-def without_learners(n_features, more):
-    """Bytes of a model of two classes that has nothing but more sections, for what these say of rows."""
-    none, classes = np.zeros(0, dtype="<f4"), np.arange(2)
-    parts = [("FEAT", none.astype("u1")), ("THRS", none), ("COEF", none), ("BIAS", classes.astype("<f4"))]
-    return _assemble(1, 2, n_features, 0, 0, [*parts, *more, ("LABI", classes)])
-
-
 def _assemble(kind, n_classes, n_features, link, decoder, sections):
     entries, parts = [], []
     end = 64 + 32 * len(sections)
