@@ -276,7 +276,7 @@ def test_warm_start_does_not_mix_weak_learners(name, more):
             model.set_params(n_estimators=8, weak_learner=after).fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["mcboost", "multiboost", "vector-tree"])
+@pytest.mark.parametrize("name", ["mcboost", "multiboost"])
 def test_warm_start_does_not_mix_losses(name):
     X, y = some_data()
     model = get_class(name)(n_estimators=5, warm_start=True, loss="exp").fit(X, y)

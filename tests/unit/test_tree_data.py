@@ -7,7 +7,6 @@ from reference.stumps import candidates
 
 from pymcboost import ABCMartClassifier
 from pymcboost._kernels import bins as _bins
-from pymcboost._kernels import exact
 from pymcboost.data import tree_data, tree_layouts
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.tree_data import Quantiser, TreeData
@@ -358,12 +357,8 @@ def test_histograms_are_pooled_while_they_fit(monkeypatch):
     assert not data.pools(2, 20)
 
 
-@pytest.mark.parametrize(("counted", "wide", "cell_words", "g", "h", "n"), [
-    (False, False, 1, 31, 31, 31), (True, False, 2, 46, 38, 24), (False, True, 2, 52, 52, 52),
-    (True, True, 3, 52, 52, 52),
-])  # fmt: skip
-def test_units(counted, wide, cell_words, g, h, n, monkeypatch):
-    monkeypatch.setattr(exact, "WIDE_ROWS", 0 if wide else 1 << 27)
+@pytest.mark.parametrize(("counted", "cell_words", "g", "h", "n"), [(False, 1, 31, 31, 31), (True, 2, 46, 38, 24)])
+def test_units(counted, cell_words, g, h, n):
     rng = np.random.default_rng(10)
     X = rng.normal(size=(500, 1))
     same = Quantiser(make(X, weight=np.full(500, 0.5)), counted, 2.0)
@@ -371,7 +366,7 @@ def test_units(counted, wide, cell_words, g, h, n, monkeypatch):
     weight = rng.uniform(0.1, 3, 500)
     data = make(X, weight=weight)
     units = Quantiser(data, counted, 2.0)
-    assert (units.cell_words, units.count_bits) == (cell_words, 24 if counted and not wide else 0)
+    assert (units.cell_words, units.count_bits) == (cell_words, 24 if counted else 0)
     assert 2.0**n / 4 < units.per_count * weight.sum() < 2.0**n - 500
     assert units.least == pytest.approx(2 * units.per_count, rel=1e-3)
     assert Quantiser(data, counted).least == 1
@@ -397,23 +392,6 @@ def test_counts_of_many_rows(m, same):
     assert 2 * m <= n + m <= 2**units.count_bits
     assert (units.limit_h + m) * 2**units.count_bits + n < 2.0**63
     assert units.limit_h >= m
-
-
-@pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("m", [(1 << 27) + 1, 1 << 29, 10**10])
-def test_words_of_their_own(m, counted):
-    """Sums of more rows have 64 bits each: they hold all rows, rounded by a unit each."""
-
-    class Rows:
-        total_rows, total_weight, weight_ends, weight_unit = m, 1.5 * m, (1.0, 1.5), 1.0
-        weight = np.ones(1)
-
-    units = Quantiser(Rows, counted, 5.0)
-    assert (units.cell_words, units.count_bits) == (2 + counted, 0)
-    assert units.limit_g == units.limit_h == 2.0**52
-    assert units.limit_g + 2 * m < 2.0**53
-    assert 2.0**51 <= units.per_count * 1.5 * m * 2 <= 2.0**53
-    assert units.least == pytest.approx(5 * units.per_count, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
