@@ -4,6 +4,8 @@
 
 #include "lanes.h"
 
+#include <float.h>
+
 /* Order-preserving key of a float in the high half, the row in the low half. Missing values sort last. -0 equals +0. */
 PMB_INLINE uint64_t pmb_key(float x, uint32_t row) {
     uint32_t u;
@@ -61,9 +63,12 @@ PMB_STATIC void pmb_sort_keys(uint64_t *keys, uint64_t *spare, int64_t n) {
     if (from != keys) memcpy(keys, from, sizeof(uint64_t) * n);
 }
 
-/* The float32 threshold between neighbouring values: their midpoint, never as large as the upper one. */
+/* The float32 threshold between neighbouring values: their midpoint, never as large as the upper one. A midpoint that is
+ * subnormal and below 0 counts as 0 in some processes, where 0 would go left: FLT_MIN below 0 serves as well, unless the
+ * lower value is subnormal, too. */
 PMB_INLINE float pmb_between(float low, float high) {
     float mid = (float)(low + ((double)high - low) / 2);
+    if (low <= -FLT_MIN && mid < 0 && mid > -FLT_MIN) return -FLT_MIN;
     return mid < high && mid >= low ? mid : low;
 }
 

@@ -111,6 +111,17 @@ def floats_below(values):
         return np.where(near.astype(np.float64) > values, np.nextafter(near, np.float32(-np.inf)), near)
 
 
+def floats_before(values):
+    """Numbers t of float32 for which ``x <= t`` is ``x < value``, for every x of float32 that is not subnormal.
+
+    They are the numbers just before, but -2^-126 in place of the subnormal ones below 0: some processes take these for
+    0, so that 0 would count as below 0. Bits are compared, since floats say nothing of subnormal numbers there.
+    """
+    before = np.nextafter(values, np.float32(-np.inf))
+    bits = before.view(np.uint32)
+    return np.where((bits > 0x80000000) & (bits < 0x80800000), -np.finfo(np.float32).tiny, before)
+
+
 def count(value, what, low, high, where):
     """An integer in a range."""
     try:

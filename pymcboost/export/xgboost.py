@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from pymcboost.export import ubjson
-from pymcboost.export.foreign import MOST_CLASSES, MOST_FEATURES, Tree, count, model_of, read_bytes, refuse
+from pymcboost.export.foreign import (
+    MOST_CLASSES,
+    MOST_FEATURES,
+    Tree,
+    count,
+    floats_before,
+    model_of,
+    read_bytes,
+    refuse,
+)
 from pymcboost.model.model import Model
 
 BINARY = "binary:logistic"
@@ -45,8 +54,10 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     """A classifier of XGBoost as a `Model`.
 
     Rows fall into the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their
-    default side. Leaves stay as they are. Scores are added in float64, XGBoost's in float32: ``meta["score_error"]``
-    bounds the difference, and classes whose scores differ by more than twice as much keep their order.
+    default side. Features between -2^-126 and 0 (-1.2e-38) may go another way where t is 0 or as near to it; some
+    processes take them for 0 in XGBoost, too. Leaves stay as they are. Scores are added in float64, XGBoost's in
+    float32: ``meta["score_error"]`` bounds the difference, and classes whose scores differ by more than twice as much
+    keep their order.
 
     Parameters
     ----------
@@ -211,8 +222,7 @@ class _Reader:
         condition = self.numbers(found, "split_conditions", n, "iuf")
         with np.errstate(over="ignore", under="ignore"):
             condition = condition.astype(np.float32)
-            # x < t is x <= the float32 just before t.
-            threshold = np.nextafter(condition, np.float32(-np.inf))
+            threshold = floats_before(condition)
         leaf, value = left < 0, condition
         if width > 1:
             if width != k:

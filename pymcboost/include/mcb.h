@@ -78,10 +78,13 @@
  *     eight chains, see docs/format.md). A product that is added to something is exact, so fusing the two
  *     (-ffp-contract=fast, the default of gcc) changes nothing. Do not compile with -ffast-math; 32-bit x86 needs
  *     -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
+ *   - A process may take subnormal floats (of a magnitude below FLT_MIN, 1.2e-38, and not 0) for 0: one library built with
+ *     -ffast-math can switch that on for all. Scores keep their bits there unless the row, or a leaf or coefficient of
+ *     the file, is such a number, or a feature was in the training.
  *   - A checksum is not a signature: it finds damage, not forgery.
  *
  * Speed
- *   By default the code uses what the compiler was told the machine has (SSE2, AVX2, AVX-512, NEON...).
+ *   By default the code uses what the compiler was told the machine has (SSE2, AVX2, AVX-512, NEON of AArch64...).
  *   #define MCB_SIMD         before the #include: compile AVX2 and AVX-512 variants, too, and choose when called
  *                            (gcc and clang, x86-64)
  *   #define MCB_NO_VECTOR    plain scalar C only
@@ -132,7 +135,8 @@ extern "C" {
 #define MCB_API static inline
 #endif
 
-#if !defined(MCB_NO_VECTOR) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+/* Vectors of 32-bit ARM take subnormal numbers for 0: their scores could have other bits than those of single rows. */
+#if !defined(MCB_NO_VECTOR) && !defined(__arm__) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
     defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define MCB__VECTOR 1
 #else

@@ -14,8 +14,14 @@ TARGETS = (
 )  # fmt: skip
 
 # Code is made for all functions, used or not: what a target cannot compile shows there alone.
-EVERYTHING = "#define MCB_SIMD\n#define MCB_API __attribute__((used)) static\n"
-C = f'{EVERYTHING}#include "score.c"\n'
+C = """
+#define MCB_SIMD
+#define MCB_API __attribute__((used)) static
+#include "score.c"
+#if defined(__arm__) && MCB__VECTOR
+#error vectors of 32-bit ARM flush subnormal numbers
+#endif
+"""
 CPP = '#include "score.cpp"\n#define main main_of_score_c\n#include "score.c"\n'
 NO_EXCEPTIONS = """
 #include "mcb.hpp"

@@ -24,7 +24,8 @@
 #define MCB_API static inline
 #endif
 
-#if !defined(MCB_NO_VECTOR) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
+/* Vectors of 32-bit ARM take subnormal numbers for 0: their scores could have other bits than those of single rows. */
+#if !defined(MCB_NO_VECTOR) && !defined(__arm__) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
     defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define MCB__VECTOR 1
 #else
