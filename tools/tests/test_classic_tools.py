@@ -39,9 +39,10 @@ def test_every_method_of_table3(made_up, method):
     assert row["n_train"] == 192 and row["n_test"] == 48
     assert row["error"] < 50
     assert row["rounds_fitted"] <= 12 and row["trees"] <= 12 * piboost.columns_of(method, 4)
-    model = piboost.table3_estimator(method, 12, 20)
+    model = piboost.table3_estimator(method, 12, 20, 4)
     assert model.subsample == piboost.SUBSAMPLE and model.weak_learner == "tree"
     assert getattr(model, "cost_sensitive", None) == (method.endswith("costs") if "piboost" in method else None)
+    assert model.min_weight_fraction_split == (0.25 if method.endswith("rule") else 0)
 
 
 def test_text_of_table3():
