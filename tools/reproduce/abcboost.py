@@ -147,6 +147,17 @@ class LongRun:
         tail = f"{self.notes} {self.order_words(trainings)}".strip()
         return f"Wrong test rows.\n\n{markdown_table(head, lines)}\n\n{tail}"
 
+    def values(self, frame):
+        """What sentences say: the published errors, ours at the last round, and LightGBM's at all rounds shown."""
+        found = {"published": ", ".join(f"{method} {wrong:,}" for method, wrong in self.published.items())}
+        for row, curve in self.trainings(frame):
+            if row["method"] in peers.PEERS:
+                found |= {f"{row['method']}-{rounds}": f"{wrong:,}" for rounds, wrong in curve.items()}
+        for method in self.published:
+            mine = [(row["gap"], curve[max(curve)]) for row, curve in self.trainings(frame) if row["method"] == method]
+            found |= {f"{method}-gap-{gap}": f"{wrong:,}" for gap, wrong in mine if gap}
+        return found
+
     def plot(self, path, frame):
         """Test error against rounds."""
         colours = {name: f"C{i}" for i, name in enumerate((*self.published, *peers.PEERS))}
@@ -167,7 +178,9 @@ class LongRun:
         columns = "rounds_fitted n_train n_test curve"
         results = Results(self.name, "method gap min_leaf rounds", columns, partial(fit_long, self.data), "curve")
         methods = (*self.published, *self.others)
-        return Experiment(self.name, self.title, (results,), self.units, self.text, self.plot, methods=methods)
+        return Experiment(
+            self.name, self.title, (results,), self.units, self.text, self.plot, methods=methods, values=self.values
+        )
 
 
 def curve_of(row):

@@ -47,6 +47,8 @@ class Experiment:
         so later units may depend on earlier rows.
     text : callable
         ``text(frame)`` gives the table in Markdown.
+    values : callable or None
+        ``values(frame)`` gives what sentences of docs/reproduction.md say about the table, as a dict of texts.
     plot : callable or None
         ``plot(path, frame)`` writes the picture.
     weigh : callable or None
@@ -65,6 +67,7 @@ class Experiment:
     # What --sets and --methods may name, where they are heeded; an empty tuple allows everything.
     sets: tuple = ()
     methods: tuple = ()
+    values: Callable | None = None
 
     @property
     def verifiable(self):
@@ -111,16 +114,28 @@ class Experiment:
             differing += compare(what, kept, found, options.tolerance)
         return tell_verified(self.name, len(rows), differing)
 
-    def markdown(self, folder):
-        """The part of docs/reproduction.md, None where ``folder`` has no rows of it."""
+    def stored(self, folder):
+        """Journal of the table's rows in ``folder``, None where it has none."""
         if not Path(folder, f"{self.results[0].file}.csv").exists():
             return None
         journal = self.results[0].journal(folder, keep=True)
-        if not journal.rows:
+        return journal if journal.rows else None
+
+    def markdown(self, folder):
+        """The part of docs/reproduction.md, None where ``folder`` has no rows of it."""
+        journal = self.stored(folder)
+        if journal is None:
             return None
         commits = sorted({row["commit"] for row in journal.rows})
         made_by = f"Commit {', '.join(f'`{commit}`' for commit in commits)}."
         return f"### {self.title}\n\n{self.text(journal.frame())}\n\n{made_by}"
+
+    def values_of(self, folder):
+        """What sentences say about the rows in ``folder``, by "table.name"."""
+        journal = None if self.values is None else self.stored(folder)
+        if journal is None:
+            return {}
+        return {f"{self.name}.{name}": text for name, text in self.values(journal.frame()).items()}
 
 
 def compare(what, kept, now, tolerance):

@@ -142,6 +142,31 @@ def _shown(rows):
     return f"{errors.mean():.2f} +- {errors.std():.2f} ({rows['C'].iloc[0]:g})"
 
 
+def values(frame):
+    """What sentences say about the two tables."""
+    shown = select(frame, rounds=ROUNDS)
+    mean = shown.groupby(["data", "kernel", "scaled", "method"])["error"].mean().to_dict()
+    ratio = {cell: error / PUBLISHED[cell[:2]]["hinge"] for cell, error in mean.items() if cell[:2] in PUBLISHED}
+    best = {cell: min(one for key, one in ratio.items() if key[:2] == cell) for cell in PUBLISHED}
+    two_svms = {
+        cell: min(one for key, one in ratio.items() if key[:2] == cell and key[3] == "hinge-2-svms")
+        for cell in PUBLISHED
+    }
+    cells = shown[shown["scaled"] == "yes"].drop_duplicates(["data", "kernel", "method"])
+    highest = (cells["C"] == VALUES_OF_C[-1]).sum()
+    found = {
+        "reached": f"{sum(one <= 1 for one in best.values())} of {len(best)}",
+        "worst": f"{100 * (max(best.values()) - 1):.1f}",
+        "two-svms-within": f"{100 * (max(two_svms.values()) - 1):.1f}",
+        "two-svms-worst": " ".join(max(two_svms, key=two_svms.get)),
+        "highest-C": f"{highest} of {len(cells)}",
+        "vowel-scaled": f"{min(mean[key] for key in mean if key[:3] == ('vowel', 'perceptron', 'yes')):.2f}",
+        "vowel-as-is": f"{min(mean[key] for key in mean if key[:3] == ('vowel', 'perceptron', 'no')):.2f}",
+        "vowel-paper": f"{PUBLISHED['vowel', 'perceptron']['hinge']:.2f}",
+    }
+    return found | {"half-a-row": f"{VALUES_OF_C[-1] / cells[cells['data'] == 'pendigits']['n_train'].iloc[0]:.1f}"}
+
+
 KEY, COLUMNS = "data kernel scaled method C rounds", "error n_train n_test"
 EXPERIMENTS = (
     Experiment(
@@ -151,6 +176,6 @@ EXPERIMENTS = (
             Results("hinge-choice", f"{KEY} fold", COLUMNS, fit),
         ),
         plan, text, weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
-        sets=SETS, methods=tuple(METHODS),
+        sets=SETS, methods=tuple(METHODS), values=values,
     ),
 )  # fmt: skip

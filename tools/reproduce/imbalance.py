@@ -3,7 +3,7 @@
 import numpy as np
 from shared import peers
 from shared.datasets import DATA, fold_of, load_pooled
-from shared.tables import markdown_table, picture
+from shared.tables import markdown_table, picture, span
 
 from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 from reproduce.multiboost import estimator
@@ -109,6 +109,42 @@ def imbalance_text(frame):
     )
 
 
+def imbalance_values(frame):
+    """What sentences say about rare classes; boosters with stumps are PIBoost, MCBoost, AdaBoost.MH and SAMME."""
+    stumps = [method for method in METHODS if not method.endswith("-tree") and method not in ("vector", "lightgbm")]
+    error, accuracy, rarest = {}, {}, {}
+    for data in SETS:
+        for method in METHODS:
+            for weights in WEIGHTS:
+                mine = select(frame, data=data, method=method, weights=weights)
+                recalls, counts = recalls_of(mine)
+                cell = data, method, weights
+                error[cell], accuracy[cell] = mine["error"].mean(), recalls.mean()
+                rarest[cell] = recalls[np.argsort(counts, kind="stable")[:2]]
+    values = {}
+    for weights in ("balanced", "root"):
+        for name, found in (("accuracy", accuracy), ("error", error)):
+            gained = [found["yeast", method, weights] - found["yeast", method, "none"] for method in stumps]
+            values[f"yeast-{weights}-{name}"] = span(gained, "{:.1f}")
+    others = [accuracy["yeast", method, "none"] for method in stumps if method != "piboost-pairs"]
+
+    def rare(methods, weights):
+        return span(np.concatenate([rarest["car", method, weights] for method in methods]))
+
+    but_samme = [method for method in stumps if method != "samme"]
+    trees = [method for method in METHODS if method.endswith("-tree")]
+    return values | {
+        "yeast-pairs-none": f"{accuracy['yeast', 'piboost-pairs', 'none']:.0f}",
+        "yeast-pairs-balanced": f"{accuracy['yeast', 'piboost-pairs', 'balanced']:.0f}",
+        "yeast-others-none": span(others),
+        "car-rare-none": rare(but_samme, "none"),
+        "car-rare-balanced": rare(but_samme, "balanced"),
+        "car-rare-trees": rare(trees, "none"),
+        "car-mcboost": f"{error['car', 'mcboost-exp', 'none']:.2f}",
+        "car-mcboost-tree": f"{error['car', 'mcboost-exp-tree', 'none']:.2f}",
+    }
+
+
 def plot_imbalance(path, frame):
     """Balanced accuracy of every method with and without class weights."""
     sets = [data for data in SETS if (frame["data"] == data).any()]
@@ -131,6 +167,7 @@ RESULTS = Results(
 )  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, plot_imbalance, sets=tuple(DATA), methods=METHODS
+        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, plot_imbalance, sets=tuple(DATA),
+        methods=METHODS, values=imbalance_values,
     ),
-)
+)  # fmt: skip

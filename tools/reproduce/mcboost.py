@@ -157,6 +157,39 @@ def grid_text(table, frame):
     return text + (f"\n\nFrom eta = 1 to 0.5, paper / ours, in points: {', '.join(gains)}." if gains else "")
 
 
+def table4_values(frame):
+    """What sentences say about Table IV."""
+    found = {key: found_of(frame, key, (0.5, 1e-9)) for key in TABLE4}
+    far = {key: deviations(errors.mean(), TABLE4[key]) for key, errors in found.items() if len(errors)}
+    own = {key: distance for key, distance in far.items() if key[0] not in TRAIN_ONLY}
+    beyond = [f"{' '.join(key)} ({distance:+.2f} sd)" for key, distance in own.items() if abs(distance) > 1]
+    return {
+        "within": f"{len(own) - len(beyond)} of {len(own)}",
+        "beyond": ", ".join(beyond) or "none",
+        "usps-train-log": f"{far['usps-train', 'log']:+.2f}",
+        "paper-usps-exp": f"{TABLE4['usps', 'exp'][0]}",
+    }
+
+
+def table2_values(frame):
+    """What sentences say about Table II: usps with the exponential loss, at eta = 1 and 0.5."""
+    key = "usps", "exp"
+    paper = [GRIDS["table2"][key][column][0] for column in GRIDS["table2"][key] if float(column) in (1, 0.5)]
+    ours = [found_of(frame, key, (eta, 1e-9)).mean() for eta in (1.0, 0.5)]
+    spread_of_paper = GRIDS["table2"][key]["0.5"][1]
+    return {
+        "usps-paper": f"{paper[0]} to {paper[1]}",
+        "usps-ours": f"{ours[0]:.1f} to {ours[1]:.1f}",
+        "paper-usps-exp": f"{paper[1]}",
+        "paper-gap": f"{(TABLE4[key][0] - paper[1]) / spread_of_paper:.1f}",
+    }
+
+
+def mnist_values(frame):
+    """What sentences say about Table VII."""
+    return {"features": f"{int(frame['n_features'].iloc[0]):,}"}
+
+
 def cells_beyond(distances, letter):
     """How many cells lie beyond one of the paper's standard deviations, and which; usps-train repeats usps."""
     own = {cell: far for cell, far in distances.items() if cell[0] not in TRAIN_ONLY}
@@ -303,8 +336,8 @@ class Mnist(Experiment):
         print(mnist_text(journal.frame()))
 
 
-def small_experiment(table, title, text, plot):
-    return Experiment(table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None)
+def small_experiment(table, title, text, plot, values=None):
+    return Experiment(table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None, values=values)
 
 
 OFFICIAL_RESULTS = Results("official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve")
@@ -314,12 +347,17 @@ MNIST_RESULTS = Results(
 )  # fmt: skip
 TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5"
 EXPERIMENTS = (
-    small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4),
-    small_experiment("table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2")),
+    small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4, table4_values),
+    small_experiment(
+        "table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2"), table2_values
+    ),
     small_experiment("table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1")),
     Experiment(
         "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text, plot_official,
         weigh=None,
     ),
-    Mnist("mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), None, mnist_text, weigh=None),
+    Mnist(
+        "mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), None, mnist_text, weigh=None,
+        values=mnist_values,
+    ),
 )  # fmt: skip

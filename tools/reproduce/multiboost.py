@@ -13,7 +13,7 @@ from shared import datasets
 from shared.datasets import coded
 from shared.internals import fit_with_validation
 from shared.measure import error_percent
-from shared.tables import markdown_table, picture, spread
+from shared.tables import markdown_table, picture, span, spread
 
 from reproduce.experiment import Experiment, Results, cross, select
 
@@ -222,6 +222,34 @@ def claims_text(found):
     )
 
 
+def curve_values(frame):
+    """What sentences say about the curves."""
+    found = rows_by(frame)
+    sets = list(dict.fromkeys(data for data, _ in found))
+    needed, fewer, ahead, of_shown = [], 0, 0, 0
+    lowest = {count: dict.fromkeys(METHODS, 0) for count in SHOWN_LEARNERS}
+    for data in sets:
+        level = float(mean_curve(found[data, "multiboost"], 0, [200])[0])
+        rounds = {method: rounds_to(found[data, method], level) or np.inf for method in METHODS}
+        needed += [rounds[method] for method in METHODS if method.startswith("multiboost-cw")]
+        fewer += max(needed[-2:]) < min(rounds[method] for method in METHODS if not method.startswith("multiboost-cw"))
+        for count in SHOWN_LEARNERS:
+            errors = {method: float(mean_curve(found[data, method], 1, [count])[0]) for method in METHODS}
+            ahead += errors["mcboost-exp"] < errors["adaboost-mh"]
+            of_shown += 1
+            there = {method: error for method, error in errors.items() if np.isfinite(error)}
+            lowest[count][min(there, key=there.get)] += 1
+    at_end = {method: np.mean([row["error"] for row in found["vowel", method]]) for method in METHODS}
+    values = {f"{method}-at-{count}": f"{by_method[method]} of {len(sets)}"
+              for count, by_method in lowest.items() for method in ("multiboost", "mcboost-exp")}  # fmt: skip
+    return values | {
+        "rounds": span(needed),
+        "fewer": f"{fewer} of {len(sets)}",
+        "mh-behind": f"{ahead} of {of_shown}",
+        "mh-vowel": f"{at_end['adaboost-mh'] - at_end['mcboost-exp']:.1f}",
+    }
+
+
 def plot_curves(path, frame):
     """Mean error against rounds above, against learners below."""
     found = rows_by(frame)
@@ -252,6 +280,6 @@ RESULTS = Results(
 EXPERIMENTS = (
     Experiment(
         "multiboost-curves", "MultiBoost-cw: error by rounds and by weak learners", (RESULTS,), plan, curve_text,
-        plot_curves, sets=tuple(datasets.DATA), methods=tuple(METHODS),
+        plot_curves, sets=tuple(datasets.DATA), methods=tuple(METHODS), values=curve_values,
     ),
 )  # fmt: skip

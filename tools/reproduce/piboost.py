@@ -169,6 +169,41 @@ def ranking_text(ranking, sets):
     )
 
 
+def table3_values(frame):
+    """What sentences say about Table 3."""
+    found = found_in(frame)
+    mean = {cell: errors[0] for cell, errors in found.items()}
+    judged = {
+        (data, method): verdict(mean[data, method], PUBLISHED[data][METHODS[method]]).startswith("yes")
+        for data, method in found
+        if METHODS[method]
+    }
+    ranking, sets = table3_ranking(found)
+    values = {
+        "ranks": in_order(ranking),
+        "ranks-paper": in_order(paper_ranking(sets)),
+        "ranks-paper-all": in_order(paper_ranking(list(PUBLISHED))),
+    }
+    for name, methods in (("ranked", RANKED), ("singles-rule", ["piboost-singles-rule"]),
+                          ("pairs-rule", ["piboost-pairs-rule"])):  # fmt: skip
+        cells = [good for (_, method), good in judged.items() if method in methods]
+        values[f"{name}-within"] = f"{sum(cells)} of {len(cells)}"
+    for kind in ("singles", "pairs"):
+        lower = [mean[data, f"piboost-{kind}-costs"] < mean[data, f"piboost-{kind}"] for data in sets]
+        values[f"{kind}-costs-lower"] = f"{sum(lower)} of {len(sets)}"
+    for data, method in mean:
+        values[f"{data}-{method}"] = f"{mean[data, method]:.1f}"
+        if METHODS[method]:
+            values[f"{data}-{method}-paper"] = f"{PUBLISHED[data][METHODS[method]][0]:.1f}"
+    return values
+
+
+def in_order(ranking):
+    """Methods and their mean ranks, the best first, in words."""
+    pairs = sorted(zip(ranking.mean_ranks, RANKED, strict=True))
+    return ", ".join(f"{method} {value:.2f}" for value, method in pairs)
+
+
 def plot_table3(path, frame):
     ranking, _ = table3_ranking(found_in(frame))
     if ranking is not None:
@@ -181,6 +216,6 @@ RESULTS = Results(
 EXPERIMENTS = (
     Experiment(
         "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text, plot_table3,
-        sets=tuple(SETS), methods=tuple(METHODS),
+        sets=tuple(SETS), methods=tuple(METHODS), values=table3_values,
     ),
 )  # fmt: skip

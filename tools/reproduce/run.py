@@ -20,11 +20,12 @@ compares.
 import argparse
 import importlib
 import sys
+from pathlib import Path
 
 from shared.datasets import DataMissing
 from shared.internals import available_cpus
 from shared.peers import Absent
-from shared.tables import put_between
+from shared.tables import with_block, with_values
 
 # In the order of docs/reproduction.md.
 PAPERS = (
@@ -47,7 +48,7 @@ def make_parser():
     add("--cache", default="results-local", help="folder of features and choices of parameters (results-local)")
     add("--fresh", action="store_true", help="do everything again instead of going on")
     add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
-    add("--into", metavar="FILE", help="with --markdown: put the tables into this file")
+    add("--into", metavar="FILE", help="with --markdown: put the tables, and values in sentences, into this file")
     add = parser.add_argument_group("trees and MultiBoost").add_argument
     add("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
     add("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
@@ -65,6 +66,17 @@ def markdown(folder):
     return "\n\n".join(part for part in parts if part)
 
 
+def values(folder):
+    """What the sentences of docs/reproduction.md say about the tables that have results in ``folder``."""
+    parts = [experiment.values_of(folder) for experiment in EXPERIMENTS.values()]
+    return {name: text for part in parts for name, text in part.items()}
+
+
+def written(page, folder):
+    """The text of docs/reproduction.md with the tables of ``folder``, and with their values in its sentences."""
+    return with_values(with_block(page, "reproduction", markdown(folder)), values(folder))
+
+
 def check(parser, options):
     """Refuse what cannot be meant."""
     if not options.tables or not set(options.tables) <= set(EXPERIMENTS):
@@ -80,11 +92,11 @@ def main(arguments=None):
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.markdown:
-        text = markdown(options.markdown)
         if options.into:
-            put_between(options.into, "reproduction", text)
+            page = Path(options.into)
+            page.write_text(written(page.read_text(), options.markdown))
         else:
-            print(text)
+            print(markdown(options.markdown))
         return 0
     check(parser, options)
     if options.jobs <= 0:

@@ -90,12 +90,46 @@ def temperature_text(frame):
     )
 
 
+def temperature_values(frame):
+    """What sentences say about calibration: log losses as multiples, over sets, sizes and random choices."""
+    found = {}
+    for method in METHODS:
+        mine = select(frame, method=method)
+        for name in LOSSES[:-1]:
+            ratio = np.exp(np.log(mine[name] / mine["best"]).mean())
+            found[f"{method}-{name}"] = f"{ratio:.{1 if name == 'plain' else 3}f}"
+    means = frame.groupby(["method", "data", "rows"])[list(LOSSES)].mean()
+    change = 100 * (means["corrected"] / means["folds"] - 1)
+    lost = frame[frame["corrected"] > frame["plain"]]
+    car = select(frame, method="vector", data="car", rows=SIZES[0])
+    temperatures = {name: np.exp(np.log(car[f"T_{name}"]).mean()) for name in ("corrected", "best")}
+    return found | {
+        "costs": f"{change.max():.0f}",
+        "costs-where": where(change.idxmax()),
+        "gains": f"{-change.min():.0f}",
+        "gains-where": where(change.idxmin()),
+        "lost": f"{len(lost)} of {len(frame)}",
+        "lost-methods": ", ".join(sorted(set(lost["method"]))),
+        "lost-sets": ", ".join(sorted(set(lost["data"]))),
+        "lost-most": f"{100 * (lost['corrected'] / lost['plain'] - 1).max():.0f}",
+        "car-T-corrected": f"{temperatures['corrected']:.1f}",
+        "car-T-best": f"{temperatures['best']:.1f}",
+    }
+
+
+def where(cell):
+    """A method, set and size in words."""
+    method, data, rows = cell
+    return f"{method} on {rows:,} rows of {data}"
+
+
 RESULTS = Results(
     "temperature", "method data rows seed",
     "error n_train n_test plain folds corrected best T_folds T_corrected T_best", fit_temperature,
 )  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "temperature", "Calibration from folds", (RESULTS,), plan, temperature_text, sets=SETS, methods=tuple(METHODS)
+        "temperature", "Calibration from folds", (RESULTS,), plan, temperature_text, sets=SETS, methods=tuple(METHODS),
+        values=temperature_values,
     ),
-)
+)  # fmt: skip

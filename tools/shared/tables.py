@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "reproduce" / "published"
+# A figure in a sentence: between the two comments stands what a tool filled in.
+VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->.*?<!-- end -->", re.DOTALL)
 
 
 def number(value):
@@ -40,6 +42,12 @@ def spread(values, digits=2):
         return "-"
     words = f"{values.mean():.{digits}f}"
     return words + (f" ({values.std(ddof=1):.{digits}f})" if len(values) > 1 else "")
+
+
+def span(values, form="{:.0f}"):
+    """The smallest and the largest of some numbers in words, or the one that both are."""
+    ends = [form.format(end(values)) for end in (min, max)]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def deviations(ours, theirs):
@@ -74,13 +82,29 @@ def _cell(text):
 def put_between(path, name, text):
     """Replace what stands between the two marker comments of ``name`` in a Markdown file."""
     path = Path(path)
-    old = path.read_text()
+    path.write_text(with_block(path.read_text(), name, text))
+
+
+def with_block(page, name, text):
+    """A Markdown page with ``text`` between the two marker comments of ``name``."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    if begin not in old or end not in old:
-        raise SystemExit(f"{path}: the lines {begin!r} and {end!r} are needed to know where the tables go")
-    head, rest = old.split(begin, 1)
+    if begin not in page or end not in page:
+        raise SystemExit(f"the page needs the lines {begin!r} and {end!r}: the tables go between them")
+    head, rest = page.split(begin, 1)
     tail = rest.split(end, 1)[1]
-    path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
+    return f"{head}{begin}\n{text.strip()}\n{end}{tail}"
+
+
+def with_values(page, values):
+    """A Markdown page whose sentences have the values of a dict: ``<!-- value: table.name -->0.29<!-- end -->``."""
+
+    def filled(found):
+        name = found["name"]
+        if name not in values:
+            raise SystemExit(f"the page asks for the value {name!r}; results have {', '.join(values)}")
+        return f"<!-- value: {name} -->{values[name]}<!-- end -->"
+
+    return VALUE.sub(filled, page)
 
 
 def as_json(value):
