@@ -1,5 +1,6 @@
 """docs/reproduction.md says what results/ gives, in its tables and in its sentences."""
 
+import re
 from difflib import unified_diff
 from pathlib import Path
 
@@ -18,8 +19,10 @@ def test_page_says_what_the_results_give():
     assert not list(differing), f"write the page again: {again}"
 
 
-def test_every_value_of_the_page_has_an_end():
+def test_values_of_the_page_are_parts_of_sentences():
+    """Each has an end, and none begins a line: that would begin a block of HTML."""
     page = PAGE.read_text()
+    assert not re.findall(r"^\s*<!-- value.*", page, re.MULTILINE)
     assert len(VALUE.findall(page)) == page.count("<!-- value:") > 100
 
 
