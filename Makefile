@@ -24,7 +24,7 @@ help:
 	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make wheel      a wheel for Linux, tested, in dist"
-	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff format"
+	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff check --fix"
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables and lists of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT)"
 	@echo "make fuzz-guided  the same by libFuzzer, and texts for the reader of LIBSVM files; needs clang"
