@@ -10,7 +10,7 @@ import numpy as np
 
 from pymcboost.data.mapped import PIECE, mapped
 from pymcboost.model.categories import find, is_frame
-from pymcboost.model.columns import in_order, names_of, refuse_dates, refuse_repeated_names, wrong_value
+from pymcboost.model.columns import in_order, names_of, refuse_dates, refuse_no_rows, refuse_repeated_names, wrong_value
 from pymcboost.model.rows import joined, names_labels, own, own_labels
 
 # The kernels number rows in 32 bits.
@@ -156,6 +156,7 @@ class _Reading:
 
     def _columns(self, X):
         """X as an array, or as a frame with its columns in the order of the first block's."""
+        refuse_no_rows(X)
         refuse_repeated_names(X)
         names = names_of(X)
         if is_frame(X) and find("from_dtype", X) is not None:

@@ -1,13 +1,20 @@
 """Columns of data frames by name, and errors that name a column and its value. No frame library is imported."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+
+from pymcboost.threads import counted
 
 # Names and characters that a message shows.
 SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
-TEXT = (
-    "give it as numbers: one column for each value (sklearn.preprocessing.OneHotEncoder), codes (OrdinalEncoder), or "
-    "means of the classes (TargetEncoder); estimators with categorical_features take it as categories: name the column "
-    "there, or give it the dtype 'category' of pandas"
+ENCODE = "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
+# What helps against text: in a training that has categories, in one that has none, and in a prediction.
+TEXT = f"name the column in categorical_features, which takes text of a data frame as categories, or {ENCODE}"
+ALL_NUMBERS = f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier with categorical_features"
+NOT_TRAINED = (
+    "train with the column in categorical_features, which takes text of a data frame as categories, or give the "
+    "numbers that the training had in its place"
 )
 DATES = (
     "give the time since a date near it, in a unit that matters, such as (date - first_date) / np.timedelta64(1, 'h'), "
@@ -57,6 +64,20 @@ def in_order(X, names_of_model):
     return X.select(names) if hasattr(X, "column_names") else X[names]
 
 
+def refuse_no_rows(X):
+    """Refuse what is no table of numbers by its type: one row or column of a frame, text, a dictionary, nothing."""
+    name = type(X).__name__
+    if hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:  # a Series of pandas or polars
+        how = "frame.iloc[[i]] is one row, frame[[name]] one column" if hasattr(X, "iloc") else "or X.to_frame()"
+        raise ValueError(f"X is a {name} of {len(X)} values, not a table of rows; give a data frame: {how}")
+    table = any(hasattr(X, name) for name in ("shape", "__array__", "column_names", "collect_schema"))
+    if not table and (isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Sequence)):
+        raise TypeError(
+            f"X is {'None' if X is None else f'of the type {name}'}; give rows of numbers: a NumPy array, a data frame "
+            "of pandas, polars or pyarrow, or a sparse matrix of SciPy"
+        )
+
+
 def refuse_dates(X):
     """Refuse columns of dates, which NumPy and some frames take for numbers in units of their own."""
     types = getattr(X, "dtypes", None)  # pandas, polars
@@ -67,25 +88,53 @@ def refuse_dates(X):
         raise ValueError(wrong_value(X) or "X must hold numbers, not dates")
 
 
-def wrong_value(X, allow_nan=True):
-    """The first value that is no number, by column and row, and what to do: a sentence; None if there is none."""
-    if hasattr(X, "indptr") or hasattr(X, "tocsr"):
-        return None
+def wrong_value(X, allow_nan=True, text=TEXT):
+    """The first value that is no number, by column and row, and what to do: a sentence; None if there is none.
+
+    ``text``: what helps where it is text.
+    """
+    if hasattr(X, "tocoo"):
+        return _wrong_entry(X.tocoo(), allow_nan)
     names, frame = names_of(X), hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns)
     try:
         X = X if frame or hasattr(X, "column_names") else np.asarray(X)
         shape = X.shape
-    except (ValueError, OverflowError):  # rows of different lengths
-        return None
+    except (ValueError, OverflowError):
+        return _wrong_length(X)
+    if len(shape) == 1 and shape[0] and X.dtype.kind == "O":
+        return _wrong_length(X) or f"X[0] is of the type {type(X[0]).__name__}, not a row of numbers; give a table"
     for j in range(shape[1] if len(shape) == 2 else 0):
         column = np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] if names is None else X[names[j]])
-        found = _wrong_in(column, allow_nan)
+        found = _wrong_in(column, allow_nan, text)
         if found:
             return f"column {j if names is None else repr(names[j])}: {found}"
     return None
 
 
-def _wrong_in(column, allow_nan):
+def _wrong_entry(X, allow_nan):
+    """See `wrong_value`, of a sparse matrix (COO)."""
+    if X.data.dtype.kind != "f":
+        return None
+    wrong = np.flatnonzero(np.isinf(X.data) if allow_nan else ~np.isfinite(X.data))
+    if not len(wrong):
+        return None
+    first = wrong[np.lexsort((X.col[wrong], X.row[wrong]))[0]]
+    value = X.data[first]
+    problem = _problem_of(value, allow_nan)
+    return f"column {X.col[first]}: {value} {problem[0]} (row {X.row[first]}); {problem[1]}"
+
+
+def _wrong_length(X):
+    """The first of several rows that has another length than row 0, in words; None where there is none."""
+    lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
+    for row, length in enumerate(lengths):
+        if length != lengths[0]:
+            first, other = ("no length" if n is None else counted(n, "value") for n in (lengths[0], length))
+            return f"X[{row}] has {other}, X[0] has {first}; give all rows the same number of values"
+    return None
+
+
+def _wrong_in(column, allow_nan, text):
     """What is wrong with a column, in words; None if it holds numbers."""
     kind = column.dtype.kind
     if kind in "biuc":
@@ -93,7 +142,7 @@ def _wrong_in(column, allow_nan):
     rows = np.flatnonzero(~np.isfinite(column)) if kind == "f" else range(len(column))
     for row in rows:
         value = column[row] if kind in "mM" else column[row : row + 1].tolist()[0]
-        problem = _problem_of(value, allow_nan)
+        problem = _problem_of(value, allow_nan, text)
         if problem:
             shown = repr(value) if isinstance(value, (str, bytes)) else str(value)
             shown = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "..."
@@ -101,7 +150,7 @@ def _wrong_in(column, allow_nan):
     return None
 
 
-def _problem_of(value, allow_nan):
+def _problem_of(value, allow_nan, text=TEXT):
     """Why a value is no number to learn from, and what to do; None if it is one."""
     if hasattr(value, "isoformat") or isinstance(value, (np.datetime64, np.timedelta64)):
         return "is a date or a time", DATES
@@ -111,7 +160,7 @@ def _problem_of(value, allow_nan):
         return "is beyond float64 (+-1.8e308)", "divide the column by a constant, or take its logarithm"
     except (TypeError, ValueError):
         if isinstance(value, (str, bytes)):
-            return "is text", TEXT
+            return "is text", text
         return "is no number", "use NaN for a missing value"
     if np.isinf(value):
         return "is infinite", "clip it, or use NaN for a missing value" if allow_nan else "clip it"

@@ -3,7 +3,14 @@
 import numpy as np
 
 from pymcboost._kernels import score
-from pymcboost.model.columns import in_order, refuse_dates, refuse_repeated_names, wrong_value
+from pymcboost.model.columns import (
+    NOT_TRAINED,
+    in_order,
+    refuse_dates,
+    refuse_no_rows,
+    refuse_repeated_names,
+    wrong_value,
+)
 from pymcboost.threads import counted, resolve_n_jobs
 
 # Below this many rows, one thread unless more are asked for.
@@ -32,6 +39,8 @@ def own(X):
 
     Numbers have the machine's order of bytes.
     """
+    if isinstance(X, memoryview):
+        return np.asarray(X)
     if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not X.dtype.isnative:
         X = X.astype(X.dtype.newbyteorder("="))
     if np.ma.isMaskedArray(X):
@@ -198,6 +207,7 @@ class Rows:
     def _array(self, X):
         if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
             return X
+        refuse_no_rows(X)
         if hasattr(X, "columns") or hasattr(X, "column_names"):
             refuse_repeated_names(X)
             X = X if self._names is None else in_order(X, self._names)
@@ -215,7 +225,7 @@ class Rows:
                 return given.to_numpy(np.float64, na_value=np.nan)
             return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueError(wrong_value(given) or error) from error
+            raise ValueError(wrong_value(given, text=NOT_TRAINED) or error) from error
 
     def scores(self, X, n_jobs=None):
         """Scores of the classes: float64 (m, K)."""
@@ -296,7 +306,21 @@ class Rows:
             if refused.any():
                 row = int(refused.argmax())
                 raise ValueError(
-                    f"row {first + row} of X holds NaN, an infinite number, or one too large for float32 or for this "
-                    "model; linear and kernel machines have no missing values: fill them in before (impute)"
+                    f"row {first + row} of X holds {self._refused(X, row)}; linear and kernel machines need finite "
+                    "numbers: fill in missing values before (impute), clip or scale others"
                 )
         return out if best is None else best
+
+    @staticmethod
+    def _refused(X, row):
+        """What a machine refuses in a row, in words."""
+        if hasattr(X, "indptr"):
+            part = slice(X.indptr[row], X.indptr[row + 1])
+            columns, values = X.indices[part], X.data[part]
+        else:
+            columns, values = np.arange(X.shape[1]), X[row]
+        with np.errstate(over="ignore"):
+            wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
+        if not len(wrong):
+            return "numbers that are too large for this model"
+        return f"{values[wrong[0]]} in column {columns[wrong[0]]}"

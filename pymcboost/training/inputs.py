@@ -12,7 +12,17 @@ from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import columns_of, is_frame
-from pymcboost.model.columns import missing_label, names_of, refuse_dates, refuse_repeated_names, wrong_value
+from pymcboost.model.columns import (
+    ALL_NUMBERS,
+    NOT_TRAINED,
+    TEXT,
+    missing_label,
+    names_of,
+    refuse_dates,
+    refuse_no_rows,
+    refuse_repeated_names,
+    wrong_value,
+)
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
@@ -165,18 +175,22 @@ def rows_given(booster, X, y, sample_weight):
     return X.gathered(booster.workers.size > 1)
 
 
-def validated(estimator, X, *y, allow_nan, head=None, **options):
-    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone."""
+def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names_in_", **options):
+    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone.
+
+    ``names``: what has the names of the columns in their order, for the message that refuses another one.
+    """
     options |= {"dtype": TYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if head is not None:
-        validate_data(estimator, head, **options)
+        _validated(estimator, head, names=names, **options)
         return (X, *map(column_or_1d, y)) if y else X
+    refuse_no_rows(X)
     refuse_dates(X)
     X, y = own(X), [own_labels(labels) for labels in y]
     try:
-        return validate_data(estimator, X, *y, **options)
+        return _validated(estimator, X, *y, names=names, **options)
     except (ValueError, TypeError, OverflowError) as error:
-        found = wrong_value(X, allow_nan)
+        found = wrong_value(X, allow_nan, _remedy_of_text(estimator, options))
         row = missing_label(y[0]) if found is None and y and y[0] is not None else None
         if row is not None:
             raise ValueError(f"y has no label in row {row}; leave out such rows ({str(error)[:80]})") from error
@@ -186,14 +200,34 @@ def validated(estimator, X, *y, allow_nan, head=None, **options):
         raise kind(f"{found} ({str(error)[:80].partition(chr(10))[0]})") from error
 
 
-def encoded(estimator, categories, X):
+def _validated(estimator, X, *y, names, **options):
+    """scikit-learn's `validate_data` without warnings of sums that overflow; names in another order have a remedy."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(estimator, X, *y, **options)
+    except ValueError as error:
+        wanted = getattr(estimator, "feature_names_in_", None)
+        if not str(error).startswith("The feature names should match") or not {*wanted} <= {*(names_of(X) or ())}:
+            raise
+        how = f"X[{names}]" if hasattr(X, "iloc") else f"X.select(list({names}))"
+        raise ValueError(f"{error}\nGive {how}, which has the columns in that order") from error
+
+
+def _remedy_of_text(estimator, options):
+    """What helps where a column is text."""
+    if hasattr(estimator, "model_") and not options.get("reset", True):
+        return NOT_TRAINED
+    return TEXT if hasattr(estimator, "categorical_features") else ALL_NUMBERS
+
+
+def encoded(estimator, categories, X, names="model.feature_names_in_"):
     """Rows with codes in place of their categories; a frame whose columns are not those of `fit` is refused first."""
     refuse_chunks(X)
     refuse_repeated_names(X)
     if categories is None:
         return X
     if is_frame(X):
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        _validated(estimator, X, names=names, reset=False, skip_check_array=True)
     return categories.encoded(X)
 
 
@@ -249,8 +283,8 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     several, came = inputs.codes.ndim == 2, X
     try:
         check_sparse(X)
-        X = encoded(estimator, inputs.categories, X)
-        how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False}
+        X = encoded(estimator, inputs.categories, X, "X.columns")
+        how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "names": "X.columns"}
         if several:
             X = validated(estimator, X, **how)
             _, codes = labels_given(y, X.shape[0], inputs.classes)
