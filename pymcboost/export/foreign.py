@@ -115,11 +115,13 @@ def floats_before(values):
     """Numbers t of float32 for which ``x <= t`` is ``x < value``, for every x of float32 that is not subnormal.
 
     They are the numbers just before, but -2^-126 in place of the subnormal ones below 0: some processes take these for
-    0, so that 0 would count as below 0. Bits are compared, since floats say nothing of subnormal numbers there.
+    0, so that 0 would count as below 0. Bits are compared, since floats say nothing of subnormal numbers there. No x is
+    below minus infinity: there t is the lowest number, the only one that counts as below although it is not.
     """
     before = np.nextafter(values, np.float32(-np.inf))
     bits = before.view(np.uint32)
-    return np.where((bits > 0x80000000) & (bits < 0x80800000), -np.finfo(np.float32).tiny, before)
+    before = np.where((bits > 0x80000000) & (bits < 0x80800000), -np.finfo(np.float32).tiny, before)
+    return np.where(values == -np.inf, np.float32(-LARGEST), before)
 
 
 def count(value, what, low, high, where):

@@ -55,7 +55,8 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
 
     Rows fall into the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their
     default side. Features between -2^-126 and 0 (-1.2e-38) may go another way where t is 0 or as near to it; some
-    processes take them for 0 in XGBoost, too. Leaves stay as they are. Scores are added in float64, XGBoost's in
+    processes take them for 0 in XGBoost, too. A split at minus infinity, as XGBoost 3.4 has for missing values alone,
+    sends -3.4e38, the lowest number, to their side. Leaves stay as they are. Scores are added in float64, XGBoost's in
     float32: ``meta["score_error"]`` bounds the difference, and classes whose scores differ by more than twice as much
     keep their order.
 
@@ -142,7 +143,7 @@ class _Reader:
         names = self.learner.get("feature_names")
         if isinstance(names, list) and len(names) == d and all(isinstance(word, str) for word in names):
             meta["feature_names"] = names
-        return model_of(trees, rounds, self.bias(name, k), d, meta, "softmax", self.where)
+        return model_of(trees, rounds, self.bias(name, k, bool(found)), d, meta, "softmax", self.where)
 
     def best(self, rounds, meta):
         """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
@@ -178,7 +179,7 @@ class _Reader:
             refuse(f"{self.where}: iteration_indptr must rise from 0 to the {n} trees")
         return steps.tolist()
 
-    def bias(self, name, k):
+    def bias(self, name, k, trained):
         """Where the scores begin."""
         text = self.get(self.about, "base_score", str)
         try:
@@ -191,6 +192,9 @@ class _Reader:
             return values * np.ones(k)
         if not 0 <= values[0] <= 1:
             refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1")
+        if not trained and self.about.get("boost_from_average", "0") != "0":
+            # The score is still to be found from the labels; until then XGBoost takes it for a margin.
+            return np.array([0.0, values[0]])
         # As XGBoost: in float32, and no nearer to 0 or 1 than a millionth.
         one, least = np.float32(1), np.float32(1e-6)
         p = np.clip(np.float32(values[0]), least, one - least)

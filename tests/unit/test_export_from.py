@@ -564,6 +564,42 @@ def test_base_scores_of_xgboost_itself(base):
     assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
 
 
+@pytest.mark.parametrize("params", [{}, {"base_score": 0.2}])
+def test_xgboost_without_a_round(params):
+    """Before the first round XGBoost takes a base score that it is still to find for a margin."""
+    xgb = pytest.importorskip("xgboost")
+    X, y = rows(60, 3), np.arange(60) % 3 == 0
+    booster = xgb.train({"objective": "binary:logistic", "nthread": 1, **params}, xgb.DMatrix(X, y), 0)
+    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"] + 2.0**-23
+
+
+@pytest.mark.parametrize("missing_left", [0, 1])
+def test_xgboost_splits_on_missing_values_alone(tmp_path, missing_left):
+    """No number is below minus infinity, where XGBoost 3.4 splits with monotone constraints."""
+    found = xgboost(objective="binary:logistic", n=1)[1]
+    (tree,) = found["learner"]["gradient_booster"]["model"]["trees"]
+    tree |= {"left_children": [1, -1, -1], "right_children": [2, -1, -1], "split_indices": [0, 0, 0]}
+    tree |= {"split_conditions": [-math.inf, 1.0, -1.0], "default_left": [missing_left, 0, 0], "split_type": [0] * 3}
+    tree["tree_param"]["num_nodes"] = "3"
+    found["learner"]["learner_model_param"]["base_score"] = "[5E-1]"
+    model = imported(from_xgboost, tmp_path, json.dumps(found))
+    X = np.zeros((5, 4), dtype=np.float32)
+    X[:, 0] = -3.4e38, -1, 0, np.inf, np.nan
+    assert model.decision_function(X).tolist() == [-1, -1, -1, -1, 1 if missing_left else -1]
+
+
+def test_xgboost_itself_with_monotone_constraints_and_missing_values():
+    xgb = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(300, 3)).astype(np.float32), rng.integers(3, size=300)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    params = {"objective": "multi:softprob", "num_class": 3, "monotone_constraints": "(1,1,1)", "nthread": 1, "eta": 1}
+    booster = xgb.train(params, xgb.DMatrix(X, y), 7)
+    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    assert np.abs(model.raw_scores(X) - expected).max() <= model.meta["score_error"] < 1e-4
+
+
 def test_the_bound_is_for_leaves_as_they_were(tmp_path):
     model = imported(from_lightgbm, tmp_path, lightgbm()[1])
     for layout, leaves in ((None, "float16"), ("packed", "int8"), ("packed", "float16")):
