@@ -9,12 +9,13 @@ BIN := $(VENV)/bin
 # A process for each CPU; `make test PYTEST_ARGS="-n 0"` has one in all.
 PYTEST = $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist worksteal
 FUZZ_COUNT ?= 20000
+AGREE_COUNT ?= 20000
 APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided
+.PHONY: help demo test test-long test-tools tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +29,7 @@ help:
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables and lists of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT)"
 	@echo "make fuzz-guided  the same by libFuzzer, and texts for the reader of LIBSVM files; needs clang"
+	@echo "make agree      random trainings, each of them in two ways that must agree, AGREE_COUNT=$(AGREE_COUNT)"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -62,6 +64,9 @@ fuzz: $(VENV)/.stamp-build
 fuzz-guided: $(VENV)/.stamp-build
 	$(BIN)/python tools/fuzz_guided.py svmlight --runs $(FUZZ_COUNT)
 	$(BIN)/python tools/fuzz_guided.py model --runs $(FUZZ_COUNT)
+
+agree: $(VENV)/.stamp-build
+	$(BIN)/python tools/agree.py --count $(AGREE_COUNT)
 
 docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
