@@ -5,8 +5,9 @@ class Alone:
     """The communicator of a training that has one worker. Others have the same methods.
 
     All workers call the same methods in the same order. Arrays are C-contiguous, int64 or float64 (``sum`` takes int32
-    as well), and of one shape on all workers but for `concatenate`. Sums of float64 are only asked for where they are
-    exact.
+    as well), and of one dtype and shape on all workers; those of `concatenate` may have other lengths. Before every
+    operation that is not sure, workers compare what they are about to do: where one differs, all raise an error that
+    names the operations. Sums of float64 are only asked for where they are exact.
 
     Attributes
     ----------

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost.comm.errors import WorkerError
-from pymcboost.comm.several import Several
+from pymcboost.comm.several import NO_OPERATION, Several, operation
 
 MISSING = (
     "training with Dask needs XGBoost's collective: install one of the packages xgboost and xgboost-cpu, not both: "
@@ -42,16 +42,9 @@ class CollectiveWorkers(Several):
         names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]
         self.beside = names.count(names[self.rank])
 
-    def sum(self, array, sure=False):
-        """See `Alone`."""
-        return self._reduce(array, self._module.Op.SUM)
-
-    def maximum(self, array):
-        """See `Alone`."""
-        return self._reduce(array, self._module.Op.MAX)
-
     def gather(self, array, lengths, owner):
         """See `Alone`."""
+        self.check_operation(operation("collection", array.dtype, array.shape[1:]))
         found = self.joined(array, lengths)
         return found if self.rank == owner else found[:0]
 
@@ -62,7 +55,7 @@ class CollectiveWorkers(Several):
 
     def check(self, stop=False):
         """See `Alone`."""
-        return bool(self.maximum(np.array([int(stop)]))[0])
+        return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
         """See `Alone`: the connection ends with the worker."""
@@ -74,14 +67,18 @@ class CollectiveWorkers(Several):
         found = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         begin = lengths[: self.rank].sum()
         found[begin : begin + len(array)] = array
-        return self._reduce(found, self._module.Op.SUM)
+        return self._reduce(found, "sum")
 
-    def _reduce(self, array, how):
+    def _state(self, state):
+        return self._reduce(state, "max", counted=False)
+
+    def _reduce(self, array, how, counted=True):
         self._here()
-        self.n_sums += 1
-        self.n_bytes += array.nbytes
+        self.n_sums += counted
+        self.n_bytes += array.nbytes * counted
         if array.size:
-            array[...] = self._module.allreduce(array, how).reshape(array.shape)  # older versions give it flat
+            operator = self._module.Op.MAX if how == "max" else self._module.Op.SUM
+            array[...] = self._module.allreduce(array, operator).reshape(array.shape)  # older versions give it flat
         return array
 
     def _here(self):

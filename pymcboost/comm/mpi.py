@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from pymcboost.comm.errors import WorkerError
-from pymcboost.comm.several import Several
+from pymcboost.comm.several import NO_OPERATION, Several, operation
 
 # A message of a failed worker is cut to so many bytes.
 LONGEST = 2000
@@ -55,16 +55,10 @@ class MPIWorkers(Several):
         self.n_sums = self.n_bytes = 0
         self._failed, self._interrupted, self._looks = False, False, LOOKS if self.beside <= _cores() else LOOKS_SHARED
 
-    def sum(self, array, sure=False):
-        """See `Alone`."""
-        if not sure:
-            self.check()
-        return self._reduce(array, self._mpi.SUM)
-
     def sum_scatter(self, array, lengths, sure=False):
         """See `Alone`."""
         if not sure:
-            self.check()
+            self.check_operation(operation("scattered sum", array.dtype, array.shape))
         self.n_sums += 1
         self.n_bytes += array.nbytes // 2
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
@@ -72,11 +66,6 @@ class MPIWorkers(Several):
         self._wait(self._comm.Ireduce_scatter(array, own, counts, self._mpi.SUM))
         array[: len(own)] = own
         return array[: len(own)]
-
-    def maximum(self, array):
-        """See `Alone`."""
-        self.check()
-        return self._reduce(array, self._mpi.MAX)
 
     def joined(self, array, lengths):
         """See `Several`."""
@@ -87,7 +76,7 @@ class MPIWorkers(Several):
 
     def gather(self, array, lengths, owner):
         """See `Alone`."""
-        self.check()
+        self.check_operation(operation("collection", array.dtype, array.shape[1:]))
         found = np.empty(lengths.sum() if self.rank == owner else 0, dtype=array.dtype)
         to = [found, lengths] if self.rank == owner else None
         self._wait(self._comm.Igatherv(array, to, root=owner))
@@ -99,7 +88,7 @@ class MPIWorkers(Several):
 
     def check(self, stop=False):
         """See `Alone`."""
-        return bool(self._state(0, stop))
+        return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
         """See `Alone`."""
@@ -108,7 +97,7 @@ class MPIWorkers(Several):
         self._interrupted = False
         text = f"{type(error).__name__}: {error}".removesuffix(": ")
         try:
-            self._state(self.rank + 1, False, text)
+            self._state(np.array([self.rank + 1, 0, *NO_OPERATION], dtype=np.int64), text)
         except WorkerError:
             pass  # this worker has an error of its own
 
@@ -138,15 +127,16 @@ class MPIWorkers(Several):
             raise KeyboardInterrupt
         self._interrupted = True
 
-    def _state(self, failed, stop, text=""):
+    def _state(self, state, text=""):
+        """The largest of the words of state of all workers: failed, stop, and the number of an operation twice."""
         if self._failed:
             raise WorkerError("a worker has failed before; begin anew with a new communicator")
         if self._interrupted:
             self._interrupted = False
             raise KeyboardInterrupt
-        state = self._reduce(np.array([failed, stop], dtype=np.int64), self._mpi.MAX, counted=False)
+        state = self._reduce(state, "max", counted=False)
         if not state[0]:
-            return state[1]
+            return state
         self._failed, rank = True, int(state[0]) - 1
         words = np.zeros(LONGEST, dtype=np.uint8)
         if rank == self.rank:
@@ -156,10 +146,14 @@ class MPIWorkers(Several):
         told = words.tobytes().rstrip(b"\0").decode(errors="replace")
         raise WorkerError(f"worker {rank} of {self.size} has failed: {told}")
 
+    def _mismatch(self, said):
+        self._failed = True
+        return super()._mismatch(said)
+
     def _reduce(self, array, how, counted=True):
         self.n_sums += counted
         self.n_bytes += array.nbytes * counted
-        self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, array, how))
+        self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX if how == "max" else self._mpi.SUM))
         return array
 
     def _wait(self, request):

@@ -231,7 +231,8 @@ def shares(state, data, workers):
     booster = state.booster
     if state.n_rounds or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
         return None
-    found = workers.sum(np.bincount(data.y, data.weight, data.n_classes))
+    own = np.bincount(data.y, data.weight, data.n_classes).astype(np.float64)  # int64 where there are no rows
+    found = workers.sum(own)
     return np.maximum(found / found.sum(), np.finfo(np.float32).tiny)
 
 

@@ -76,11 +76,11 @@ def check_alike(workers, booster, params, callbacks, initial):
                 )
 
 
-def check_models(workers, name, state):
-    """Refuse what has made another model of the same sums on some workers."""
+def check_models(workers, name, model):
+    """Refuse what has made another model of the same sums on some workers; ``model``: a function that gives it."""
     if workers.size == 1:
         return
-    every = workers.exchange(sha256(state.model().to_bytes()).hexdigest())
+    every = workers.exchange(sha256(model().to_bytes()).hexdigest())
     if len({*every}) > 1:
         rank = next(i for i, one in enumerate(every) if one != every[0])
         raise WorkerError(

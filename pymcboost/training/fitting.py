@@ -117,12 +117,12 @@ class Training:
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # which the loop closes
         train(self.state, callbacks)
-        divided.check_models(workers, booster.name, self.state)
         self.shares = calibration.shares(self.state, data, workers)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:
             self._calibrate(kept, held, folds, choice, found, initial)
+        divided.check_models(workers, booster.name, self._whole_model)
         workers.check()
 
     def _calibrate(self, kept, held, folds, choice, found, initial):
@@ -161,22 +161,25 @@ class Training:
         state, draft = self.state, self.draft
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: as_column(values) for name, values in state.history.items()}
-        draft.model_ = state.model()
-        if self.temperature is not None:
-            draft.model_ = draft.model_.with_temperature(self.temperature)
-        given = self.booster.threshold if self.thresholds is None else self.thresholds
-        if given is not None:
-            draft.model_ = draft.model_.with_thresholds(given)
-        if self.shares is not None and not draft.model_.ensemble.bias.any():
-            draft.model_ = calibration.with_shares(draft.model_, self.shares)
-        if self.priors is not None:
-            draft.model_ = draft.model_.reweighted(self.priors)
+        draft.model_ = self._whole_model()
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
         draft._metric = column_of(self.params.scoring)
         draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results
+
+    def _whole_model(self):
+        """The model of the rounds, with what followed them: temperature, thresholds, shares of classes, priors."""
+        model = self.state.model()
+        if self.temperature is not None:
+            model = model.with_temperature(self.temperature)
+        given = self.booster.threshold if self.thresholds is None else self.thresholds
+        if given is not None:
+            model = model.with_thresholds(given)
+        if self.shares is not None and not model.ensemble.bias.any():
+            model = calibration.with_shares(model, self.shares)
+        return model if self.priors is None else model.reweighted(self.priors)
 
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params

@@ -1,6 +1,6 @@
 """Every estimator that takes workers, on rows that are divided in many ways; a program for mpiexec, too.
 
-    mpiexec -n 3 python grid.py [division] [threads] [memory or chunks]
+mpiexec -n 3 python grid.py [division] [threads] [memory or chunks]
 """
 
 import hashlib

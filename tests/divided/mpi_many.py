@@ -1,6 +1,6 @@
 """A program for mpiexec: make so many communicators of MPI's, release them, and train with one more.
 
-    mpiexec -n 1 python mpi_many.py 2100
+mpiexec -n 1 python mpi_many.py 2100
 """
 
 import os

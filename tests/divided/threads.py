@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pymcboost.comm import WorkerError
-from pymcboost.comm.several import Several
+from pymcboost.comm.several import Several, mismatch, operation
 
 MISSING = object()
 
@@ -63,11 +63,19 @@ class ThreadWorkers:
         self.n_words += 1
         return list(self.table.said(self.rank, self.n_words, what))
 
-    def _reduced(self, array, function):
+    def _alike(self, what, array, shape):
+        """The arrays of all workers, which must be in the same operation with one dtype and shape."""
+        every = self._all((operation(what, array.dtype, shape), array))
+        operations = [said for said, _ in every]
+        if len({*operations}) > 1:
+            raise mismatch(operations)
+        return [array for _, array in every]
+
+    def _reduced(self, what, array, function):
         """The array becomes that of all workers. The first of them computes it, before any array is written to."""
         self.n_sums += 1
         self.n_bytes += array.nbytes
-        found, totals = self._all(array), self.table.totals
+        found, totals = self._alike(what, array, array.shape), self.table.totals
         if self.n_words not in totals:
             total = totals[self.n_words] = found[0].copy()
             for other in found[1:]:
@@ -76,7 +84,7 @@ class ThreadWorkers:
         return array
 
     def sum(self, array, sure=False):
-        return self._reduced(array, np.add)
+        return self._reduced("sum", array, np.add)
 
     def sum_scatter(self, array, lengths, sure=False):
         assert len(lengths) == self.size and lengths.sum() == len(array)
@@ -87,13 +95,13 @@ class ThreadWorkers:
         return array[: len(own)]
 
     def maximum(self, array):
-        return self._reduced(array, np.maximum)
+        return self._reduced("maximum", array, np.maximum)
 
     def concatenate(self, array):
-        return np.concatenate(self._all(array))
+        return np.concatenate(self._alike("concatenation", array, array.shape[1:]))
 
     def gather(self, array, lengths, owner):
-        found = self._all(array)
+        found = self._alike("collection", array, array.shape[1:])
         assert [len(part) for part in found] == lengths.tolist()
         return np.concatenate(found) if owner == self.rank else array[:0]
 

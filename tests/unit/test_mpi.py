@@ -47,6 +47,28 @@ def test_three_processes_have_the_models_of_one():
     assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
 
 
+MISMATCH = """
+import numpy as np
+from mpi4py import MPI
+from pymcboost.comm import MPIWorkers
+workers = MPIWorkers(MPI.COMM_WORLD, timeout=20)
+assert workers.sum(np.arange(2)).tolist() == [0, 3]
+assert workers.concatenate(np.zeros(workers.rank)).shape == (3,)
+try:
+    workers.sum(np.zeros(3, dtype="if"[workers.rank == 1]))
+except ConnectionError as error:
+    print(error, flush=True)
+"""
+
+
+def test_processes_whose_sums_have_other_types_say_so():
+    done = mpiexec(3, "-c", MISMATCH)
+    said = done.stdout.splitlines()
+    assert len(said) == 3, done.stderr
+    words = "worker 0 has the sum of int32 (3,) in __main__.<module>, worker 1 the sum of float32 (3,)"
+    assert all(words in line for line in said)
+
+
 @pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("trouble", "told"),
