@@ -39,7 +39,7 @@ class Checkpoint(Callback):
     one step: at any moment the last state is there in full. A training that goes on gives the same bytes as one without
     a stop. (Stage-wise algorithms that rebuild their weights every 512 rounds, as MCBoost, have checkpoints there.)
     Where rows are divided among workers, each of them has the checkpoint among its callbacks. The first one reads and
-    writes the file. Others may be as many as they will when the training goes on.
+    writes the file. The training may go on with another number of workers.
 
     Parameters
     ----------
