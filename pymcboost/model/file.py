@@ -92,6 +92,18 @@ def _refusal(scorer, name):
     return ModelFormatError(f"{name}: {message} ({where}{numbers})", scorer.status)
 
 
+def _other_model(head, name, scorer):
+    """The error that names who reads a model of another library, by the first bytes of its file; else None."""
+    library = "lightgbm" if head.startswith(b"tree") else "xgboost" if b"learner" in head[:20] else None
+    if library is None:
+        return None
+    return ModelFormatError(
+        f"{name}: this is a model of {'LightGBM' if library == 'lightgbm' else 'XGBoost'}, which "
+        f"pymcboost.export.from_{library} reads",
+        scorer.status,
+    )
+
+
 def read(path):
     """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes.
 
@@ -103,7 +115,7 @@ def read(path):
         head = _read_at_most(file, HEADER_BYTES)
         scorer = score.Scorer(head)
         if scorer.status != score.FILE_SIZE_ERROR:
-            raise _refusal(scorer, name)
+            raise _other_model(head, name, scorer) or _refusal(scorer, name)
         promised = struct.unpack_from("<Q", head, 16)[0]
         size = os.fstat(file.fileno())
         if not stat.S_ISREG(size.st_mode):

@@ -73,7 +73,10 @@ def as_callback(one):
         raise TypeError(f"callbacks: {one.__name__} is a class; give an object of it, {one.__name__}(...)")
     after_round = getattr(one, "after_round", None)
     if not callable(after_round):
-        raise TypeError(f"callbacks: {one!r} has no method after_round(state); give objects that have one")
+        remedy = "; for LightGBM's early_stopping and log_evaluation set early_stopping, n_iter_no_change and verbose"
+        raise TypeError(
+            f"callbacks: {one!r} has no method after_round(state); give objects that have one{remedy * callable(one)}"
+        )
     return _UserCallback(after_round)
 
 

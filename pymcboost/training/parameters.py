@@ -280,14 +280,19 @@ def _named(init, names):
 
     @functools.wraps(init)
     def __init__(self, *values, **parameters):
+        cls = type(self)
+        if values:
+            raise TypeError(
+                f"{cls.__name__}.__init__() takes parameters by name: {cls.__name__}(n_estimators=100), or **params "
+                f"for those of a dictionary; got {values[0]!r}"
+            )
         for name in parameters:
             if name not in names:
-                cls = type(self)
                 raise TypeError(
                     f"{cls.__name__}.__init__() got an unexpected keyword argument {name!r}"
                     f"{hint_for(cls, name, 'constructor')}"
                 )
-        init(self, *values, **parameters)
+        init(self, **parameters)
 
     return __init__
 
