@@ -31,6 +31,8 @@ LAYOUTS = ("list", "interval", "packed")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
 CHUNK = 1 << 20
+# Bytes of files before which the free memory is looked at, which takes longer than to read a small file.
+LARGE = 1 << 26
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
 UNSORTED = "class labels must be distinct and sorted, as numpy.unique gives them"
 DTYPES = {
@@ -107,7 +109,7 @@ def _other_model(head, name, scorer):
 def read(path):
     """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes.
 
-    No more is read than the header says, and what is not a regular file (a pipe) must fit into the free memory.
+    No more is read than the header says, and where that is much it must fit into the free memory.
     """
     name = os.fspath(path)
     name = name.decode(errors="replace") if isinstance(name, bytes) else name
@@ -118,21 +120,23 @@ def read(path):
             raise _other_model(head, name, scorer) or _refusal(scorer, name)
         promised = struct.unpack_from("<Q", head, 16)[0]
         size = os.fstat(file.fileno())
-        if not stat.S_ISREG(size.st_mode):
-            room = available_memory()
-            if room is not None and promised > room:
-                raise MemoryError(f"{name}: the model has {in_words(promised)}, {in_words(room)} are free")
-            # One byte more shows that there is more.
-            data = head + _read_at_most(file, max(0, promised + 1 - HEADER_BYTES), CHUNK)
-        elif size.st_size == promised:
-            file.seek(0)
-            data = _read_at_most(file, promised, promised)
-        else:
+        is_file = stat.S_ISREG(size.st_mode)
+        if is_file and size.st_size != promised:
             raise ModelFormatError(
                 f"{name}: the file has {size.st_size} bytes but its header says {promised}: it was cut "
                 "short, or bytes were added (byte 16)",
                 scorer.status,
             )
+        if promised > LARGE or not is_file:
+            room = available_memory()
+            if room is not None and promised > room:
+                raise MemoryError(f"{name}: the model has {in_words(promised)}, {in_words(room)} are free")
+        if is_file:
+            file.seek(0)
+            data = _read_at_most(file, promised, promised)
+        else:
+            # One byte more shows that there is more.
+            data = head + _read_at_most(file, max(0, promised + 1 - HEADER_BYTES), CHUNK)
     return data, check(data, name)
 
 

@@ -22,11 +22,11 @@ class Previous:
     model: Any
     n_rounds: int
     history: dict[str, list]
-    gain: np.ndarray
+    gain: Gains
     kept: dict[str, Any] = field(default_factory=dict)
     # Of the best round so far, where it is known; bytes of its model where cutting the last one would not give it.
     cv_results: dict[str, np.ndarray] | None = None
-    best_gain: np.ndarray | None = None
+    best_gain: Gains | None = None
     best_round: int | None = None
     best_model: bytes | None = None
     # What the user asked for, for messages; and the classes of a model that is given.
@@ -236,7 +236,8 @@ class Booster:
         if previous is None:
             self.gain = Gains(data.n_features)
         else:
-            self.gain, self.n_rounds = Gains.of(previous.gain), previous.n_rounds
+            self.gain = previous.gain.copy()
+            self.n_rounds = previous.n_rounds
             if previous.best_gain is not None or previous.how == "init_model":
                 self._check_form(previous)
             scores = self.go_on(previous)

@@ -1,11 +1,9 @@
 """Checkpoints: files from which a training that was stopped goes on, to the same bytes as without a stop."""
 
 import base64
-import io
+import math
 import os
 import time
-import zipfile
-import zlib
 from collections.abc import Callable
 from os import PathLike, fspath
 from typing import Any, TypeVar
@@ -23,11 +21,17 @@ from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import Callback, as_callbacks
 from pymcboost.training.estimator import BoostingClassifier
 from pymcboost.training.fingerprint import data_differences, fingerprint
+from pymcboost.training.gains import Gains
 from pymcboost.training.loop import as_column
 
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
-FORMAT = 2
+FORMAT = 3
 AGAIN = "remove the file (or name another) to begin anew"
+# Arrays of a file: booleans, numbers, dates and text.
+ARRAY_KINDS = "biufcMmSU"
+KEYS = {"format", "rounds", "best_round", "seed", "data", "arrays", "best"}
+CV_ARRAYS = {"rounds", "mean", "folds"}
+CV_NUMBERS = {"best_round", "n_estimators"}
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
 SEEDS = 2**32
 
@@ -66,9 +70,7 @@ class Checkpoint(Callback):
 
     shared = True
 
-    def __init__(
-        self, path: str | PathLike[str], every: float = 300.0, note: Callable[[str], object] | None = None
-    ):
+    def __init__(self, path: str | PathLike[str], every: float = 300.0, note: Callable[[str], object] | None = None):
         if not every >= 0:
             raise ValueError(f"every={every!r} is not allowed; it must be a number of seconds >= 0")
         self.path, self.every, self.note = fspath(path), every, note
@@ -213,17 +215,27 @@ class Checkpoint(Callback):
         return os.fsdecode(self.path)
 
     def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
-        state = {"gain": gain.dense(), "best_gain": best_gain.dense()}
-        columns = {name: as_column(values) for name, values in history.items()}
-        state.update((f"history.{name}", column) for name, column in columns.items() if not column.dtype.hasobject)
-        state.update((f"cv.{name}", np.asarray(values)) for name, values in (cv_results or {}).items())
-        file = io.BytesIO()
-        meta = {"format": FORMAT, "rounds": rounds, "best_round": best_round, "seed": self.seed, "data": self._data}
+        arrays = {}
+        for name, sums in {"gain": gain, "best_gain": best_gain}.items():
+            arrays[f"{name}.column"] = sums.column.astype(np.int32)
+            arrays[f"{name}.value"] = sums.value
+        for name, values in history.items():
+            column = as_column(values)
+            if column.dtype.kind in ARRAY_KINDS:
+                arrays[f"history.{name}"] = column
+        for name, values in (cv_results or {}).items():
+            arrays[f"cv.{name}"] = np.asarray(values)
+        meta = {
+            "format": FORMAT,
+            "rounds": rounds,
+            "best_round": best_round,
+            "seed": self.seed,
+            "data": self._data,
+            "arrays": {name: _encoded(array) for name, array in arrays.items()},
+        }
         if self._best is not None:
             meta["best"] = base64.b64encode(self._best).decode()
         try:
-            np.savez_compressed(file, **state)
-            meta["state"] = base64.b64encode(file.getvalue()).decode()
             files.write(self.path, make_model(checkpoint=meta, **self.more).to_bytes(), "checkpoint")
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
@@ -262,22 +274,52 @@ class Checkpoint(Callback):
             raise ValueError(f"{self._name()} is a model, but not a checkpoint; {AGAIN}")
         try:
             saved = _decoded(model, meta)
-        except (KeyError, TypeError, ValueError, OverflowError, EOFError, zipfile.BadZipFile, zlib.error):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             saved = None
         if saved is None:
             raise ValueError(f"{self._name()} is not a checkpoint that pymcboost {__version__} can use; {AGAIN}")
         return saved
 
 
+def _encoded(array):
+    """An array as JSON keeps it. It is not compressed, so that a file cannot ask for more memory than it has bytes."""
+    data = base64.b64encode(array.tobytes()).decode()
+    return {"dtype": array.dtype.str, "shape": array.shape, "data": data}
+
+
+def _array(entry):
+    """What `_encoded` made; ValueError where type, shape and bytes do not fit together."""
+    dtype = np.dtype(entry["dtype"])
+    shape = entry["shape"]
+    data = base64.b64decode(entry["data"], validate=True)
+    if dtype.kind not in ARRAY_KINDS or not dtype.itemsize:
+        raise ValueError(f"there are no arrays of {dtype}")
+    if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError(f"{len(data)} bytes are no array of {dtype} with the shape {shape}")
+    return np.ndarray(shape, dtype, data).copy()
+
+
 def _decoded(model, meta):
     """What `Checkpoint._write` wrote; None where the parts do not fit together."""
-    with np.load(io.BytesIO(base64.b64decode(meta["state"], validate=True)), allow_pickle=False) as state:
-        arrays = dict(state)
-    history, cv_results = (
-        {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        for prefix in ("history.", "cv.")
-    )
-    cv_results.update((name, int(array)) for name, array in cv_results.items() if not array.ndim)
+    if meta["format"] != FORMAT or not meta.keys() <= KEYS:
+        return None
+    arrays = {name: _array(entry) for name, entry in meta["arrays"].items()}
+    gains = {
+        name: _gains(arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_)
+        for name in ("gain", "best_gain")
+    }
+    history = {}
+    cv_results = {}
+    for name, array in arrays.items():
+        kind, _, key = name.partition(".")
+        if kind == "history":
+            history[key] = array
+        elif kind == "cv" and key in CV_NUMBERS and array.shape == () and array.dtype.kind in "iu":
+            cv_results[key] = int(array)
+        elif kind == "cv" and key in CV_ARRAYS and array.ndim and array.dtype.kind in "iuf":
+            cv_results[key] = array
+        else:
+            return None
     saved = {
         "model": model,
         "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,
@@ -287,24 +329,36 @@ def _decoded(model, meta):
         "data": dict(meta["data"]),
         "history": history,
         "cv_results": cv_results or None,
-        "gain": arrays["gain"],
-        "best_gain": arrays["best_gain"],
+        **gains,
     }
     whole = all(isinstance(saved[name], int) and saved[name] >= 0 for name in ("rounds", "seed"))
     best = saved["best_round"]
     fits = (
         whole
         and (best is None or (isinstance(best, int) and 0 < best <= saved["rounds"]))
-        and meta["format"] == FORMAT
         and saved["seed"] < SEEDS
+        and saved["data"].get("features") == model.n_features_in_
         and (not model.has_stages or saved["rounds"] == model.n_rounds)
-        and all(len(values) == saved["rounds"] for values in history.values())
-        and all(saved[name].shape == (model.n_features_in_,) for name in ("gain", "best_gain"))
-        and all(saved[name].dtype == np.float64 for name in ("gain", "best_gain"))
+        and all(values.ndim and len(values) == saved["rounds"] for values in history.values())
+        and (not cv_results or cv_results.keys() == CV_ARRAYS | CV_NUMBERS)
     )
     if saved["best"] is not None:
         Model.from_bytes(saved["best"])
     return saved if fits else None
+
+
+def _gains(column, value, n_columns):
+    """Sums of the columns that a file lists in ascending order, with a number for each; ValueError for others."""
+    fits = (
+        column.dtype == np.int32
+        and value.dtype == np.float64
+        and column.ndim == 1
+        and column.shape == value.shape
+        and (np.diff(column.astype(np.int64), prepend=-1, append=n_columns) > 0).all()
+    )
+    if not fits:
+        raise ValueError("these are no gains of columns")
+    return Gains(n_columns, column.astype(np.int64), value)
 
 
 def _differences(before, now, defaults):

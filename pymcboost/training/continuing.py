@@ -10,6 +10,7 @@ from pymcboost.model.model import Model, load_model
 from pymcboost.model.rows import positions
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
+from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import labels_of_file
 
 
@@ -39,7 +40,8 @@ def previous_of(init_model, estimator):
     if not model.has_stages:
         raise ValueError(f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew")
     refuse_reweighted(model, "init_model: its bias")
-    history, gain = getattr(source, "history_", {}), getattr(source, "gain_", np.zeros(model.n_features_in_))
+    gain = Gains.of(source.gain_) if hasattr(source, "gain_") else Gains(model.n_features_in_)
+    history = getattr(source, "history_", {})
     history = {name: values for name, values in history.items() if len(values) == model.n_rounds}
     classes = getattr(source, "classes_", model.classes_)
     return Previous(model, model.n_rounds, history, gain, how="init_model", classes=classes)
@@ -78,7 +80,7 @@ def of_last_fit(draft):
         raise ValueError(
             "warm_start: the bias of model_ comes from reweighted(), and would be lost; give it as it was before"
         )
-    return Previous(model, draft.n_estimators_, draft.history_, draft.gain_, draft._kept)
+    return Previous(model, draft.n_estimators_, draft.history_, Gains.of(draft.gain_), draft._kept)
 
 
 def check_columns(X, given, model):

@@ -26,7 +26,6 @@ from pymcboost.training.callbacks import (
 )
 from pymcboost.training.divided_folds import n_weighted
 from pymcboost.training.folds import groups_given, out_of_fold, refuse_mixed
-from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import (
     Inputs,
     Validation,
@@ -111,7 +110,7 @@ class Training:
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
         booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
-        best_gain = None if previous is None or previous.best_gain is None else Gains.of(previous.best_gain)
+        best_gain = None if previous is None else previous.best_gain
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
         self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]

@@ -1,9 +1,12 @@
 """Trainings that were stopped and go on from a checkpoint give the same bytes as those without a stop."""
 
+import base64
+import io
 import os
 import pickle
 import signal
 import time
+import tracemalloc
 from dataclasses import fields
 from types import SimpleNamespace
 
@@ -20,6 +23,7 @@ from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting
+from pymcboost.training.callbacks import Callback
 from pymcboost.training.meta import WHERE_SET
 from pymcboost.training.parameters import parameters
 
@@ -443,6 +447,89 @@ def test_files_that_are_no_checkpoint(tmp_path):
     model.truncate(1).save(path)
     with pytest.raises(ValueError, match="is not a checkpoint that pymcboost"):
         Checkpoint(path).fit(cls(n_estimators=2), X, y)
+
+
+def forged(path, change):
+    """Change what a checkpoint keeps beside its model."""
+    model = load_model(path)
+    meta = model.meta
+    change(meta["checkpoint"])
+    model.with_meta(meta).save(path)
+
+
+def refused(path, cls=VectorTreeBoostClassifier):
+    with pytest.raises(ValueError, match="m is not a checkpoint that pymcboost .* can use; remove the file"):
+        Checkpoint(path).fit(cls(n_estimators=4, random_state=0), *some_data())
+
+
+def test_a_checkpoint_takes_no_more_memory_than_its_file(tmp_path):
+    """An archive in it of 250 kB that unpacks to 256 MB is neither unpacked nor taken."""
+    path = tmp_path / "m"
+    Checkpoint(path, 0).fit(VectorTreeBoostClassifier(n_estimators=3, random_state=0), *some_data())
+
+    def add_archive(meta):
+        known = io.BytesIO(base64.b64decode(meta["state"])) if "state" in meta else None
+        arrays = {} if known is None else dict(np.load(known))
+        packed = io.BytesIO()
+        np.savez_compressed(packed, **arrays, zeros=np.zeros(1 << 25))
+        meta["state"] = base64.b64encode(packed.getvalue()).decode()
+
+    forged(path, add_archive)
+    size = path.stat().st_size
+    assert size < 500_000
+    tracemalloc.start()
+    try:
+        refused(path)
+        assert tracemalloc.get_traced_memory()[1] < 20 * size
+    finally:
+        tracemalloc.stop()
+
+
+NUMBERS = {"dtype": "<f8", "shape": [3], "data": base64.b64encode(bytes(24)).decode()}
+FORGERIES = {
+    "an array nobody asked for": lambda meta: meta["arrays"].update(other=NUMBERS),
+    "a curve nobody asked for": lambda meta: meta["arrays"].update({"cv.other": NUMBERS}),
+    "a key nobody asked for": lambda meta: meta.update(other=1),
+    "a curve without the others": lambda meta: meta["arrays"].update({"cv.mean": NUMBERS}),
+    "objects": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "dtype": "|O"}}),
+    "items without bytes": lambda meta: meta["arrays"].update(
+        {"history.other": {"dtype": "<U0", "shape": [3, 1 << 40], "data": ""}}
+    ),
+    "more than the bytes": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [3, 1 << 40]}}),
+    "fewer than the bytes": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [2]}}),
+    "a negative shape": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [-3, -1]}}),
+    "other rounds": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [1, 3]}}),
+    "no rounds": lambda meta: meta["arrays"].update(
+        {"history.other": {"dtype": "<f8", "shape": [], "data": base64.b64encode(bytes(8)).decode()}}
+    ),
+    "other columns": lambda meta: meta["data"].update(features=7),
+    "gains of columns beyond the last": lambda meta: meta["arrays"]["gain.column"].update(
+        data=base64.b64encode(np.arange(10**6, 10**6 + meta["arrays"]["gain.value"]["shape"][0], dtype="i4")).decode()
+    ),
+    "gains of another type": lambda meta: meta["arrays"]["gain.value"].update(dtype="<i8"),
+    "no gains": lambda meta: meta["arrays"].pop("gain.value"),
+    "no table": lambda meta: meta.update(arrays=[]),
+    "no array": lambda meta: meta["arrays"].update({"history.other": 3}),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_forged_arrays_are_refused(forgery, tmp_path):
+    Checkpoint(tmp_path / "m", 0).fit(VectorTreeBoostClassifier(n_estimators=3, random_state=0), *some_data())
+    forged(tmp_path / "m", FORGERIES[forgery])
+    refused(tmp_path / "m")
+
+
+@pytest.mark.parametrize("column", [[True, False], [1, 2], ["a", "bcd"], [b"", b"x"], [[1.5, 2.5], [3.5, 4.5]]])
+def test_columns_of_the_history_are_kept_as_they_are(column, tmp_path):
+    values = iter(column)
+    new = Callback()
+    new.measure = lambda state: {"new": next(values)}
+    kwargs = {"n_estimators": 2, "random_state": 0, "calibrate": None}
+    first = VectorTreeBoostClassifier(**kwargs).fit(*some_data(), callbacks=[new, Checkpoint(tmp_path / "m", 0)])
+    again = Checkpoint(tmp_path / "m").fit(VectorTreeBoostClassifier(**kwargs), *some_data())
+    np.testing.assert_array_equal(again.history_["new"], first.history_["new"])
+    assert again.history_["new"].dtype == np.asarray(column).dtype
 
 
 def test_a_file_that_cannot_be_made_is_an_error_at_once(tmp_path):

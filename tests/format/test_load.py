@@ -82,6 +82,20 @@ def test_pipe_that_promises_more_than_the_free_memory(model, through_pipe, monke
         through_pipe([model.to_bytes()])
 
 
+def test_file_that_is_larger_than_the_free_memory(model, tmp_path, monkeypatch):
+    """A header is written in no time, and a file with holes takes no room on the disk."""
+    size = 1 << 33
+    head = bytearray(model.to_bytes())
+    struct.pack_into("<Q", head, 16, size)
+    path = tmp_path / "large.mcb"
+    path.write_bytes(head)
+    os.truncate(path, size)
+    monkeypatch.setattr(file, "available_memory", lambda: size - 1)
+    monkeypatch.setattr(file, "_read_at_most", lambda stream, size, *_: stream.read(min(size, 64)))
+    with pytest.raises(MemoryError, match=r"large.mcb: the model has 8.0 GiB, 8.0 GiB are free"):
+        load_model(path)
+
+
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 2**63, 2**64 - 1])
 def test_pipe_with_a_forged_size(model, through_pipe, size):
     head = bytearray(model.to_bytes())
