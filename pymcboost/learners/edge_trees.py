@@ -75,50 +75,46 @@ class _EdgeTrees:
 
     shared = False
 
-    def __init__(
-        self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0,
-        min_samples_category=15.0,
-    ):  # fmt: skip
+    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        counted = counts_for(data)
-        self._units = Quantiser(data, counted, 0.0, data.least_weight * drawn)
+        self._units = Quantiser(data, counts_for(data), 0.0, data.least_weight * drawn)
         self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
-        self._levels = least_levels(
-            data, self._units.weight, drawn, self._units.per_count, min_samples_category, data.bound_scale
-        )
+        self._options = self._grower_options()
         self._grower, self._by_gini = self._new_grower(gini), None
         self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros)
         self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
-        least, mean = data.weight_ends[0], data.total_weight / data.total_rows
-        if not data.exact:
-            least, mean = data.weight.min(), data.weight.mean()
-        self._unit, self._step = float(max(least, 1e-9 * mean)), {}
-        if data.comm.size > 1:
-            self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
+        self._unit = float(max(data.weight_ends[0], 1e-9 * (data.total_weight / data.total_rows)))
 
     def _new_grower(self, gini):
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
             self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
-            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share, least_levels=self._levels,
-            divided=self.data.comm.size > 1, count_bits=self._units.count_bits,
+            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share,
+            count_bits=self._units.count_bits, **self._options,
         )  # fmt: skip
 
+    def _grower_options(self):
+        """Options of the kernel's grower that only some trees have."""
+        return {}
+
+    def _sums(self, gradient):
+        """What the kernel is told of the sums over the rows of all workers."""
+        return {}
+
     def _grow(self, gradient):
-        units, size, there = self._units, None, None
-        if self.data.exact:
-            _, size, there = sizes_of(self.data, gradient, self.n_columns, self.n_threads)
-        rest = (
+        units = self._units
+        given = (
             gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
-            self._grown, size, there, *self._step.values(),
+            self._grown,
         )  # fmt: skip
-        self._grower.grow_edges(*rest)
+        sums = self._sums(gradient)
+        self._grower.grow_edges(*given, **sums)
         if not self._grown.n_splits.any():
             if self._by_gini is None:
                 self._by_gini = self._new_grower(True)
-            self._by_gini.grow_edges(*rest)
+            self._by_gini.grow_edges(*given, **sums)
 
     def _tree(self, c, h):
         """The tree of class c; its outputs go into ``h``."""
@@ -130,6 +126,8 @@ class _EdgeTrees:
 
 class SharedTree(_EdgeTrees):
     """Binary classification trees shared by all classes: that of the class with the largest edge (eq. 10).
+
+    Their rows may be divided among workers, and their features categories.
 
     Parameters
     ----------
@@ -144,8 +142,25 @@ class SharedTree(_EdgeTrees):
     shared = True
 
     def __init__(self, data, max_leaves, max_depth, n_threads, min_samples_category=15.0):
-        super().__init__(data, max_leaves, max_depth, n_threads, min_samples_category=min_samples_category)
+        self._min_samples_category = min_samples_category
+        super().__init__(data, max_leaves, max_depth, n_threads)
         self._h = data.zeros(data.n_rows, np.int8)
+        self._workers = {}
+        if data.comm.size > 1:
+            self._workers = {"comm": data.comm, "together": together(data, counts_for(data), max_leaves)}
+
+    def _grower_options(self):
+        units = self._units
+        levels = least_levels(
+            self.data, units.weight, 1.0, units.per_count, self._min_samples_category, self.data.bound_scale
+        )
+        return {"least_levels": levels, "divided": self.data.comm.size > 1}
+
+    def _sums(self, gradient):
+        if not self.data.exact:
+            return {}
+        _, size, there = sizes_of(self.data, gradient, self.n_columns, self.n_threads)
+        return {"size": size, "there": there, **self._workers}
 
     def fit(self, gradient):
         """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
