@@ -1,20 +1,10 @@
-"""Boosting with weak learners of outputs -1 and +1, stumps or trees: what its algorithms do in the same way.
-
-A booster makes its weak learner with `BinaryBooster.new_learner` and hands what that finds to `add_round`. Neither asks
-whether it is a stump or a tree.
-"""
+"""Boosting with weak learners of outputs -1 and +1, stumps or trees: what MCBoost and the papers' algorithms share."""
 
 from typing import Literal
 
 from pymcboost.data.mapped import ScoresInPieces
-from pymcboost.data.stump_data import TrainingData
-from pymcboost.data.tree_data import TreeData
-from pymcboost.learners import EdgeStumps, EdgeTrees, SharedStump, SharedTree
-from pymcboost.learners.edge_trees import counts_for
 from pymcboost.losses import PAIRWISE
 from pymcboost.losses.pairwise import is_large
-from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
-from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
@@ -42,12 +32,7 @@ class BinaryClassifier(EnsembleClassifier):
 class BinaryBooster(Booster):
     """Base of boosters whose weak learners are stumps or trees with outputs -1 and +1."""
 
-    fixed = {"min_weight_fraction_split": 0.0, "subsample": 1.0}
     corrects_few = True
-    # A learner serves all classes, with a value for each; otherwise it belongs to one class.
-    shared = True
-    # Trees of single columns are split by the Gini impurity rather than by their edges.
-    gini = False
     restart_every: int | None = RESTART_EVERY
 
     @property
@@ -64,10 +49,6 @@ class BinaryBooster(Booster):
     def layouts(self):
         """Stumps can be merged into tables."""
         return ("list", "interval") if self.stumps else ("list",)
-
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
-        """Columns for stumps or for trees."""
-        return self.rows_for(TrainingData if self.stumps else TreeData, X, codes, n_classes, weight, n_threads)
 
     def rows_for(self, kind, X, codes, n_classes, weight, n_threads, **more):
         """Training data of this kind."""
@@ -88,40 +69,6 @@ class BinaryBooster(Booster):
     def restart(self, scores):
         """Weights of these scores, of the classes or of the columns of a code."""
         self.loss.start(scores)
-
-    def new_builder(self):
-        """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
-        return self.builder_of(self.data.n_classes)
-
-    def builder_of(self, n_classes):
-        """The same, of so many scores."""
-        shape = n_classes, self.data.n_features
-        if self.shared and self.stumps:
-            return EnsembleBuilder(*shape)
-        return TreesBuilder(*shape, vector=self.shared)
-
-    def new_learner(self, n_columns=None, code=None):
-        """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
-
-        With ``n_columns``, a list of the best fit for every column of the gradient; ``code``: see `EdgeTrees`.
-        """
-        p, one = self.params, self.shared and n_columns is None
-        if self.stumps:
-            return SharedStump(self.data, self.n_threads) if one else EdgeStumps(self.data, self.n_threads, n_columns)
-        limits = self.data, p.max_leaf_nodes, p.max_depth, self.n_threads
-        if one:
-            return SharedTree(*limits)
-        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, code)
-
-    def learner_memory(self, n_columns=None):
-        """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""
-        p, data, one = self.params, self.data, self.shared and n_columns is None
-        P = data.n_classes if n_columns is None else n_columns
-        drawn = [memory.weights(data, P)] if p.subsample < 1 else []
-        if self.stumps:
-            return [*drawn, *([memory.outputs(data, 1)] if one else memory.stumps(data, P))]
-        grown = memory.trees(data, P, p.max_leaf_nodes, self.n_threads, counts_for(data))
-        return [*drawn, *grown, memory.outputs(data, 1 if one else P)]
 
     def add_round(self, found, plus, minus=None):
         """Add a round of one weak learner.

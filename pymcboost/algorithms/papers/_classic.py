@@ -5,7 +5,8 @@ import numpy as np
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._warn import warn
-from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryClassifier
+from pymcboost.algorithms.papers._booster import PaperBooster
 from pymcboost.learners import Resampled, add_stumps, draw
 from pymcboost.losses import ClassWeights, CodedExp
 from pymcboost.losses.codes import random_half
@@ -49,7 +50,7 @@ def one_vs_rest_temperature(n_classes):
     return n_classes / (n_classes - 1)
 
 
-class ClassicBooster(BinaryBooster):
+class ClassicBooster(PaperBooster):
     """Base of the classic boosters."""
 
     gini = True
@@ -152,7 +153,7 @@ class ColouredBooster(ClassicBooster):
         self.column = data.gradient_buffer(1)
         self._mu = aligned_zeros(data.n_blocks * data.lanes, data.dtype)
 
-    scores = BinaryBooster.pairwise_scores
+    scores = PaperBooster.pairwise_scores
 
     def learn(self, mu):
         """Best weak learner for a colouring, or None."""

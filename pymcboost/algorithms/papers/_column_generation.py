@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
-from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE, BinaryBooster
+from pymcboost.algorithms._binary import RESTART_EVERY, SMALLEST_EDGE
+from pymcboost.algorithms.papers._booster import PaperBooster
 from pymcboost.losses import PAIRWISE
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.model import Model
@@ -231,7 +232,7 @@ def outputs(learners, X, rows, n_features):
     return pack(np.stack([scores[rows, n] for n in range(len(learners))]))
 
 
-class ColumnGeneration(BinaryBooster):
+class ColumnGeneration(PaperBooster):
     """Base of the boosters of MultiBoost and MultiBoost-cw."""
 
     columns = {

@@ -72,7 +72,7 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.multilabel
 
     def new_builder(self):
-        """See `BinaryBooster`; a score for each label."""
+        """See `PaperBooster`; a score for each label."""
         return self.builder_of(self.n_scores)
 
     def check_previous(self, previous):

@@ -11,7 +11,8 @@ Paper: J. Duchi and Y. Singer, Boosting with structural sparsity, section 5.
 
 import numpy as np
 
-from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryBooster, BinaryClassifier
+from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryClassifier
+from pymcboost.algorithms.papers._booster import PaperBooster
 from pymcboost.learners import TotalStump
 from pymcboost.losses import LOSSES, ColumnSums
 from pymcboost.training import memory
@@ -20,10 +21,9 @@ from pymcboost.training.parameters import Parameter, Rounds, estimator
 CURVATURE = 0.5
 
 
-class GradBoost(BinaryBooster):
+class GradBoost(PaperBooster):
     """Rounds of GradBoost."""
 
-    fixed = {"subsample": 1.0}
     gini = True
     ends_when = "no weak learner has a gradient above l1"
     restart_every = None  # the gradient comes from the scores in every round
