@@ -5,8 +5,6 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost._kernels import products as _products
 
-KERNELS = ("linear", "poly", "rbf", "perceptron")
-
 
 def kernel_block(X, Z, kernel, gamma, coef0, degree):
     """Values of a kernel between the rows of X and of Z.

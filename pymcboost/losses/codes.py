@@ -1,4 +1,4 @@
-"""Codes: which classes a binary problem sets against which, and how the scores of the problems name a class.
+"""Codes: which classes a binary problem sets against which.
 
 A code matrix is an array (K, P): column j sets the classes with a positive entry against those with a negative one;
 classes with 0 take no part in it.
@@ -196,28 +196,3 @@ def not_told_apart(code):
         if first != k:
             return first, k
     return None
-
-
-def decode(scores, code, decoder):
-    """Scores of the classes (n, K) from those of the problems (n, P).
-
-    Parameters
-    ----------
-    scores : ndarray (n, P)
-    code : ndarray (K, P)
-    decoder : {"linear", "hamming", "exp"}
-        Sum of code times score; minus the number of problems on whose other side a class stands (where a score or an
-        entry of the code is 0, one half); or minus the logarithm of the sum of exp(-code times score), the
-        exponential loss.
-    """
-    if decoder == "linear":
-        return scores @ code.T
-    result = np.empty((len(scores), len(code)))
-    for k, row in enumerate(code):
-        margin = scores * row
-        if decoder == "hamming":
-            result[:, k] = -((1 - np.sign(margin)) / 2).sum(axis=1)
-        else:
-            top = (-margin).max(axis=1)
-            result[:, k] = -(top + np.log(np.exp(-margin - top[:, None]).sum(axis=1)))
-    return result

@@ -32,6 +32,6 @@ def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
     return out
 
 
-def common_step(edge, cap=LARGEST_COEFFICIENT):
-    """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most ``cap``."""
-    return min(math.atanh(min(edge, 1 - 1e-16)), cap)  # NumPy's depends on the CPU
+def common_step(edge):
+    """AdaBoost's coefficient, 1/2 log((1 + edge) / (1 - edge)), for an edge in (0, 1]; at most 10."""
+    return min(math.atanh(min(edge, 1 - 1e-16)), LARGEST_COEFFICIENT)  # NumPy's depends on the CPU

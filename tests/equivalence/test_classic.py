@@ -10,7 +10,7 @@ import scipy.sparse
 from equivalence.test_trees import KINDS as EVERY_KIND
 from reference import classic as twin
 from reference import trees as tree_twin
-from reference.scoring import leaf_number
+from reference.scoring import decoded, leaf_number
 from reference.stumps import outputs
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import AdaBoostClassifier
@@ -51,7 +51,7 @@ from pymcboost.learners import (
     draw_distinct,
 )
 from pymcboost.losses import PAIRWISE, ClassWeights, CodedExp
-from pymcboost.losses.codes import all_pairs, decode, exhaustive, one_vs_all, random_half, separators
+from pymcboost.losses.codes import all_pairs, exhaustive, one_vs_all, random_half, separators
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 
 KINDS = {name: kind for name, kind in EVERY_KIND.items() if name not in ("one value or missing", "signed zero")}
@@ -862,7 +862,6 @@ def test_common_step():
     for edge in (1e-9, 0.1, 0.9, 1 - 1e-8):
         assert common_step(edge) == pytest.approx(0.5 * np.log((1 + edge) / (1 - edge)), rel=1e-7)
     assert common_step(1.0) == common_step(1.0 + 1e-9) == LARGEST_COEFFICIENT
-    assert common_step(0.9, cap=0.5) == 0.5
 
 
 # -- two classes: AdaBoost -------------------------------------------------------------------------------------------
@@ -1355,7 +1354,7 @@ def test_decoders_of_output_codes(decoder):
     trees = model.model_.ensemble
     np.testing.assert_array_equal(trees.leaf, linear.leaf)
     columns = type(model.model_).from_ensemble(trees.columns(), np.arange(len(trees.code))).raw_scores(X)
-    naive = decode(columns, trees.code.T.astype(float), decoder)
+    naive = decoded(columns, trees)
     np.testing.assert_allclose(model.decision_function(X), naive, rtol=1e-12)
     with pytest.raises(ValueError, match="has a list only"):
         type(model.model_).from_ensemble(trees, model.model_.classes_, layout="interval")

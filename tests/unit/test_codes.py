@@ -1,4 +1,4 @@
-"""Code matrices, class subsets and decoders."""
+"""Code matrices and class subsets."""
 
 from itertools import combinations
 
@@ -11,7 +11,6 @@ from pymcboost.losses.codes import (
     MOST_COLUMNS,
     all_pairs,
     code_matrix,
-    decode,
     dense_random,
     exhaustive,
     not_told_apart,
@@ -185,37 +184,3 @@ def test_too_many_separators_are_refused():
         separators("singles", 30_000)
     with pytest.raises(ValueError, match=r"separators=\[\[0\], ...\] are 4097 or more class subsets"):
         separators([[k] for k in range(6000)], 7000)
-
-
-@pytest.mark.parametrize("code", [one_vs_all(4), all_pairs(5), exhaustive(4), separators("pairs", 5)], ids=len)
-def test_decoders(code):
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(40, code.shape[1])) * 3
-    scores[rng.random(scores.shape) < 0.1] = 0
-    K = len(code)
-    expected = {name: np.zeros((40, K)) for name in ("linear", "hamming", "exp")}
-    for i in range(40):
-        for k in range(K):
-            margins = [code[k, j] * scores[i, j] for j in range(code.shape[1])]
-            expected["linear"][i, k] = sum(margins)
-            expected["hamming"][i, k] = -sum(1.0 if z < 0 else 0.5 if z == 0 else 0.0 for z in margins)
-            expected["exp"][i, k] = -np.log(sum(np.exp(-z) for z in margins))
-    for name, values in expected.items():
-        np.testing.assert_allclose(decode(scores, code, name), values, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("size", [1e4, 1e300])
-def test_decoding_does_not_overflow(size):
-    code = exhaustive(4)
-    scores = np.random.default_rng(0).choice([-size, size], (30, code.shape[1]))
-    with np.errstate(over="raise", invalid="raise", divide="raise"):
-        found = decode(scores, code, "exp")
-    assert np.isfinite(found).all()
-    np.testing.assert_allclose(found, (scores[:, None, :] * code).min(axis=2), rtol=1e-3)
-
-
-def test_decoders_find_the_class_of_a_clean_word():
-    rng = np.random.default_rng(1)
-    for code in (one_vs_all(5), exhaustive(5), dense_random(20, rng, trials=10)):
-        for name in ("linear", "hamming", "exp"):
-            np.testing.assert_array_equal(decode(code.T.T * 2.0, code, name).argmax(axis=1), np.arange(len(code)))
