@@ -188,9 +188,6 @@ class EarlyStopping(Callback):
         for metric in self.metrics:
             column, curve = f"val_{metric.name}", Patience(metric.sign, self.patience, self.min_delta, state.n_rounds)
             if state.resumed:
-                # Checkpoints of older versions have the first metric alone: the training goes on by that.
-                if self._curves and column not in state.history:
-                    continue
                 for t, value in enumerate(state.history[column], 1):
                     curve.see(value, t)
             elif state.n_rounds:

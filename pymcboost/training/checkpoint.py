@@ -156,7 +156,7 @@ class Checkpoint(Callback):
 
     def resume(self, inputs):
         """Take the fingerprint of the data; the rounds in the file."""
-        self._data = fingerprint(inputs, self._workers, self._saved and self._saved["data"])
+        self._data = fingerprint(inputs, self._workers)
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
             return None

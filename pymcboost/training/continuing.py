@@ -71,7 +71,7 @@ def of_last_fit(draft):
     model = draft.model_
     now, has_stages = left_by(model), getattr(model, "has_stages", False)
     rounds = model.n_rounds if has_stages else draft.n_estimators_
-    was = getattr(draft, "_left", (*now[:2], None))  # older versions did not keep it
+    was = draft._left
     if now[:2] != was[:2] or rounds != draft.n_estimators_:
         raise ValueError("warm_start: model_ was cut, merged or replaced after the last fit; fit anew")
     if was[2] is None and now[2] is not None:

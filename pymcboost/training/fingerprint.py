@@ -18,28 +18,23 @@ WORDS = {
 }
 
 
-def fingerprint(inputs, workers, saved=None):
+def fingerprint(inputs, workers):
     """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
 
-    It depends on the rows and their numbers, and not on their division among workers. Older versions
-    took the checksums of one worker.
+    It depends on the rows and their numbers, and not on their division among workers.
 
     Parameters
     ----------
     inputs : Inputs
     workers : communicator
-    saved : dict, optional
-        The fingerprint that it will be compared with.
 
     Returns
     -------
     dict
     """
     held = inputs.validation
-    older = saved is not None and not saved.get("numbered") and workers.size == 1
-    rows = _of_rows_in_order(inputs) if older else _of_numbered_rows(inputs, workers)
     return {
-        **rows,
+        **_of_numbered_rows(inputs, workers),
         "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
         "validation": None
         if held is None
@@ -50,18 +45,6 @@ def fingerprint(inputs, workers, saved=None):
 def _crc_of_labels(inputs):
     """Checksum of the labels of the classes."""
     return zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
-
-
-def _of_rows_in_order(inputs):
-    X = inputs.X
-    return {
-        "rows": X.shape[0],
-        "features": X.shape[1],
-        "sparse": hasattr(X, "indptr"),
-        "X": _crc_of_features(X),
-        "y": _crc(inputs.codes, np.int64, _crc_of_labels(inputs)),
-        "weight": _crc(inputs.weight, np.float64),
-    }
 
 
 def _set_of(held):
@@ -90,7 +73,7 @@ def _of_numbered_rows(inputs, workers):
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
     sums = dict(zip(parts, found.tolist(), strict=True))
     n_rows = int(workers.sum(np.array([X.shape[0]]))[0])
-    sizes = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr"), "numbered": True}
+    sizes = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr")}
     return {**sizes, **sums, "y": [_crc_of_labels(inputs), *sums["y"]]}
 
 
@@ -143,6 +126,4 @@ def data_differences(before, now):
     if before.get("sparse") != now["sparse"]:
         was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
         return [f"the features were {was}, they are {now}"]
-    if before.get("numbered") != now.get("numbered"):
-        return ["it was written by an older version, which can go on with one worker alone"]
     return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now[name]]

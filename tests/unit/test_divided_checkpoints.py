@@ -20,8 +20,6 @@ from pymcboost import (
 )
 from pymcboost.comm import Alone, WorkerError
 from pymcboost.data import Chunks
-from pymcboost.training import checkpoint
-from pymcboost.training.fingerprint import fingerprint
 
 ALL = [
     VectorTreeBoostClassifier,
@@ -233,24 +231,6 @@ def test_only_the_first_worker_writes(tmp_path):
 
     assert run(2, task) == [None, None]
     assert [path.name for path in tmp_path.iterdir()] == ["0.part"]
-
-
-def test_a_file_of_an_older_version_goes_on_with_one_worker(tmp_path, monkeypatch):
-    """Older versions kept checksums of the rows in their order."""
-    X, y = rows(300)
-    path, cls = tmp_path / "m.part", VectorTreeBoostClassifier
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "fingerprint", lambda inputs, workers, saved: fingerprint(inputs, workers, {}))
-        with pytest.raises(ZeroDivisionError):
-            cls(**PLAIN).fit(X, y, callbacks=[Checkpoint(path, 0), Killer(4)])
-    assert isinstance(load_model(path).meta["checkpoint"]["data"]["X"], int)
-    for found in divided(path, cls, X, y, parts_of(300, 2, "even", None)):
-        assert "older version, which can go on with one worker alone" in str(found)
-    with pytest.raises(ValueError, match="the features differ"):
-        cls(**PLAIN).fit(X + 1, y, callbacks=[Checkpoint(path, 0)])
-    again = Checkpoint(path, 0)
-    assert again.fit(cls(**PLAIN), X, y).model_.to_bytes() == cls(**PLAIN).fit(X, y).model_.to_bytes()
-    assert again.resumed == 4
 
 
 @pytest.mark.parametrize(
