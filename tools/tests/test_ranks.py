@@ -1,4 +1,4 @@
-"""tools/ranks.py against Demsar's published example and SciPy."""
+"""tools/shared/ranks.py against Demsar's published example and SciPy."""
 
 import numpy as np
 import pytest
