@@ -1,8 +1,11 @@
 """What this process may use of the machine: threads and memory."""
 
 import os
+import threading
 import time
 from pathlib import Path
+
+from pymcboost._warn import warn
 
 # Seconds for which what was read of the memory holds: reading takes as long as a round of a small training.
 FRESH = 0.05
@@ -24,15 +27,21 @@ def _cgroup_quota():
         return None
 
 
+def _omp_num_threads():
+    """The number in the variable OMP_NUM_THREADS, or None."""
+    omp = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(omp) if omp.isdigit() and int(omp) > 0 else None
+
+
 def available_cpus():
     """CPUs this process may use: the least of OMP_NUM_THREADS, the affinity mask and the cgroup quota."""
     try:
         limits = [len(os.sched_getaffinity(0))]
     except AttributeError:
         limits = [os.cpu_count() or 1]
-    omp = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if omp.isdigit() and int(omp) > 0:
-        limits.append(int(omp))
+    omp = _omp_num_threads()
+    if omp is not None:
+        limits.append(omp)
     quota = _cgroup_quota()
     if quota is not None:
         limits.append(quota)
@@ -64,18 +73,78 @@ def resolve_n_jobs(n_jobs):
     -------
     int
         At least 1, at most twice the CPUs of the machine (or 8); 1 in a forked process, where OpenMP cannot start
-        threads. Results do not depend on it.
+        threads. Limits of threadpoolctl hold. Results do not depend on it.
     """
-    if _forked:
-        return 1
     if n_jobs is None:
-        return available_cpus()
+        return startable(available_cpus())
     n_jobs = int(n_jobs)
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning; use None or -1 for all CPUs, or a count of 1 or more")
     if n_jobs < 0:
-        return max(1, available_cpus() + 1 + n_jobs)
-    return min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
+        return startable(max(1, available_cpus() + 1 + n_jobs))
+    return startable(min(n_jobs, max(8, 2 * (os.cpu_count() or 1))))
+
+
+def startable(n_threads):
+    """So many threads, or as many as limits leave: those of threadpoolctl, and of the system, with a warning."""
+    if _forked:
+        return 1
+    if n_threads > 1:
+        n_threads = min(n_threads, _pool_limit() or n_threads)
+    if n_threads > _tried:
+        _prove(n_threads)
+    return min(n_threads, _proven)
+
+
+def _pool_limit():
+    """What threadpoolctl, or another caller of omp_set_num_threads, allows; None without a limit."""
+    from pymcboost._kernels import elementary
+
+    n_threads, processors = elementary.openmp_threads()
+    by_default = _omp_num_threads() or processors
+    return n_threads if n_threads < by_default else None
+
+
+# Threads that this process was able to run at once, and the most that it has tried. OpenMP ends the process where it
+# cannot start one.
+_proven, _tried = 1, 1
+
+
+def _prove(n_threads):
+    """Find out how many threads can run at once, up to this number: the calling one, and others that end again."""
+    global _proven, _tried
+    end = threading.Event()
+    before = _count_tasks()
+    started = []
+    try:
+        while len(started) < n_threads - 1:
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except (RuntimeError, MemoryError, OSError) as error:
+        warn(
+            f"the system starts no more than {counted(1 + len(started), 'thread')} here ({error}), fewer than the "
+            f"{n_threads} of n_jobs: going on with {1 + len(started)}. Limits are in ulimit -u, ulimit -v and the "
+            "pids.max of the control group"
+        )
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
+    # A thread counts against the limits until the system has cleared it away.
+    give_up = time.monotonic() + 0.1
+    while before and _count_tasks() > before and time.monotonic() < give_up:
+        time.sleep(0.0001)
+    _proven = 1 + len(started)
+    _tried = n_threads
+
+
+def _count_tasks():
+    """Threads of this process, 0 where the system does not say."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 0
 
 
 # Below this many table updates per scan, starting threads costs more than they save.

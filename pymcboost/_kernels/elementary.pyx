@@ -24,13 +24,20 @@ cdef extern from *:
     #define PMB_COMPILER "unknown"
     #endif
     #ifdef _OPENMP
+    #include <omp.h>
     #define PMB_OPENMP _OPENMP
+    #define PMB_MAX_THREADS() omp_get_max_threads()
+    #define PMB_PROCESSORS() omp_get_num_procs()
     #else
     #define PMB_OPENMP 0
+    #define PMB_MAX_THREADS() 1
+    #define PMB_PROCESSORS() 1
     #endif
     """
     const char *PMB_COMPILER
     long PMB_OPENMP
+    int PMB_MAX_THREADS()
+    int PMB_PROCESSORS()
 
 cdef extern from "elementary.h" nogil:
     void pmb_exp_all(const double *x, double *to, int64_t n)
@@ -64,6 +71,11 @@ cdef apply(void (*function)(const double *, double *, int64_t) noexcept nogil, v
 def build():
     """What compiled the kernels, and the date of its OpenMP or 0."""
     return PMB_COMPILER.decode("ascii", "replace"), PMB_OPENMP
+
+
+def openmp_threads():
+    """OpenMP's number of threads for the calling thread, which limits from outside lower, and of processors."""
+    return PMB_MAX_THREADS(), PMB_PROCESSORS()
 
 
 def exp(values, out=None):

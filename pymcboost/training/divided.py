@@ -11,7 +11,7 @@ from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
 from pymcboost.model.columns import names_of
 from pymcboost.model.rows import joined, names_labels, own_labels, positions
-from pymcboost.threads import available_cpus, resolve_n_jobs
+from pymcboost.threads import available_cpus, resolve_n_jobs, startable
 from pymcboost.training.basis import weights_of_rows
 from pymcboost.training.inputs import check_classes, weights_of_classes
 from pymcboost.training.labels import joined_labels
@@ -115,7 +115,7 @@ def categories_of(workers, name, categories):
 def threads_of(n_jobs, workers):
     """Threads of this worker: by default the machine's, shared with its neighbours."""
     if workers.size > 1 and n_jobs is None:
-        return max(1, available_cpus() // workers.beside)
+        return startable(max(1, available_cpus() // workers.beside))
     return resolve_n_jobs(n_jobs)
 
 

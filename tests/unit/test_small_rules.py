@@ -2,6 +2,9 @@
 
 import os
 import re
+import subprocess
+import sys
+import threading
 import warnings
 from types import SimpleNamespace
 
@@ -23,6 +26,7 @@ from pymcboost import (
     load_svmlight,
     threads,
 )
+from pymcboost._kernels import elementary
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.cli import train
 from pymcboost.cli.answers import codes_of
@@ -79,6 +83,77 @@ def test_a_warm_start_keeps_code_and_decoder(name, before, after):
 def test_threads_meant_by_n_jobs(n_jobs, cpus, meant, monkeypatch):
     monkeypatch.setattr(threads, "available_cpus", lambda: cpus)
     assert threads.resolve_n_jobs(n_jobs) == meant
+
+
+TRAINING = """
+import os, resource, sys
+import numpy as np
+from threadpoolctl import threadpool_limits
+from pymcboost import MartClassifier
+X = np.random.default_rng(0).normal(size=(40_000, 40)).astype(np.float32)
+y = np.digitize(X[:, 0], [-1, 1])
+new = MartClassifier(n_estimators=2, n_jobs=4, calibrate=None)
+
+def begun_by(fit):
+    before = len(os.listdir("/proc/self/task"))
+    fit(X, y).predict(X)
+    return len(os.listdir("/proc/self/task")) - before
+"""
+
+
+def run_training(code):
+    settings = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "4"}
+    command = [sys.executable, "-c", TRAINING + code]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **settings})
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="threads are counted in /proc")
+@pytest.mark.skipif(not elementary.build()[1], reason="the kernels have no OpenMP")
+@pytest.mark.parametrize(("limit", "begun"), [(1, 0), (2, 1), (None, 3)])
+def test_limits_of_threadpoolctl_hold(limit, begun):
+    done = run_training(f"with threadpool_limits({limit}): print(begun_by(new.fit))")
+    assert done.stdout.strip() == str(begun), done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as Linux counts threads")
+def test_a_process_that_may_start_no_thread_trains_with_one():
+    """Root may start any number, and becomes another user first."""
+    code = """
+MartClassifier(n_estimators=1, n_jobs=1).fit(X[:100], y[:100])  # imports what it needs: another user may not read it
+resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+if os.geteuid() == 0:
+    os.setuid(54321)
+for _ in range(2):
+    print(begun_by(new.fit))
+"""
+    done = run_training(code)
+    assert done.stdout.split() == ["0", "0"], done.stderr
+    assert done.stderr.count("UserWarning: the system starts no more than 1 thread here") == 1
+
+
+def test_threads_that_cannot_be_started_are_not_asked_for(monkeypatch):
+    started = []
+
+    class Thread(threading.Thread):
+        def start(self):
+            if len(started) == 2:
+                raise RuntimeError("can't start new thread")
+            started.append(self)
+            super().start()
+
+    monkeypatch.setattr(threads.threading, "Thread", Thread)
+    monkeypatch.setattr(threads, "_proven", 1)
+    monkeypatch.setattr(threads, "_tried", 1)
+    assert threads.startable(2) == 2
+    started.clear()
+    with pytest.warns(
+        UserWarning, match=r"no more than 3 threads here .*, fewer than the 5 of n_jobs: going on with 3"
+    ):
+        assert threads.startable(5) == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert threads.startable(4) == 3
+    assert not any(thread.is_alive() for thread in started)
 
 
 def test_small_work_has_one_thread():
