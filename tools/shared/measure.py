@@ -126,7 +126,7 @@ class Timing:
         return self.row(what, **more, grown_MB=round(self.grown_MB, 1), test_error_percent=round(error, 2))
 
 
-def race(competitors, repeat=5, warm_up=True, budget=None):
+def race(competitors, repeat=5, warm_up=True):
     """Time functions in turn, A B A B, so that all of them see the same machine.
 
     Parameters
@@ -135,8 +135,6 @@ def race(competitors, repeat=5, warm_up=True, budget=None):
         Functions without arguments.
     repeat : int
         Runs of each after one untimed run.
-    budget : float or None
-        Seconds after which no further turn is begun; two turns are always made where repeat allows.
 
     Returns
     -------
@@ -146,18 +144,15 @@ def race(competitors, repeat=5, warm_up=True, budget=None):
     if warm_up:
         for function in competitors.values():
             function()
-    begin = time.perf_counter()
-    for turn in range(repeat):
-        if budget is not None and turn >= 2 and time.perf_counter() - begin > budget:
-            break
+    for _ in range(repeat):
         for name, function in competitors.items():
             timings[name].run(function)
     return timings
 
 
-def best_of(function, runs, warm_up=True):
+def best_of(function, runs):
     """Timing of one function alone."""
-    return race({"one": function}, runs, warm_up)["one"]
+    return race({"one": function}, runs)["one"]
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ class Spec:
     more: dict = field(default_factory=dict)
 
 
-def vector_spec(rounds, more=None, **how):
-    """The vector-leaf trees of the published tables; ``more``: other parameters."""
-    return Spec("vector", rounds, leaves=None, learning_rate=None, more={**VECTOR, **(more or {})}, **how)
+def vector_spec(rounds, **how):
+    """The vector-leaf trees of the published tables."""
+    return Spec("vector", rounds, leaves=None, learning_rate=None, more=VECTOR, **how)
 
 
 def ours(method):

@@ -67,11 +67,11 @@ def rank(names, errors, level=0.05):
     )
 
 
-def describe(ranking, critical="critical difference"):
+def describe(ranking):
     """The tests in words."""
     return (
         f"{ranking.n_sets} sets; Friedman {ranking.friedman:.1f} (p = {ranking.friedman_p:.2g}), Iman and Davenport "
-        f"{ranking.iman_davenport:.2f} (p = {ranking.iman_davenport_p:.2g}); {critical} (Nemenyi, "
+        f"{ranking.iman_davenport:.2f} (p = {ranking.iman_davenport_p:.2g}); critical difference (Nemenyi, "
         f"{ranking.level:g}) {ranking.critical:.2f}"
     )
 
