@@ -169,7 +169,7 @@ def test_models_of_other_libraries(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
     refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
-    refused(3, "m.json: not a model file", "m.json", "out", cwd=tmp_path)
+    refused(3, "m.json: this is a model of XGBoost", "m.json", "out", cwd=tmp_path)
     refused(3, "--from reads models of LightGBM and XGBoost", "m.json", "out", cwd=tmp_path)
     foreign = ("--from", "lightgbm", "--leaves", "float16")
     refused(1, "write a model file first, and convert that", *foreign, "m.txt", "out", cwd=tmp_path)

@@ -95,7 +95,7 @@ def test_machines(files, tmp_path, kind):
     assert done.stdout == whole.stdout
     (tmp_path / "t.svm").write_text("2 1:1\n\n2 1:nan\n")
     done = call("predict", "--stream", "t.svm", "m.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, "error: t.svm:3: the row holds NaN" in done.stderr) == (2, True)
+    assert (done.returncode, "error: t.svm:3: the row holds nan" in done.stderr) == (2, True)
 
 
 def test_names_of_classes_and_zero_based_models(files, tmp_path, blobs):

@@ -268,12 +268,12 @@ def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
     assert (state.n_rounds, state.gain.tolist()) == (3, [3.0])
 
 
-@pytest.mark.parametrize("more", [{}, {"val_other": [np.nan, np.nan, 0.5, 0.4]}])
-def test_a_checkpoint_without_the_second_curve_goes_by_the_first(more):
+def test_a_second_curve_without_its_first_values_is_not_followed():
     class Other:
         name, sign = "other", 1
 
-    history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2], **more}
+    curves = {"val_error": [0.3, 0.1, 0.2, 0.2], "val_other": [np.nan, np.nan, 0.5, 0.4]}
+    history = {"number": [1, 2, 3, 4], **curves}
     state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0)))
     train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 2, also=[Other])])
     assert state.validation.followed == 0
