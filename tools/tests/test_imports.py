@@ -15,7 +15,7 @@ FILES = {
     if "tests" not in path.parts and not path.name.startswith("golden")
 }
 # They read the parts of files, or what the package is made of.
-OTHERS = ("fuzz", "bench_guard", "other_tree")
+OTHERS = ("agree", "fuzz", "bench_guard", "other_tree")
 PUBLIC = {*pymcboost.__all__, "callbacks", "comm", "dask", "export", "inspection"}  # and what is in these modules
 ALSO = ("data", "data.Chunks")
 
