@@ -15,7 +15,7 @@ from pymcboost.data.svmlight import SvmlightError, intact
 WHOLE = re.compile(r"\s*([+-]?(?:0|[1-9]\d{0,599}))(?:\.0*)?\s*")
 # Where several occur equally often in the first line, the first of these parts the columns.
 SEPARATORS = ("\t", ";", "|", ",")
-# Most bytes of the first line.
+# Most bytes of a line.
 LONGEST = 1 << 24
 
 
@@ -126,10 +126,10 @@ def _csv(pandas, file, name, choose, as_text, layout):
         separator = layout.separator or max(SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
         cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
         head = [cell.strip() for cell in cells]
-        rest = file
+        rest = _Lines(b"", file, name)
         if layout.header is False:
             head = [str(number) for number in range(1, len(cells) + 1)]
-            rest = _After(first.removeprefix(b"\xef\xbb\xbf"), file)
+            rest = _Lines(first.removeprefix(b"\xef\xbb\xbf"), file, name)
         _check_head(head, name, layout)
         names, label = _chosen(head, choose, f"{name}:1", "" if len(head) > 1 else "; --separator parts columns")
         texts = _chosen(names, as_text, f"{name}:1")
@@ -163,11 +163,12 @@ def _version(pandas):
     return tuple(map(int, pandas.__version__.split(".")[:2]))
 
 
-class _After(io.RawIOBase):
-    """A line that was read already, and the rest of its file."""
+class _Lines(io.RawIOBase):
+    """A line that was read already, or none, and the rest of its file, whose lines must have an end."""
 
-    def __init__(self, line, file):
-        self._line, self._file = line, file
+    def __init__(self, line, file, name):
+        self._line, self._file, self._name = line, file, name
+        self._since_line_end = 0
 
     def readable(self):
         """Whether it can be read."""
@@ -176,10 +177,19 @@ class _After(io.RawIOBase):
     def readinto(self, view):
         """Fill a part of a buffer; how many bytes."""
         if not self._line:
-            return self._file.readinto(view)
+            return self._read_on(view)
         part, self._line = self._line[: len(view)], self._line[len(view) :]
         view[: len(part)] = part
         return len(part)
+
+    def _read_on(self, view):
+        size = self._file.readinto(view)
+        last = bytes(view[:size]).rfind(b"\n")
+        self._since_line_end = size - last - 1 if last >= 0 else self._since_line_end + size
+        if self._since_line_end > LONGEST:
+            what = f"a line has more than {LONGEST >> 20} MiB"
+            raise TableError(f"{self._name}: {what}; check that the file has line ends")
+        return size
 
 
 def _check_head(head, name, layout):

@@ -24,7 +24,8 @@ class LineRange(io.RawIOBase):
         """The first line that begins at this place or after it."""
         if at:
             self._file.seek(at - 1)
-            self._file.readline()
+            while (part := self._file.readline(BLOCK)) and not part.endswith(b"\n"):
+                pass  # a line of any length is passed over in pieces
             return self._file.tell()
         return 0
 

@@ -8,8 +8,12 @@ import numpy as np
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.model import Model
+from pymcboost.threads import available_memory, in_words
 
 MOST_CLASSES, MOST_FEATURES = 65535, (1 << 31) - 1
+# Bytes of memory for each byte of a file: lists of numbers are larger than their digits.
+MEMORY_A_BYTE = 6
+CHUNK = 1 << 20
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -34,7 +38,25 @@ def read_bytes(source):
             ".get_booster() (XGBoost)"
         )
     with open(source, "rb") as file:
-        return file.read(), os.fspath(source)
+        return _read_what_fits(file, os.fsdecode(source)), os.fspath(source)
+
+
+def _read_what_fits(file, name):
+    """All bytes of a file or a pipe, if the free memory has room for what is made of them."""
+    room = available_memory()
+    most = None if room is None else room // MEMORY_A_BYTE
+    size = os.fstat(file.fileno()).st_size  # 0 of a pipe
+    parts = []
+    while most is None or size <= most:
+        part = file.read(CHUNK)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        size = max(size, len(parts) * CHUNK)
+    raise MemoryError(
+        f"{name}: the file has {in_words(size)} or more, and reading it takes some {MEMORY_A_BYTE} times as much "
+        f"memory; {in_words(room)} are free"
+    )
 
 
 def refuse(what: str) -> NoReturn:

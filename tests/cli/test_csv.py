@@ -396,3 +396,29 @@ def test_other_formats_are_named_as_what_they_are(tmp_path, name, start, said):
     (tmp_path / name).write_bytes(start)
     done = call("train", name, cwd=tmp_path)
     assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--no-header"]])
+def test_a_line_without_an_end_after_the_first_is_refused_in_little_memory(options, tmp_path):
+    """It is 200 MB, and 200 kB as an archive."""
+    path = tmp_path / "rows.csv.gz"
+    with gzip.open(path, "wb", 9) as file:
+        file.write(b"a,b,kind\n" if not options else b"1,2,0\n")
+        for _ in range(200):
+            file.write(b"1" * 1_000_000)
+    column = "3" if options else "kind"
+    arguments = [str(path), str(tmp_path / "m"), "--label", column, *options]
+    code = f"""
+import resource, sys
+from pymcboost.cli.train import main
+sys.argv[1:] = {arguments}
+try:
+    status = main()
+except SystemExit as end:
+    status = end.code
+print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+    done = run_python(code)
+    status, megabytes = map(int, done.stdout.split())
+    assert status == 2 and "a line has more than 16 MiB; check that the file has line ends" in done.stderr
+    assert megabytes < 350

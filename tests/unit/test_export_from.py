@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import random
 import re
 import struct
@@ -11,7 +12,7 @@ import pytest
 from reference.scoring import random_right
 
 from pymcboost import Model, ModelFormatError
-from pymcboost.export import from_lightgbm, from_xgboost, ubjson
+from pymcboost.export import foreign, from_lightgbm, from_xgboost, ubjson
 
 ZERO = 1.0000000180025095e-35  # float32(1e-35), up to which LightGBM takes values as 0
 CHOICES = (0, ZERO, -ZERO, 0.1, -0.3, 2.5, 1e300, np.inf)
@@ -624,3 +625,17 @@ def test_what_is_neither_a_file_nor_a_booster(read):
         words = rf"give a file or a booster, not {type(source).__name__}; .*\.booster_ \(LightGBM\), \.get_booster\(\)"
         with pytest.raises(TypeError, match=words):
             read(source)
+
+
+@pytest.mark.parametrize("read", [from_lightgbm, from_xgboost])
+def test_files_that_are_too_large_for_the_memory(read, tmp_path, monkeypatch):
+    """A file with holes takes no room on the disk; a device has no size, and no end."""
+    monkeypatch.setattr(foreign, "available_memory", lambda: 60_000_000)
+    path = tmp_path / "large"
+    path.touch()
+    os.truncate(path, 1 << 25)
+    with pytest.raises(MemoryError, match="large: the file has 32.0 MiB or more, .* 57.2 MiB are free"):
+        read(path)
+    if os.path.exists("/dev/zero"):
+        with pytest.raises(MemoryError, match="/dev/zero: the file has 10.0 MiB or more"):
+            read("/dev/zero")
