@@ -1,7 +1,7 @@
 /* Losses on row-major scores F (m, blocks * lanes): gradients of whole rows, and sums over the rows of a leaf.
  *
- * A gradient row has its own class positive, the others negative, and sums to zero. softmax: y - p. Pairwise losses,
- * with margins rho_r = F_y - F_r: -u_r, u = exp(-rho) or 1 / (1 + exp(rho)), and the sum of the u for the own class.
+ * A gradient row has its own class positive, the others negative, and sums to zero. softmax: y - p. logistic: minus the
+ * sigmoid of F_r - F_y for every other class r, and their sum for the own class y.
  */
 #ifndef PYMCBOOST_VROWS_H
 #define PYMCBOOST_VROWS_H
