@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
+from shared import ranks
 from shared.datasets import DATA, coded, fold_of
 from shared.internals import Stopwatch, watch_solver
 from shared.tables import deviations, markdown_table, mean_and_deviation, published, span, spread
@@ -12,6 +13,7 @@ from reproduce.mcboost import classifier, sample_split, verdict
 from reproduce.multiboost import estimator
 
 PUBLISHED = published("multiboost-table4")
+PUBLISHED_MCBOOST = published("mcboost-table4", index=2)
 # MultiBoost: L-BFGS-B from 0 in every round and to the minimum, both with the logistic loss; FCD with the other one.
 SOLVERS = {"multiboost-cold": "lbfgs-cold", "multiboost-lbfgs": "lbfgs", "multiboost-fcd": "fcd"}
 METHODS = ("mcboost-exp", "mcboost-log", *SOLVERS)
@@ -134,7 +136,45 @@ def table4_text(frame):
         "rounds", "zero coefficients", "solving, CPU s", "times MCBoost's, exp: paper / ours",
         "times MCBoost's, log: paper / ours",
     ]  # fmt: skip
-    return markdown_table(head, lines)
+    return f"{markdown_table(head, lines)}\n\n{signed_rank_text(frame)}"
+
+
+def signed_ranks(frame):
+    """Wilcoxon's tests of MCBoost against MultiBoost: {loss: (the paper's, {solver: ours})}.
+
+    They are over the sets whose official parts are pooled, by mean errors on the splits that both methods have done.
+    """
+    sets = [data for data in PUBLISHED if not data.endswith("-train")]
+    multiboost = [PUBLISHED[data]["error"][0] for data in sets]
+    tests = {}
+    for loss in ("exp", "log"):
+        mcboost = [PUBLISHED_MCBOOST[data, loss]["error"][0] for data in sets]
+        ours = {}
+        for method, solver in SOLVERS.items():
+            both = select(frame, method=f"mcboost-{loss}").merge(
+                select(frame, method=method), on=["data", "repeat"], suffixes=("", "_other")
+            )
+            means = both.groupby("data")[["error", "error_other"]].mean()
+            there = [data for data in sets if data in means.index]
+            if len(there) > 1:
+                ours[solver] = ranks.signed_rank(means.loc[there, "error"], means.loc[there, "error_other"])
+        tests[loss] = ranks.signed_rank(mcboost, multiboost), ours
+    return tests
+
+
+def signed_rank_text(frame):
+    """The tests in words."""
+    sentences = []
+    for loss, (theirs, ours) in signed_ranks(frame).items():
+        words = ", ".join(f"{solver} {words_of_test(one)}" for solver, one in ours.items())
+        sentences.append(
+            f"MCBoost-{loss} against MultiBoost: {words_of_test(theirs)} by the paper's errors; ours: {words}."
+        )
+    return "Wilcoxon's signed-rank test, the smaller sum of ranks. " + " ".join(sentences)
+
+
+def words_of_test(test):
+    return f"{test.smaller_sum:g} ({test.n_sets} sets, p = {test.p:.2f})"
 
 
 def table4_values(frame):
@@ -176,7 +216,8 @@ def table4_values(frame):
         for data in PUBLISHED
         if {(data, "multiboost-lbfgs"), (data, "multiboost-fcd")} <= set(found)
     ]
-    return values | {"loss-gap": f"{max(gaps):.1f}"}
+    p = [one.p for _, ours in signed_ranks(frame).values() for one in ours.values()]
+    return values | {"loss-gap": f"{max(gaps):.1f}", "least-p": f"{min(p):.2f}"}
 
 
 RESULTS = Results(

@@ -12,6 +12,7 @@ from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_
 from reproduce.multiboost import estimator
 
 PUBLISHED = published("piboost-table3")
+SIGNED_RANKS = published("piboost-table4")
 FOLDS = 5
 # Share of the rows that a tree is learnt from.
 SUBSAMPLE = 0.1
@@ -156,7 +157,9 @@ def table3_text(frame):
         + markdown_table(["data", *METHODS], verdicts)
     )
     ranking, sets = table3_ranking(found)
-    return text if ranking is None else f"{text}\n\n{ranking_text(ranking, sets)}"
+    if ranking is None:
+        return text
+    return f"{text}\n\n{ranking_text(ranking, sets)}\n\n{signed_rank_text(found, sets)}"
 
 
 def ranking_text(ranking, sets):
@@ -167,6 +170,33 @@ def ranking_text(ranking, sets):
     return (
         f"{markdown_table(['mean rank', *RANKED], lines)}\n\nOurs: {ranks.describe(ranking)}. The paper's on the same "
         f"sets: {ranks.describe(theirs)}; on all of its sets: {ranks.describe(all_theirs)}."
+    )
+
+
+def signed_ranks(found, sets):
+    """p-values of Table 4 by (PIBoost's variant, other method): ours, the paper's on the same sets, and printed."""
+    p = {}
+    for method, row in SIGNED_RANKS.items():
+        for other, printed in row.items():
+            if printed is None:
+                continue
+            ours = ranks.signed_rank(*([found[data, name][0] for data in sets] for name in (method, other)))
+            theirs = ranks.signed_rank(*([PUBLISHED[data][name][0] for data in sets] for name in (method, other)))
+            p[method, other] = ours.p, theirs.p, printed
+    return p
+
+
+def signed_rank_text(found, sets):
+    """The paper's Table 4 in Markdown."""
+    p = signed_ranks(found, sets)
+    lines = [
+        [method, *(" / ".join(f"{one:.4f}" for one in p[method, m]) if (method, m) in p else "-" for m in RANKED[:-1])]
+        for method in SIGNED_RANKS
+    ]
+    return (
+        f"Table 4, p-values of Wilcoxon's signed-rank test: ours on {len(sets)} sets / from the paper's errors on the "
+        f"same sets / printed, on all {len(PUBLISHED)} sets of the paper.\n\n"
+        + markdown_table(["", *RANKED[:-1]], lines)
     )
 
 
@@ -192,6 +222,9 @@ def table3_values(frame):
     for kind in ("singles", "pairs"):
         lower = [mean[data, f"piboost-{kind}-costs"] < mean[data, f"piboost-{kind}"] for data in sets]
         values[f"{kind}-costs-lower"] = f"{sum(lower)} of {len(sets)}"
+    for (method, other), p in signed_ranks(found, sets).items():
+        for name, one in zip(("p", "p-paper", "p-printed"), p, strict=True):
+            values[f"{name}-{method}-{other}"] = f"{one:.3f}"
     for data, method in mean:
         values[f"{data}-{method}"] = f"{mean[data, method]:.1f}"
         if METHODS[method]:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import numpy as np
+from shared import ranks
 from shared.datasets import DATA, coded, fold_of, load_pooled, random_split, sets_by_cost
 from shared.tables import deviations, markdown_table, mean_and_deviation, picture, published, span
 
@@ -36,6 +37,9 @@ L1 = [f"{m * 10.0**e:g}" for e in range(-7, 0) for m in (1, 5) if 5e-7 <= m * 10
 VALUES = {"gradboost": L1, "multiboost": [f"{1 / nu:g}" for nu in NU]}
 CHOICE_FOLDS = 3
 CHOICE_ROUNDS = 300
+# What the signed-rank tests compare the other methods with, and their level: the paper's tests of its Table IV.
+TESTED = "mcboost-exp", "mcboost-log"
+LEVEL = 0.05
 
 
 def table5_split(name, repeat):
@@ -176,10 +180,38 @@ def learner_text(found, learner):
     )
 
 
+def signed_ranks(found):
+    """{(tested, other): (the paper's, ours)} of tests on the sets where the paper and we have both errors."""
+    tests = {}
+    for method in TESTED:
+        for other in PUBLISHED["wine"]:
+            sets = [data for data in PUBLISHED if {(data, method), (data, other)} <= set(found)]
+            if method == other or len(sets) < 2:
+                continue
+            ours = ranks.signed_rank(*([found[data, name][0] for data in sets] for name in (method, other)))
+            theirs = ranks.signed_rank(*([PUBLISHED[data][name][0] for data in sets] for name in (method, other)))
+            tests[method, other] = theirs, ours
+    return tests
+
+
+def signed_rank_text(found):
+    """Wilcoxon's tests of MCBoost against the others, in Markdown."""
+    tests = signed_ranks(found)
+    others = list(PUBLISHED["wine"])
+    lines = [
+        [method, *(" / ".join(f"{one.p:.3f}" for one in tests.get((method, other), ())) or "-" for other in others)]
+        for method in TESTED
+    ]
+    return (
+        "p-values of Wilcoxon's signed-rank test over the sets, from the paper's errors / from ours:\n\n"
+        + markdown_table(["", *others], lines)
+    )
+
+
 def table5_text(frame):
     """Errors beside the paper's, in Markdown."""
     found = {learner: found_in(frame, learner) for learner in LEARNERS}
-    parts = [learner_text(one, learner) for learner, one in found.items() if one]
+    parts = [f"{learner_text(one, learner)}\n\n{signed_rank_text(one)}" for learner, one in found.items() if one]
     if not parts:
         return "Not enough results for a table."
     chosen = defaultdict(dict)
@@ -248,9 +280,18 @@ def table5_values(frame):
     for learner, short in (("stump", "stump"), ("3 leaves", "trees")):
         for (data, method), (mean, _, _) in found[learner].items():
             values[f"{data}-{method}-{short}"] = f"{mean:.1f}"
+        tests = signed_ranks(found[learner]).items()
+        values[f"wilcoxon-{short}"] = significant({cell: ours for cell, (_, ours) in tests})
+        values[f"wilcoxon-{short}-paper"] = significant({cell: theirs for cell, (theirs, _) in tests})
     for data, columns in PUBLISHED.items():
         values |= {f"{data}-{method}-paper": f"{cell[0]}" for method, cell in columns.items() if cell}
     return values
+
+
+def significant(tests):
+    """Tests below the level, in words."""
+    words = [f"{method} and {other} ({one.p:.3f})" for (method, other), one in tests.items() if one.p <= LEVEL]
+    return ", ".join(words) or "none"
 
 
 def plot_table5(path, frame):

@@ -1,4 +1,4 @@
-"""Ranks of several methods over several data sets: Friedman's test and Nemenyi's critical difference.
+"""Ranks of several methods over several data sets: Friedman's, Nemenyi's and Wilcoxon's tests.
 
 J. Demsar, Statistical comparisons of classifiers over multiple data sets, JMLR 7 (2006).
 """
@@ -65,6 +65,38 @@ def rank(names, errors, level=0.05):
         critical_difference(k, n, level),
         level,
     )
+
+
+@dataclass(frozen=True)
+class SignedRank:
+    """Wilcoxon's signed-rank test of two methods: sets that differ, the smaller sum of ranks, and the p-value."""
+
+    n_sets: int
+    smaller_sum: float
+    p: float
+
+
+def signed_rank(errors, others):
+    """Compare two methods by their errors on the same data sets.
+
+    Sets with equal errors are left out, and equal differences share the mean of their ranks. The p-value is that of
+    ranks without ties, as in printed tables of critical values.
+
+    Parameters
+    ----------
+    errors, others : array-like of shape (data sets,)
+    """
+    # Errors have few decimals: their differences are equal but for rounding.
+    differences = np.round(np.subtract(errors, others, dtype=float), 9)
+    differences = differences[differences != 0]
+    ranks = rankdata(np.abs(differences))
+    smaller_sum = min(ranks[differences > 0].sum(), ranks[differences < 0].sum())
+    # ``ways[s]`` counts the choices of signs for the ranks 1, 2, ... whose positive ranks sum to s.
+    ways = np.ones(1)
+    for one_rank in range(1, len(ranks) + 1):
+        ways = np.pad(ways, (0, one_rank)) + np.pad(ways, (one_rank, 0))
+    p = 2 * ways[: int(smaller_sum) + 1].sum() / ways.sum()
+    return SignedRank(len(differences), float(smaller_sum), min(1.0, float(p)))
 
 
 def describe(ranking):

@@ -56,6 +56,7 @@ def test_text_of_table3():
     assert "9 of 10 cells" in text  # 5 is more than 3.77 + 2 * 0.59
     assert "| ours | 1.00 | 2.00 | 3.00 | 4.00 | 5.00 |" in text
     assert "| the paper's, the same sets | 4.50 | 4.50 | 3.00 | 1.50 | 1.50 |" in text
+    assert "| piboost-singles | 0.5000 / 0.5000 / 0.0580 | " in text  # two sets: 2 of 4 choices of signs
     last_ranked = next(row for row in reversed(rows) if row["method"] in piboost.RANKED)
     last_ranked["leaves"] = "7"  # of another setting: that cell lacks a fold, and its set takes no part in the ranking
     assert "[4 folds]" in piboost.table3_text(frame_of(rows)) and "mean rank" not in piboost.table3_text(frame_of(rows))

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare
+from scipy.stats import friedmanchisquare, wilcoxon
 from shared import ranks
+from shared.tables import published
 
 # Table 6 of Demsar (2006): areas under the curve of four algorithms on fourteen sets. The paper ranks the rounded 0.975
 # and 0.975 of "voting" in this order.
@@ -74,3 +75,37 @@ def test_picture(tmp_path):
     path = tmp_path / "ranks.png"
     ranks.plot(ranks.rank([f"method {i}" for i in range(5)], errors), path)
     assert path.stat().st_size > 1000
+
+
+def test_signed_ranks_of_piboost():
+    """The p-values that the paper prints follow from the errors that it prints."""
+    errors, printed = published("piboost-table3"), published("piboost-table4")
+    for method, row in printed.items():
+        for other, p in row.items():
+            if p is not None:
+                pairs = np.array([(cells[method][0], cells[other][0]) for cells in errors.values()])
+                assert ranks.signed_rank(*pairs.T).p == pytest.approx(p, abs=5e-5)
+
+
+def test_signed_ranks_of_mcboost():
+    """Its Table IV: sums of ranks of 10.5 and 7 against MultiBoost over eight sets."""
+    multiboost = [6.4, 28.2, 10.5, 7.7, 57.4, 24.6, 33.7, 22.3]
+    exp = ranks.signed_rank([6.5, 28.4, 10.4, 7.4, 55.1, 25.3, 33.4, 20.1], multiboost)
+    log = ranks.signed_rank([6.5, 28.3, 9.9, 7.4, 55.4, 25.0, 33.7, 20.6], multiboost)
+    assert (exp.n_sets, exp.smaller_sum) == (8, 10.5)
+    assert (log.n_sets, log.smaller_sum) == (7, 7)
+    assert exp.p > 0.05 and log.p > 0.05
+
+
+def test_scipy_agrees_on_signed_ranks():
+    generator = np.random.default_rng(1)
+    for n in (1, 2, 7, 12):
+        first, second = generator.random((2, n))
+        assert ranks.signed_rank(first, second).p == pytest.approx(wilcoxon(first, second, method="exact").pvalue)
+
+
+def test_signed_ranks_of_equals():
+    found = ranks.signed_rank([1.0, 2.0], [1.0, 2.0])
+    assert (found.n_sets, found.smaller_sum, found.p) == (0, 0, 1)
+    # 0.1 + 0.2 is not 0.3: the differences are equal all the same, and share a rank.
+    assert ranks.signed_rank([0.3, 1.0, 4.0], [0.2, 0.9, 5.0]).smaller_sum == 3
