@@ -22,6 +22,8 @@ from pymcboost.training import labels
 LEAST = np.finfo(np.float64).eps
 # Scores that are worked on at once: they stay in the cache.
 CHUNK = 1 << 15
+# Scores that differ by no more, relative to the largest, are equal but for the rounding of their sums.
+ROUNDING = 64 * np.finfo(np.float64).eps
 # What the scores are multiplied with before the softmax.
 FACTORS = {"softmax": 1.0, "softmax2": 2.0}
 
@@ -197,24 +199,40 @@ def balanced_error(scores, held, link):
 def auc_ovr(scores, held, link):
     """Mean over the classes with rows inside and outside of the area under the curve of the class against the others.
 
-    Rows are ordered by the probability of the class, or by its score where there are no probabilities.
+    Rows are ordered by the probability of the class, or by its score where there are no probabilities. Rows whose
+    scores differ by no more than sums of floats are rounded tie.
     """
+    top = np.abs(scores).max(initial=0)
     if link in ("none", "sigmoid"):
-        columns = scores
+        columns, rounding = scores, _rounding_of_scores
     elif isinstance(link, LinkAtTemperature) or link in FACTORS:
-        columns = probabilities(scores, link)
+        columns, rounding = probabilities(scores, link), _rounding_of_probabilities
     else:
-        columns = link(scores)  # of a loss that is given: logarithms in the order of its probabilities
+        columns, rounding = link(scores), _rounding_of_scores  # logarithms in the order of a given loss's probabilities
+        top = max(top, np.abs(columns).max(initial=0))
     inside = held.codes.T == 1 if held.codes.ndim == 2 else held.codes == np.arange(scores.shape[1])[:, None]
-    return float(np.mean([_area(columns[:, k], inside[k], held.weight) for k in _two_sided(held)]))
+    areas = [
+        _area(columns[:, k], inside[k], held.weight, rounding=partial(rounding, top=top)) for k in _two_sided(held)
+    ]
+    return float(np.mean(areas))
 
 
-def _area(column, inside, weight):
+def _rounding_of_scores(column, top):
+    """By how much equal sums may differ: the terms of a class are added in the order of its rounds."""
+    return ROUNDING * top
+
+
+def _rounding_of_probabilities(column, top):
+    """The same of probabilities: the derivative of p is p (1 - p), and p itself is rounded, by a few units."""
+    return column * (ROUNDING * top * (1 - column) + 4 * np.finfo(np.float64).eps)
+
+
+def _area(column, inside, weight, rounding):
     """Share of the pairs of a row inside and one outside that the column orders well; equal ones count half."""
     order = np.argsort(column, kind="stable")
     column, inside = column[order], inside[order]
     weight = np.ones(len(order)) if weight is None else weight[order]
-    begins = np.flatnonzero(np.concatenate(([True], column[1:] != column[:-1])))
+    begins = np.flatnonzero(np.concatenate(([True], column[1:] - column[:-1] > rounding(column[1:]))))
     within, outside = (np.add.reduceat(weight * part, begins) for part in (inside, ~inside))
     return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
 

@@ -15,9 +15,11 @@ from sklearn.model_selection import KFold
 
 from pymcboost import (
     AdaBoostMLClassifier,
+    AdaBoostMOClassifier,
     Checkpoint,
     HingeBoostOCClassifier,
     MartClassifier,
+    PIBoostClassifier,
     SAMMEClassifier,
     VectorTreeBoostClassifier,
 )
@@ -496,3 +498,50 @@ def test_rows_with_the_same_scores_in_another_order_tie_in_the_area(cls):
         for p in (given,) if cls is VectorTreeBoostClassifier else (given, exact.round(13)):
             areas = [sklearn.metrics.roc_auc_score(y == k, p[:, k]) for k in range(7)]
             assert model.history_["val_auc_ovr"][-1] == pytest.approx(np.mean(areas), abs=1e-12)
+
+
+@pytest.mark.parametrize("link", ["none", "softmax", "softmax2", "sigmoid", lambda F: log_probabilities(F, "softmax")])
+def test_sums_of_the_same_terms_in_another_order_tie_in_the_area(link):
+    rng = np.random.default_rng(0)
+    terms = rng.normal(size=(40, 30, 3)) / 8
+    F = np.concatenate([terms.sum(axis=1), rng.permuted(terms, axis=1).cumsum(axis=1)[:, -1]])
+    codes = rng.integers(0, 3, len(F))
+    held = Held.of("val", F, codes, np.eye(3, dtype=int)[codes] if link == "sigmoid" else codes, np.ones(len(F)))
+    exact = np.tile(terms.sum(axis=1), (2, 1))
+    metric = Metric("auc_ovr", np.arange(3), link)
+    assert 0 < np.abs(F - exact).max() < 1e-13
+    assert metric(F, held) == pytest.approx(metric(exact, held), abs=1e-14)
+    apart = F + np.outer(np.arange(len(F)), [1e-11, -2e-11, 3e-11])  # more than rounding
+    expected = exact + np.outer(np.arange(len(F)), [1e-8, -2e-8, 3e-8])
+    assert metric(apart, held) == pytest.approx(metric(expected, held), abs=1e-14) != metric(F, held)
+
+
+@pytest.mark.parametrize("link", ["softmax", "softmax2"])
+def test_probabilities_next_to_0_and_1_rank_in_the_area(link):
+    F = np.zeros((8, 3))
+    F[:, 0] = [*np.linspace(-300, -290, 4), *np.linspace(14, 14.5, 4)]
+    codes = np.array([1, 2, 1, 0, 2, 0, 0, 0])
+    falls = -F[:, 0].clip(0)  # the others' probabilities, which are 1/2 in the first four rows
+    held = Held.of("val", F, codes, codes, np.ones(8))
+    areas = [sklearn.metrics.roc_auc_score(codes == k, column) for k, column in enumerate((F[:, 0], falls, falls))]
+    assert Metric("auc_ovr", np.arange(3), link)(F, held) == pytest.approx(np.mean(areas))
+
+
+@pytest.mark.parametrize(
+    ("cls", "seed", "rounds", "K", "levels", "shape"),
+    [(PIBoostClassifier, 162, 26, 6, 5, (12, 2)), (AdaBoostMOClassifier, 220, 1, 7, 4, (300, 1))],
+)
+def test_scores_that_differ_by_rounding_tie_in_the_area(cls, seed, rounds, K, levels, shape):
+    rng = np.random.default_rng(seed)
+    rng.integers(9, size=4)
+    X = rng.integers(0, levels, shape).astype(float)
+    y = (X.sum(axis=1).astype(int) + rng.integers(0, 2, len(X)) * rng.integers(0, K, len(X))) % K
+    model = cls(n_estimators=rounds, max_depth=1, calibrate=None, scoring="auc_ovr", n_jobs=1)
+    model.fit(X, y, X_val=X, y_val=y)
+    p = model.predict_proba(X)
+    areas, bits = (
+        [sklearn.metrics.roc_auc_score(y == label, column) for label, column in zip(model.classes_, q.T, strict=True)]
+        for q in (p.round(13), p)
+    )
+    assert areas != bits, "no scores that differ by rounding"
+    assert model.history_["val_auc_ovr"][-1] == pytest.approx(np.mean(areas), abs=1e-12)
