@@ -76,6 +76,11 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
     After every round the coefficients of all learners in all classes are optimised again. Most of them become 0. So a
     model has few learners, and each serves few classes.
 
+    Notes
+    -----
+    Coordinate descent moves the classes in the order of their labels and ends after ``max_passes``, before the minimum:
+    with other labels for the same classes the coefficients differ, and so do learners of later rounds.
+
     References
     ----------
     C. Shen and Z. Hao, A direct formulation for totally-corrective multi-class boosting.
@@ -113,6 +118,11 @@ class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
 
     Needs fewer rounds than `MultiBoostClassifier`, and about as many weak learners. The loss is exponential, the solver
     fast coordinate descent. The paper's MultiBoost-cw-1 has C = 1e8 and max_passes = 1.
+
+    Notes
+    -----
+    Coordinate descent moves the classes in the order of their labels and ends after ``max_passes``, before the minimum:
+    with other labels for the same classes the coefficients differ, and so do learners of later rounds.
 
     References
     ----------
