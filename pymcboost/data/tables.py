@@ -10,6 +10,7 @@ import numpy as np
 
 from pymcboost.data import archives
 from pymcboost.data.svmlight import SvmlightError, intact
+from pymcboost.threads import available_memory, in_words
 
 # Labels that are whole numbers; with leading zeros they are text. As many digits as int() takes in any Python.
 WHOLE = re.compile(r"\s*([+-]?(?:0|[1-9]\d{0,599}))(?:\.0*)?\s*")
@@ -17,10 +18,20 @@ WHOLE = re.compile(r"\s*([+-]?(?:0|[1-9]\d{0,599}))(?:\.0*)?\s*")
 SEPARATORS = ("\t", ";", "|", ",")
 # Most bytes of a line.
 LONGEST = 1 << 24
+# Bytes of memory that a value of a CSV file takes beside its text: where it begins, as pandas notes it twice, and X.
+MEMORY_A_VALUE = 18
+# Share of a file from which on what it takes as a whole is known, and the least part in bytes.
+SEEN, LEAST_SEEN = 1 / 16, 1 << 20
+# Bytes of a Parquet file that are read at once.
+PIECE = 1 << 24
 
 
 class TableError(SvmlightError):
     """A CSV or Parquet file that cannot be read; the message names file, row, column and remedy."""
+
+
+class TableMemoryError(TableError, MemoryError):
+    """A file that does not fit into the free memory; raised before the memory is taken."""
 
 
 class TableData(NamedTuple):
@@ -93,11 +104,13 @@ def read_table(path, kind, choose, as_text=None, layout=None):
             f"{name}: {kind.replace('csv', 'CSV').replace('parquet', 'Parquet')} files need {needed} ({error}): "
             f'python -m pip install "pymcboost[{kind}]", or write LIBSVM text'
         ) from None
-    stream, name, _, ours = archives.open_text(path)
+    stream, name, size, ours = archives.open_text(path)
+    room = _Room(name, size)
+    as_text = as_text or (lambda names: ())
     try:
         with archives.buffered(stream) as file, intact(name):
             read = _parquet if kind == "parquet" else _csv
-            frame, (names, label), texts = read(pandas, file, name, choose, as_text or (lambda names: ()), layout)
+            frame, (names, label), texts = read(pandas, file, room=room, choose=choose, as_text=as_text, layout=layout)
     finally:
         if ours:
             stream.close()
@@ -113,9 +126,39 @@ def read_table(path, kind, choose, as_text=None, layout=None):
     return TableData(X, y, y != "", names, label, found)
 
 
-def _csv(pandas, file, name, choose, as_text, layout):
+class _Room:
+    """The memory that is free before a file is read.
+
+    Parameters
+    ----------
+    name : str
+        That of the file, for messages.
+    size : int
+        Bytes of the file, 0 where they are not known.
+    """
+
+    def __init__(self, name, size):
+        self.name, self.size, self._free = name, size, available_memory()
+
+    def check(self, needed):
+        """Refuse a file that needs so many bytes where they are not free."""
+        if self._free is not None and needed > self._free:
+            raise TableMemoryError(
+                f"{self.name}: reading the file takes about {in_words(needed)} of memory or more, and "
+                f"{in_words(self._free)} are free. Give fewer rows or columns, train on blocks of rows (Chunks, in "
+                "Python), or use a machine with more memory"
+            )
+
+    def check_part(self, needed, read):
+        """The same for ``read`` bytes, which need so many; of the whole file as soon as enough of it is seen."""
+        if self.size and read >= max(LEAST_SEEN, SEEN * self.size):
+            needed *= max(self.size / read, 1)
+        self.check(int(needed))
+
+
+def _csv(pandas, file, *, room, choose, as_text, layout):
     """The frame of a CSV file, the columns of features and labels, and the places of those that are text."""
-    layout = layout or Layout()
+    layout, name = layout or Layout(), room.name
     first = file.readline(LONGEST)
     if other := archives.other_format(first, name):
         raise TableError(f"{name}: {other}")
@@ -126,10 +169,11 @@ def _csv(pandas, file, name, choose, as_text, layout):
         separator = layout.separator or max(SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
         cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
         head = [cell.strip() for cell in cells]
-        rest = _Lines(b"", file, name)
+        line = b""
         if layout.header is False:
             head = [str(number) for number in range(1, len(cells) + 1)]
-            rest = _Lines(first.removeprefix(b"\xef\xbb\xbf"), file, name)
+            line = first.removeprefix(b"\xef\xbb\xbf")
+        rest = _Lines(line, file, room, len(head))
         _check_head(head, name, layout)
         names, label = _chosen(head, choose, f"{name}:1", "" if len(head) > 1 else "; --separator parts columns")
         texts = _chosen(names, as_text, f"{name}:1")
@@ -164,11 +208,15 @@ def _version(pandas):
 
 
 class _Lines(io.RawIOBase):
-    """A line that was read already, or none, and the rest of its file, whose lines must have an end."""
+    """A line that was read already, or none, and the rest of its file.
 
-    def __init__(self, line, file, name):
-        self._line, self._file, self._name = line, file, name
-        self._since_line_end = 0
+    Lines must have an end, and the memory room for what is made of the lines: text, and ``n_columns`` values each.
+    """
+
+    def __init__(self, line, file, room, n_columns):
+        self._line, self._file, self._room = line, file, room
+        self._memory_a_row = MEMORY_A_VALUE * n_columns
+        self._since_line_end, self._size, self._n_rows = 0, 0, 0
 
     def readable(self):
         """Whether it can be read."""
@@ -184,11 +232,15 @@ class _Lines(io.RawIOBase):
 
     def _read_on(self, view):
         size = self._file.readinto(view)
-        last = bytes(view[:size]).rfind(b"\n")
+        text = bytes(view[:size])
+        last = text.rfind(b"\n")
         self._since_line_end = size - last - 1 if last >= 0 else self._since_line_end + size
         if self._since_line_end > LONGEST:
             what = f"a line has more than {LONGEST >> 20} MiB"
-            raise TableError(f"{self._name}: {what}; check that the file has line ends")
+            raise TableError(f"{self._room.name}: {what}; check that the file has line ends")
+        self._size += size
+        self._n_rows += text.count(b"\n")
+        self._room.check_part(self._size + self._memory_a_row * self._n_rows, self._size)
         return size
 
 
@@ -206,21 +258,43 @@ def _check_head(head, name, layout):
         )
 
 
-def _parquet(pandas, file, name, choose, as_text, layout):
+def _parquet(pandas, file, *, room, choose, as_text, layout):
     """See `_csv`."""
     import pyarrow
-    from pyarrow.parquet import read_schema
+    from pyarrow.parquet import ParquetFile
 
-    content = file.read()
+    content, name = _content(file, room), room.name
     try:
-        _check_columns(read_schema(io.BytesIO(content)).names, name)
-        frame = pandas.read_parquet(io.BytesIO(content), engine="pyarrow", dtype_backend="numpy_nullable")
+        parquet = ParquetFile(pyarrow.BufferReader(content))
+        schema = parquet.schema_arrow
+        _check_columns(schema.names, name)
+        room.check(len(content) + parquet.metadata.num_rows * sum(map(_memory_of_value, schema.types)))
+        frame = pandas.read_parquet(pyarrow.BufferReader(content), engine="pyarrow", dtype_backend="numpy_nullable")
     except (pyarrow.ArrowException, OSError) as error:
         raise TableError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
     head = [str(column) for column in frame.columns]
     frame.columns = head
     names, label = _chosen(head, choose, name)
     return frame, (names, label), _chosen(names, as_text, name)
+
+
+def _content(file, room):
+    """All bytes of a file, if the memory has room for them."""
+    room.check(room.size)
+    content = bytearray()
+    while piece := file.read(PIECE):
+        content += piece
+        room.check(len(content))
+    return content
+
+
+def _memory_of_value(kind):
+    """Bytes that a value of an Arrow type takes: there, in a column of pandas with its mask, and in X."""
+    try:
+        width = max(1, kind.bit_width // 8)
+    except ValueError:  # text, of which at least the place is kept
+        width = 8
+    return 2 * width + 1 + np.dtype(np.float32).itemsize
 
 
 def _check_columns(head, name):
