@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from pymcboost._warn import warn
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import check_consistent_length, weights_of_rows
-from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, sizes
+from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, reason, sizes
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
@@ -168,7 +168,7 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
     except NO_FOLDS as error:
         pass_on(inputs, error)
-        warn(f"the probabilities are not calibrated: {error}")
+        warn(f"the probabilities are not calibrated: {reason(error)}")
         return None
 
 

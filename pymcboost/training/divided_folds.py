@@ -20,6 +20,11 @@ MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
 NO_FOLDS = ValueError, MemoryError, NoRoom
 
 
+def reason(error):
+    """One of these errors in words: memory that Python itself does not get has none."""
+    return str(error) or "not enough memory"
+
+
 class FoldError(ValueError):
     """Rows of which no folds can be made. All workers find it at the same place."""
 

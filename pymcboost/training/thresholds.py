@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._warn import warn
-from pymcboost.training.divided_folds import NO_FOLDS, of_all, pass_on
+from pymcboost.training.divided_folds import NO_FOLDS, of_all, pass_on, reason
 from pymcboost.training.folds import held_scores, splits
 from pymcboost.training.labels import best_thresholds
 
@@ -26,7 +26,7 @@ def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
             scores = found.scores
     except NO_FOLDS as error:
         pass_on(inputs, error)
-        warn(f"all labels keep the threshold 0.5: {error}")
+        warn(f"all labels keep the threshold 0.5: {reason(error)}")
         return None
     used = np.isfinite(scores[:, 0])
     found = best_thresholds(*of_all(inputs, used, scores, inputs.codes, inputs.weight))

@@ -31,7 +31,7 @@ from pymcboost.callbacks import Callback
 from pymcboost.comm import Alone
 from pymcboost.model.model import Model
 from pymcboost.model.temperature import fit_temperature
-from pymcboost.training import calibration
+from pymcboost.training import calibration, thresholds
 
 X, y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -610,16 +610,29 @@ def test_refusals_come_before_the_first_round(more, given, message, monkeypatch)
         VectorTreeBoostClassifier(**{"n_estimators": 3, "calibrate": "temperature", **more}).fit(X, y, **given)
 
 
-@pytest.mark.parametrize("error", [ValueError, MemoryError])
-def test_no_training_is_lost_by_its_calibration(error, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ValueError("no room"), "no room"), (MemoryError("no room"), "no room"), (MemoryError(), "not enough memory")],
+)
+def test_no_training_is_lost_by_its_calibration(error, said, monkeypatch):
     def fail(*given):
-        raise error("no room")
+        raise error
 
     warm = MCBoostClassifier(n_estimators=3, calibrate="temperature", cv=StratifiedKFold(3))
     monkeypatch.setattr(calibration, "held_scores", fail)
-    with pytest.warns(UserWarning, match="the probabilities are not calibrated: no room"):
+    with pytest.warns(UserWarning, match=f"the probabilities are not calibrated: {said}$"):
         warm.fit(X, y)
     assert (warm.n_estimators_, warm.model_.temperature) == (3, None)
+
+
+def test_thresholds_without_memory_for_folds_stay(monkeypatch):
+    def fail(*given):
+        raise MemoryError
+
+    monkeypatch.setattr(thresholds, "held_scores", fail)
+    model = AdaBoostMHClassifier(n_estimators=3, decision_threshold="f1")
+    with pytest.warns(UserWarning, match=r"all labels keep the threshold 0\.5: not enough memory$"):
+        model.fit(X, y[:, None] == [0, 1])
 
 
 def test_folds_of_a_generator_are_asked_for_once():
