@@ -78,8 +78,9 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
 
     Notes
     -----
-    Coordinate descent moves the classes in the order of their labels and ends after ``max_passes``, before the minimum:
-    with other labels for the same classes the coefficients differ, and so do learners of later rounds.
+    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order, and
+    ``max_passes`` ends them before the minimum. So other labels for the same classes, or another ``random_state``, give
+    other coefficients, and later rounds other learners.
 
     References
     ----------
@@ -121,8 +122,9 @@ class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
 
     Notes
     -----
-    Coordinate descent moves the classes in the order of their labels and ends after ``max_passes``, before the minimum:
-    with other labels for the same classes the coefficients differ, and so do learners of later rounds.
+    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order, and
+    ``max_passes`` ends them before the minimum. So other labels for the same classes, or another ``random_state``, give
+    other coefficients, and later rounds other learners.
 
     References
     ----------
