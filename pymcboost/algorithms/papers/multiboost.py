@@ -78,7 +78,7 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
 
     Notes
     -----
-    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order, and
+    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order.
     ``max_passes`` ends them before the minimum. So other labels for the same classes, or another ``random_state``, give
     other coefficients, and later rounds other learners.
 
@@ -122,7 +122,7 @@ class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
 
     Notes
     -----
-    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order, and
+    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order.
     ``max_passes`` ends them before the minimum. So other labels for the same classes, or another ``random_state``, give
     other coefficients, and later rounds other learners.
 
