@@ -5,7 +5,7 @@
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost [--sets usps ...]
     python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
-    python tools/reproduce.py piboost-table3|table5|imbalance [--sets vowel ...] [--methods samme ...]
+    python tools/reproduce.py piboost-table3|table5|table5-learners|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
@@ -30,7 +30,7 @@ from shared.tables import with_block, with_values
 # In the order of docs/reproduction.md.
 PAPERS = (
     "mcboost", "figure1", "abcboost", "multiboost_table4", "multiboost", "multiboost_fcd", "piboost", "table5",
-    "imbalance", "hinge", "quality", "temperature", "defaults",
+    "table5_learners", "imbalance", "hinge", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reproduce import imbalance, piboost, table5, temperature
+from reproduce import imbalance, piboost, table5, table5_learners, temperature
 from reproduce.journal import frame_of
 
 
@@ -22,9 +22,7 @@ def made_up(monkeypatch):
 def test_numbers_of_trees_are_those_of_the_paper():
     """Its Table 2: rounds of GentleBoost, AdaBoost.MH, SAMME, PIBoost(1) and PIBoost(2)."""
     methods = ("gentleboost", "samme", "piboost-singles", "piboost-pairs")
-    rounds = {
-        data: [piboost.rounds_of(data, m) for m in methods] for data in ("car", "krkopt", "vowel", "waveform")
-    }
+    rounds = {data: [piboost.rounds_of(data, m) for m in methods] for data in ("car", "krkopt", "vowel", "waveform")}
     assert rounds == {
         "car": [70, 280, 70, 40], "krkopt": [95, 1710, 95, 10], "vowel": [120, 1320, 120, 20],
         "waveform": [40, 120, 40, 40],
@@ -152,3 +150,32 @@ def test_recalls_are_pooled():
     rows = [{"right": "1/2 0/0"}, {"right": "2/2 1/4"}]
     recalls, counts = imbalance.recalls_of(frame_of(rows))
     assert recalls.tolist() == [75.0, 25.0] and counts.tolist() == [4, 4]
+
+
+def test_search_of_the_learner(made_up, monkeypatch):
+    """The learner is chosen in the folds by one method; test errors of all methods tell how near it comes."""
+    monkeypatch.setattr(table5_learners, "ROUNDS", 12)
+    for learner in table5_learners.LEARNERS:
+        for method in table5_learners.METHODS:
+            unit = {"data": "vowel", "learner": learner, "method": method, "part": "test", "fold": 0, "repeat": 0}
+            assert table5_learners.fit_unit(unit)["n_test"] == 60
+    row = table5_learners.fit_unit({**unit, "method": "samme", "part": "fold"})
+    assert row["n_train"] + row["n_test"] == 180
+
+    published = table5.PUBLISHED["vowel"]
+    rows = []
+    for k, learner in enumerate(table5_learners.LEARNERS):
+        cell = {"data": "vowel", "learner": learner, "repeat": 0}
+        # The third learner has the paper's error of SAMME in the folds, and its errors of all methods but the last.
+        error = published["samme"][0] + k - 2
+        rows += [{**cell, "method": "samme", "part": "fold", "fold": fold, "error": error} for fold in range(5)]
+        for method in table5_learners.METHODS:
+            mean, deviation = published[method]
+            error = mean + deviation * (1.5 if method == "mcboost-exp" else 3 * abs(k - 2))
+            rows.append({**cell, "method": method, "part": "test", "fold": 0, "error": error})
+    frame = frame_of(rows)
+    found = table5_learners.distances(frame, "vowel")
+    assert table5_learners.chosen_learner(found, "vowel") == "3 leaves"
+    assert table5_learners.near(found["3 leaves"][1], table5_learners.METHODS) == 3
+    text = table5_learners.text(frame)
+    assert "**3 leaves**" in text and "3 of 4" in text and text.count("0 of 4") == 9

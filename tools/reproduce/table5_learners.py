@@ -1,0 +1,158 @@
+"""The weak learner of Table V of MCBoost's paper: which one brings all methods near its errors on vowel and satimage.
+
+A learner is chosen by one method's errors in cross-validation on the training part of the first split; the errors of
+the other methods on test parts show whether it is the paper's.
+"""
+
+import numpy as np
+from shared.datasets import DATA, coded, fold_of
+from shared.tables import deviations, markdown_table, mean_and_deviation
+
+from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
+from reproduce.mcboost import classifier
+from reproduce.multiboost import estimator
+from reproduce.table5 import CLASSES, PUBLISHED, ROUNDS, table5_split
+
+SETS = "vowel", "satimage"
+# The methods that take seconds a fit. The first one chooses.
+METHODS = "samme", "adaboost-ecc", "adaboost-mh", "mcboost-exp"
+CHOOSING = METHODS[0]
+FOLDS = 5
+REPEATS = 3
+# No bound on the leaves besides the depth.
+DEEP = {"weak_learner": "tree", "max_leaf_nodes": 32}
+THREE = {"weak_learner": "tree", "max_leaf_nodes": 3}
+LEARNERS = {
+    "stump": {"weak_learner": "stump"},
+    "stump, 16 bins": {"weak_learner": "stump", "max_bins": 16},
+    "3 leaves": THREE,
+    "3 leaves, 16 bins": {**THREE, "max_bins": 16},
+    "3 leaves of 5%": {**THREE, "min_weight_fraction_leaf": 0.05},
+    "3 leaves of 10%": {**THREE, "min_weight_fraction_leaf": 0.1},
+    "depth 2": {**DEEP, "max_depth": 2},
+    "depth 2, leaves of 10%": {**DEEP, "max_depth": 2, "min_weight_fraction_leaf": 0.1},
+    "depth 3": {**DEEP, "max_depth": 3},
+    "depth 4": {**DEEP, "max_depth": 4},
+}
+
+
+def learner_estimator(data, method, learner):
+    """New estimator; with trees AdaBoost.MH has as many of them as the others."""
+    weak = LEARNERS[learner]
+    if method == "mcboost-exp":
+        return classifier("exp", ROUNDS, **weak)
+    share = DATA[data].n_classes if method == "adaboost-mh" and weak["weak_learner"] == "tree" else 1
+    return estimator(CLASSES[method], n_estimators=ROUNDS // share, **weak)
+
+
+def fit_learner(unit):
+    """One fit on one split."""
+    model = learner_estimator(unit["data"], unit["method"], unit["learner"])
+    return fit_and_test(unit, model, coded(table5_split(unit["data"], unit["repeat"])))[0]
+
+
+def fit_fold(unit):
+    """One fold of the training part of the first split."""
+    X, y, _, _ = table5_split(unit["data"], 0)
+    model = learner_estimator(unit["data"], unit["method"], unit["learner"])
+    return fit_and_test(unit, model, fold_of(X, y, unit["fold"], FOLDS))[0]
+
+
+def fit_unit(unit):
+    """A fold of the training part, or a split."""
+    return fit_fold(unit) if unit["part"] == "fold" else fit_learner(unit)
+
+
+def plan(options, journal):
+    sets = options.sets or SETS
+    folds = cross(data=sets, learner=LEARNERS, method=[CHOOSING], part=["fold"], fold=range(FOLDS), repeat=[0])
+    yield 0, folds, "table5-learners: choice"
+    splits = cross(data=sets, learner=LEARNERS, method=METHODS, part=["test"], fold=[0],
+                   repeat=range(options.repeats or REPEATS))  # fmt: skip
+    yield 0, splits, "table5-learners"
+
+
+def distances(frame, data):
+    """{learner: (the choosing method's error in folds, {method: (error, deviations from the paper)})}."""
+    found = {}
+    for learner in LEARNERS:
+        folds = errors_of(frame, data=data, learner=learner, part="fold")
+        if len(folds) < FOLDS:
+            continue
+        cells = {}
+        for method in METHODS:
+            errors = errors_of(frame, data=data, learner=learner, method=method, part="test")
+            if len(errors):
+                mean, _ = mean_and_deviation(errors)
+                cells[method] = mean, deviations(mean, PUBLISHED[data][method])
+        if len(cells) == len(METHODS):
+            found[learner] = float(np.mean(folds)), cells
+    return found
+
+
+def chosen_learner(found, data):
+    """The learner with which the choosing method is nearest to the paper's error in the folds, the first of equals."""
+    target = PUBLISHED[data][CHOOSING][0]
+    return min(found, key=lambda learner: abs(found[learner][0] - target))
+
+
+def near(cells, methods):
+    """How many of some methods are within one standard deviation of the paper's, above or below."""
+    return sum(abs(cells[method][1]) <= 1 for method in methods)
+
+
+def text(frame):
+    """The search as a table."""
+    parts = []
+    for data in SETS:
+        found = distances(frame, data)
+        if not found:
+            continue
+        chosen = chosen_learner(found, data)
+        lines = []
+        for learner, (folds, cells) in found.items():
+            words = [f"{mean:.1f} ({distance:+.1f} sd)" for mean, distance in cells.values()]
+            name = f"**{learner}**" if learner == chosen else learner
+            lines.append([name, f"{folds:.1f}", *words, f"{near(cells, METHODS)} of {len(METHODS)}"])
+        paper = [f"{PUBLISHED[data][method][0]} ({PUBLISHED[data][method][1]})" for method in METHODS]
+        head = ["learner", f"{CHOOSING}, folds", *METHODS, "within one sd"]
+        parts.append(f"{data}:\n\n" + markdown_table(head, [["the paper", "", *paper, ""], *lines]))
+    return (
+        f"Test error in percent, mean of {REPEATS} splits, and its distance from the paper's in standard deviations. "
+        f"Bold: the learner with which {CHOOSING} is nearest to the paper's error in {FOLDS}-fold cross-validation on "
+        "the training part of the first split.\n\n" + "\n\n".join(parts)
+    )
+
+
+def values(frame):
+    """What sentences say about the search."""
+    others = METHODS[1:]
+    by_set = {data: distances(frame, data) for data in SETS}
+    values = {}
+    for data, found in by_set.items():
+        chosen = chosen_learner(found, data)
+        cells = found[chosen][1]
+        most = max(near(cells, METHODS) for _, cells in found.values())
+        best = [learner for learner, (_, cells) in found.items() if near(cells, METHODS) == most]
+        values |= {
+            f"{data}-chosen": chosen,
+            f"{data}-others": f"{near(cells, others)} of {len(others)}",
+            f"{data}-distances": ", ".join(f"{method} {cells[method][1]:+.1f}" for method in METHODS),
+            f"{data}-most": f"{most} of {len(METHODS)}",
+            f"{data}-best": " and ".join(best),
+        }
+    shared = {
+        learner: sum(near(found[learner][1], METHODS) for found in by_set.values())
+        for learner in LEARNERS
+        if all(learner in found for found in by_set.values())
+    }
+    best = max(shared, key=shared.get)
+    return values | {"both": best, "both-within": f"{shared[best]} of {len(SETS) * len(METHODS)}"}
+
+
+RESULTS = Results("table5-learners", "data learner method part fold repeat", "error n_train n_test", fit_unit)
+EXPERIMENTS = (
+    Experiment(
+        "table5-learners", "Table V: the weak learner", (RESULTS,), plan, text, sets=SETS, values=values,
+    ),
+)  # fmt: skip
