@@ -25,8 +25,10 @@ THREE = {"weak_learner": "tree", "max_leaf_nodes": 3}
 LEARNERS = {
     "stump": {"weak_learner": "stump"},
     "stump, 16 bins": {"weak_learner": "stump", "max_bins": 16},
+    "stump, 8 bins": {"weak_learner": "stump", "max_bins": 8},
     "3 leaves": THREE,
     "3 leaves, 16 bins": {**THREE, "max_bins": 16},
+    "3 leaves, 8 bins": {**THREE, "max_bins": 8},
     "3 leaves of 5%": {**THREE, "min_weight_fraction_leaf": 0.05},
     "3 leaves of 10%": {**THREE, "min_weight_fraction_leaf": 0.1},
     "depth 2": {**DEEP, "max_depth": 2},

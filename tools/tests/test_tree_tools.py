@@ -217,6 +217,9 @@ def test_table_of_long_trainings():
     text = run.text(frame_of(rows, as_text=("curve",)))
     assert "| mart | - | 2815 | 6000 | 3000 | 3000 (90 rounds) | 0.01 | NO (+6.6%) |" in text
     assert "Order at 90 rounds, fewest errors first: abc-logitboost < logitboost < abc-mart < mart (as pub" in text
+    said = run.values(frame_of(rows, as_text=("curve",)))
+    assert said["abc-mart-gap-1"] == said["abc-mart-gap-1-at-90"] == "2,500"
+    assert said["abc-mart-gap-1-at-50"] == "5,000" and "mart-gap-0" not in said
 
 
 @pytest.mark.parametrize(
