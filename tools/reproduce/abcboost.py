@@ -206,8 +206,8 @@ RUNS = (
         "mnist10k", "Mnist10k (Table 2 of Li): 10,000 training and 60,000 test images, J = 20, nu = 0.1",
         mnist10k, 2000, (1,), None, within=0.03,
         notes="The paper trains to the machine accuracy of the loss, at most 10,000 rounds. It does not give "
-        "the least number of rows in a leaf: mart and abc-mart have 10 here, logitboost and abc-logitboost 1. The published errors of the abc methods have "
-        "gap 1.",
+        "the least number of rows in a leaf: mart and abc-mart have 10 here, logitboost and abc-logitboost 1. "
+        "The published errors of the abc methods have gap 1.",
     ),
     LongRun(
         "covtype-abc", "Covertype290k: 290,506 training and 290,506 test rows, J = 20, nu = 0.1",
