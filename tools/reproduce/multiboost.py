@@ -51,6 +51,7 @@ METHODS = {
     "multiboost": Method("MultiBoost", 1000, chosen=True),
     "mcboost-exp": Method("MCBoost", 2000, parameters=(("loss", "exp"),)),
     "adaboost-mh": Method("AdaBoostMH", 2000),
+    "adaboost-ecc": Method("AdaBoostECC", 2000),
     "samme": Method("SAMME", 2000),
 }
 
