@@ -16,10 +16,11 @@ from pymcboost.data.mapped import rows_of
 from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
+from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided_folds import OfAll
-from pymcboost.training.inputs import Held, Inputs, Validation
+from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState
-from pymcboost.training.metrics import Metric
+from pymcboost.training.metrics import Held, Metric
 
 __all__ = ["Callback", "Checkpoint", "LearningRateSchedule", "LivePlot", "TimeLimit", "TrainingLoss", "TrainingState"]
 
@@ -151,29 +152,29 @@ class TrainingLoss(Callback):
         self.scoring = scoring
         self._rows = self._validation = self._held = self._every = None
 
-    def take_in(self, inputs):
+    def take_in(self, dataset):
         """Keep the rows that are trained on."""
-        self._rows = inputs
+        self._rows = dataset
 
     def before_training(self, state):
         """Take in the rounds there are."""
         if state.validation is not None and state.validation.named("train") is not None:
             raise ValueError("TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it")
-        inputs, self._rows, booster = self._rows, None, state.booster
+        dataset, self._rows, booster = self._rows, None, state.booster
         given = self._given(booster.params)
         link, loss = booster.probabilities, booster.loss_value
-        self._metrics = [Metric(one, inputs.classes, link, loss) for one in given]
-        if inputs.workers.size > 1 and any(metric.takes_rows for metric in self._metrics):
+        self._metrics = [Metric(one, dataset.classes, link, loss) for one in given]
+        if dataset.comm.size > 1 and any(metric.takes_rows for metric in self._metrics):
             raise ValueError(
                 f"TrainingLoss: scoring={given!r} asks for the rows, which lie on several workers; use 'log_loss', "
                 "'error', 'balanced_error' or 'auc_ovr'"
             )
-        own, self._held, self._every = _training_rows(inputs, next(filter(callable, given), None))
+        own, self._held, self._every = _training_rows(dataset, next(filter(callable, given), None))
         for metric in self._metrics:
             metric.check(self._held)
             done = state.history.setdefault(f"train_{metric.name}", [])
             done += [np.nan] * (state.n_rounds - len(done))
-        self._validation = Validation([own], len(inputs.classes))
+        self._validation = Validation([own], len(dataset.classes))
         self._validation.add_rounds(booster.builder)
 
     def _given(self, params):
@@ -195,22 +196,22 @@ class TrainingLoss(Callback):
         self._rows = self._validation = self._held = self._every = None
 
 
-def _training_rows(inputs: Inputs, scoring):
+def _training_rows(dataset: Dataset, scoring):
     """The rows of positive weight as a set "train", for this function or None.
 
     Those of this worker and of all, and a function that makes scores of all of those of this worker.
     """
-    used = inputs.weight > 0
+    used = dataset.weight > 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
-    X = inputs.X if used.all() else rows_of(inputs.X, rows)
+    X = dataset.X if used.all() else rows_of(dataset.X, rows)
     X = X.tocsc() if hasattr(X, "tocsc") else X
-    given = inputs.given_to(scoring, None if used.all() else rows)
-    parts = inputs.codes[rows], inputs.weight[rows]
-    if inputs.workers.size == 1:
-        own = Held.of("train", X, inputs.y(rows), *parts, given)
+    given = dataset.given_to(scoring, None if used.all() else rows)
+    parts = dataset.codes[rows], dataset.weight[rows]
+    if dataset.comm.size == 1:
+        own = Held.of("train", X, dataset.y(rows), *parts, given)
         return own, own, lambda scores: scores
-    every = OfAll(inputs, np.flatnonzero(used))
-    return Held("train", X, inputs.y(rows), *parts), Held.of("train", None, None, *map(every, parts)), every
+    every = OfAll(dataset, np.flatnonzero(used))
+    return Held("train", X, dataset.y(rows), *parts), Held.of("train", None, None, *map(every, parts)), every
 
 
 class LivePlot(Callback):

@@ -50,11 +50,13 @@ class BinaryBooster(Booster):
         """Stumps can be merged into tables."""
         return ("list", "interval") if self.stumps else ("list",)
 
-    def rows_for(self, kind, X, codes, n_classes, weight, n_threads, **more):
+    def rows_for(self, kind, dataset, n_threads, **more):
         """Training data of this kind."""
         p = self.params
         limits = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf}
-        return kind(X, codes, n_classes, weight, n_threads=n_threads, **limits, **more)
+        return kind(
+            dataset.X, dataset.codes, dataset.n_classes, dataset.weight, n_threads=n_threads, **limits, **more
+        )
 
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""

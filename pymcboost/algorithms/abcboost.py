@@ -49,13 +49,20 @@ class ClassTreesBooster(Booster):
         "base": "code of the base class, -1 for none",
     }
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
         return TreeData(
-            X, codes, n_classes, weight, max_bins=self.params.max_bins, n_threads=n_threads, categorical=categorical,
-            comm=self.workers, exact=True,
-        )  # fmt: skip
+            dataset.X,
+            dataset.codes,
+            dataset.n_classes,
+            dataset.weight,
+            max_bins=self.params.max_bins,
+            n_threads=n_threads,
+            categorical=categorical,
+            comm=self.workers,
+            exact=True,
+        )
 
     def new_builder(self):
         """Trees with one number in a leaf."""

@@ -53,7 +53,7 @@ class MCBoost(BinaryBooster):
         """Leaves of the trees."""
         return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Columns for stumps or for trees; among workers, one or more, sums over rows are exact."""
         divided = self.workers is not ALONE
         more = {"comm": self.workers}
@@ -63,7 +63,7 @@ class MCBoost(BinaryBooster):
             kind, more["exact"] = TreeData, divided
         if self.categories is not None:
             more["categorical"] = self.categories.feature
-        return self.rows_for(kind, X, codes, n_classes, weight, n_threads, **more)
+        return self.rows_for(kind, dataset, n_threads, **more)
 
     def new_builder(self):
         """Stumps, or trees that may ask about categories."""

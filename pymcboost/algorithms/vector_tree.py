@@ -117,15 +117,16 @@ class VectorTreeBoost(ManyLabels, Booster):
         """The loss, where it is one that no file has."""
         return {} if isinstance(self.params.loss, str) else {"loss": self.params.loss}
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
         more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical, "exact": True}
         more["comm"] = self.workers
-        if codes.ndim == 1:
-            return TreeData(X, codes, n_classes, weight, **more)
-        data = TreeData(X, np.zeros(len(codes), dtype=np.int64), n_classes, weight, **more)
-        data.labels = np.ascontiguousarray(codes[data.rows])
+        if not dataset.is_multilabel:
+            return TreeData(dataset.X, dataset.codes, dataset.n_classes, dataset.weight, **more)
+        one_class = np.zeros(dataset.n_rows, dtype=np.int64)
+        data = TreeData(dataset.X, one_class, dataset.n_classes, dataset.weight, **more)
+        data.labels = np.ascontiguousarray(dataset.codes[data.rows])
         return data
 
     def new_builder(self):

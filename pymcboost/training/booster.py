@@ -142,8 +142,8 @@ class Booster:
         """Layouts that a model file may have."""
         return ("list",)
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
-        """Training data: the rows with positive weight, in the form that the weak learners read."""
+    def rows(self, dataset, n_threads, previous):
+        """The rows of positive weight of a `Dataset`, in the form that the weak learners read."""
         raise NotImplementedError
 
     def new_builder(self):

@@ -43,7 +43,7 @@ UNSEEN = (
 )
 
 
-def check_rows(estimator, inputs, held):
+def check_rows(estimator, dataset, held):
     """Refuse, before the first round, rows from which no temperature comes.
 
     Returns
@@ -60,8 +60,8 @@ def check_rows(estimator, inputs, held):
         return None
     if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":  # which has checked its folds itself
         return None
-    parts = splits(estimator.cv, inputs, None)
-    if not any(np.isin(inputs.codes[rows], inputs.codes[train]).any() for train, rows in parts):
+    parts = splits(estimator.cv, dataset, None)
+    if not any(np.isin(dataset.codes[rows], dataset.codes[train]).any() for train, rows in parts):
         raise ValueError(UNSEEN)
     return parts
 
@@ -105,12 +105,12 @@ def with_values(estimator, values):
     return one
 
 
-def choose(estimator, inputs, undecided, seed, parts):
+def choose(estimator, dataset, undecided, seed, parts):
     """Choose by the log loss of rows held out, at its best temperature.
 
     Parameters
     ----------
-    estimator, inputs, seed
+    estimator, dataset, seed
         See `folds.held_scores`.
     undecided : dict of str to tuple
         Name and values of one parameter. The first one is taken where hardly a row is wrong, or the rows are too few.
@@ -124,31 +124,31 @@ def choose(estimator, inputs, undecided, seed, parts):
     [(name, values)] = undecided.items()
     best, least = Choice(), np.inf
     try:
-        parts = parts or splits(estimator.cv, inputs, seed)
-        used = parts[: _enough(inputs, parts)]
-        weight = _weights(inputs, used)
+        parts = parts or splits(estimator.cv, dataset, seed)
+        used = parts[: _enough(dataset, parts)]
+        weight = _weights(dataset, used)
         for value in values:
-            scores, link = held_scores(with_values(estimator, {name: value}), inputs, seed, COMPARED, used)
-            every, codes, its_weight = of_all(inputs, weight > 0, scores, inputs.codes, weight)
+            scores, link = held_scores(with_values(estimator, {name: value}), dataset, seed, COMPARED, used)
+            every, codes, its_weight = of_all(dataset, weight > 0, scores, dataset.codes, weight)
             held = Held.of("the folds", None, None, codes, its_weight)
             found = CalibratedLogLoss(link)(every, held), held.mean(every.argmax(axis=1) != codes)
-            loss, wrong = inputs.workers.broadcast(found)
+            loss, wrong = dataset.comm.broadcast(found)
             if loss < least:
                 best, least = Choice({name: value}, seed, (scores, link)), loss
             if wrong < CLEAN:
                 break
     except NO_FOLDS as error:  # the calibration will say so
-        pass_on(inputs, error)
+        pass_on(dataset, error)
         return Choice()
     return best
 
 
-def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None, previous=None, held=None):
+def temperature_of_folds(estimator, dataset, seed, rounds, found=None, parts=None, previous=None, held=None):
     """Temperature of a model of all rows, from models of folds.
 
     Parameters
     ----------
-    estimator, inputs, seed, rounds
+    estimator, dataset, seed, rounds
         See `folds.held_scores`.
     found : OutOfFold, optional
         Folds that there are already, with rounds that fit their rows.
@@ -165,60 +165,60 @@ def temperature_of_folds(estimator, inputs, seed, rounds, found=None, parts=None
         None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
     """
     try:
-        return _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held)
+        return _of_folds(estimator, dataset, seed, rounds, found, parts, previous, held)
     except NO_FOLDS as error:
-        pass_on(inputs, error)
+        pass_on(dataset, error)
         warn(f"the probabilities are not calibrated: {reason(error)}")
         return None
 
 
-def _of_folds(estimator, inputs, seed, rounds, found, parts, previous, held):
+def _of_folds(estimator, dataset, seed, rounds, found, parts, previous, held):
     if found is None:
-        parts = parts or splits(estimator.cv, inputs, seed)
-        used = parts[: _enough(inputs, parts)]
-        scores, link = held or held_scores(estimator, inputs, seed, rounds, used, previous)
+        parts = parts or splits(estimator.cv, dataset, seed)
+        used = parts[: _enough(dataset, parts)]
+        scores, link = held or held_scores(estimator, dataset, seed, rounds, used, previous)
     else:
         sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(len(found.curves))]
         used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
         scores, link = found.scores, found.link
-    first, n = _temperature(scores, inputs, used, link), n_weighted(inputs.workers, inputs.weight)
-    b, s = np.mean(sizes(inputs, used), axis=0)
+    first, n = _temperature(scores, dataset, used, link), n_weighted(dataset.comm, dataset.weight)
+    b, s = np.mean(sizes(dataset, used), axis=0)
     few, too_few = parts[0][1], n < FEW and not estimator.booster.corrects_few
-    if too_few or _enough(inputs, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(inputs, few)) < 2:
+    if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(dataset, few)) < 2:
         return first
     second = [(few, parts[1][1])]
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
-    scores, _ = held_scores(estimator, inputs, seed, rounds, second, previous)
+    scores, _ = held_scores(estimator, dataset, seed, rounds, second, previous)
     try:
-        higher = _temperature(scores, inputs, second, link)
+        higher = _temperature(scores, dataset, second, link)
     except FoldError:  # none of its classes are held out
         return first
     higher = min(max(first, higher), MOST_RISE * first)
     return rounded(first * (first / higher) ** (np.log(n / b) / np.log(b / s)))
 
 
-def _enough(inputs, parts):
+def _enough(dataset, parts):
     """Number of the first folds that hold out enough rows."""
-    held = np.cumsum(sizes(inputs, parts)[:, 1])
+    held = np.cumsum(sizes(dataset, parts)[:, 1])
     return int(np.searchsorted(held, min(ENOUGH, ENOUGH_SHARE * held[-1]))) + 1
 
 
-def _temperature(scores, inputs, parts, link):
+def _temperature(scores, dataset, parts, link):
     """Temperature of the rows held out."""
-    weight = _weights(inputs, parts)
-    every = of_all(inputs, weight > 0, scores, inputs.codes, weight)
+    weight = _weights(dataset, parts)
+    every = of_all(dataset, weight > 0, scores, dataset.codes, weight)
     try:
-        return inputs.workers.broadcast(fit_temperature(*every, link))
+        return dataset.comm.broadcast(fit_temperature(*every, link))
     except ValueError as error:
         raise FoldError(str(error)) from error
 
 
-def _weights(inputs, parts):
+def _weights(dataset, parts):
     """Weights of the rows held out, 0 for others, and for those of a class that their model has not seen."""
-    weight = np.zeros(len(inputs.weight))
+    weight = np.zeros(len(dataset.weight))
     for train, held in parts:
-        weight[held] = inputs.weight[held] * present(inputs, train)[inputs.codes[held]]
-    if not inputs.workers.maximum(np.array([int(weight.any())]))[0]:
+        weight[held] = dataset.weight[held] * present(dataset, train)[dataset.codes[held]]
+    if not dataset.comm.maximum(np.array([int(weight.any())]))[0]:
         raise FoldError(UNSEEN)
     return weight
 
@@ -243,9 +243,8 @@ def with_shares(model, factors):
     return model.with_temperature(1.0).reweighted(factors).with_temperature(None)
 
 
-def priors(estimator, inputs):
+def priors(estimator, classes, weight):
     """What undoes the weights of the classes where that is asked for; None elsewhere."""
-    weight = inputs.class_weight
     if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
         return None
     with np.errstate(divide="ignore", over="ignore"):
@@ -254,7 +253,7 @@ def priors(estimator, inputs):
         at = found.argmax()
         raise ValueError(
             f"{type(estimator).__name__}: restore_priors divides by the weights of the classes, and that of "
-            f"{inputs.classes.tolist()[at]!r} is {weight[at]:g}; leave its rows out, or set restore_priors=False"
+            f"{classes.tolist()[at]!r} is {weight[at]:g}; leave its rows out, or set restore_priors=False"
         )
     return found
 

@@ -26,11 +26,11 @@ class Callback:
     def begin(self, booster):
         """Called first, before the data are looked at."""
 
-    def take_in(self, inputs):
-        """Called with the checked rows (`Inputs`) of the training."""
+    def take_in(self, dataset):
+        """Called with the rows (`Dataset`) of the training."""
 
-    def resume(self, inputs):
-        """Rounds to go on from (`Previous`) for these `Inputs`, or None."""
+    def resume(self, plan):
+        """Rounds to go on from (`Previous`) in a training of this `Plan`, or None."""
         return None
 
     def before_training(self, state):

@@ -154,23 +154,23 @@ class Checkpoint(Callback):
         else:
             self.seed, self._best = self._saved["seed"], self._saved["best"]
 
-    def resume(self, inputs):
+    def resume(self, plan):
         """Take the fingerprint of the data; the rounds in the file."""
-        self._data = fingerprint(inputs, self._workers)
+        self._data = fingerprint(plan.dataset, plan.validation)
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
             return None
         saved, self._saved = self._saved, None
         model, rounds = saved["model"], saved["rounds"]
-        found = _differences(model.meta, inputs.meta, inputs.defaults) or data_differences(saved["data"], self._data)
+        found = _differences(model.meta, plan.meta, plan.defaults) or data_differences(saved["data"], self._data)
         if found:
             raise ValueError(
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
                 f"and data of then, or {AGAIN}"
             )
-        if inputs.n_estimators != "auto" and rounds > inputs.n_estimators:
+        if plan.n_estimators != "auto" and rounds > plan.n_estimators:
             raise ValueError(
-                f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={inputs.n_estimators}. "
+                f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={plan.n_estimators}. "
                 f"Raise that, or {AGAIN}"
             )
         if model.meta.get("version") != __version__:

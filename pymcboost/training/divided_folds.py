@@ -29,9 +29,9 @@ class FoldError(ValueError):
     """Rows of which no folds can be made. All workers find it at the same place."""
 
 
-def pass_on(inputs, error):
+def pass_on(dataset, error):
     """Raise an error again that the other workers may not have: they would go on without this one."""
-    if inputs.workers.size > 1 and not isinstance(error, FoldError):
+    if dataset.comm.size > 1 and not isinstance(error, FoldError):
         raise error
 
 
@@ -41,15 +41,15 @@ def few_rows(largest):
     return f"the largest class has only {counted(largest, 'row')}; {remedy}"
 
 
-def parts_of(inputs, cv, seed):
+def parts_of(dataset, cv, seed):
     """Rows of this worker to train on and held out, of each of ``cv`` folds in which the classes have equal shares.
 
     The rows of a class are dealt by their numbers, scrambled by the seed. Rows of weight 0 are in no part.
     """
-    workers, used = inputs.workers, np.flatnonzero(inputs.weight > 0)
-    labels = inputs.codes.ndim == 2
-    codes = np.zeros(len(used), dtype=np.int64) if labels else inputs.codes[used]
-    count = np.bincount(codes, minlength=1 if labels else len(inputs.classes)).astype(np.int64)
+    workers, used = dataset.comm, np.flatnonzero(dataset.weight > 0)
+    labels = dataset.codes.ndim == 2
+    codes = np.zeros(len(used), dtype=np.int64) if labels else dataset.codes[used]
+    count = np.bincount(codes, minlength=1 if labels else len(dataset.classes)).astype(np.int64)
     count = workers.sum(count)
     if count.max() < cv:
         many = f"there are only {counted(int(count.max()), 'row')}; use at most that many folds"
@@ -59,16 +59,16 @@ def parts_of(inputs, cv, seed):
     for i in range(cv):
         if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
             raise FoldError(f"cv={cv}: fold {i} trains on rows of 1 class, and needs 2; use fewer folds")
-    number = row_numbers(workers, len(inputs.weight))
+    number = row_numbers(workers, len(dataset.weight))
     z, fold = scrambled(number[used], np.uint64(seed)), np.zeros(len(used), dtype=np.int64)
     for end in ends[1:-1]:
         fold += ~smallest(workers, z, codes, end)
     return [(used[fold != i], used[fold == i]) for i in range(cv)]
 
 
-def sizes(inputs, parts):
+def sizes(dataset, parts):
     """Numbers of the rows of all workers, (n_parts, 2)."""
-    return inputs.workers.sum(np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64))
+    return dataset.comm.sum(np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64))
 
 
 def n_weighted(workers, weight):
@@ -76,9 +76,9 @@ def n_weighted(workers, weight):
     return int(workers.sum(np.array([np.count_nonzero(weight)]))[0])
 
 
-def present(inputs, rows):
+def present(dataset, rows):
     """Which classes these rows have on any worker, (K,)."""
-    return inputs.workers.sum(np.bincount(inputs.codes[rows], minlength=len(inputs.classes)).astype(np.int64)) > 0
+    return dataset.comm.sum(np.bincount(dataset.codes[rows], minlength=len(dataset.classes)).astype(np.int64)) > 0
 
 
 class OfAll:
@@ -88,17 +88,17 @@ class OfAll:
 
     Parameters
     ----------
-    inputs : Inputs
+    dataset : Dataset
     rows : ndarray of int
         Of this worker, ascending.
     """
 
-    def __init__(self, inputs, rows):
-        self.rows, self._workers = rows, inputs.workers
+    def __init__(self, dataset, rows):
+        self.rows, self._workers = rows, dataset.comm
         if self._workers is ALONE:
             return
-        number = row_numbers(self._workers, len(inputs.weight))[rows]
-        self._drawn, most = slice(None), min(MOST_HELD, max(1024, MOST_SCORES // len(inputs.classes)))
+        number = row_numbers(self._workers, len(dataset.weight))[rows]
+        self._drawn, most = slice(None), min(MOST_HELD, max(1024, MOST_SCORES // len(dataset.classes)))
         if self._workers.sum(np.array([len(number)]))[0] > most:
             z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)
             self._drawn = smallest(self._workers, z, group, np.array([most]))
@@ -111,7 +111,7 @@ class OfAll:
         return np.concatenate(self._workers.exchange(array[self._drawn]))[self._order]
 
 
-def of_all(inputs, mask, *arrays):
+def of_all(dataset, mask, *arrays):
     """Arrays of the rows of all workers in this mask (n,): see `OfAll`."""
-    every = OfAll(inputs, np.flatnonzero(mask))
+    every = OfAll(dataset, np.flatnonzero(mask))
     return [every(array[every.rows]) for array in arrays]

@@ -18,33 +18,36 @@ WORDS = {
 }
 
 
-def fingerprint(inputs, workers):
+def fingerprint(dataset, validation):
     """What the data of a training look like: sizes and checksums, a dictionary that JSON keeps.
 
     It depends on the rows and their numbers, and not on their division among workers.
 
     Parameters
     ----------
-    inputs : Inputs
-    workers : communicator
+    dataset : Dataset
+    validation : Validation or None
 
     Returns
     -------
     dict
     """
-    held = inputs.validation
     return {
-        **_of_numbered_rows(inputs, workers),
-        "groups": None if inputs.groups is None else zlib.crc32(repr(inputs.groups.tolist()).encode()),
+        **_of_numbered_rows(dataset),
+        "groups": None if dataset.groups is None else zlib.crc32(repr(dataset.groups.tolist()).encode()),
         "validation": None
-        if held is None
-        else [*held.X.shape, _crc(held.codes, np.int64, _crc_of_features(held.X)), *map(_set_of, held.sets)],
+        if validation is None
+        else [
+            *validation.X.shape,
+            _crc(validation.codes, np.int64, _crc_of_features(validation.X)),
+            *map(_set_of, validation.sets),
+        ],
     }
 
 
-def _crc_of_labels(inputs):
+def _crc_of_labels(dataset):
     """Checksum of the labels of the classes."""
-    return zlib.crc32("\0".join(str(label) for label in inputs.classes.tolist()).encode())
+    return zlib.crc32("\0".join(str(label) for label in dataset.classes.tolist()).encode())
 
 
 def _set_of(held):
@@ -65,16 +68,17 @@ def _crc_of_features(X, start=0):
     return _crc(X.data, np.float32, _crc(X.indices, np.int64, _crc(X.indptr, np.int64)))
 
 
-def _of_numbered_rows(inputs, workers):
+def _of_numbered_rows(dataset):
     """Sums over the rows of all workers."""
-    X = inputs.X
+    X = dataset.X
+    workers = dataset.comm
     number = row_numbers(workers, X.shape[0])
-    parts = {"X": (X, np.float32), "y": (inputs.codes, np.int64), "weight": (inputs.weight, np.float64)}
+    parts = {"X": (X, np.float32), "y": (dataset.codes, np.int64), "weight": (dataset.weight, np.float64)}
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
     sums = dict(zip(parts, found.tolist(), strict=True))
     n_rows = int(workers.sum(np.array([X.shape[0]]))[0])
     sizes = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr")}
-    return {**sizes, **sums, "y": [_crc_of_labels(inputs), *sums["y"]]}
+    return {**sizes, **sums, "y": [_crc_of_labels(dataset), *sums["y"]]}
 
 
 def _numbered(array, dtype, number):

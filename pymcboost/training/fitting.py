@@ -1,8 +1,9 @@
 """One call of ``fit``: what the user gives is checked, the rounds are done, the estimator gets its attributes."""
 
 import contextlib
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +11,6 @@ from pymcboost._text import column_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import rows_of
-from pymcboost.data.merging import warn_of_merged_values
-from pymcboost.model.categories import find as find_categories
-from pymcboost.model.categories import is_frame
-from pymcboost.model.columns import names_of
-from pymcboost.model.rows import listed
 from pymcboost.threads import counted, threads_for
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.callbacks import (
@@ -24,26 +20,43 @@ from pymcboost.training.callbacks import (
     ValidationCurves,
     WarnOfNothingToAdd,
 )
+from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided_folds import n_weighted
-from pymcboost.training.folds import groups_given, out_of_fold, refuse_mixed
+from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
-    Inputs,
     Validation,
     check_class_weight,
     check_file,
-    encoded,
     held_out,
     held_set,
     labels_of_file,
-    refuse_categories,
-    rows_given,
     share_held,
-    validated,
 )
-from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
 from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, Metric, calibrated_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a training will do, by which a checkpoint knows it again.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    validation : Validation or None
+    meta : dict
+        What the model file will say of the training.
+    defaults : dict
+        Values of the parameters that ``meta`` does not name.
+    n_estimators : int or "auto"
+    """
+
+    dataset: Dataset
+    validation: Validation | None
+    meta: dict[str, Any]
+    defaults: dict[str, Any]
+    n_estimators: int | str
 
 
 class Training:
@@ -85,28 +98,40 @@ class Training:
             callback.begin(booster)
             self.begun.append(callback)
         continued = params.warm_start and hasattr(draft, "model_")
-        inputs = self._inputs(X, y, sample_weight, sets, groups, continued, initial)
+        dataset = Dataset.read(
+            draft, booster, X, y, sample_weight, groups=groups, warm_start=continued, initial=initial
+        )
         own_val = "val" in sets
+        known = draft.model_ if continued else None if initial is None else initial.model
+        meta = meta_of(draft, known)
+        class_weight = self._class_weight(dataset)
+        if not dataset.is_multilabel:
+            dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])
+        divided.check_all_classes(workers, type(draft), dataset.classes, dataset.codes, dataset.weight)
+        dataset, validation = self._validation(dataset, class_weight, sets)
         del X, y, sample_weight, sets, groups, init_model
-        self.classes, self.priors = inputs.classes, calibration.priors(draft, inputs)
-        check_file(self.classes, inputs.meta)
-        inputs.workers = workers
-        previous = self._previous(inputs, initial)
-        cv_results, found = self._find_rounds(inputs, previous) if params.n_estimators == "auto" else (None, None)
-        held = None if inputs.validation is None else inputs.validation.named("val")
+        self.classes = dataset.classes
+        self.priors = calibration.priors(draft, dataset.classes, class_weight)
+        check_file(self.classes, meta)
+        plan = Plan(dataset, validation, meta, defaults_of(draft), params.n_estimators)
+        previous = self._previous(plan, continued, initial)
+        cv_results = found = None
+        if params.n_estimators == "auto":
+            cv_results, found = self._find_rounds(dataset, previous)
+        held = None if validation is None else validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
-        kept = inputs if params.calibrate and held is None else None
-        alone = params.calibrate and not booster.multilabel
-        folds = calibration.check_rows(draft, inputs, held) if alone else None
+        kept = dataset if params.calibrate and held is None else None
+        has_temperature = params.calibrate and not booster.multilabel
+        folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
         choice = self._choice(kept, folds, previous)
-        n_held = 0 if inputs.validation is None else inputs.validation.X.shape[0]
-        n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], divided.threads_of(params.n_jobs, workers))
-        booster.categories = inputs.categories
-        booster.feature_names = inputs.meta.get("feature_names")
-        data = booster.rows(inputs.X, inputs.codes, len(self.classes), inputs.weight, n_threads, previous)
-        validation, make_model = inputs.validation, partial(_model, inputs.meta, self.classes)
-        del inputs  # the training data have what they need of it
+        n_held = 0 if validation is None else validation.X.shape[0]
+        n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], divided.threads_of(params.n_jobs, workers))
+        booster.categories = dataset.categories
+        booster.feature_names = dataset.feature_names
+        data = booster.rows(dataset, n_threads, previous)
+        make_model = partial(_model, meta, self.classes)
+        del dataset, plan  # the layouts hold what the rounds need of it
         n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
         booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
@@ -200,22 +225,22 @@ class Training:
             found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found
 
-    def _choice(self, inputs, folds, previous):
+    def _choice(self, dataset, folds, previous):
         """What folds choose of parameters that are "auto", where the calibration needs these folds anyway."""
         booster, params = self.booster, self.params
-        first = inputs is not None and previous is None and params.n_estimators >= calibration.COMPARED
+        first = dataset is not None and previous is None and params.n_estimators >= calibration.COMPARED
         found = params.early_stopping or self.draft.n_estimators == "auto" or booster.multilabel
         if not booster.undecided or not first or found:
             return calibration.Choice()
-        choice = calibration.choose(self.draft, inputs, booster.undecided, booster.draw_seed(), folds)
+        choice = calibration.choose(self.draft, dataset, booster.undecided, booster.draw_seed(), folds)
         booster.decide(choice.values)
         return choice
 
-    def _find_rounds(self, inputs, previous):
+    def _find_rounds(self, dataset, previous):
         """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""
         found, folds = None if previous is None else previous.cv_results, None
         if not found or self.params.calibrate:
-            folds = out_of_fold(self.draft, inputs, self.booster.draw_seed())
+            folds = out_of_fold(self.draft, dataset, self.booster.draw_seed())
             found = folds.results()
         self.params.n_estimators = found["n_estimators"]
         if previous is not None and previous.n_rounds > found["n_estimators"]:
@@ -225,103 +250,63 @@ class Training:
             )
         return found, folds
 
-    def _inputs(self, X, y, sample_weight, sets, groups, continued, initial):
-        draft, params, workers = self.draft, self.params, self.workers
-        allow_nan, name = self.booster.allows_missing, type(self.draft).__name__
-        came, known = X, draft.model_ if continued else None if initial is None else initial.model
-        X, y, sample_weight, head = rows_given(self.booster, X, y, sample_weight)
-        wanted = getattr(params, "categorical_features", None)
-        if not hasattr(params, "categorical_features"):
-            refuse_categories(name, X)
-        categories = known.categories if known else find_categories(wanted, X, workers.size > 1)
-        categories = categories if known else divided.categories_of(workers, name, categories)
-        if initial is not None and is_frame(X):
-            continuing.check_columns(X, X, known)
-        X = categories.encoded(X) if categories is not None and not continued else encoded(draft, categories, X)
-        given = X if head is None else head
-        how = {"accept_sparse": "csr", "allow_nan": allow_nan, "reset": not continued, "head": head}
-        how |= {"ensure_min_samples": 0} if workers.size > 1 else {}  # a worker may have no rows
-        if self.booster.takes_labels(y := listed(y)):
-            X = validated(draft, X, **how)
-            labels = labels_of_all(workers, y)
-            classes, codes = labels_given(y, X.shape[0], labels if initial is None else initial.classes)
-            y = codes.astype(int)
-        else:
-            refuse_labels(name, y)
-            X, y = validated(draft, X, y, **how)
-            if len(y):
-                check_order(y)
-                basis.check_classification_targets(y)
-            classes, codes = divided.classes_of(workers, y)
-        divided.check_columns(workers, self.booster, X, getattr(draft, "feature_names_in_", None), codes.shape[1:])
-        if initial is not None:
-            continuing.check_columns(X, given, known)
-        X = X if categories is None or not known else categories.bounded(X)
-        weight = divided.sample_weights(workers, sample_weight, X)
-        if continued and not np.array_equal(classes, draft.classes_):
-            raise ValueError(
-                f"warm_start: y has the classes {classes!r}, the model so far has {draft.classes_!r}; "
-                "continue with the same classes, or set warm_start=False"
-            )
-        if initial is not None and codes.ndim == 1:
-            classes, codes = continuing.codes_in(initial, classes, codes)
-            y = classes[codes]
-        check_class_weight(type(draft), getattr(params, "class_weight", None))
-        class_weight = divided.class_weights(workers, params, classes, codes, weight)
-        weight = weight * class_weight[codes] if codes.ndim == 1 else weight
-        divided.check_all_classes(workers, type(draft), classes, codes, weight)
-        was_rounded = X.dtype == np.float32 and head is None and hasattr(given, "__getitem__")
-        warn_of_merged_values(given if was_rounded else X, names_of(given))
-        inputs = Inputs(
-            X, classes, codes, weight, class_weight, None, meta_of(draft, known), params.n_estimators, continued,
-            groups_given(groups, X.shape[0], params), categories,
-            given=came if head is None and workers is ALONE and not _same_rows(came, X, categories) else None,
-            defaults=defaults_of(draft),
-        )  # fmt: skip
-        found = [held_set(draft, name, *parts, inputs, allow_nan) for name, parts in sets.items()]
-        if params.early_stopping and "val" not in sets:
-            rows, held = self._held_out(X, y, codes, weight, inputs.groups)
-            found.insert(0, Held.of("val", *held, inputs.given_to(params.scoring, rows)))
-            inputs.weight = weight.copy()
-            inputs.weight[rows] = 0
-        if found:
-            inputs.validation = Validation(found, len(classes))
-        return inputs
+    def _class_weight(self, dataset):
+        """Weights of the classes (K,)."""
+        params = self.params
+        check_class_weight(type(self.draft), getattr(params, "class_weight", None))
+        return divided.class_weights(self.workers, params, dataset.classes, dataset.codes, dataset.weight)
 
-    def _held_out(self, X, y, codes, weight, groups):
-        """Rows here that are set aside for early stopping; X, y, codes and weights of those of all workers."""
-        params, workers = self.params, self.workers
+    def _validation(self, dataset, class_weight, sets):
+        """The dataset without the rows that early stopping sets aside, and the validation rows or None."""
+        how = dataset, class_weight, self.booster.allows_missing
+        held = [held_set(self.draft, name, *parts, *how) for name, parts in sets.items()]
+        if self.params.early_stopping and "val" not in sets:
+            rows, own = self._set_aside(dataset)
+            held.insert(0, own)
+            dataset = dataset.without(rows)
+        return dataset, Validation(held, dataset.n_classes) if held else None
+
+    def _set_aside(self, dataset):
+        """Rows here that are set aside for early stopping; those of all workers, as a validation set."""
+        params = self.params
+        workers = self.workers
+        codes = dataset.codes
         random_state = _random_state(params.random_state, self.callbacks)
         n_classes = int(workers.maximum(np.array([codes.max(initial=0)], dtype=np.int64))[0]) + 1
         few = bool(calibrated_of(params, self.booster.link))
-        share = share_held(params.validation_fraction, n_weighted(workers, weight), n_classes, few)
+        share = share_held(params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few)
         if workers is ALONE:
-            rows = held_out(codes, weight, share, random_state, groups)
-            X_held = X[rows].tocsc() if hasattr(X, "tocsc") else rows_of(X, rows)
-            return rows, (X_held, y[rows], codes[rows], weight[rows])
-        number = row_numbers(workers, X.shape[0])
-        seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
-        rows = divided.held_out(workers, codes, weight, share, number, seed)
-        X_held = X[rows] if hasattr(X, "tocsc") else np.asarray(X[rows])
-        X_held, *rest = divided.drawn_set(workers, (X_held, y[rows], codes[rows], weight[rows]), number[rows])
-        return rows, (X_held.tocsc() if hasattr(X_held, "tocsc") else X_held, *rest)
+            rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
+            X_held = dataset.X[rows] if _is_sparse(dataset.X) else rows_of(dataset.X, rows)
+            parts = X_held, dataset.y(rows), codes[rows], dataset.weight[rows]
+        else:
+            number = row_numbers(workers, dataset.n_rows)
+            seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
+            rows = divided.held_out(workers, codes, dataset.weight, share, number, seed)
+            X_held = dataset.X[rows] if _is_sparse(dataset.X) else np.asarray(dataset.X[rows])
+            parts = divided.drawn_set(
+                workers, (X_held, dataset.y(rows), codes[rows], dataset.weight[rows]), number[rows]
+            )
+        X_held, *labels_and_weights = parts
+        X_held = X_held.tocsc() if _is_sparse(X_held) else X_held
+        return rows, Held.of("val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows))
 
-    def _previous(self, inputs, initial):
+    def _previous(self, plan, continued, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
-        draft, n_estimators = self.draft, inputs.n_estimators
+        draft = self.draft
         for callback in self.callbacks:
-            callback.take_in(inputs)
+            callback.take_in(plan.dataset)
         if initial is not None:
             return initial
         for callback in self.callbacks:
-            previous = callback.resume(inputs)
+            previous = callback.resume(plan)
             if previous is not None:
                 return previous
-        if not inputs.continued or not draft.n_estimators_:
+        if not continued or not draft.n_estimators_:
             return None
-        if n_estimators < draft.n_estimators_:
+        if plan.n_estimators < draft.n_estimators_:
             raise ValueError(
-                f"warm_start: n_estimators={n_estimators} is less than the "
+                f"warm_start: n_estimators={plan.n_estimators} is less than the "
                 f"{counted(draft.n_estimators_, 'round')} already fitted; raise it to add rounds"
             )
         return continuing.of_last_fit(draft)
@@ -332,9 +317,8 @@ def _random_state(given, callbacks):
     return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
 
 
-def _same_rows(came, X, categories):
-    """Whether the rows that came are those that the training has, number by number."""
-    return type(came) is np.ndarray and came.dtype == X.dtype and categories is None
+def _is_sparse(X):
+    return hasattr(X, "tocsc")
 
 
 def _model(meta, classes, booster, n_rounds, more):

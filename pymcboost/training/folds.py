@@ -89,30 +89,7 @@ def refuse_mixed(params, groups, has_val):
             raise ValueError(f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number')
 
 
-def groups_given(groups, n_rows, params):
-    """Groups of the rows (n,), None without any; an error in words for what names no groups.
-
-    They must have an order where they are held out here. A splitter of the user's own takes them as they are.
-    """
-    if groups is None:
-        return None
-    try:
-        found = np.asarray(groups)
-    except ValueError:  # rows of different lengths
-        found = np.asarray(None)
-    found = found.ravel() if found.shape[1:] == (1,) else found
-    if found.ndim != 1 or len(found) != n_rows:
-        raise ValueError(f"groups must be a number or a text for each of {n_rows} rows, not of shape {found.shape}")
-    ours = params.early_stopping or isinstance(params.cv, Integral)
-    try:
-        if ours and found.dtype.kind in "OV":  # all others have an order
-            np.unique(found)
-    except TypeError as error:
-        raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
-    return found
-
-
-def out_of_fold(estimator, inputs, seed):
+def out_of_fold(estimator, dataset, seed):
     """Train a model for every fold of ``estimator.cv`` until the mean of their metrics no longer improves.
 
     It may stand still for ``n_iter_no_change`` rounds, and for a third of all; there are at most ``MOST_ROUNDS``.
@@ -121,7 +98,7 @@ def out_of_fold(estimator, inputs, seed):
     ----------
     estimator : BoostingClassifier
         Its parameters are those of the models; it is not changed.
-    inputs : Inputs
+    dataset : Dataset
     seed : int
         Of the folds and of the models.
 
@@ -130,16 +107,16 @@ def out_of_fold(estimator, inputs, seed):
     OutOfFold
         The same for any ``n_jobs``.
     """
-    parts = splits(estimator.cv, inputs, seed)
-    workers, n_threads = _shares(estimator, inputs, len(parts))
-    models = [_Model(estimator, inputs, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
+    parts = splits(estimator.cv, dataset, seed)
+    workers, n_threads = _shares(estimator, dataset, len(parts))
+    models = [_Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
     first, params = models[0].booster, models[0].booster.params
-    metric = Metric(estimator.scoring, inputs.classes, first.probabilities, first.loss_value)
-    measure, tolerance = _measure(inputs, metric, models, parts)
+    metric = Metric(estimator.scoring, dataset.classes, first.probabilities, first.loss_value)
+    measure, tolerance = _measure(dataset, metric, models, parts)
     curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
-    bar = progress(name, MOST_ROUNDS, params.verbose if inputs.workers.rank == 0 else 0, at_most=True)
+    bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
     with closing(_grown(models, workers)) as steps, closing(bar):
         for done, found in steps:
             curves.append(measure(found))
@@ -149,34 +126,34 @@ def out_of_fold(estimator, inputs, seed):
                 best = found
             if curve.over(done):
                 break
-    scores, fold = _empty(inputs), np.full(len(inputs.codes), -1)
+    scores, fold = _empty(dataset), np.full(len(dataset.codes), -1)
     for i, model in enumerate(models):
         scores[model.rows], fold[model.rows] = best[i], i
     best_round = max(1, curve.best_round)
-    more_rows = n_weighted(inputs.workers, inputs.weight) / np.mean(sizes(inputs, parts)[:, 0])
+    more_rows = n_weighted(dataset.comm, dataset.weight) / np.mean(sizes(dataset, parts)[:, 0])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
     curves = np.array(curves).reshape(-1, len(models)).T
     return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
 
 
-def _measure(inputs, metric, models, parts):
+def _measure(dataset, metric, models, parts):
     """A function of the scores of all models that gives their metrics, and the tolerance of the curve."""
     booster = models[0].booster
-    if inputs.workers is not ALONE and metric.takes_rows:
+    if dataset.comm is not ALONE and metric.takes_rows:
         raise ValueError(
             f'n_estimators="auto" with several workers does not take scoring={booster.params.scoring!r}, which asks '
             "for rows; use 'log_loss' or another metric by its name"
         )
-    every = [OfAll(inputs, model.rows) for model in models]
+    every = [OfAll(dataset, model.rows) for model in models]
     sets = [model.held for model in models]
-    if inputs.workers is not ALONE:
+    if dataset.comm is not ALONE:
         pairs = zip(every, sets, strict=True)
         sets = [Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs]
     for held in sets:
         metric.check(held)
     calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
     if calibrated is not None:
-        known = [present(inputs, train)[held.codes] for held, (train, _) in zip(sets, parts, strict=True)]
+        known = [present(dataset, train)[held.codes] for held, (train, _) in zip(sets, parts, strict=True)]
 
     def measure(scores):
         scores = [own(part) for own, part in zip(every, scores, strict=True)]
@@ -184,30 +161,30 @@ def _measure(inputs, metric, models, parts):
             found = calibrated.of_sets(scores, sets, known)
         else:
             found = [metric(part, held) for part, held in zip(scores, sets, strict=True)]
-        return inputs.workers.broadcast(found)
+        return dataset.comm.broadcast(found)
 
     return measure, 0.0 if calibrated is None else TOLERANCE
 
 
-def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
+def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
     """Raw scores (n, K) of the rows held out after so many rounds, NaN for other rows; and the link of the models.
 
     The models are hastened: see `Booster.hasten`.
 
     Parameters
     ----------
-    estimator, inputs, seed
+    estimator, dataset, seed
         See `out_of_fold`.
     rounds : int
     parts : list of (rows to train on, rows held out)
     previous : Previous, optional
         Rounds that all models begin with.
     """
-    workers, n_threads = _shares(estimator, inputs, len(parts))
-    scores = _empty(inputs)
+    workers, n_threads = _shares(estimator, dataset, len(parts))
+    scores = _empty(dataset)
 
     def grow(number):
-        model = _Model(estimator, inputs, *parts[number], number, seed, rounds, n_threads, previous, hasty=True)
+        model = _Model(estimator, dataset, *parts[number], number, seed, rounds, n_threads, previous, hasty=True)
         scores[model.rows] = model.finished(stop)
         return model.booster.link
 
@@ -216,16 +193,16 @@ def held_scores(estimator, inputs, seed, rounds, parts, previous=None):
     return scores, links[0]
 
 
-def _empty(inputs):
-    return np.full((len(inputs.codes), len(inputs.classes)), np.nan)
+def _empty(dataset):
+    return np.full((len(dataset.codes), len(dataset.classes)), np.nan)
 
 
-def splits(cv, inputs, seed):
+def splits(cv, dataset, seed):
     """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
-    used, codes, n, whole = inputs.weight > 0, inputs.codes, len(inputs.codes), isinstance(cv, Integral)
+    used, codes, n, whole = dataset.weight > 0, dataset.codes, len(dataset.codes), isinstance(cv, Integral)
     shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
-    if inputs.workers is not ALONE:
-        return parts_of(inputs, cv, seed)
+    if dataset.comm is not ALONE:
+        return parts_of(dataset, cv, seed)
     if whole:
         rows = np.flatnonzero(used)
         if len(rows) < cv:
@@ -237,8 +214,8 @@ def splits(cv, inputs, seed):
     else:
         rows, strata = np.arange(n), None
     try:
-        own = whole and inputs.groups is None
-        drawn = stratified(strata, cv, seed) if own else _drawn(cv, inputs, rows, strata, seed)
+        own = whole and dataset.groups is None
+        drawn = stratified(strata, cv, seed) if own else _drawn(cv, dataset, rows, strata, seed)
         found = [(rows[train], rows[held]) for train, held in drawn]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
@@ -266,48 +243,47 @@ def splits(cv, inputs, seed):
     return parts
 
 
-def _drawn(cv, inputs, rows, strata, seed):
+def _drawn(cv, dataset, rows, strata, seed):
     """Parts of these rows as scikit-learn draws them: by groups, or by what the user has given."""
     from sklearn.model_selection import StratifiedGroupKFold, check_cv
 
     if strata is None:
-        X = inputs.X if inputs.given is None else as_given(inputs.given)
-        data, splitter = (X, inputs.y(), inputs.groups), check_cv(cv)
+        X = dataset.X if dataset.given is None else as_given(dataset.given)
+        data, splitter = (X, dataset.y(), dataset.groups), check_cv(cv)
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
-        data = np.zeros(len(rows)), strata, inputs.groups[rows]
+        data = np.zeros(len(rows)), strata, dataset.groups[rows]
     with warnings.catch_warnings():  # classes of fewer rows than folds are in some of these
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         return list(splitter.split(*data))
 
 
-def _shares(estimator, inputs, n_folds):
+def _shares(estimator, dataset, n_folds):
     """Models that grow at the same time, and threads of each."""
-    n_threads = threads_for(inputs.X.shape[0] * inputs.X.shape[1], threads_of(estimator.n_jobs, inputs.workers))
-    workers = min(n_folds, n_threads) if estimator.booster.side_by_side and inputs.workers is ALONE else 1
+    n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], threads_of(estimator.n_jobs, dataset.comm))
+    workers = min(n_folds, n_threads) if estimator.booster.side_by_side and dataset.comm is ALONE else 1
     return workers, n_threads // workers
 
 
 class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
-    def __init__(self, estimator, inputs, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
-        self.rows, X, K, codes = rows, rows_of(inputs.X, rows), len(inputs.classes), inputs.codes[rows]
+    def __init__(self, estimator, dataset, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
+        self.rows, X, K, codes = rows, rows_of(dataset.X, rows), len(dataset.classes), dataset.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # Rows of one worker alone are not what is measured, and may be none.
-        held = Held if hasty or inputs.workers is not ALONE else Held.of
-        given = None if hasty else inputs.given_to(estimator.scoring, rows)
-        self.held = held(f"fold {number}", X, inputs.y(rows), codes, inputs.weight[rows], given)
+        held = Held if hasty or dataset.comm is not ALONE else Held.of
+        given = None if hasty else dataset.given_to(estimator.scoring, rows)
+        self.held = held(f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given)
         self.validation = Validation([self.held], K)
-        weight = np.zeros(len(inputs.weight))
-        weight[train] = inputs.weight[train]
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
-        booster.workers = inputs.workers
+        booster.workers = dataset.comm
         done = 0 if previous is None else previous.n_rounds
-        booster.categories, booster.feature_names = inputs.categories, inputs.meta.get("feature_names")
+        booster.categories, booster.feature_names = dataset.categories, dataset.feature_names
         booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most
-        data = booster.rows(inputs.X, inputs.codes, K, weight, n_threads, None)
-        booster.start(data, inputs.classes, threads_for(data.n_entries * data.n_blocks, n_threads), previous, len(rows))
+        data = booster.rows(dataset.only(train), n_threads, None)
+        n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
+        booster.start(data, dataset.classes, n_threads, previous, len(rows))
         if previous is not None:
             self.validation.add_rounds(booster.builder)
         self.state, self.ended = TrainingState(booster, most, None), False

@@ -1,14 +1,11 @@
 """What a training is given, checked: rows, labels, weights and the validation rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any
+from numbers import Integral, Real
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import columns_of, is_frame
@@ -41,65 +38,6 @@ TYPES = [np.float32, np.float64]
 SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
 # Of a validation set: checkpoints have files of these names in an archive.
 LONGEST_NAME = 200
-
-
-@dataclass
-class Inputs:
-    """The rows of a training.
-
-    Attributes
-    ----------
-    X : ndarray or CSR matrix (n, d)
-    classes : ndarray (K,)
-        Labels, sorted.
-    codes : ndarray of int (n,)
-        Positions of the rows' labels in ``classes``; an indicator (n, K) where rows have any number of labels.
-    weight : ndarray of float64 (n,)
-        0 for rows that are not trained on.
-    class_weight : ndarray of float64 (K,)
-        The classes' part in ``weight``.
-    validation : Validation or None
-    meta : dict
-        What the model file will say of the training.
-    n_estimators : int or "auto"
-    continued : bool
-        Whether it goes on from the estimator's own model.
-    groups : ndarray (n,) or None
-        Rows of one group are in one fold.
-    categories : Categories or None
-        Of the columns of X, which holds their codes.
-    workers : Alone or another communicator
-        Among which the rows are divided.
-    given : array, frame or sparse matrix, optional
-        X as the user gave it; None of `Chunks` and of rows that are divided.
-    defaults : dict
-        Values of the parameters that ``meta`` does not name.
-    """
-
-    X: Any
-    classes: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
-    class_weight: np.ndarray
-    validation: Any
-    meta: dict[str, Any]
-    n_estimators: int | str
-    continued: bool
-    groups: np.ndarray | None = None
-    categories: Any = None
-    workers: Any = ALONE
-    given: Any = None
-    defaults: dict[str, Any] = field(default_factory=dict)
-
-    def y(self, rows=slice(None)):
-        """Labels of rows, or their indicator."""
-        codes = self.codes[rows]
-        return self.classes[codes] if codes.ndim == 1 else codes.astype(int)
-
-    def given_to(self, scoring, rows=None):
-        """X, or rows of it, as the user gave it, where ``scoring`` is a function that may look at it; else None."""
-        looks = callable(scoring) and not hasattr(scoring, "_score_func")  # scorers of scikit-learn's metrics do not
-        return as_given(self.given, rows) if looks and self.given is not None else None
 
 
 class Validation:
@@ -160,21 +98,6 @@ def _stacked(parts):
     return np.concatenate(parts)
 
 
-def rows_given(booster, X, y, sample_weight):
-    """X, y and the weights as they are given, and None; of `Chunks` what `Chunks.gathered` gives."""
-    if not isinstance(X, Chunks):
-        refuse_repeated_names(X)
-        check_sparse(X)
-        return X, y, sample_weight, None
-    if not booster.takes_workers:
-        raise TypeError(
-            f"{booster.name} takes no Chunks; vector trees, class-wise trees and MCBoost do. Give X and y in memory"
-        )
-    if y is not None or sample_weight is not None:
-        raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
-    return X.gathered(booster.workers.size > 1)
-
-
 def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names_in_", **options):
     """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone.
 
@@ -231,6 +154,29 @@ def encoded(estimator, categories, X, names="model.feature_names_in_"):
     return categories.encoded(X)
 
 
+def groups_given(groups, n_rows, params):
+    """Groups of the rows (n,), None without any; an error in words for what names no groups.
+
+    They must have an order where they are held out here. A splitter of the user's own takes them as they are.
+    """
+    if groups is None:
+        return None
+    try:
+        found = np.asarray(groups)
+    except ValueError:  # rows of different lengths
+        found = np.asarray(None)
+    found = found.ravel() if found.shape[1:] == (1,) else found
+    if found.ndim != 1 or len(found) != n_rows:
+        raise ValueError(f"groups must be a number or a text for each of {n_rows} rows, not of shape {found.shape}")
+    ours = params.early_stopping or isinstance(params.cv, Integral)
+    try:
+        if ours and found.dtype.kind in "OV":  # all others have an order
+            np.unique(found)
+    except TypeError as error:
+        raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
+    return found
+
+
 def refuse_categories(name, X):
     """Refuse a frame with columns of categories where an algorithm has none: it would take codes for numbers."""
     if not is_frame(X):
@@ -278,16 +224,16 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
     return found
 
 
-def held_set(estimator, name, X, y, weight, inputs, allow_nan):
+def held_set(estimator, name, X, y, weight, dataset, class_weight, allow_nan):
     """A validation set after checking it; the weights of the classes count in it as in training."""
-    several, came = inputs.codes.ndim == 2, X
+    several, came = dataset.codes.ndim == 2, X
     try:
         check_sparse(X)
-        X = encoded(estimator, inputs.categories, X, "X.columns")
+        X = encoded(estimator, dataset.categories, X, "X.columns")
         how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "names": "X.columns"}
         if several:
             X = validated(estimator, X, **how)
-            _, codes = labels_given(y, X.shape[0], inputs.classes)
+            _, codes = labels_given(y, X.shape[0], dataset.classes)
             y = codes.astype(int)
         else:
             X, y = validated(estimator, X, y, **how)
@@ -306,9 +252,9 @@ def held_set(estimator, name, X, y, weight, inputs, allow_nan):
     given = as_given(came) if callable(estimator.scoring) else None
     if several:
         return Held.of(name, X, y, codes, weight, given)
-    codes = _encode(name, y, inputs.classes)
+    codes = _encode(name, y, dataset.classes)
     with np.errstate(over="ignore"):
-        weight = weight * np.where(codes < 0, 1.0, inputs.class_weight[codes])
+        weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
     return Held.of(name, X, y, codes, weight, given)
 
 

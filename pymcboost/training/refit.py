@@ -12,6 +12,7 @@ from pymcboost.model import file
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs, threads_for
 from pymcboost.training import basis
+from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided import class_weights
 from pymcboost.training.labels import labels_given
 
@@ -73,7 +74,7 @@ class RefitsLeaves:
         booster.categories, booster.feature_names = self.model_.categories, self.model_.feature_names
         X = X if booster.categories is None else booster.categories.bounded(X)
         n_threads = threads_for(X.shape[0] * X.shape[1], resolve_n_jobs(self.n_jobs))
-        data = booster.rows(X, codes, len(self.classes_), weight, n_threads, None)
+        data = booster.rows(Dataset(X, classes, codes, weight), n_threads, None)
         booster.start(data, self.classes_, n_threads)
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)

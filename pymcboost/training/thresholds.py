@@ -14,20 +14,20 @@ def of_rows(model, held):
     return best_thresholds(model.raw_scores(held.X), held.codes, weight)
 
 
-def of_folds(estimator, inputs, seed, rounds, found=None, previous=None):
+def of_folds(estimator, dataset, seed, rounds, found=None, previous=None):
     """Thresholds (K,) from models of the folds of ``cv``, arguments as of `calibration.temperature_of_folds`.
 
     None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
     """
     try:
         if found is None:
-            scores, _ = held_scores(estimator, inputs, seed, rounds, splits(estimator.cv, inputs, seed), previous)
+            scores, _ = held_scores(estimator, dataset, seed, rounds, splits(estimator.cv, dataset, seed), previous)
         else:
             scores = found.scores
     except NO_FOLDS as error:
-        pass_on(inputs, error)
+        pass_on(dataset, error)
         warn(f"all labels keep the threshold 0.5: {reason(error)}")
         return None
     used = np.isfinite(scores[:, 0])
-    found = best_thresholds(*of_all(inputs, used, scores, inputs.codes, inputs.weight))
-    return inputs.workers.broadcast(found)
+    found = best_thresholds(*of_all(dataset, used, scores, dataset.codes, dataset.weight))
+    return dataset.comm.broadcast(found)

@@ -238,8 +238,8 @@ def test_the_training_loss_counts_weights_and_not_the_rows_held_out():
     seen = []
 
     class Looks(Callback):
-        def take_in(self, inputs):
-            seen.append(inputs.weight > 0)
+        def take_in(self, dataset):
+            seen.append(dataset.weight > 0)
 
     model = MartClassifier(n_estimators=4, early_stopping=True, n_iter_no_change=4, random_state=0)
     model.fit(X, y, callbacks=[Looks(), TrainingLoss("log_loss")])

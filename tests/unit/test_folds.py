@@ -29,8 +29,9 @@ from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting, folds
 from pymcboost.training.booster import Booster
+from pymcboost.training.dataset import Dataset
 from pymcboost.training.folds import held_scores, out_of_fold, splits
-from pymcboost.training.inputs import Inputs, held_out
+from pymcboost.training.inputs import held_out
 
 
 def some_rows(K=3, n=150, d=4, seed=0):
@@ -39,10 +40,10 @@ def some_rows(K=3, n=150, d=4, seed=0):
     return rng.normal(size=(n, d)) + 0.8 * y[:, None] * rng.normal(size=d), y
 
 
-def inputs_of(X, y, weight=None, groups=None):
+def dataset_of(X, y, weight=None, groups=None):
     classes, codes = np.unique(y, return_inverse=True)
     weight = np.ones(len(y)) if weight is None else weight
-    return Inputs(X, classes, codes, weight, np.ones(len(classes)), None, {}, "auto", False, groups)
+    return Dataset(X, classes, codes, weight, groups)
 
 
 # -- splits ------------------------------------------------------------------------------------------------------------
@@ -52,14 +53,14 @@ def inputs_of(X, y, weight=None, groups=None):
 def test_folds_are_stratified_and_hold_every_used_row_out_once(n_folds):
     X, y = some_rows()
     weight = np.random.default_rng(1).integers(0, 2, len(y)).astype(float)
-    parts = splits(n_folds, inputs_of(X, y, weight), seed=4)
+    parts = splits(n_folds, dataset_of(X, y, weight), seed=4)
     used = np.flatnonzero(weight > 0)
     assert np.array_equal(np.sort(np.concatenate([held for _, held in parts])), used)
     for train, held in parts:
         assert np.array_equal(np.union1d(train, held), used)
         counts = np.bincount(y[held], minlength=3)
         assert np.abs(counts - np.bincount(y[used]) / n_folds).max() < 1
-    again, others = (splits(n_folds, inputs_of(X, y, weight), seed) for seed in (4, 5))
+    again, others = (splits(n_folds, dataset_of(X, y, weight), seed) for seed in (4, 5))
     for i, (_, held) in enumerate(parts):
         assert np.array_equal(again[i][1], held)
         assert not np.array_equal(others[i][1], held)
@@ -145,7 +146,7 @@ def test_groups_stay_together():
     groups = np.random.default_rng(1).integers(0, 20, len(y))
     weight = np.repeat([0.0, 1.0], [40, 110])
     for cv in 4, GroupKFold(4), LeaveOneGroupOut():
-        for train, held in splits(cv, inputs_of(X, y, weight, groups), seed=0):
+        for train, held in splits(cv, dataset_of(X, y, weight, groups), seed=0):
             assert not set(groups[train]) & set(groups[held])
 
 
@@ -163,18 +164,18 @@ def test_splitters_and_iterables_are_taken(form):
         "masks": [(of != i, of == i) for i in range(3)],
         "predefined": PredefinedSplit(of),
     }[form]
-    for found, one in zip(splits(cv, inputs_of(X, y), 0), expected, strict=True):
+    for found, one in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
     if form == "generator":
         with pytest.raises(ValueError, match="no folds left; a generator of them serves for one fit"):
-            splits(cv, inputs_of(X, y), 0)
+            splits(cv, dataset_of(X, y), 0)
 
 
 def test_what_a_splitter_leaves_out_of_a_training_stays_out():
     X, y = some_rows(n=90)
     rows = np.arange(90)
     purged = [(np.setdiff1d(rows, np.arange(b - 5, b + 35)), np.arange(b, b + 30)) for b in (0, 30, 60)]
-    for (train, held), one in zip(splits(purged, inputs_of(X, y), 0), purged, strict=True):
+    for (train, held), one in zip(splits(purged, dataset_of(X, y), 0), purged, strict=True):
         assert np.array_equal(train, one[0]) and np.array_equal(held, one[1])
 
 
@@ -213,7 +214,7 @@ def test_folds_of_no_use_are_refused(name):
     y = more["y"](y) if "y" in more else y
     given = {key: value(y) for key, value in more.items() if key != "y"}
     with pytest.raises(ValueError, match=message):
-        splits(cv, inputs_of(X, y, **given), 0)
+        splits(cv, dataset_of(X, y, **given), 0)
     with pytest.raises(ValueError, match=message):
         if "weight" in given:
             given["sample_weight"] = given.pop("weight")
@@ -230,7 +231,7 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     X, y = some_rows()
     rate = {"learning_rate": 0.2} if name == "vector-tree" else {}  # at which models of folds take no larger steps
     estimator = cls(n_estimators=6, n_jobs=1, calibrate=None, **rate)
-    inputs = inputs_of(X, y)
+    inputs = dataset_of(X, y)
     scores, link = held_scores(estimator, inputs, 7, 6, splits(3, inputs, 7))
     monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
     auto = out_of_fold(estimator, inputs, seed=7)
@@ -260,7 +261,7 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
 def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature():
     """The slow twin: the temperature of all rows held out, by a search on a grid; it moves the best round to later."""
     X, y = some_rows()
-    estimator, inputs = VectorTreeBoostClassifier(n_estimators=6, calibrate="temperature"), inputs_of(X, y)
+    estimator, inputs = VectorTreeBoostClassifier(n_estimators=6, calibrate="temperature"), dataset_of(X, y)
     auto = out_of_fold(estimator, inputs, seed=7)
     plain = out_of_fold(VectorTreeBoostClassifier(n_estimators=6, calibrate=None), inputs, seed=7)
     at = list(auto.rounds).index(auto.best_round)
@@ -284,7 +285,7 @@ def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature
 def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
     """Twice the rate up to 0.2, and as many rounds fewer; rounds that are looked for are those of the rate itself."""
     X, y = some_rows(n=120)
-    inputs, parts = inputs_of(X, y), splits(3, inputs_of(X, y), 3)
+    inputs, parts = dataset_of(X, y), splits(3, dataset_of(X, y), 3)
     scores, _ = held_scores(VectorTreeBoostClassifier(learning_rate=rate), inputs, 3, rounds, parts)
     booster = VectorTreeBoostClassifier(learning_rate=rate)._booster()
     assert booster.hasten(rounds) == fewer
@@ -311,8 +312,8 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
     for n_jobs, step, held_back in ((1, 8, 1 << 20), (3, 8, 1 << 20), (2, 1, 1 << 20), (3, 5, 1 << 20), (2, 8, 1)):
         monkeypatch.setattr(folds, "STEP", step)
         monkeypatch.setattr(folds, "STEP_SCORES", held_back)
-        results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), inputs_of(X, y), seed=3))
-        fixed.append(held_scores(estimator, inputs_of(X, y), 3, 4, splits(3, inputs_of(X, y), 3))[0])
+        results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), dataset_of(X, y), seed=3))
+        fixed.append(held_scores(estimator, dataset_of(X, y), 3, 4, splits(3, dataset_of(X, y), 3))[0])
     for one in fixed[1:]:
         np.testing.assert_array_equal(one, fixed[0])
     for one in results[1:]:
@@ -328,7 +329,7 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
 def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     X, y = some_rows(n=300)
     estimator = VectorTreeBoostClassifier(learning_rate=0.2, scoring=scoring, n_iter_no_change=6, random_state=0)
-    found = out_of_fold(estimator, inputs_of(X, y), seed=3)
+    found = out_of_fold(estimator, dataset_of(X, y), seed=3)
     mean = found.curves.mean(axis=0)
     rounds = found.rounds
     assert found.best_round == rounds[best(mean)]
@@ -337,14 +338,14 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     steps = np.diff(np.concatenate(([0], rounds)))
     np.testing.assert_array_equal(steps, np.maximum(1, (rounds - steps) // 16))
     assert found.n_estimators == round(found.best_round * 1.5**0.5)
-    fixed, _ = held_scores(estimator, inputs_of(X, y), 3, found.best_round, splits(3, inputs_of(X, y), 3))
+    fixed, _ = held_scores(estimator, dataset_of(X, y), 3, found.best_round, splits(3, dataset_of(X, y), 3))
     np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
 
 
 def test_no_more_rounds_than_the_most_are_tried(monkeypatch):
     monkeypatch.setattr(folds, "MOST_ROUNDS", 11)
     X, y = some_rows(n=300)
-    found = out_of_fold(MCBoostClassifier(learning_rate=0.01), inputs_of(X, y), seed=3)
+    found = out_of_fold(MCBoostClassifier(learning_rate=0.01), dataset_of(X, y), seed=3)
     assert found.curves.shape == (3, 11)
     assert found.best_round == 11
     assert MCBoostClassifier(learning_rate=0.01, n_estimators="auto").fit(X, y).n_estimators_ == 13
@@ -368,12 +369,12 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     X[:20] = np.eye(3)[y[:20]] @ np.random.default_rng(0).normal(size=(3, 4)) * 9  # two folds of three are not easy
     parts = [(np.arange(20), np.arange(20, 60)), (np.arange(20, 60), np.arange(20))]
     estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3, n_iter_no_change=9)
-    found = out_of_fold(estimator, inputs_of(X, y), seed=0)
+    found = out_of_fold(estimator, dataset_of(X, y), seed=0)
     assert found.curves.shape == (2, 9)
     assert found.rounds.tolist() == list(range(1, 10))
     assert len(np.unique(found.curves[0])) == 1
     assert len(np.unique(found.curves[1])) > 1
-    fixed, _ = held_scores(estimator, inputs_of(X, y), 0, 9, parts)
+    fixed, _ = held_scores(estimator, dataset_of(X, y), 0, 9, parts)
     one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
     assert one.n_estimators_ == 1
     np.testing.assert_allclose(fixed[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
@@ -381,11 +382,11 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
 
 def test_without_anything_to_learn_one_round_is_asked_for():
     X, y = np.ones((36, 2)), np.arange(36) % 3
-    found = out_of_fold(MCBoostClassifier(), inputs_of(X, y), seed=0)
+    found = out_of_fold(MCBoostClassifier(), dataset_of(X, y), seed=0)
     assert found.best_round == 1
     assert found.curves.shape == (3, 0)
     assert not found.scores.any()
-    inputs = inputs_of(X, y)
+    inputs = dataset_of(X, y)
     for estimator in MCBoostClassifier(), MultiBoostClassifier():
         assert not held_scores(estimator, inputs, 0, 5, splits(3, inputs, 0))[0].any()
     with pytest.warns(UserWarning, match="the model is constant"):
@@ -397,7 +398,7 @@ def test_rows_of_weight_zero_are_in_no_fold():
     X, y = some_rows()
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     for cv in 3, StratifiedKFold(3):
-        found = out_of_fold(MartClassifier(cv=cv, n_iter_no_change=2), inputs_of(X, y, weight), seed=0)
+        found = out_of_fold(MartClassifier(cv=cv, n_iter_no_change=2), dataset_of(X, y, weight), seed=0)
         unused = weight == 0
         assert np.isnan(found.scores[unused]).all() and (found.fold[unused] == -1).all()
         assert np.isfinite(found.scores[~unused]).all() and (found.fold[~unused] >= 0).all()
@@ -417,7 +418,7 @@ def test_weights_of_rows_and_classes_count_in_the_metric():
     model.set_params(class_weight=class_weight).fit(X, y, weight)
     total = weight * np.array([1.0, 2.0, 5.0])[y]
     seed = np.random.RandomState(0).randint(2**31)
-    for w, (_, held) in zip(seen, splits(3, inputs_of(X, y, total), seed), strict=False):
+    for w, (_, held) in zip(seen, splits(3, dataset_of(X, y, total), seed), strict=False):
         np.testing.assert_allclose(w, total[held] / total[held].max())
 
 

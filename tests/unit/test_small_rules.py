@@ -409,9 +409,9 @@ def test_zeros_among_merged_values_do_not_hide_the_constant():
 
 
 def test_priors_are_restored_only_where_it_is_asked_for():
-    inputs = SimpleNamespace(class_weight=np.array([1.0, 4.0]))
-    assert priors(SimpleNamespace(), inputs) is None
-    assert priors(SimpleNamespace(restore_priors=True), inputs) is not None
+    of_classes = np.arange(2), np.array([1.0, 4.0])
+    assert priors(SimpleNamespace(), *of_classes) is None
+    assert priors(SimpleNamespace(restore_priors=True), *of_classes) is not None
 
 
 def test_labels_that_are_no_integers_are_compared_with_all_digits():

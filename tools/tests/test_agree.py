@@ -134,8 +134,8 @@ def resumed_moved(monkeypatch):
     """The rounds in a checkpoint are read with one threshold moved."""
     original = Checkpoint.resume
 
-    def resume(self, inputs):
-        previous = original(self, inputs)
+    def resume(self, plan):
+        previous = original(self, plan)
         return previous if previous is None else dataclasses.replace(previous, model=moved(previous.model))
 
     monkeypatch.setattr(Checkpoint, "resume", resume)

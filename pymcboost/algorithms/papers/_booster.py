@@ -22,9 +22,9 @@ class PaperBooster(BinaryBooster):
     # Trees of single columns are split by the Gini impurity rather than by their edges.
     gini = False
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Columns for stumps or for trees."""
-        return self.rows_for(TrainingData if self.stumps else TreeData, X, codes, n_classes, weight, n_threads)
+        return self.rows_for(TrainingData if self.stumps else TreeData, dataset, n_threads)
 
     def new_builder(self):
         """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""

@@ -12,6 +12,7 @@ Round
 Paper: R. Schapire and Y. Singer, Improved boosting algorithms using confidence-rated predictions, section 9.1.
 """
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -82,13 +83,15 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
             kind = "a class for each row" if self.multilabel else self.labels_are_for
             raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Columns for stumps or for trees."""
-        self.multilabel, self.n_scores = codes.ndim == 2, n_classes
+        self.multilabel = dataset.is_multilabel
+        self.n_scores = dataset.n_classes
         if not self.multilabel:
-            return super().rows(X, codes, n_classes, weight, n_threads, previous)
-        self.code, codes = sets_of(codes)
-        return super().rows(X, codes, len(self.code), weight, n_threads, previous)
+            return super().rows(dataset, n_threads, previous)
+        self.code, codes = sets_of(dataset.codes)
+        by_set = replace(dataset, codes=codes, classes=np.arange(len(self.code)))
+        return super().rows(by_set, n_threads, previous)
 
     @property
     def shared(self):

@@ -38,9 +38,9 @@ class GentleBoost(ClassicBooster):
         """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
         return self.stumps and self.params.subsample == 1
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Columns for the scan, or for trees."""
-        return self.rows_for(TrainingData if self.scans else TreeData, X, codes, n_classes, weight, n_threads)
+        return self.rows_for(TrainingData if self.scans else TreeData, dataset, n_threads)
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""

@@ -74,16 +74,16 @@ class HingeBoostOC(Booster):
         """Kernels are computed from dense rows."""
         return self.params.kernel == "linear"
 
-    def rows(self, X, codes, n_classes, weight, n_threads, previous):
+    def rows(self, dataset, n_threads, previous):
         """Scaled rows; those of a warm start in the features of the first ones."""
         kernel = self.params.kernel
-        if hasattr(X, "indptr") and kernel != "linear":
+        if hasattr(dataset.X, "indptr") and kernel != "linear":
             shown = "a callable" if callable(kernel) else repr(kernel)
             raise ValueError(f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()")
         scale = self.params.scale
         if previous is not None:
             scale, self.gamma = previous.kept["scale"], previous.kept["gamma"]
-        return MachineData(X, codes, n_classes, weight, scale)
+        return MachineData(dataset.X, dataset.codes, dataset.n_classes, dataset.weight, scale)
 
     def check_previous(self, previous):
         """The kernel must stay."""
