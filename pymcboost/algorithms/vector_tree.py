@@ -22,6 +22,7 @@ import numpy as np
 
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
+from pymcboost.comm import ALONE
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, OrderedLabels, group_bits, signs_of
 from pymcboost.learners.draws import drawn_of
@@ -69,8 +70,8 @@ class VectorTreeBoost(ManyLabels, Booster):
     takes_workers = True
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 
-    def __init__(self, params, draw_seed=None, name=""):
-        super().__init__(params, draw_seed, name)
+    def __init__(self, params, draw_seed=None, name="", comm=ALONE):
+        super().__init__(params, draw_seed, name, comm)
         self._first_rate, self._hastened = self.params.learning_rate, 1.0
 
     def check(self):

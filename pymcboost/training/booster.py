@@ -9,6 +9,7 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.mapped import scores_of
 from pymcboost.model.model import Model
+from pymcboost.threads import threads_for
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
 from pymcboost.training.meta import shown_own
@@ -48,6 +49,8 @@ class Booster:
         Draws a seed of the estimator's ``random_state``.
     name : str, optional
         Of the estimator, for messages.
+    comm : Alone or another communicator
+        The workers among which the rows are divided.
 
     Attributes
     ----------
@@ -74,7 +77,6 @@ class Booster:
     side_by_side = True
     # Whether rows may be those of `Chunks`, or be divided among workers; and those.
     takes_workers = False
-    workers: Any = ALONE
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
     # Whether the form of y decides that.
@@ -105,9 +107,10 @@ class Booster:
     # Whether it adds to a model that is given.
     goes_on = False
 
-    def __init__(self, params, draw_seed=None, name=""):
+    def __init__(self, params, draw_seed=None, name="", comm=ALONE):
         self.params = SimpleNamespace(**{**self.fixed, **params})
         self.draw_seed, self.name = draw_seed, name
+        self.workers = comm
         self.n_rounds = 0
         self.undecided = {name: of for name, of in self.choices.items() if vars(self.params)[name] == "auto"}
         self.decided: dict[str, Any] = {}
@@ -222,9 +225,26 @@ class Booster:
 
     # -- what the loop calls -------------------------------------------------------------------------------------------
 
-    def start(self, data, classes, n_threads, previous=None, n_validation=0):
-        """Get ready for the first round, or for the next one after those of ``previous``."""
-        self.data, self.classes, self.n_threads, self.n_validation = data, classes, n_threads, n_validation
+    def start(self, dataset, n_threads, previous=None, n_validation=0):
+        """Lay out the rows and get ready for the first round, or for the next one after those of ``previous``.
+
+        Parameters
+        ----------
+        dataset : Dataset
+        n_threads : int
+            Most threads; small data take one.
+        previous : Previous, optional
+        n_validation : int, default=0
+            Rows whose scores will be followed.
+        """
+        self.classes = dataset.classes
+        self.categories = dataset.categories
+        self.feature_names = dataset.feature_names
+        self.n_validation = n_validation
+        n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], n_threads)
+        data = self.rows(dataset, n_threads, previous)
+        self.data = data
+        self.n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
         self.has_rounds = previous is not None
         if previous is not None:
             self.check_previous(previous)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._version import __version__
 from pymcboost._warn import warn
-from pymcboost.comm import as_workers, hearing, release
+from pymcboost.comm import ALONE, as_workers, hearing, release
 from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
@@ -152,8 +152,9 @@ class BoostingClassifier(
     def _get_param_names(cls):
         return super()._get_param_names()
 
-    def _booster(self, draw_seed=None):
-        return self.booster(checked(type(self), self.get_params(deep=False)), draw_seed, type(self).__name__)
+    def _booster(self, draw_seed=None, comm=ALONE):
+        params = checked(type(self), self.get_params(deep=False))
+        return self.booster(params, draw_seed, type(self).__name__, comm)
 
     def layouts(self) -> tuple[str, ...]:
         """Layouts that a model file of these parameters may have, see `save`: tuple of str."""

@@ -11,7 +11,7 @@ from pymcboost._text import column_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import rows_of
-from pymcboost.threads import counted, threads_for
+from pymcboost.threads import counted
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.callbacks import (
     CalibratedCurve,
@@ -68,8 +68,7 @@ class Training:
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
-        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))))
-        self.booster.workers = self.workers
+        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))), workers)
         self.params = self.booster.params
 
     def run(self, *given):
@@ -126,14 +125,9 @@ class Training:
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
         choice = self._choice(kept, folds, previous)
         n_held = 0 if validation is None else validation.X.shape[0]
-        n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], divided.threads_of(params.n_jobs, workers))
-        booster.categories = dataset.categories
-        booster.feature_names = dataset.feature_names
-        data = booster.rows(dataset, n_threads, previous)
+        booster.start(dataset, divided.threads_of(params.n_jobs, workers), previous, n_held)
         make_model = partial(_model, meta, self.classes)
         del dataset, plan  # the layouts hold what the rounds need of it
-        n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
-        booster.start(data, self.classes, n_threads, previous, n_held)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None else previous.best_gain
         self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
@@ -141,7 +135,7 @@ class Training:
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # which the loop closes
         train(self.state, callbacks)
-        self.shares = calibration.shares(self.state, data, workers)
+        self.shares = calibration.shares(self.state, booster.data, workers)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate:

@@ -276,14 +276,10 @@ class _Model:
         given = None if hasty else dataset.given_to(estimator.scoring, rows)
         self.held = held(f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given)
         self.validation = Validation([self.held], K)
-        self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31)
-        booster.workers = dataset.comm
+        self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
         done = 0 if previous is None else previous.n_rounds
-        booster.categories, booster.feature_names = dataset.categories, dataset.feature_names
         booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most
-        data = booster.rows(dataset.only(train), n_threads, None)
-        n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
-        booster.start(data, dataset.classes, n_threads, previous, len(rows))
+        booster.start(dataset.only(train), n_threads, previous, len(rows))
         if previous is not None:
             self.validation.add_rounds(booster.builder)
         self.state, self.ended = TrainingState(booster, most, None), False

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from pymcboost.comm import ALONE
 from pymcboost.model import file
 from pymcboost.model.temperature import codes_of
-from pymcboost.threads import resolve_n_jobs, threads_for
+from pymcboost.threads import resolve_n_jobs
 from pymcboost.training import basis
 from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided import class_weights
@@ -71,11 +71,11 @@ class RefitsLeaves:
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()
-        booster.categories, booster.feature_names = self.model_.categories, self.model_.feature_names
-        X = X if booster.categories is None else booster.categories.bounded(X)
-        n_threads = threads_for(X.shape[0] * X.shape[1], resolve_n_jobs(self.n_jobs))
-        data = booster.rows(Dataset(X, classes, codes, weight), n_threads, None)
-        booster.start(data, self.classes_, n_threads)
+        categories = self.model_.categories
+        X = X if categories is None else categories.bounded(X)
+        names = self.model_.feature_names
+        dataset = Dataset(X, classes, codes, weight, categories=categories, feature_names=names)
+        booster.start(dataset, resolve_n_jobs(self.n_jobs))
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)
@@ -84,7 +84,7 @@ class RefitsLeaves:
             trees = range(int(begin), int(end))
             cls, base = ([-1 if of is None else int(of[t]) for t in trees] for of in (ensemble.cls, ensemble.base))
             old = [leaf[ends[t] : ends[t + 1]] for t in trees]
-            for part, new in zip(old, booster.refit_round(at[data.rows], old, cls, base, decay), strict=True):
+            for part, new in zip(old, booster.refit_round(at[booster.data.rows], old, cls, base, decay), strict=True):
                 part[...] = new
         vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **dict.fromkeys(file.EARLY))
         return self

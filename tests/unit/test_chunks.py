@@ -405,8 +405,8 @@ def test_full_disk_after_the_last_round(labels, comm, monkeypatch):
 def test_full_disk_where_folds_choose(monkeypatch):
     monkeypatch.setattr(calibration, "splits", lambda *_: mapped.mapped(3, np.float64, "."))
     monkeypatch.setattr(mapped, "reserve", full)
-    inputs = SimpleNamespace(workers=ALONE)
-    assert calibration.choose(SimpleNamespace(cv=5), inputs, {"loss": ("log",)}, 0, None) == calibration.Choice()
+    dataset = SimpleNamespace(comm=ALONE)
+    assert calibration.choose(SimpleNamespace(cv=5), dataset, {"loss": ("log",)}, 0, None) == calibration.Choice()
 
 
 def test_files_have_no_names(tmp_path):

@@ -25,6 +25,7 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     threads,
 )
+from pymcboost.comm import ALONE
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting, folds
@@ -231,14 +232,14 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     X, y = some_rows()
     rate = {"learning_rate": 0.2} if name == "vector-tree" else {}  # at which models of folds take no larger steps
     estimator = cls(n_estimators=6, n_jobs=1, calibrate=None, **rate)
-    inputs = dataset_of(X, y)
-    scores, link = held_scores(estimator, inputs, 7, 6, splits(3, inputs, 7))
+    dataset = dataset_of(X, y)
+    scores, link = held_scores(estimator, dataset, 7, 6, splits(3, dataset, 7))
     monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
-    auto = out_of_fold(estimator, inputs, seed=7)
+    auto = out_of_fold(estimator, dataset, seed=7)
     original = cls._booster
-    for i, (_, held) in enumerate(splits(3, inputs, 7)):
+    for i, (_, held) in enumerate(splits(3, dataset, 7)):
         assert (auto.fold[held] == i).all()
-        monkeypatch.setattr(cls, "_booster", lambda self, draw=None, i=i: original(self, lambda: 7 + i))
+        monkeypatch.setattr(cls, "_booster", lambda self, draw=None, comm=ALONE, i=i: original(self, lambda: 7 + i))
         rest = np.setdiff1d(np.arange(len(y)), held)
 
         def fit(n, rest=rest, held=held):
@@ -261,15 +262,15 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
 def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature():
     """The slow twin: the temperature of all rows held out, by a search on a grid; it moves the best round to later."""
     X, y = some_rows()
-    estimator, inputs = VectorTreeBoostClassifier(n_estimators=6, calibrate="temperature"), dataset_of(X, y)
-    auto = out_of_fold(estimator, inputs, seed=7)
-    plain = out_of_fold(VectorTreeBoostClassifier(n_estimators=6, calibrate=None), inputs, seed=7)
+    estimator, dataset = VectorTreeBoostClassifier(n_estimators=6, calibrate="temperature"), dataset_of(X, y)
+    auto = out_of_fold(estimator, dataset, seed=7)
+    plain = out_of_fold(VectorTreeBoostClassifier(n_estimators=6, calibrate=None), dataset, seed=7)
     at = list(auto.rounds).index(auto.best_round)
     losses = []
     for temperature in np.geomspace(0.1, 50, 3000):
         z = auto.scores / temperature
         z -= z.max(axis=1, keepdims=True)
-        losses.append(np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), inputs.codes])
+        losses.append(np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), dataset.codes])
     best = losses[int(np.mean(losses, axis=1).argmin())]
     found = [best[auto.fold == i].mean() for i in range(3)]
     np.testing.assert_allclose(auto.curves[:, at], found, rtol=0.02)
@@ -285,12 +286,12 @@ def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature
 def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
     """Twice the rate up to 0.2, and as many rounds fewer; rounds that are looked for are those of the rate itself."""
     X, y = some_rows(n=120)
-    inputs, parts = dataset_of(X, y), splits(3, dataset_of(X, y), 3)
-    scores, _ = held_scores(VectorTreeBoostClassifier(learning_rate=rate), inputs, 3, rounds, parts)
+    dataset, parts = dataset_of(X, y), splits(3, dataset_of(X, y), 3)
+    scores, _ = held_scores(VectorTreeBoostClassifier(learning_rate=rate), dataset, 3, rounds, parts)
     booster = VectorTreeBoostClassifier(learning_rate=rate)._booster()
     assert booster.hasten(rounds) == fewer
     assert booster.params.learning_rate == pytest.approx(larger, rel=1e-12)
-    expected, _ = held_scores(_Unhurried(learning_rate=booster.params.learning_rate), inputs, 3, fewer, parts)
+    expected, _ = held_scores(_Unhurried(learning_rate=booster.params.learning_rate), dataset, 3, fewer, parts)
     np.testing.assert_array_equal(scores, expected)
 
 
@@ -386,9 +387,9 @@ def test_without_anything_to_learn_one_round_is_asked_for():
     assert found.best_round == 1
     assert found.curves.shape == (3, 0)
     assert not found.scores.any()
-    inputs = dataset_of(X, y)
+    dataset = dataset_of(X, y)
     for estimator in MCBoostClassifier(), MultiBoostClassifier():
-        assert not held_scores(estimator, inputs, 0, 5, splits(3, inputs, 0))[0].any()
+        assert not held_scores(estimator, dataset, 0, 5, splits(3, dataset, 0))[0].any()
     with pytest.warns(UserWarning, match="the model is constant"):
         model = MCBoostClassifier(n_estimators="auto").fit(X, y)
     assert (model.n_estimators_, len(model.cv_results_["rounds"])) == (0, 0)

@@ -422,7 +422,7 @@ def test_labels_that_are_no_integers_are_compared_with_all_digits():
 def test_seeds_of_trainings_are_of_31_bits():
     def seed_of(random_state):
         draft = SimpleNamespace(
-            random_state=random_state, _booster=lambda seed: SimpleNamespace(params=None, seed=seed())
+            random_state=random_state, _booster=lambda seed, comm: SimpleNamespace(params=None, seed=seed())
         )
         return Training(draft, [], Alone()).booster.seed
 
