@@ -162,7 +162,6 @@ PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
                      w->gh);
     }
     pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
-    if (counts && !job->weight) w->limits.h_error = 0;
     w->limits.level_cost = job->level_cost / pmb_job_unit(job);
     w->g.min_gain = o->min_gain / pmb_job_unit(job);
     w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
