@@ -33,7 +33,7 @@ cdef extern from "class_trees.h" nogil:
     ctypedef struct pmb_pair_options:
         int32_t edge, cell_words, pool, few, threads, divided, count_bits
         int64_t min_h
-        double min_share, l2, min_hessian, min_gain
+        double min_share, l2, min_hessian, min_gain, h_error
         const uint8_t *active
         int32_t n_active, take
         uint64_t key

@@ -306,7 +306,7 @@ PMB_STATIC void pmb_pairs_choose(pmb_pairs *w, int32_t at, int side, int parts) 
     node->feature = best->feature;
     node->pos = best->pos;
     node->nan_left = best->nan_left;
-    node->gain = pmb_gain(w->its[at].sums, best, w->o->edge, w->limits.l2);
+    node->gain = pmb_gain(w->its[at].sums, best, w->o->edge, &w->limits, w->its[at].rows);
     w->its[at].left = best->left;
     if (best->score >= 0 && best->set) {
         const pmb_level_data *l = &w->d->levels;

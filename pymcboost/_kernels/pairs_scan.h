@@ -17,6 +17,7 @@ typedef struct {
     int32_t count_bits;    /* of cells of two words: bits of n below h */
     int64_t min_h;         /* least n, which is h where there is no count, on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
+    double h_error;        /* how far the h of a row may be from its integer; 0: they are equal */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
     const uint8_t *active; /* by feature; NULL: all */
     int32_t n_active, take; /* features that are active, and how many of them a node draws; take 0: all */
@@ -31,6 +32,7 @@ typedef struct {
     int64_t least_n, least_h; /* of the fields of a cell, on either side; without a count h is n, and least_n the larger */
     double l2;                /* added to the h of either side */
     double level_cost;        /* gain that a set loses for every level in parts but two */
+    double h_error;           /* how far the h of a row may be from its integer; 0: they are equal */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h is looked at */
     int32_t count_bits; /* of the options */
@@ -46,6 +48,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double 
     if (!pmb_is_counted(o) && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
     q->level_cost = 0;
+    q->h_error = o->h_error;
     q->count_bits = o->count_bits;
     q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->l2_1 = (float)(l2 * q->of_h);
@@ -220,15 +223,26 @@ PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *o, 
     return s;
 }
 
-/* With l2: G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G_T^2/(H_T + l2), the cancellation taken out of the first two. */
-PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, double l2) {
+/* How far rounding may move G_L H_R - G_R H_L, where H_L and H_R include l2: it moves the g of a row by half a unit, the h by
+ * h_error. Cells do not count rows. A side is taken to have its share of the weight in the rows of the node, and one more. */
+PMB_INLINE double pmb_rounding(pmb_sums l, pmb_sums r, double hl, double hr, double h_error, int64_t rows) {
+    double share = (double)rows / (double)(l.n + r.n);
+    double rows_l = 1 + share * (double)l.n, rows_r = 1 + share * (double)r.n;
+    return rows_l * (0.5 * hr + h_error * fabs((double)r.g)) + rows_r * (0.5 * hl + h_error * fabs((double)l.g));
+}
+
+/* With l2: G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G_T^2/(H_T + l2), the cancellation taken out of the first two. 0 where
+ * rounding alone may part G_L/H_L from G_R/H_R, as in a node of equal rows: such a split tells nothing of the rows, and
+ * yet the tree would change with the units, or where a row of weight 2 is given as two rows. */
+PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, const pmb_limits *q, int64_t rows) {
     pmb_sums r = total;
     if (s->score < 0) return 0;
     pmb_sums_add(&r, s->left, -1);
-    double gl = (double)s->left.g, gr = (double)r.g, g = (double)total.g, d;
+    double gl = (double)s->left.g, gr = (double)r.g, g = (double)total.g, l2 = q->l2, d;
     double hl = (double)s->left.h + l2, hr = (double)r.h + l2;
     if (edge) return fabs(gl) + fabs(gr) - fabs(g);
     d = gl * hr - gr * hl;
+    if (fabs(d) <= pmb_rounding(s->left, r, hl, hr, q->h_error, rows)) return 0;
     return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / ((double)total.h + l2)) * l2;
 }
 

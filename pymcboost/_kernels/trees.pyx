@@ -73,6 +73,8 @@ cdef class Grower:
         By categorical feature, (2, levels): weights in a node below which they go together, and are in parts.
     count_bits : int
         Bits of the count in a cell of two words; 0 with one word.
+    h_error : float
+        How far the h of a row may be from its integer. All workers must have the same.
     """
 
     cdef pmb_pair_data data
@@ -83,7 +85,7 @@ cdef class Grower:
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False, least_levels=None, int count_bits=0):
+                  bint divided=False, least_levels=None, int count_bits=0, double h_error=0.5):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if (count_bits > 0) != (cell_words == 2):
@@ -116,7 +118,7 @@ cdef class Grower:
         self.max_leaves, self.max_depth, self.pool = max_leaves, max_depth, pool
         self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
         self.options.pool, self.options.divided, self.options.min_share = pool, divided, min_share
-        self.options.count_bits = count_bits
+        self.options.count_bits, self.options.h_error = count_bits, h_error
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
 

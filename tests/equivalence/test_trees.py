@@ -1033,6 +1033,22 @@ def test_integer_weights_are_repeated_rows(cls, repeats, min_samples_leaf):
     np.testing.assert_allclose(one.leaf, two.leaf, rtol=1e-5 if repeats == 1 else 1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize("cls", PLAIN + BASED)
+def test_rounding_is_no_gain_in_pure_nodes(cls):
+    """With l2_regularization, where rounding parts rows of one class, integer weights are repeated rows too."""
+    options = {"n_estimators": 5, "l2_regularization": 1.0, "max_leaf_nodes": 20, "subsample": 1.0, "max_features": 1.0}
+    # More rounds come to splits that tie, where weights that are moved by 1e-9 change the trees.
+    for seed in range(20):
+        rng = np.random.default_rng([53, seed])
+        K, m = int(rng.integers(2, 5)), int(rng.integers(40, 100))
+        y = np.r_[np.arange(K), rng.integers(0, K, m - K)]
+        X = rng.normal(size=(m, 4)) + 0.7 * y[:, None] * rng.normal(size=4)
+        times = rng.integers(1, 60, m)
+        weighted = cls(**options).fit(X, y, times.astype(float)).model_.raw_scores(X)
+        repeated = cls(**options).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).model_.raw_scores(X)
+        np.testing.assert_allclose(weighted, repeated, rtol=0, atol=1e-6, err_msg=str(seed))
+
+
 def leaf_weights(model, X, weight):
     """Sum of the weights in every leaf of every tree, and which leaf each row is in."""
     result = []
@@ -1129,14 +1145,15 @@ def test_classes_that_are_all_but_certain(counts, repeats):
         for j, (k, b) in enumerate(jobs):
             g, h = (a.astype(float) for a in twin.gradients(state.S, y, k, b))
             n_leaves = grown.n_splits[j] + 1
-            assert n_leaves == 8
+            # Of class 0 alone g is h or -h in every row: nodes of one sign have no gain but that of rounding.
+            assert n_leaves == 8 if j > 0 else 2 <= n_leaves <= 8
             G, H = (np.bincount(grown.leaf[j], a, n_leaves) for a in (g, h))
             expected = np.clip(G / np.maximum(H, 1e-300), -LARGEST_STEP, LARGEST_STEP) * 2 / 3
             np.testing.assert_allclose(grown.value[j, :n_leaves], expected, rtol=1e-2, atol=1e-3)
             divisor = np.bincount(grown.leaf[j]) if counts else np.maximum(H, 1e-300)
             total = (G**2 / divisor).sum()
             gain = total - g.sum() ** 2 / divisor.sum()
-            assert grown.gain[j, :7].sum() == pytest.approx(gain, rel=1e-3, abs=1e-3 * total)
+            assert grown.gain[j, : n_leaves - 1].sum() == pytest.approx(gain, rel=1e-3, abs=1e-3 * total)
 
 
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
@@ -1327,7 +1344,8 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}
     same_tree({**arrays, "threshold": threshold}, tree)
     agreed = 0
-    for (node, other_leaves), theirs in zip(tree.splits, lightgbms_splits(X, y, weight, K, cls), strict=True):
+    # LightGBM goes on splitting where a gain is rounding alone.
+    for (node, other_leaves), theirs in zip(tree.splits, lightgbms_splits(X, y, weight, K, cls), strict=False):
         gain = node.best.gain
         if max(node.best.runner_up, *other_leaves, 0) >= gain * (1 - tolerance) or gain < 1e-9 * tree.root.best.gain:
             break

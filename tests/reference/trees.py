@@ -121,6 +121,18 @@ def gain_of(left, right, l2=0.0):
         return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / h) * l2
 
 
+def is_rounding(left, right, n_rows, l2=0.0, h_error=0.5):
+    """Whether half a unit in the g of every row, and h_error in its h, may part G_L/H_L from G_R/H_R.
+
+    A side is taken to have its share of n among the rows, and one more.
+    """
+    (gl, hl, nl), (gr, hr, nr) = left.astype(float).tolist(), right.astype(float).tolist()
+    hl, hr, share = hl + l2, hr + l2, n_rows / (nl + nr)
+    of_left = (1 + share * nl) * (0.5 * hr + h_error * abs(gr))
+    of_right = (1 + share * nr) * (0.5 * hl + h_error * abs(gl))
+    return abs(gl * hr - gr * hl) <= of_left + of_right
+
+
 def allowed_of(left, right, least, least_h):
     """Whether both sides have the least n and the least h."""
     low = [np.minimum(one, other) for one, other in zip(left, right, strict=True)]
@@ -228,7 +240,7 @@ def job_key(key, k, b, n_classes):
 
 def grow(
     view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0, l2=0.0,
-    least_h=0, min_gain=0.0, take=0, key=0,
+    least_h=0, min_gain=0.0, take=0, key=0, h_error=0.5,
 ):  # fmt: skip
     """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
 
@@ -245,6 +257,11 @@ def grow(
         deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
         drawn = {pool[j] for j in sample(key, len(pool), take)} if take else columns
         best = None if deep else best_split(view, rows, values, least, real, drawn, l2, least_h)
+        if best is not None:
+            goes_left = view.goes_left(rows, best)
+            left, right = (np.array([v[rows[side]].sum() for v in values]) for side in (goes_left, ~goes_left))
+            if is_rounding(left, right, len(rows), l2, h_error):
+                best.gain = 0.0
         return Node(rows, depth, best if best is not None and best.gain > min_gain else None, key)
 
     nodes = [node(np.arange(len(g)) if rows is None else np.asarray(rows), 0, key)]
@@ -390,7 +407,8 @@ class Boosting:
         ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)
         tree = grow(
             self.view, *ints, least=max(1, self.least * unit), l2=0.0 if self.counts else self.l2 * of_h,
-            least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h, **self.options,
+            least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h,
+            h_error=0.0 if self.counts and (self.weight == 1).all() else 0.5, **self.options,
         )  # fmt: skip
         factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
         leaf = np.empty(len(self.y), dtype=int)

@@ -201,7 +201,6 @@ FAULTS = {
     "threads": in_fit(lambda estimator, X, y, more: estimator.n_jobs > 1, without_last_row),
     "workers": sum_without_a_worker,
     "repeated rows": few_weights,
-    "repeated rows, mart": few_weights,
     "permuted rows": doubled,
     "permuted rows, sums in order": doubled,
     "many permuted rows": doubled,
