@@ -17,7 +17,7 @@ typedef struct {
     int32_t count_bits;    /* of cells of two words: bits of n below h */
     int64_t min_h;         /* least n, which is h where there is no count, on either side, at least 1 */
     double min_share;      /* nodes are split only above this share of the root's h */
-    double h_error;        /* how far the h of a row may be from its integer; 0: they are equal */
+    double h_error;        /* how far the h of a row may be from its integer; below 0: gains may be rounding */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
     const uint8_t *active; /* by feature; NULL: all */
     int32_t n_active, take; /* features that are active, and how many of them a node draws; take 0: all */
@@ -242,7 +242,7 @@ PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, const p
     double hl = (double)s->left.h + l2, hr = (double)r.h + l2;
     if (edge) return fabs(gl) + fabs(gr) - fabs(g);
     d = gl * hr - gr * hl;
-    if (fabs(d) <= pmb_rounding(s->left, r, hl, hr, q->h_error, rows)) return 0;
+    if (q->h_error >= 0 && fabs(d) <= pmb_rounding(s->left, r, hl, hr, q->h_error, rows)) return 0;
     return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / ((double)total.h + l2)) * l2;
 }
 

@@ -74,7 +74,8 @@ cdef class Grower:
     count_bits : int
         Bits of the count in a cell of two words; 0 with one word.
     h_error : float
-        How far the h of a row may be from its integer. All workers must have the same.
+        How far the h of a row may be from its integer: gains within the rounding of their sums are 0. All workers must
+        have the same. Below 0, gains are not compared with rounding.
     """
 
     cdef pmb_pair_data data
@@ -85,7 +86,7 @@ cdef class Grower:
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False, least_levels=None, int count_bits=0, double h_error=0.5):
+                  bint divided=False, least_levels=None, int count_bits=0, double h_error=-1):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if (count_bits > 0) != (cell_words == 2):

@@ -23,8 +23,9 @@ EXACT = [
 ROUNDED = [
     ("gradboost", {"weak_learner": "stump"}),
     ("gradboost", {"weak_learner": "tree"}),
-    ("multiboost", {"solver": "lbfgs", "C": 100.0}),
-    ("multiboost", {"loss": "log", "C": 100.0}),
+    # Of one round: those after it may choose other learners, as their edges then differ by rounding.
+    ("multiboost", {"solver": "lbfgs", "C": 100.0, "n_estimators": 1}),
+    ("multiboost", {"loss": "log", "C": 100.0, "n_estimators": 1}),
     ("vector-tree", {"split_columns": None}),
 ]
 

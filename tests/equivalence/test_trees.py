@@ -1339,7 +1339,7 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     S = twin.remaining(np.full((K, len(y)), 1 / K), data.y).astype(data.dtype)
     scale = scales(data, S, [(cls, -1)], False, cell_words)[0]
     ints = twin.rounded(*twin.gradients(S, data.y, cls), data.weight, False, scale, cell_words)
-    tree = twin.grow(view, *ints, real=data.dtype.type)
+    tree = twin.grow(view, *ints, real=data.dtype.type, h_error=0.5)
     column, threshold, nan_left, right = list(model.model_.ensemble.each())[cls][:4]
     arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}
     same_tree({**arrays, "threshold": threshold}, tree)

@@ -240,7 +240,7 @@ def job_key(key, k, b, n_classes):
 
 def grow(
     view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0, l2=0.0,
-    least_h=0, min_gain=0.0, take=0, key=0, h_error=0.5,
+    least_h=0, min_gain=0.0, take=0, key=0, h_error=-1.0,
 ):  # fmt: skip
     """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
 
@@ -257,7 +257,7 @@ def grow(
         deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
         drawn = {pool[j] for j in sample(key, len(pool), take)} if take else columns
         best = None if deep else best_split(view, rows, values, least, real, drawn, l2, least_h)
-        if best is not None:
+        if best is not None and h_error >= 0:
             goes_left = view.goes_left(rows, best)
             left, right = (np.array([v[rows[side]].sum() for v in values]) for side in (goes_left, ~goes_left))
             if is_rounding(left, right, len(rows), l2, h_error):
