@@ -406,7 +406,7 @@ import sys
 import numpy as np, scipy.sparse
 from pymcboost import MartClassifier, dump_svmlight
 X, y = np.arange(12.0).reshape(6, 2) % 5, np.arange(6) % 2
-fitted = MartClassifier(n_estimators=3, min_samples_leaf=1).fit(X, y)
+fitted = MartClassifier(n_estimators=3, subsample=1.0, max_features=1.0, random_state=0).fit(X, y)
 for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix):
     for place, value, dtype in (
         ("indices", 10**9, "i4"), ("indices", -(10**9), "i4"), ("indptr", -(10**9), "i4"), ("indptr", 4 * 10**9, "u4"),
