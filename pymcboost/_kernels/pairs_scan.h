@@ -32,7 +32,7 @@ typedef struct {
     int64_t least_n, least_h; /* of the fields of a cell, on either side; without a count h is n, and least_n the larger */
     double l2;                /* added to the h of either side */
     double level_cost;        /* gain that a set loses for every level in parts but two */
-    double h_error;           /* how far the h of a row may be from its integer; 0: they are equal */
+    double h_error;           /* of the options */
     float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
     int32_t plain;    /* neither l2 nor least_h is looked at */
     int32_t count_bits; /* of the options */

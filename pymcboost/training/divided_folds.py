@@ -47,7 +47,7 @@ def parts_of(dataset, cv, seed):
     The rows of a class are dealt by their numbers, scrambled by the seed. Rows of weight 0 are in no part.
     """
     workers, used = dataset.comm, np.flatnonzero(dataset.weight > 0)
-    labels = dataset.codes.ndim == 2
+    labels = dataset.is_multilabel
     codes = np.zeros(len(used), dtype=np.int64) if labels else dataset.codes[used]
     count = np.bincount(codes, minlength=1 if labels else len(dataset.classes)).astype(np.int64)
     count = workers.sum(count)

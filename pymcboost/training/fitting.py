@@ -101,8 +101,7 @@ class Training:
             draft, booster, X, y, sample_weight, groups=groups, warm_start=continued, initial=initial
         )
         own_val = "val" in sets
-        known = draft.model_ if continued else None if initial is None else initial.model
-        meta = meta_of(draft, known)
+        meta = meta_of(draft, dataset.feature_names)
         class_weight = self._class_weight(dataset)
         if not dataset.is_multilabel:
             dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])
@@ -271,18 +270,17 @@ class Training:
         share = share_held(params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few)
         if workers is ALONE:
             rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
-            X_held = dataset.X[rows] if _is_sparse(dataset.X) else rows_of(dataset.X, rows)
-            parts = X_held, dataset.y(rows), codes[rows], dataset.weight[rows]
+            parts = rows_of(dataset.X, rows), dataset.y(rows), codes[rows], dataset.weight[rows]
         else:
             number = row_numbers(workers, dataset.n_rows)
             seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
             rows = divided.held_out(workers, codes, dataset.weight, share, number, seed)
-            X_held = dataset.X[rows] if _is_sparse(dataset.X) else np.asarray(dataset.X[rows])
+            X_held = dataset.X[rows] if hasattr(dataset.X, "tocsc") else np.asarray(dataset.X[rows])
             parts = divided.drawn_set(
                 workers, (X_held, dataset.y(rows), codes[rows], dataset.weight[rows]), number[rows]
             )
         X_held, *labels_and_weights = parts
-        X_held = X_held.tocsc() if _is_sparse(X_held) else X_held
+        X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
         return rows, Held.of("val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows))
 
     def _previous(self, plan, continued, initial):
@@ -309,10 +307,6 @@ class Training:
 def _random_state(given, callbacks):
     """The generator or seed to draw from: that of a checkpoint where none is given."""
     return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
-
-
-def _is_sparse(X):
-    return hasattr(X, "tocsc")
 
 
 def _model(meta, classes, booster, n_rounds, more):

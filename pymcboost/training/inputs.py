@@ -226,7 +226,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
 
 def held_set(estimator, name, X, y, weight, dataset, class_weight, allow_nan):
     """A validation set after checking it; the weights of the classes count in it as in training."""
-    several, came = dataset.codes.ndim == 2, X
+    several, came = dataset.is_multilabel, X
     try:
         check_sparse(X)
         X = encoded(estimator, dataset.categories, X, "X.columns")

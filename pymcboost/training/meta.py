@@ -20,11 +20,8 @@ WHERE_SET = {
 }  # fmt: skip
 
 
-def meta_of(estimator, known=None):
-    """Algorithm, parameters, version and feature names: a dictionary that JSON keeps.
-
-    Names that the rows have not are those of the model ``known``, whose columns they are.
-    """
+def meta_of(estimator, feature_names=None):
+    """Algorithm, parameters, version and feature names, where there are any: a dictionary that JSON keeps."""
     params, defaults = estimator.get_params(deep=False), defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     for name in {"loss", "scoring"} & {*shown}:
@@ -35,10 +32,8 @@ def meta_of(estimator, known=None):
     if isinstance(folds := shown.get("cv"), list):  # with the numbers of all rows, which need no room in a file
         shown["cv"] = f"{len(folds)} folds with the checksum {zlib.crc32(repr(folds).encode()):08x}"
     meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
-    if hasattr(estimator, "feature_names_in_"):
-        meta["feature_names"] = [str(name) for name in estimator.feature_names_in_]
-    elif known is not None and known.feature_names is not None:
-        meta["feature_names"] = list(known.feature_names)
+    if feature_names is not None:
+        meta["feature_names"] = feature_names
     return meta
 
 
