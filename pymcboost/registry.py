@@ -45,6 +45,7 @@ PUBLIC = (
     Entry("load_svmlight", "pymcboost.data.svmlight"),
     Entry("dump_svmlight", "pymcboost.data.svmwrite"),
     Entry("SvmlightError", "pymcboost.data.svmlight"),
+    Entry("show_versions", "pymcboost.versions"),
 )
 ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}
 

@@ -33,11 +33,13 @@ cdef extern from *:
     #define PMB_MAX_THREADS() 1
     #define PMB_PROCESSORS() 1
     #endif
+    #define PMB_INSTRUCTIONS (PMB_HAS_512 ? "AVX-512" : PMB_HAS_256 ? "AVX2" : "baseline")
     """
     const char *PMB_COMPILER
     long PMB_OPENMP
     int PMB_MAX_THREADS()
     int PMB_PROCESSORS()
+    const char *PMB_INSTRUCTIONS
 
 cdef extern from "elementary.h" nogil:
     void pmb_exp_all(const double *x, double *to, int64_t n)
@@ -71,6 +73,11 @@ cdef apply(void (*function)(const double *, double *, int64_t) noexcept nogil, v
 def build():
     """What compiled the kernels, and the date of its OpenMP or 0."""
     return PMB_COMPILER.decode("ascii", "replace"), PMB_OPENMP
+
+
+def instructions():
+    """Which clone of each kernel runs here: AVX-512, AVX2, or the baseline of this architecture."""
+    return PMB_INSTRUCTIONS.decode("ascii")
 
 
 def openmp_threads():

@@ -1,0 +1,119 @@
+"""What a bug report needs to know of the installation and of the machine."""
+
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator
+from importlib import import_module, metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from pymcboost._version import __version__
+from pymcboost.threads import available_memory, counted, in_words, resolve_n_jobs
+
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "joblib",
+    "threadpoolctl",
+    "tqdm",
+    "libsvm-official",
+    "pandas",
+    "pyarrow",
+    "matplotlib",
+)
+VARIABLES = ("OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "VECLIB_", "PYMCBOOST_", "PYTHON_GIL")
+
+
+def show_versions() -> None:
+    """Print what a bug report needs; ``python -m pymcboost --show`` prints the same.
+
+    These are the versions of pymcboost, Python and the packages that it uses, the system, the processor and its
+    instructions, what compiled the kernels, the OpenMP and BLAS libraries with their threads, the free memory, and
+    the environment variables that change threads.
+
+    Examples
+    --------
+    >>> import pymcboost
+    >>> pymcboost.show_versions()  # doctest: +SKIP
+    """
+    print("\n".join(f"{name:<16}{text}" for name, text in facts()))
+
+
+def facts() -> Iterator[tuple[str, str]]:
+    """Pairs of a name and a text."""
+    # Before anything is imported: scikit-learn and threadpoolctl set variables of their own.
+    variables = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)]
+    yield "pymcboost", f"{__version__} in {Path(__file__).parent}"
+    lock = "free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with a GIL"
+    implementation = f"{platform.python_implementation()} {platform.python_version()}"
+    yield "Python", f"{implementation}, {lock}, {platform.python_compiler()}"
+    yield "system", f"{platform.platform()}, {sys.byteorder}-endian"
+    for package in PACKAGES:
+        try:
+            yield package, metadata.version(package)
+        except metadata.PackageNotFoundError:
+            yield package, "not installed"
+    yield from _kernel_facts()
+    yield "processor", _processor()
+    yield "features", _features()
+    yield from _library_facts()
+    free = available_memory()
+    yield "memory", "unknown" if free is None else f"{in_words(free)} free"
+    yield "variables", " ".join(variables) or "none"
+
+
+def _kernel_facts():
+    """How the kernels were compiled, and their threads. A report may be about kernels that cannot be imported."""
+    try:
+        from pymcboost._kernels import elementary
+    except ImportError as error:
+        yield "kernels", f"cannot be imported: {error}"
+        return
+    compiler, openmp = elementary.build()
+    parallel = f"OpenMP {openmp}" if openmp else "without OpenMP"
+    yield "kernels", f"{compiler}, {parallel}, for {elementary.instructions()}"
+    count = os.cpu_count() or 1
+    if openmp:
+        yield "threads", f"{resolve_n_jobs(None)} of {count} CPUs may be used"
+    else:
+        yield "threads", f"1 of {count} CPUs is used: the kernels were compiled without OpenMP"
+
+
+def _features():
+    """The instructions of the processor that NumPy knows and has found."""
+    core = "numpy._core" if find_spec("numpy._core") else "numpy.core"  # NumPy 1
+    features = import_module(f"{core}._multiarray_umath").__cpu_features__
+    return " ".join(name for name, there in features.items() if there) or "none that NumPy knows"
+
+
+def _library_facts():
+    """The BLAS and OpenMP libraries that NumPy, SciPy and the kernels have loaded."""
+    try:
+        import scipy.linalg  # noqa: F401 -- loads its BLAS
+        from threadpoolctl import threadpool_info
+    except ImportError as error:
+        yield "BLAS", f"unknown: {error}"
+        return
+    libraries = threadpool_info()
+    for name, api in (("BLAS", "blas"), ("OpenMP", "openmp")):
+        texts = [_library(library) for library in libraries if library["user_api"] == api]
+        yield name, "; ".join(dict.fromkeys(texts)) or "none that threadpoolctl knows"
+
+
+def _library(library):
+    """One library of threadpoolctl in words."""
+    words = [library["prefix"] if library["user_api"] == "openmp" else library["internal_api"]]
+    words += [library[key] for key in ("version", "architecture") if library.get(key)]
+    return f"{' '.join(words)}, {counted(library['num_threads'], 'thread')}"
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return f"{names[0] if names else platform.processor() or 'unknown'} ({platform.machine()})"
