@@ -24,6 +24,26 @@ FEW, EASY = 2000, 1e3
 LOOK = 0.1
 
 
+def is_installed():
+    """Whether the package libsvm-official is there, and its library can be loaded."""
+    try:
+        import_svm()
+    except ImportError:
+        return False
+    return True
+
+
+def import_svm():
+    """LIBSVM's module; ImportError where it, or the library it loads, is missing."""
+    try:
+        from libsvm import svm
+    except ImportError:
+        raise
+    except Exception as error:  # what it raises itself where there is no library
+        raise ImportError(str(error)) from None
+    return svm
+
+
 def _address(function):
     return ctypes.cast(function, ctypes.c_void_p).value
 
@@ -117,7 +137,7 @@ class LibsvmKernel:
     def __init__(self, m, block, n_threads=1):
         self._cache = min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
         try:
-            from libsvm import svm
+            svm = import_svm()
         except ImportError as error:
             raise ValueError(
                 f"LIBSVM is not there ({error}); python -m pip install libsvm-official, which takes a C++ compiler, or "

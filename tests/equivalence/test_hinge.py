@@ -827,11 +827,67 @@ def test_warm_start_adds_to_the_same_features_and_kernel():
         Checkpoint("never-written").fit(HingeBoostOCClassifier(), X, y)
 
 
-def test_without_libsvm_the_message_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "libsvm", None)
-    X, y = np.eye(6), np.arange(6) % 3
-    for more in ({"kernel": "rbf"}, {"solver": "libsvm"}):
+class Broken:
+    """A package whose library cannot be loaded, as libsvm-official says it: by no ImportError."""
+
+    @property
+    def svm(self):
+        raise Exception("LIBSVM library not found.")
+
+
+@pytest.mark.parametrize("package", [None, Broken()])
+def test_without_libsvm_kernels_have_a_solver_and_only_its_own_name_is_refused(monkeypatch, package):
+    X, y = blobs()
+    usual = HingeBoostOCClassifier(n_estimators=4, kernel="rbf", random_state=0).fit(X, y)
+    assert usual.solver_ == "libsvm"
+    monkeypatch.setitem(sys.modules, "libsvm", package)
+    for kernel in ("linear", "rbf"):
         with pytest.raises(ValueError, match="LIBSVM .*; python -m pip .* set solver='coordinate'"):
-            HingeBoostOCClassifier(**more).fit(X, y)
-    for more in ({"kernel": "rbf", "solver": "coordinate"}, {}):
-        assert HingeBoostOCClassifier(**more).fit(X, y).n_estimators_
+            HingeBoostOCClassifier(solver="libsvm", kernel=kernel).fit(X, y)
+    for kernel in ("rbf", "poly", "perceptron", lambda A, B: A @ B.T):
+        words = {"n_estimators": 4, "kernel": kernel, "calibrate": "temperature", "random_state": 0}
+        with pytest.warns(UserWarning, match="LIBSVM is not installed.*solver='coordinate'.*libsvm-official") as said:
+            model = HingeBoostOCClassifier(**words).fit(X, y)
+        assert len(said) == 1
+        assert model.solver_ == "coordinate"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            chosen = HingeBoostOCClassifier(**words, solver="coordinate").fit(X, y)
+        assert chosen.solver_ == "coordinate"
+        np.testing.assert_array_equal(chosen.decision_function(X), model.decision_function(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert HingeBoostOCClassifier(n_estimators=4).fit(X, y).solver_ == "coordinate"
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "perceptron"])
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_both_solvers_reach_one_dual_objective(kernel, tol):
+    """On 1797 rows, of which the pairwise steps see 29 blocks, and with rows that take no part."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    sign = np.where(rng.random(len(y)) < 0.1, 0, np.where(y < 5, 1, -1)).astype(np.int8)
+    d, c = rng.normal(0.5, 0.8, size=len(y)), 100 / len(y)
+    block = block_of((X / 16).astype(np.float32), kernel)
+    K = block(0, len(y)).astype(np.float32).astype(float)
+    solved = [make(len(y), block).solve(sign, d, c, tol) for make in KERNEL_SOLVERS.values()]
+    ours, theirs = (reference.dual_objective(K, sign, d, one.beta) for one in reversed(solved))
+    assert ours == pytest.approx(theirs, rel=1e-3 * tol)
+    for one in solved:
+        assert violation(K, sign, d, c, one.beta) < 2 * tol + 1e-6
+        assert not one.beta[sign == 0].any()
+
+
+def test_the_choice_of_the_guide_works_with_any_number_of_threads_and_without_libsvm(monkeypatch):
+    monkeypatch.setitem(sys.modules, "libsvm", None)
+    X, y = load_digits(return_X_y=True)
+    files = []
+    for n_jobs in (1, 2, 3):
+        model = HingeBoostOCClassifier(
+            n_estimators=10, kernel="rbf", C=100.0, scale=True, random_state=0, n_jobs=n_jobs
+        )
+        with pytest.warns(UserWarning, match="LIBSVM is not installed"):
+            model.fit(X[:900], y[:900])
+        assert model.score(X[900:], y[900:]) > 0.94
+        files.append(model.model_.to_bytes())
+    assert files[0] == files[1] == files[2]

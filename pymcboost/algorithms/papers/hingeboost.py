@@ -14,7 +14,7 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from pymcboost.hinge.coordinate import DenseKernel, LinearRows
 from pymcboost.hinge.data import KernelBuilder, LinearBuilder, MachineData
 from pymcboost.hinge.dual import BLOCK
 from pymcboost.hinge.kernels import kernel_block
-from pymcboost.hinge.libsvm import LibsvmKernel
+from pymcboost.hinge.libsvm import LibsvmKernel, is_installed
 from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
@@ -42,6 +42,12 @@ LARGEST_COST = 1e6
 # Kernels whose values differ by less than this share are one number in float32, or nearly so.
 FLAT = 2.0**-20
 LOOKED_AT = 16  # rows, against all
+# The two solvers stop at the same tolerance, but not at the same point: the model depends on which one there is.
+WITHOUT_LIBSVM = (
+    "LIBSVM is not installed, so the kernel's SVMs were solved by pymcboost's own solver, to the same tolerance; "
+    "LIBSVM would give another model, which differs as the tolerance allows. Set solver='coordinate' to choose this "
+    "solver everywhere, without this warning, or install LIBSVM: python -m pip install libsvm-official"
+)
 # What a float32 of the model file holds, and what the parameter may be.
 GAMMAS = 1e-30, 1e12
 
@@ -92,8 +98,9 @@ class HingeBoostOC(Booster):
             raise ValueError(f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew")
 
     def kept(self):
-        """The kernel, its gamma where that follows from the data, and the scaling."""
-        return {"kernel": self._kernel(), "gamma": self.gamma, "scale": self.data.scale}
+        """The kernel, its gamma where that follows from the data, the scaling, and which solver was chosen."""
+        solver = "libsvm" if self._solver is LibsvmKernel else "coordinate"
+        return {"kernel": self._kernel(), "gamma": self.gamma, "scale": self.data.scale, "solver": solver}
 
     def _kernel(self):
         return {name: getattr(self.params, name) for name in ("kernel", "gamma", "coef0", "degree", "scale")}
@@ -134,7 +141,7 @@ class HingeBoostOC(Booster):
         data, m, K = self.data, self.data.n_rows, self.data.n_classes
         residuals = memory.Part(f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER)
         parts = [residuals, memory.tables(data, K, 1, 2)]
-        solver = self._solver()
+        solver = self._solver
         if solver is not LinearRows:
             remedy = "fewer rows, or a linear kernel, which needs none"
             if solver is LibsvmKernel:
@@ -143,12 +150,15 @@ class HingeBoostOC(Booster):
             parts.append(memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed))
         return parts
 
+    @cached_property
     def _solver(self):
-        """Class of the SVM."""
-        linear, solver = self.params.kernel == "linear", self.params.solver
-        if solver == "auto":
-            solver = "coordinate" if linear else "libsvm"
-        return LibsvmKernel if solver == "libsvm" else LinearRows if linear else DenseKernel
+        """Class of the SVM, chosen once for all rounds."""
+        solver = self.params.solver
+        if self.params.kernel == "linear":
+            return LibsvmKernel if solver == "libsvm" else LinearRows
+        if solver == "libsvm" or (solver == "auto" and is_installed()):
+            return LibsvmKernel
+        return DenseKernel
 
     def prepare(self, previous):
         """The SVM of all rounds."""
@@ -166,7 +176,7 @@ class HingeBoostOC(Booster):
         return self._libraries.limit(limits=1, user_api="blas")
 
     def _svm(self):
-        p, data, gamma, solver = self.params, self.data, self.gamma, self._solver()
+        p, data, gamma, solver = self.params, self.data, self.gamma, self._solver
         if solver is LinearRows:
             return LinearRows(data.features, self.seed)
         if data.sparse:
@@ -203,6 +213,8 @@ class HingeBoostOC(Booster):
 
     def release(self):
         """See `Booster.release`; what is to say of all rounds."""
+        if self.params.solver == "auto" and self._solver is DenseKernel:
+            warn(WITHOUT_LIBSVM)
         short = self.code_rounds.warn_of_short_solves()
         if not short and self.params.kernel == "linear" and self.n_rounds >= self.data.n_classes:
             self.code_rounds.warn_of_little_use()
@@ -260,6 +272,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     The two groups are learnt with the SVM. With a linear kernel the model is one hyperplane per class, whatever the
     number of rounds. With other kernels all classes share the support vectors. Misclassification costs can be given.
+    ``solver_`` is the solver that the fit has used, "libsvm" or "coordinate".
 
     References
     ----------
@@ -318,7 +331,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         "solver": Parameter(
             "LIBSVM on a kernel in memory (16 bytes per entry), or our own steps to the same tolerance: on the rows "
             'for a linear kernel, otherwise on a kernel of 4 bytes per entry. "auto" takes those on the rows for a '
-            "linear kernel, otherwise LIBSVM."
+            "linear kernel; for the others LIBSVM where the package libsvm-official is installed, and elsewhere our "
+            "own steps, with a warning."
         ),
         "tol": Parameter(
             "Violation of the optimality conditions at which an SVM is solved, as LIBSVM's -e.",
@@ -398,6 +412,12 @@ class HingeBoostOCClassifier(BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         return self._fit(X, y, (X_val, y_val, sample_weight_val, validation_sets), groups, callbacks, unknown)
+
+    @property
+    def solver_(self) -> str:
+        """The solver of the SVMs, as ``solver`` names it: "libsvm" or "coordinate"."""
+        check_is_fitted(self, "model_")
+        return self._kept["solver"]
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
