@@ -5,12 +5,12 @@ An object with a method ``after_round(state)`` is a callback; `Callback` names w
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pymcboost._text import column_of, drawn
+from pymcboost._text import column_of, drawn, metrics_of
 from pymcboost._warn import warn
 from pymcboost.data.mapped import rows_of
 from pymcboost.model.arrays import is_number
@@ -20,7 +20,7 @@ from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided_folds import OfAll
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState
-from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.metrics import Held, measured, metrics_by
 
 __all__ = ["Callback", "Checkpoint", "LearningRateSchedule", "LivePlot", "TimeLimit", "TrainingLoss", "TrainingState"]
 
@@ -133,21 +133,25 @@ class TrainingLoss(Callback):
 
     Parameters
     ----------
-    scoring : str, callable or list of these, default=None
-        Metrics, as the parameter ``scoring`` of the estimators takes them, and by default that one. One of them may be
-        callable. With several workers all are metrics of pymcboost.
+    scoring : str, callable, or list or dict of these, default=None
+        Metrics, as the parameter ``scoring`` of the estimators takes them, and by default those. With several workers
+        all are metrics of pymcboost.
     """
 
     of_one_training = True
     shared = True
 
-    def __init__(self, scoring: str | Callable[..., float] | Sequence[Any] | None = None):
-        several = scoring if isinstance(scoring, (list, tuple)) else [scoring]
-        names = [column_of(one) for one in several]
+    def __init__(
+        self, scoring: str | Callable[..., float] | Sequence[Any] | Mapping[str, Any] | None = None
+    ):
+        several = isinstance(scoring, (list, tuple, Mapping))
+        if several and not scoring:
+            raise ValueError("TrainingLoss: scoring has no metric; give one or more, as in ['log_loss', 'error']")
+        names = [column_of(one) for one in scoring] if several and not isinstance(scoring, Mapping) else []
         if len({*names}) < len(names):
             raise ValueError(
                 f"TrainingLoss: two of the metrics have one column, {names}; give each once, and one function, whose "
-                "column is train_score"
+                "column is train_score, or name them in a dict"
             )
         self.scoring = scoring
         self._rows = self._validation = self._held = self._every = None
@@ -162,14 +166,14 @@ class TrainingLoss(Callback):
             raise ValueError("TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it")
         dataset, self._rows, booster = self._rows, None, state.booster
         given = self._given(booster.params)
-        link, loss = booster.probabilities, booster.loss_value
-        self._metrics = [Metric(one, dataset.classes, link, loss) for one in given]
+        self._metrics = metrics_by(given, dataset.classes, booster.probabilities, booster.loss_value)
+        self._refuse_equal_curves(state)
         if dataset.comm.size > 1 and any(metric.takes_rows for metric in self._metrics):
             raise ValueError(
                 f"TrainingLoss: scoring={given!r} asks for the rows, which lie on several workers; use 'log_loss', "
                 "'error', 'balanced_error' or 'auc_ovr'"
             )
-        own, self._held, self._every = _training_rows(dataset, next(filter(callable, given), None))
+        own, self._held, self._every = _training_rows(dataset, given)
         for metric in self._metrics:
             metric.check(self._held)
             done = state.history.setdefault(f"train_{metric.name}", [])
@@ -178,17 +182,31 @@ class TrainingLoss(Callback):
         self._validation.add_rounds(booster.builder)
 
     def _given(self, params):
-        given = params.scoring if self.scoring is None else self.scoring
-        return given if isinstance(given, (list, tuple)) else [given]
+        return params.scoring if self.scoring is None else self.scoring
+
+    def _refuse_equal_curves(self, state):
+        """Refuse metrics whose curves have the names of those of validation sets."""
+        if state.validation is None:
+            return
+        names = metrics_of(state.booster.params.scoring)
+        taken = {f"{held.name}_{name}": held.name for held in state.validation.sets for name in names}
+        for metric in self._metrics:
+            column = f"train_{metric.name}"
+            if column in taken:
+                raise ValueError(
+                    f"TrainingLoss: {column!r} is a curve of the validation set {taken[column]!r}; rename that in "
+                    "validation_sets"
+                )
 
     def _measured(self, params):
-        return map(column_of, self._given(params))
+        return metrics_of(self._given(params))
 
     def measure(self, state):
         """The metrics after the round."""
         state.booster.follow(self._validation)
         scores = self._every(self._validation.scores)
-        found = {f"train_{metric.name}": metric(scores, self._held) for metric in self._metrics}
+        values = measured(self._metrics, scores, self._held)
+        found = {f"train_{name}": value for name, value in values.items()}
         return state.booster.workers.broadcast(found)
 
     def close(self, state):
@@ -197,7 +215,7 @@ class TrainingLoss(Callback):
 
 
 def _training_rows(dataset: Dataset, scoring):
-    """The rows of positive weight as a set "train", for this function or None.
+    """The rows of positive weight as a set "train", for the metrics of ``scoring``.
 
     Those of this worker and of all, and a function that makes scores of all of those of this worker.
     """

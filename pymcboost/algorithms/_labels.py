@@ -1,10 +1,9 @@
 """What boosters share whose rows may have any number of labels: the parameter of thresholds, and what it rules out."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from pymcboost.training.labels import score_of
-from pymcboost.training.parameters import ClassMetrics, Parameter
+from pymcboost.training.parameters import ClassMetrics, Parameter, Scorer, SeveralScorers
 
 LABEL_PARAMETERS = {
     "decision_threshold": Parameter(
@@ -16,7 +15,7 @@ LABEL_PARAMETERS = {
 }  # fmt: skip
 
 LabelMetrics = Literal["hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5"]
-LabelScoring = Literal[ClassMetrics, LabelMetrics] | str | Callable[..., float]
+LabelScoring = Literal[ClassMetrics, LabelMetrics] | Scorer | SeveralScorers
 
 
 class ManyLabels:

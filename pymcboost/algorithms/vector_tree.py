@@ -44,11 +44,13 @@ from pymcboost.training.parameters import (
     LossFunction,
     Parameter,
     Rounds,
+    Scorer,
+    SeveralScorers,
     Share,
     estimator,
 )
 
-LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | str | Callable[..., float]
+LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | Scorer | SeveralScorers
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
 # "auto": least gains of splits, chosen by folds. After these rounds, or more where the learning rate is lower than the

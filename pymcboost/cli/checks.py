@@ -136,7 +136,7 @@ def check_training(arguments, estimator, several):
         import numpy as np
 
         from pymcboost.training.folds import refuse_mixed
-        from pymcboost.training.metrics import Metric
+        from pymcboost.training.metrics import metrics_by
     booster = estimator._booster()
     params = booster.params
     try:
@@ -145,7 +145,7 @@ def check_training(arguments, estimator, several):
             refuse_mixed(params, None, held)
             booster.takes_labels(np.eye(2) if several else np.arange(2))
             if held or getattr(arguments, "curve", False) or params.early_stopping or params.n_estimators == "auto":
-                Metric(params.scoring, None, booster.link, booster.loss_value)
+                metrics_by(params.scoring, None, booster.link, booster.loss_value)
     except ValueError as error:
         arguments.refuse(str(error))
 

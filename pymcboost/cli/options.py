@@ -120,6 +120,11 @@ def _converter(name, row):
         return text if text in row.choices else row.kind(text)
 
     def convert(text):
+        if row.several and "," in text:
+            values = [convert(part) for part in text.split(",")]
+            if not row.allows(values):
+                raise argparse.ArgumentTypeError(row.refusal(name, values))
+            return values
         try:
             value = parse(text)
             with importing():  # names of scorers are scikit-learn's
@@ -182,6 +187,8 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
         elif row.kind is str:
             choices = (*row.choices, "none") if row.none else row.choices
             details = "or the name of a scorer of scikit-learn; " * row.scorers + f"default: {_shown(default)}"
+            if row.several and not plain:  # elsewhere the values between commas are tried one after the other
+                details = f"several with commas, of which the first decides; {details}"
             if name in NUMBERED:
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
             extra = {"type": kind, "metavar": "{" + ",".join(choices) + "}"}

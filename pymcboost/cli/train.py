@@ -6,6 +6,7 @@ import sys
 import time
 
 from pymcboost import files
+from pymcboost._text import metrics_of
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -392,7 +393,8 @@ def report(estimator, rows, shares, arguments, note, seconds):
     if found and len(found["mean"]):
         best, tried = found["best_round"], counted(found["rounds"][-1], "round")
         value = found["mean"][found["rounds"].searchsorted(best)]
-        note(f"{len(found['folds'])} folds: best mean {estimator.scoring} {value:.6g}, after {best} of {tried}")
+        deciding = next(iter(metrics_of(estimator.scoring)))
+        note(f"{len(found['folds'])} folds: best mean {deciding} {value:.6g}, after {best} of {tried}")
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
     note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%")
@@ -400,10 +402,11 @@ def report(estimator, rows, shares, arguments, note, seconds):
         note(f"temperature {estimator.model_.temperature:.4g}")
     for share in shares[1:]:
         note(f"validation error {100 * share:.4g}%")
-    curve = estimator.history_.get(f"val_{estimator.scoring}", ())
-    if len(curve):
-        best = int(curve.argmin() if estimator.scoring in ERRORS else curve.argmax())
-        note(f"best validation {estimator.scoring} {curve[best]:.6g}, after {counted(best + 1, 'round')}")
+    for metric in metrics_of(estimator.scoring):
+        curve = estimator.history_.get(f"val_{metric}", ())
+        if len(curve):
+            best = int(curve.argmin() if metric in ERRORS else curve.argmax())
+            note(f"best validation {metric} {curve[best]:.6g}, after {counted(best + 1, 'round')}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost._text import column_of, drawn
+from pymcboost._text import drawn, metrics_of
 from pymcboost.inspection.curves import Curve, curve
 from pymcboost.inspection.importances import importance
 from pymcboost.inspection.subject import class_number, model_of, name_of, some
@@ -161,7 +161,7 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
     return ax
 
 
-def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
+def plot_history(estimator: Any, *, curves: Any = None, metric: str | None = None, ax: Any = None) -> Any:
     """Validation curves of a training, or other parts of its history, against rounds.
 
     Parameters
@@ -169,6 +169,9 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
     estimator : fitted estimator
     curves : list of str, optional
         Keys of ``history_``; without it the curves of the validation sets.
+    metric : str, optional
+        Where ``scoring`` has several metrics, the name of the one to draw; without it the first. Metrics have different
+        scales: give each its own axes.
     ax : matplotlib axes, optional
 
     Returns
@@ -180,13 +183,16 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
         raise TypeError(f"give a fitted estimator: {type(estimator).__name__} has no history_")
     numbers = {name: np.asarray(values) for name, values in history.items()}
     numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
+    if curves is not None and metric is not None:
+        raise ValueError("curves has whole names of the history, metric the name of a metric; give one of them")
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
-        metric = getattr(estimator, "_metric", column_of(estimator.scoring))  # that of the fit
+        metric = _metric_of(estimator, metric)
         sets = {f"{name}_{metric}" for name in getattr(estimator, "_sets", ())}
         # Curves of TrainingLoss begin with train_; those of validation sets may.
         of_sets = [name for name in numbers if name in sets or not name.startswith("train_")]
-        curves = [name for name in of_sets if name.endswith(f"_{metric}")]
+        others = _columns_of_others(estimator, metric)
+        curves = [name for name in of_sets if name.endswith(f"_{metric}") and name not in others]
         if not curves:
             named = f", or name curves of the history: {', '.join(map(repr, numbers))}" if numbers else ""
             raise ValueError(f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}")
@@ -205,6 +211,20 @@ def plot_history(estimator: Any, *, curves: Any = None, ax: Any = None) -> Any:
         ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _metric_of(estimator, metric):
+    """The name of the metric to draw: of those of the fit the one that is asked for, or the first."""
+    names = getattr(estimator, "_metrics", [*metrics_of(estimator.scoring)])
+    if metric is not None and metric not in names:
+        raise ValueError(f"there is no metric {metric!r} in this training; it has {', '.join(map(repr, names))}")
+    return names[0] if metric is None else metric
+
+
+def _columns_of_others(estimator, metric):
+    """Columns of the history of other metrics than this one."""
+    names = [name for name in getattr(estimator, "_metrics", ()) if name != metric]
+    return {f"{held}_{name}" for held in getattr(estimator, "_sets", ()) for name in names}
 
 
 def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:

@@ -92,23 +92,24 @@ def as_callbacks(given):
 
 
 class ValidationCurves(Callback):
-    """Follows the metric on all validation sets, as "NAME_metric" in the history."""
+    """Follows metrics on all validation sets, as "NAME_metric" in the history."""
 
-    def __init__(self, metric):
-        self.metric = metric
+    def __init__(self, *metrics):
+        self.metrics = metrics
 
     def before_training(self, state):
         """Take in the rounds there are."""
         validation = state.validation
         for held in validation.sets:
-            done = state.history.setdefault(f"{held.name}_{self.metric.name}", [])
-            done += [np.nan] * (state.n_rounds - len(done))
+            for metric in self.metrics:
+                done = state.history.setdefault(f"{held.name}_{metric.name}", [])
+                done += [np.nan] * (state.n_rounds - len(done))
         validation.add_rounds(state.booster.builder)
 
     def measure(self, state):
-        """The metric after the round."""
+        """The metrics after the round."""
         state.booster.follow(state.validation)
-        return state.validation.measure(self.metric)
+        return state.validation.measure(*self.metrics)
 
 
 class CalibratedCurve(Callback):

@@ -32,6 +32,8 @@ ARRAY_KINDS = "biufcMmSU"
 KEYS = {"format", "rounds", "best_round", "seed", "data", "arrays", "best"}
 CV_ARRAYS = {"rounds", "mean", "folds"}
 CV_NUMBERS = {"best_round", "n_estimators"}
+# Before the names of metrics after the first.
+CV_OF_METRICS = ("mean_", "folds_")
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
 SEEDS = 2**32
 
@@ -316,7 +318,7 @@ def _decoded(model, meta):
             history[key] = array
         elif kind == "cv" and key in CV_NUMBERS and array.shape == () and array.dtype.kind in "iu":
             cv_results[key] = int(array)
-        elif kind == "cv" and key in CV_ARRAYS and array.ndim and array.dtype.kind in "iuf":
+        elif kind == "cv" and _is_cv_array(key) and array.ndim and array.dtype.kind in "iuf":
             cv_results[key] = array
         else:
             return None
@@ -340,11 +342,15 @@ def _decoded(model, meta):
         and saved["data"].get("features") == model.n_features_in_
         and (not model.has_stages or saved["rounds"] == model.n_rounds)
         and all(values.ndim and len(values) == saved["rounds"] for values in history.values())
-        and (not cv_results or cv_results.keys() == CV_ARRAYS | CV_NUMBERS)
+        and (not cv_results or cv_results.keys() >= CV_ARRAYS | CV_NUMBERS)
     )
     if saved["best"] is not None:
         Model.from_bytes(saved["best"])
     return saved if fits else None
+
+
+def _is_cv_array(key):
+    return key in CV_ARRAYS or key.startswith(CV_OF_METRICS)
 
 
 def _gains(column, value, n_columns):

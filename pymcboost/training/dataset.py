@@ -15,7 +15,7 @@ from pymcboost.model.rows import check_sparse, listed
 from pymcboost.training import basis, continuing, divided
 from pymcboost.training.inputs import encoded, groups_given, refuse_categories, validated
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
-from pymcboost.training.metrics import as_given
+from pymcboost.training.metrics import as_given, looks_at_rows
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,8 @@ class Dataset:
         return codes.astype(int) if self.is_multilabel else self.classes[codes]
 
     def given_to(self, scoring, rows=None):
-        """X, or rows of it, as the user gave it, where ``scoring`` is a function that may look at it; else None."""
-        looks = callable(scoring) and not hasattr(scoring, "_score_func")  # scorers of scikit-learn's metrics do not
-        return as_given(self.given, rows) if looks and self.given is not None else None
+        """X, or rows of it, as the user gave it, where ``scoring`` has a function that may look at it; else None."""
+        return as_given(self.given, rows) if looks_at_rows(scoring) and self.given is not None else None
 
     def reweighted(self, weight):
         """The same rows with these training weights (n,)."""

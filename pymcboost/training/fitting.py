@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pymcboost._text import column_of
+from pymcboost._text import metrics_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
 from pymcboost.data.mapped import rows_of
@@ -34,7 +34,7 @@ from pymcboost.training.inputs import (
 )
 from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import defaults_of, meta_of
-from pymcboost.training.metrics import Held, Metric, calibrated_of
+from pymcboost.training.metrics import Held, calibrated_of, metrics_by
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Training:
         draft.history_ = {name: as_column(values) for name, values in state.history.items()}
         draft.model_ = self._whole_model()
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
-        draft._metric = column_of(self.params.scoring)
+        draft._metrics = [*metrics_of(self.params.scoring)]
         draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
         vars(draft).pop("cv_results_", None)
         if state.cv_results is not None:
@@ -201,22 +201,33 @@ class Training:
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
-            metric = Metric(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
+            metrics = metrics_by(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
             for held in validation.sets:
-                metric.check(held)
-            found.append(ValidationCurves(metric))
+                for metric in metrics:
+                    metric.check(held)
+            also = calibrated_of(params, self.booster.link) if params.early_stopping else []
+            self._refuse_equal_curves(validation, metrics, also)
+            found.append(ValidationCurves(*metrics))
             if params.early_stopping:
-                also = calibrated_of(params, self.booster.link)
-                if also and validation.named("val_calibrated") is not None:
-                    raise ValueError(
-                        "validation_sets has a set 'val_calibrated', whose curve has the name of early stopping's; "
-                        "rename it"
-                    )
                 found += [CalibratedCurve(one) for one in also]
-                found.append(EarlyStopping(metric, params.n_iter_no_change, params.min_delta, also))
+                found.append(EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also))
         if params.verbose and self.workers.rank == 0:
             found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found
+
+    def _refuse_equal_curves(self, validation, metrics, also):
+        """Refuse names of validation sets and metrics that give two curves of the history one name."""
+        taken = [*self.booster.columns, *(f"val_{metric.name}" for metric in also)]
+        for held in validation.sets:
+            for metric in metrics:
+                column = f"{held.name}_{metric.name}"
+                if column in taken:
+                    raise ValueError(
+                        f"the metric {metric.name!r} of the validation set {held.name!r} is {column!r} in the history, "
+                        "which has another curve of this name; rename the set in validation_sets, or name the metric in "
+                        "a dict as scoring"
+                    )
+                taken.append(column)
 
     def _choice(self, dataset, folds, previous):
         """What folds choose of parameters that are "auto", where the calibration needs these folds anyway."""

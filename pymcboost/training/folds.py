@@ -21,7 +21,7 @@ from pymcboost.training.divided import needs_folds, threads_of
 from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState, one_round
-from pymcboost.training.metrics import Held, Metric, as_given, calibrated_of
+from pymcboost.training.metrics import Held, as_given, calibrated_of, measured, metrics_by
 from pymcboost.training.strata import stratified
 
 # Rounds that are tried at most.
@@ -50,7 +50,9 @@ class OutOfFold:
     rounds : ndarray of int (T,)
         Numbers of rounds after which the metric was measured.
     curves : ndarray of float64 (n_folds, T)
-        Metric of the rows held out.
+        Metric of the rows held out: the first one, which decides.
+    further : dict of str to ndarray
+        Curves of the other metrics by their names.
     best_round : int
         The round with the best mean of the curves.
     n_estimators : int
@@ -64,6 +66,7 @@ class OutOfFold:
     fold: np.ndarray
     rounds: np.ndarray
     curves: np.ndarray
+    further: dict[str, np.ndarray]
     best_round: int
     n_estimators: int
     link: str
@@ -71,7 +74,10 @@ class OutOfFold:
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
         numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
-        return {"rounds": self.rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
+        found = {"rounds": self.rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
+        for name, curves in self.further.items():
+            found |= {f"mean_{name}": curves.mean(axis=0), f"folds_{name}": curves}
+        return found
 
 
 def refuse_mixed(params, groups, has_val):
@@ -90,7 +96,7 @@ def refuse_mixed(params, groups, has_val):
 
 
 def out_of_fold(estimator, dataset, seed):
-    """Train a model for every fold of ``estimator.cv`` until the mean of their metrics no longer improves.
+    """Train a model for every fold of ``estimator.cv`` until the mean of their first metrics no longer improves.
 
     It may stand still for ``n_iter_no_change`` rounds, and for a third of all; there are at most ``MOST_ROUNDS``.
 
@@ -111,18 +117,20 @@ def out_of_fold(estimator, dataset, seed):
     workers, n_threads = _shares(estimator, dataset, len(parts))
     models = [_Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
     first, params = models[0].booster, models[0].booster.params
-    metric = Metric(estimator.scoring, dataset.classes, first.probabilities, first.loss_value)
-    measure, tolerance = _measure(dataset, metric, models, parts)
-    curve = Patience(metric.sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
+    metrics = metrics_by(estimator.scoring, dataset.classes, first.probabilities, first.loss_value)
+    measure, tolerance = _measure(dataset, metrics, models, parts)
+    curve = Patience(metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
     with closing(_grown(models, workers)) as steps, closing(bar):
         for done, found in steps:
             curves.append(measure(found))
-            bar.update(done - (rounds[-1] if rounds else 0), {f"mean {metric.name}": np.mean(curves[-1])})
+            means = [float(np.mean(values)) for values in curves[-1]]
+            known = {f"mean {metric.name}": mean for metric, mean in zip(metrics, means, strict=True)}
+            bar.update(done - (rounds[-1] if rounds else 0), known)
             rounds.append(done)
-            if curve.see(float(np.mean(curves[-1])), done):
+            if curve.see(means[0], done):
                 best = found
             if curve.over(done):
                 break
@@ -132,14 +140,20 @@ def out_of_fold(estimator, dataset, seed):
     best_round = max(1, curve.best_round)
     more_rows = n_weighted(dataset.comm, dataset.weight) / np.mean(sizes(dataset, parts)[:, 0])
     n_estimators = round(best_round * float(np.sqrt(more_rows)))
-    curves = np.array(curves).reshape(-1, len(models)).T
-    return OutOfFold(scores, fold, np.array(rounds, dtype=np.int64), curves, best_round, n_estimators, first.link)
+    curves = np.array(curves).reshape(-1, len(metrics), len(models))
+    of_metric = {metric.name: curves[:, i].T for i, metric in enumerate(metrics)}
+    deciding = of_metric.pop(metrics[0].name)
+    rounds = np.array(rounds, dtype=np.int64)
+    return OutOfFold(scores, fold, rounds, deciding, of_metric, best_round, n_estimators, first.link)
 
 
-def _measure(dataset, metric, models, parts):
-    """A function of the scores of all models that gives their metrics, and the tolerance of the curve."""
+def _measure(dataset, metrics, models, parts):
+    """A function of the scores of all models, and the tolerance of the first curve.
+
+    The function gives a list for every metric, with a number for each model.
+    """
     booster = models[0].booster
-    if dataset.comm is not ALONE and metric.takes_rows:
+    if dataset.comm is not ALONE and any(metric.takes_rows for metric in metrics):
         raise ValueError(
             f'n_estimators="auto" with several workers does not take scoring={booster.params.scoring!r}, which asks '
             "for rows; use 'log_loss' or another metric by its name"
@@ -150,17 +164,19 @@ def _measure(dataset, metric, models, parts):
         pairs = zip(every, sets, strict=True)
         sets = [Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs]
     for held in sets:
-        metric.check(held)
+        for metric in metrics:
+            metric.check(held)
     calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
     if calibrated is not None:
         known = [present(dataset, train)[held.codes] for held, (train, _) in zip(sets, parts, strict=True)]
 
     def measure(scores):
         scores = [own(part) for own, part in zip(every, scores, strict=True)]
+        others = metrics if calibrated is None else metrics[1:]
+        of_models = [measured(others, part, held) for part, held in zip(scores, sets, strict=True)]
+        found = [[values[metric.name] for values in of_models] for metric in others]
         if calibrated is not None:
-            found = calibrated.of_sets(scores, sets, known)
-        else:
-            found = [metric(part, held) for part, held in zip(scores, sets, strict=True)]
+            found.insert(0, calibrated.of_sets(scores, sets, known))
         return dataset.comm.broadcast(found)
 
     return measure, 0.0 if calibrated is None else TOLERANCE

@@ -30,14 +30,13 @@ from pymcboost.training.basis import (
     weights_of_rows,
 )
 from pymcboost.training.labels import check_order, labels_given
-from pymcboost.training.metrics import Held, as_given
+from pymcboost.training.metrics import Held, as_given, looks_at_rows, measured
+from pymcboost.training.ranges import LONGEST_NAME, is_name
 
 # Types that rows may have, the first for those of other types.
 TYPES = [np.float32, np.float64]
 # What early stopping sets aside by default: chosen on parts of training parts, see docs/reproduction.md.
 SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
-# Of a validation set: checkpoints have files of these names in an archive.
-LONGEST_NAME = 200
 
 
 class Validation:
@@ -74,9 +73,13 @@ class Validation:
         """The set of this name; None without one."""
         return next((held for held in self.sets if held.name == name), None)
 
-    def measure(self, metric):
-        """The metric of every set, by the name of its column in the history."""
-        return {f"{held.name}_{metric.name}": metric(scores, held) for held, scores in self._parts()}
+    def measure(self, *metrics):
+        """The metrics of every set, by the names of their columns in the history."""
+        return {
+            f"{held.name}_{name}": value
+            for held, scores in self._parts()
+            for name, value in measured(metrics, scores, held).items()
+        }
 
     def of(self, name, metric):
         """The metric of the set of this name."""
@@ -211,7 +214,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
             f"{type(validation_sets).__name__}"
         )
     for name, parts in (validation_sets or {}).items():
-        if not isinstance(name, str) or name in ("", "val") or len(name) > LONGEST_NAME or not name.isprintable():
+        if not is_name(name) or name == "val":
             raise ValueError(
                 f"validation_sets: {str(name)[:LONGEST_NAME]!r} is no name; take a string of up to {LONGEST_NAME} "
                 "printable characters, and not 'val', which is X_val's"
@@ -249,7 +252,7 @@ def held_set(estimator, name, X, y, weight, dataset, class_weight, allow_nan):
             f"{_shown(name, 'X')} holds a value beyond the float32 range, up to 3.4e38: features are rounded to "
             "float32; scale them"
         )
-    given = as_given(came) if callable(estimator.scoring) else None
+    given = as_given(came) if looks_at_rows(estimator.scoring) else None
     if several:
         return Held.of(name, X, y, codes, weight, given)
     codes = _encode(name, y, dataset.classes)

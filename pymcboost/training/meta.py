@@ -2,6 +2,7 @@
 
 import re
 import zlib
+from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Real
 
@@ -24,8 +25,10 @@ def meta_of(estimator, feature_names=None):
     """Algorithm, parameters, version and feature names, where there are any: a dictionary that JSON keeps."""
     params, defaults = estimator.get_params(deep=False), defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
-    for name in {"loss", "scoring"} & {*shown}:
-        shown[name] = shown_own(params[name])
+    if "loss" in shown:
+        shown["loss"] = shown_own(params["loss"])
+    if "scoring" in shown:
+        shown["scoring"] = _scoring(params["scoring"])
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]
@@ -35,6 +38,13 @@ def meta_of(estimator, feature_names=None):
     if feature_names is not None:
         meta["feature_names"] = feature_names
     return meta
+
+
+def _scoring(given):
+    """A metric, a list of metrics, or a list of names and metrics: their order says which one decides."""
+    if isinstance(given, Mapping):
+        return [[name, shown_own(metric)] for name, metric in given.items()]
+    return [shown_own(metric) for metric in given] if isinstance(given, (list, tuple)) else shown_own(given)
 
 
 def defaults_of(estimator):

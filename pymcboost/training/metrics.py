@@ -4,14 +4,14 @@ import copy
 import inspect
 import numbers
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from pymcboost._kernels import elementary, score
 from pymcboost._kernels.exact import on_grid, total
-from pymcboost._text import column_of
+from pymcboost._text import column_of, metrics_of
 from pymcboost._warn import warn
 from pymcboost.model.file import factor_of
 from pymcboost.model.rows import own
@@ -178,7 +178,8 @@ class CalibratedLogLoss:
 
 def calibrated_of(params, link):
     """The log loss that a calibration will leave, in a list; none where another metric decides or none follows."""
-    wanted = params.scoring == "log_loss" and params.calibrate == "temperature" and link in FACTORS
+    deciding = next(iter(metrics_of(params.scoring).values()))
+    wanted = deciding == "log_loss" and params.calibrate == "temperature" and link in FACTORS
     return [CalibratedLogLoss(link)] if wanted else []
 
 
@@ -196,17 +197,17 @@ def balanced_error(scores, held, link):
     return float(np.mean(wrong[total > 0] / total[total > 0]))
 
 
-def auc_ovr(scores, held, link):
+def auc_ovr(scores, held, link, of_scores=probabilities):
     """Mean over the classes with rows inside and outside of the area under the curve of the class against the others.
 
     Rows are ordered by the probability of the class, or by its score where there are no probabilities. Rows whose
-    scores differ by no more than sums of floats are rounded tie.
+    scores differ by no more than sums of floats are rounded tie. ``of_scores``: gives the probabilities.
     """
     top = np.abs(scores).max(initial=0)
     if link in ("none", "sigmoid"):
         columns, rounding = scores, _rounding_of_scores
     elif isinstance(link, LinkAtTemperature) or link in FACTORS:
-        columns, rounding = probabilities(scores, link), _rounding_of_probabilities
+        columns, rounding = of_scores(scores, link), _rounding_of_probabilities
     else:
         columns, rounding = link(scores), _rounding_of_scores  # logarithms in the order of a given loss's probabilities
         top = max(top, np.abs(columns).max(initial=0))
@@ -257,37 +258,40 @@ class Metric:
     Parameters
     ----------
     scoring : str or callable
-        See the parameter ``scoring`` of the estimators.
+        One metric of the parameter ``scoring`` of the estimators.
     classes : ndarray (K,)
     link : {"none", "softmax", "softmax2"} or callable
         That of the model, or a function of the scores that gives the logarithms of the probabilities.
     loss : callable, optional
         Losses (n,) from scores and class codes, for the metric "loss".
+    name : str, optional
+        What the history calls it, where the user says so.
 
     Attributes
     ----------
     name : str
-        Of its columns in the history, after the name of the set; "score" for a callable.
+        Of its columns in the history, after the name of the set; by default "score" for a callable.
     sign : {1, -1}
         1 where smaller is better.
     """
 
-    def __init__(self, scoring, classes, link, loss=None):
+    def __init__(self, scoring, classes, link, loss=None, name=None):
         self.classes, self.link = classes, link
-        self.name = column_of(scoring)
+        known = column_of(scoring)
+        self.name = known if name is None else name
         self.sign = 1 if scoring in ERRORS else -1
-        self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(self.name)
-        if self._own is None and self.name in (labels.ONLY if link != "sigmoid" else METRICS):
+        self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(known)
+        if self._own is None and known in (labels.ONLY if link != "sigmoid" else METRICS):
             of = "a class for each row" if link == "sigmoid" else "rows with any number of labels, loss='logistic'"
             raise ValueError(f"scoring={scoring!r} is for {of}; use 'log_loss' or another")
-        if self.name == "loss":
+        if known == "loss":
             if loss is None:
                 raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         self._scorer = None if self._own else _scorer(scoring)
         self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
-        self._probabilities = None if link == "none" else partial(probabilities, link=link)
-        if link == "none" and (self.name == "log_loss" or _needs_probabilities(self._scorer)):
+        self._needs_loss, self._needs_two_sides = known == "loss", known == "auc_ovr"
+        if link == "none" and (known == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
                 f"scoring={scoring!r} needs probabilities, which this algorithm does not have; use 'error', "
                 "'balanced_error' or 'auc_ovr'"
@@ -300,12 +304,12 @@ class Metric:
 
     def check(self, held):
         """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
-        if self.name == "loss" and (held.codes < 0).any():
+        if self._needs_loss and (held.codes < 0).any():
             raise ValueError(
                 f"the validation set {held.name!r} has labels that the training has not, which have no loss; leave "
                 "them out, or use another scoring"
             )
-        if self.name == "auc_ovr" and not len(_two_sided(held)):
+        if self._needs_two_sides and not len(_two_sided(held)):
             raise ValueError(
                 f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give "
                 "rows of two classes or more, or another scoring"
@@ -319,13 +323,19 @@ class Metric:
     def _weighted(self):
         return _takes(getattr(self._scorer, "_score_func", self._scorer), "sample_weight")
 
-    def __call__(self, scores, held):
-        """The metric of these scores (n, K)."""
+    def __call__(self, scores, held, of_scores=probabilities):
+        """The metric of these scores (n, K).
+
+        ``of_scores``: a function of scores and link that gives probabilities, which metrics may share.
+        """
+        if self._own is auc_ovr:
+            return auc_ovr(scores, held, self.link, of_scores)
         if self._own is not None:
             return self._own(scores, held, self.link)
         from pymcboost.training.round_view import RoundView
 
-        view = RoundView(scores, self.classes, self._probabilities, self.link == "sigmoid")
+        own = None if self.link == "none" else partial(_own_probabilities, link=self.link, of_scores=of_scores)
+        view = RoundView(scores, self.classes, own, self.link == "sigmoid")
         average, present = _average_of_classes(self._scorer), _two_sided(held)
         if average and held.codes.ndim == 1 and len(self.classes) > 2 and 0 < len(present) < len(self.classes):
             return self._mean_of_classes(average, view, held, present)
@@ -365,6 +375,34 @@ class Metric:
             f"; the set has no row of the class {self.classes[absent[0]].item()!r}: give rows of all classes, or use a "
             "metric that goes without, such as 'balanced_error'"
         )
+
+
+def metrics_by(scoring, classes, link, loss=None):
+    """The metrics of a parameter ``scoring`` in its order, of which the first decides; see `Metric`."""
+    return [Metric(one, classes, link, loss, name) for name, one in metrics_of(scoring).items()]
+
+
+def looks_at_rows(scoring):
+    """Whether a parameter ``scoring`` has a function that may look at the rows; scorers of scikit-learn do not."""
+    return any(callable(one) and not hasattr(one, "_score_func") for one in metrics_of(scoring).values())
+
+
+def measured(metrics, scores, held):
+    """Values of metrics of the same scores, by the names of the metrics. Several share one softmax."""
+    if len(metrics) == 1:
+        return {metrics[0].name: metrics[0](scores, held)}
+    shared = cache(partial(probabilities, scores))
+
+    def of_scores(_, link):
+        return shared(link)
+
+    return {metric.name: metric(scores, held, of_scores) for metric in metrics}
+
+
+def _own_probabilities(scores, link, of_scores):
+    """Probabilities that a scorer may write to."""
+    found = of_scores(scores, link)
+    return found if of_scores is probabilities else found.copy()
 
 
 def _scorer(scoring):

@@ -24,7 +24,9 @@ Share = float | Literal["auto"]
 Seed = int | np.random.RandomState | None
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 ClassMetrics = Literal["log_loss", "error", "balanced_error", "auc_ovr"]
-Scoring = ClassMetrics | str | Callable[..., float]
+Scorer = str | Callable[..., float]
+SeveralScorers = Sequence[Scorer] | Mapping[str, Scorer]
+Scoring = ClassMetrics | Scorer | SeveralScorers
 
 
 class Splitter(Protocol):
@@ -51,6 +53,7 @@ def of_type(row, annotation):
     parts = typing.get_args(annotation) if union else (annotation,)
     origins = [typing.get_origin(part) or part for part in parts]
     choices = next((typing.get_args(part) for part in parts if typing.get_origin(part) is Literal), ())
+    several = set(typing.get_args(SeveralScorers)) <= set(parts)
     kinds = [kind for kind in (bool, int, float) if kind in parts]
     return row._replace(
         kind=kinds[0] if kinds else str if choices else object,
@@ -58,11 +61,12 @@ def of_type(row, annotation):
         choices=choices,
         scorers=str in parts,
         callables=Callable in origins,
-        lists=Sequence in origins,
-        dicts=Mapping in origins,
+        lists=Sequence in origins and not several,
+        dicts=Mapping in origins and not several,
         generators=np.random.RandomState in parts,
         splitters=Splitter in parts,
         losses=LossFunction in parts,
+        several=several,
     )
 
 
@@ -161,6 +165,8 @@ PARAMETERS = {
         'mean over the classes, and "auc_ovr" the mean over the classes of the area under the curve of one against the '
         "others.\n\nOr a scorer, for which larger is better: the name of one of scikit-learn's, or a callable "
         "``(estimator, X, y)`` such as make_scorer returns. Its estimator has the scores of the round for the rows X."
+        '\n\nOr several of these: a list, as ["log_loss", "error"], or a dict that gives each a name for the history. '
+        'The history has all of them. The first one decides early stopping and the rounds of ``n_estimators="auto"``.'
         "\n\nSample and class weights count."
     ),
     "min_delta": Parameter(
@@ -179,8 +185,8 @@ PARAMETERS = {
     "cv": Parameter(
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
         "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
-        "For the rounds the models of all folds grow until the mean of their metrics (``scoring``) has not improved "
-        "for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` the log loss is "
+        "For the rounds the models of all folds grow until the mean of their metrics (of the first one in ``scoring``) "
+        "has not improved for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` the log loss is "
         "that at the best temperature. Then one model is trained on all rows. As it has more of them, its rounds are "
         "the best number times the square root of n_folds / (n_folds - 1).",
         low=2,
@@ -261,7 +267,7 @@ def checked(cls, values):
     values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
     for name, row in parameters(cls).items():
         if not row.allows(values[name]):
-            raise ValueError(f"{cls.__name__}: {name}={values[name]!r} is not allowed; it must be {row.describe()}")
+            raise ValueError(f"{cls.__name__}: {row.refusal(name, values[name])}")
     return values
 
 
@@ -316,7 +322,8 @@ ATTRIBUTES = {
         "dict of ndarray",
         'With ``n_estimators="auto"`` alone. "rounds": (T,) after which the metric was measured, at first all of them, '
         'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": '
-        '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model.',
+        '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model. Of several metrics '
+        'these are those of the first; each further one has "folds_" and "mean_" with its name.',
     ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }
@@ -333,7 +340,9 @@ def _document(cls):
         for name, row in parameters(cls).items()
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
-    metric = "metric of the validation rows, as in val_log_loss; and that of other sets by their names"
+    metric = (
+        "metric of the validation rows, as in val_log_loss; that of other sets by their names; each of several metrics"
+    )
     columns = {**cls.booster.columns, "val_<scoring>": metric}
     words = ", ".join(f'"{name}" ({text})' for name, text in columns.items())
     attributes.append(_entry("history_ : dict of ndarray", f"Per round: {words}."))

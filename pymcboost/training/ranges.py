@@ -1,7 +1,13 @@
 """A row of the table of parameters: which values one may take, in words and as a check. Standard library only."""
 
 import numbers
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from pymcboost._text import column_of
+
+# Of a validation set or a metric: checkpoints have files of these names in an archive.
+LONGEST_NAME = 200
 
 
 class Parameter(NamedTuple):
@@ -10,7 +16,8 @@ class Parameter(NamedTuple):
     ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``. ``python_only`` keeps it off the command
     line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
     algorithm itself), ``choices`` are the strings allowed, and a function, a list of lists of class codes, a dictionary
-    of class weights, a generator, or True and False for an integer may be allowed as well.
+    of class weights, a generator, or True and False for an integer may be allowed as well. With ``several``, so may a
+    list of such values, or a dictionary of them by name.
     """
 
     help: str
@@ -30,6 +37,7 @@ class Parameter(NamedTuple):
     splitters: bool = False
     bools: bool = False
     losses: bool = False
+    several: bool = False
 
     def describe(self, text=False):
         """Allowed values in words; with ``text`` those that the command line takes."""
@@ -37,6 +45,7 @@ class Parameter(NamedTuple):
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
             words += ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
             words += " or a callable" if self.callables and not text else ""
+            words += ", or a list or dict of these" if self.several and not text else ""
             words += ", or an object with the methods of a loss" if self.losses and not text else ""
         elif self.kind is bool:
             words = "True or False"
@@ -64,6 +73,7 @@ class Parameter(NamedTuple):
         words += ", RandomState instance" if self.generators else ""
         words += ", object with the methods of a loss" if self.losses else ""
         words += " or callable" if self.callables else ""
+        words += ", or list or dict of these" if self.several else ""
         words += " or list of lists of int" if self.lists else ""
         return words + (" or None" if self.none else "")
 
@@ -76,6 +86,41 @@ class Parameter(NamedTuple):
 
     def allows(self, value):
         """Whether ``value`` is in range."""
+        if self.several and isinstance(value, (list, tuple, Mapping)):
+            return not self._fault_of_several("", value)
+        return self._allows_one(value)
+
+    def refusal(self, name, value):
+        """Why the parameter ``name`` must not be ``value``, and what it may be."""
+        found = self.several and isinstance(value, (list, tuple, Mapping)) and self._fault_of_several(name, value)
+        return found or f"{name}={value!r} is not allowed; it must be {self.describe()}"
+
+    def _fault_of_several(self, name, values):
+        """What is wrong with a list or dictionary of values, in words; an empty text if nothing is."""
+        if not values:
+            return f"{name}={values!r} is empty; give one value or more, as in {list(self.choices[:2])}"
+        own_names = isinstance(values, Mapping)
+        one = self._replace(several=False)
+        for place, value in values.items() if own_names else enumerate(values):
+            if own_names and not is_name(place):
+                return (
+                    f"{name} has the key {place!r}, which is no name; take a string of up to {LONGEST_NAME} printable "
+                    "characters"
+                )
+            if not one.allows(value):
+                return one.refusal(f"{name}[{place!r}]", value)
+        columns = [*values] if own_names else [column_of(value) for value in values]
+        for place, column in enumerate(columns):
+            if column in columns[:place] and isinstance(values[place], str):
+                return f"{name}={values!r} has {column!r} twice; give each name once"
+            if column in columns[:place]:
+                return (
+                    f"{name}[{columns.index(column)}] and {name}[{place}] would both be {column!r} in the history; "
+                    "name them in a dict, as in {'cost': function, 'profit': other_function}"
+                )
+        return ""
+
+    def _allows_one(self, value):
         if value is None:
             return self.none
         if self.lists and isinstance(value, (list, tuple)):
@@ -101,6 +146,11 @@ class Parameter(NamedTuple):
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
             return False
         return self.high is None or value < self.high or (value == self.high and not self.open_high)
+
+
+def is_name(name):
+    """Whether a validation set or a metric may have this name."""
+    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name.isprintable()
 
 
 def _is_whole(value):

@@ -269,7 +269,7 @@ def test_rows_go_when_a_training_ends():
 
 def test_a_set_of_the_same_name_is_refused():
     sets = {"validation_sets": {"val_calibrated": (X, y)}, **VALIDATION}
-    with pytest.raises(ValueError, match="validation_sets has a set 'val_calibrated'"):
+    with pytest.raises(ValueError, match="set 'val_calibrated' is 'val_calibrated_log_loss' in the .* rename the set"):
         MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(X, y, **sets)
     assert MartClassifier(n_estimators=2).fit(X, y, **sets).n_estimators_ == 2
     with pytest.raises(ValueError, match="two of the metrics .*'score', 'error', 'score'"):

@@ -347,7 +347,7 @@ def test_minus_infinity_is_the_worst_value():
     assert len(seen) == 7
 
 
-@pytest.mark.parametrize("scoring", ["logloss", "", 3, None, ["error"]])
+@pytest.mark.parametrize("scoring", ["logloss", "", 3, None, {"error"}])
 def test_unknown_metrics_are_refused_with_those_there_are(scoring):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     message = re.escape(f"scoring={scoring!r} is not allowed; ") + ".*'log_loss', 'error', .*get_scorer_names"
