@@ -98,12 +98,15 @@ class ValidationCurves(Callback):
         self.metrics = metrics
 
     def before_training(self, state):
-        """Take in the rounds there are."""
-        validation = state.validation
+        """Take in the rounds there are. The curves come first in the history, in the same order after a checkpoint."""
+        validation, others = state.validation, dict(state.history)
+        state.history.clear()
         for held in validation.sets:
             for metric in self.metrics:
-                done = state.history.setdefault(f"{held.name}_{metric.name}", [])
-                done += [np.nan] * (state.n_rounds - len(done))
+                column = f"{held.name}_{metric.name}"
+                done = others.pop(column, [])
+                state.history[column] = done + [np.nan] * (state.n_rounds - len(done))
+        state.history.update(others)
         validation.add_rounds(state.booster.builder)
 
     def measure(self, state):

@@ -224,8 +224,8 @@ class Training:
                 if column in taken:
                     raise ValueError(
                         f"the metric {metric.name!r} of the validation set {held.name!r} is {column!r} in the history, "
-                        "which has another curve of this name; rename the set in validation_sets, or name the metric in "
-                        "a dict as scoring"
+                        "which has another curve of this name; rename the set in validation_sets, or give scoring as a "
+                        "dict with another name of the metric"
                     )
                 taken.append(column)
 

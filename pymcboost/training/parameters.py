@@ -186,9 +186,9 @@ PARAMETERS = {
         'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
         "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
         "For the rounds the models of all folds grow until the mean of their metrics (of the first one in ``scoring``) "
-        "has not improved for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` the log loss is "
-        "that at the best temperature. Then one model is trained on all rows. As it has more of them, its rounds are "
-        "the best number times the square root of n_folds / (n_folds - 1).",
+        "has not improved for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` "
+        "the log loss is that at the best temperature. Then one model is trained on all rows. As it has more of them, "
+        "its rounds are the best number times the square root of n_folds / (n_folds - 1).",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),

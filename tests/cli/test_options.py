@@ -45,7 +45,12 @@ GIVEN = {
         ("-E 5", True),
         ("-E 5 --no-early-stopping", False),
     ],
-    "scoring": [("", "log_loss"), ("--metric error", "error"), ("--scoring neg_brier_score", "neg_brier_score")],
+    "scoring": [
+        ("", "log_loss"),
+        ("--metric error", "error"),
+        ("--scoring neg_brier_score", "neg_brier_score"),
+        ("--metric error,auc_ovr", ["error", "auc_ovr"]),
+    ],
     "min_delta": [("--min-delta 1e-3", 1e-3)],
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],

@@ -134,6 +134,45 @@ def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, be
     assert f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round" in done.stderr
 
 
+def test_several_metrics_are_followed_and_the_first_decides(files, tmp_path):
+    asked = ["-n", 60, "-E", 3, "--verbose", 1, "-P", files / "test.svm", files / "train.svm"]
+    done = call("train", "--metric", "balanced_error,auc_ovr,accuracy", *asked, "several.mcb", cwd=tmp_path)
+    alone = call("train", "--metric", "balanced_error", *asked, "alone.mcb", cwd=tmp_path)
+    train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
+    scoring = ["balanced_error", "auc_ovr", "accuracy"]
+    same = MCBoostClassifier(n_estimators=60, early_stopping=True, n_iter_no_change=3, scoring=scoring, random_state=0)
+    same.fit(train.X, train.y, X_val=held.X, y_val=held.y)
+    for metric, best in zip(scoring, (np.argmin, np.argmax, np.argmax), strict=True):
+        curve = same.history_[f"val_{metric}"]
+        number = best(curve)
+        assert f"best validation {metric} {curve[number]:.6g}, after {number + 1} round" in done.stderr
+    first = ", ".join(f"val_{metric} {same.history_[f'val_{metric}'][0]:.6g}" for metric in scoring)
+    assert f"round 1 of at most 60, {first}, " in done.stderr
+    model = load_model(tmp_path / "several.mcb")
+    assert model.n_rounds == same.n_estimators_ < 60 and model.meta["params"]["scoring"] == scoring
+    np.testing.assert_array_equal(model.predict(held.X), load_model(tmp_path / "alone.mcb").predict(held.X))
+    assert "auc_ovr" not in alone.stderr
+
+
+@pytest.mark.parametrize(
+    ("metrics", "says"),
+    [
+        ("log_loss,logloss", "--scoring: 'logloss' is not one of 'log_loss', 'error'"),
+        ("log_loss,", "--scoring: '' is not one of 'log_loss', 'error'"),
+        ("error,error", "--scoring: scoring=['error', 'error'] has 'error' twice; give each name once"),
+    ],
+)
+def test_lists_that_name_no_metrics_are_refused(metrics, says, files, tmp_path):
+    done = call("train", "--metric", metrics, files / "train.svm", cwd=tmp_path)
+    assert done.returncode == 1 and says in done.stderr
+
+
+def test_every_metric_of_a_list_must_suit_the_algorithm(files, tmp_path):
+    asked = ["-a", "hingeboost", "--metric", "error,log_loss", "-P", files / "test.svm", files / "train.svm"]
+    done = call("train", *asked, cwd=tmp_path)
+    assert done.returncode == 1 and "scoring='log_loss' needs probabilities" in done.stderr
+
+
 def test_rounds_by_cross_validation(files, tmp_path):
     done = call("train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -142,6 +181,8 @@ def test_rounds_by_cross_validation(files, tmp_path):
     found = same.cv_results_
     said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {found['rounds'][-1]} rounds"
     assert f"4 folds: {said}\n" in done.stderr
+    more = ["-n", "auto", "--cv", 4, "-a", "mart", "--metric", "log_loss,error"]
+    assert f"4 folds: {said}\n" in call("train", *more, files / "train.svm", "w.mcb", cwd=tmp_path).stderr
     assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
     refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
     assert refused.returncode != 0

@@ -116,6 +116,13 @@ def test_class_weights_early_stopping_and_names_of_columns(files, folder):
     assert float(error) == pytest.approx(float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2)
 
 
+def test_commas_separate_metrics_that_are_tried_one_after_the_other(folder):
+    asked = ["-q", "-p", 1, "-n", 20, "-v", 3, "-E", 2, "--metric", "log_loss,error"]
+    done = call("tune", *asked, "train.svm", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert sorted(options for *_, options in table(done.stdout)) == ["--metric error", "--metric log_loss"]
+
+
 def test_ctrl_c_writes_nothing(folder):
     process = start("tune", "-p", 2, "-n", "60000,60001", "-v", 3, "--random-state", 1, "train.svm", cwd=folder)
     assert "180 rows" in process.stderr.readline() and "6 models to train" in process.stderr.readline()
