@@ -144,10 +144,9 @@ class TrainingLoss(Callback):
     def __init__(
         self, scoring: str | Callable[..., float] | Sequence[Any] | Mapping[str, Any] | None = None
     ):
-        several = isinstance(scoring, (list, tuple, Mapping))
-        if several and not scoring:
+        if isinstance(scoring, (list, tuple, Mapping)) and not scoring:
             raise ValueError("TrainingLoss: scoring has no metric; give one or more, as in ['log_loss', 'error']")
-        names = [column_of(one) for one in scoring] if several and not isinstance(scoring, Mapping) else []
+        names = [column_of(one) for one in scoring] if isinstance(scoring, (list, tuple)) else []
         if len({*names}) < len(names):
             raise ValueError(
                 f"TrainingLoss: two of the metrics have one column, {names}; give each once, and one function, whose "
