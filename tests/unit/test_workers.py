@@ -416,7 +416,7 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
 
 def test_training_loss_of_several_workers_takes_no_functions():
     for found in errors_of(callbacks=[[TrainingLoss("accuracy")], [TrainingLoss("accuracy")]]):
-        assert "TrainingLoss: scoring=['accuracy'] asks for the rows" in str(found)
+        assert "TrainingLoss: scoring='accuracy' asks for the rows" in str(found)
         assert "use 'log_loss', 'error', 'balanced_error' or 'auc_ovr'" in str(found)
 
 
