@@ -7,6 +7,7 @@ import re
 import signal
 import stat
 import threading
+import time
 
 try:
     import fcntl
@@ -15,6 +16,8 @@ except ImportError:  # not on Windows
 
 # What ends a process without a word to Python, unless it asks to be told.
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+# For how long a new file may be closed before it gets its name, where open files cannot be renamed.
+CLOSED_SECONDS = 60
 MARK, DIGITS = ".tmp-", 12
 KINDS = [
     (stat.S_ISDIR, "folder"),
@@ -77,7 +80,7 @@ def replacing(path, what="file", streams=False):
     """
     target, mode = _target(path, what, streams)
     if mode is not None and not stat.S_ISREG(mode):
-        file = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0))
+        file = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
         try:
             yield file
         finally:
@@ -163,10 +166,9 @@ def remove(path, magic, what="file"):
 def remove_leftovers(target):
     """Remove temporary files of this target that no process is writing: their lock died with the writer.
 
-    Only regular files of this user whose name is exactly such as `replacing` gives.
+    Only regular files of this user whose name is exactly such as `replacing` gives. Windows removes no open file, so
+    that none needs a lock there; files that a writer has just closed to rename them are left alone.
     """
-    if fcntl is None:
-        return
     folder, name = os.path.split(os.fsdecode(target))
     pattern = re.compile(re.escape(_stem(folder, name)) + re.escape(MARK) + f"[0-9a-f]{{{DIGITS}}}")
     with contextlib.suppress(OSError):
@@ -177,6 +179,11 @@ def remove_leftovers(target):
 
 def _remove_leftover(path):
     with contextlib.suppress(OSError):
+        if fcntl is None:
+            found = os.lstat(path)
+            if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > CLOSED_SECONDS:
+                os.unlink(path)
+            return
         # O_NONBLOCK: a FIFO of that name must not hold us up.
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
@@ -266,6 +273,8 @@ class _New:
     def remove(self):
         """Remove the file, where it is still there under its own name."""
         if self.name is not None:
+            if fcntl is None:  # Windows removes no open file
+                self.close()
             with contextlib.suppress(OSError):
                 os.unlink(self.name)
 

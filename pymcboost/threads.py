@@ -12,16 +12,21 @@ FRESH = 0.05
 _memory: tuple[float, int | None] = (-1.0, None)
 
 
+def _read(path):
+    """The text of one of Linux's files about the process or its control group; an OSError elsewhere."""
+    return Path(path).read_text(encoding="ascii")
+
+
 def _cgroup_quota():
     """CPU quota of this process's cgroup in whole CPUs, or None when there is none."""
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        quota, period = _read("/sys/fs/cgroup/cpu.max").split()
         return None if quota == "max" else max(1, int(quota) // int(period))
     except (OSError, ValueError):
         pass
     try:
-        quota = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text())
-        period = int(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text())
+        quota = int(_read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+        period = int(_read("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
         return max(1, quota // period) if quota > 0 else None
     except (OSError, ValueError):
         return None
@@ -172,8 +177,8 @@ def counted(n, noun, plural=None):
 def available_memory():
     """Bytes of memory free for this process, or None where the system does not say.
 
-    The least of MemAvailable in /proc/meminfo and what the control group and the limit of the process (``ulimit -v``)
-    have left, not older than `FRESH` seconds.
+    The least of MemAvailable in /proc/meminfo (elsewhere of all memory of the machine) and what the control group and
+    the limit of the process (``ulimit -v``) have left, not older than `FRESH` seconds.
     """
     global _memory
     now = time.monotonic()
@@ -202,19 +207,26 @@ def _machine_memory():
     """What the machine and the control group have left, in a list."""
     limits = []
     try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        lines = _read("/proc/meminfo").splitlines()
+        limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
     except (OSError, ValueError, IndexError):
-        pass
+        limits += _physical_memory()
     try:
-        group = Path("/sys/fs/cgroup")
-        used = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used = dict(line.split() for line in _read("/sys/fs/cgroup/memory.stat").splitlines())
         files = int(used["file"]) - int(used["shmem"])  # which the system gives up as memory gets short
-        room = int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+        room = int(_read("/sys/fs/cgroup/memory.max")) - int(_read("/sys/fs/cgroup/memory.current"))
         limits.append(max(0, room + files))
     except (OSError, ValueError, KeyError):
         pass
     return limits
+
+
+def _physical_memory():
+    """All memory of a machine without /proc, such as macOS, in a list; none where the system does not say (Windows)."""
+    try:
+        return [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    except (AttributeError, OSError, ValueError):
+        return []
 
 
 def _address_space():
@@ -225,7 +237,7 @@ def _address_space():
         most = resource.getrlimit(resource.RLIMIT_AS)[0]
         if most == resource.RLIM_INFINITY:
             return []
-        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        mapped = int(_read("/proc/self/statm").split()[0]) * resource.getpagesize()
         return [max(0, most - mapped)]
     except (ImportError, OSError, ValueError, IndexError):
         return []

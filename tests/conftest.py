@@ -26,6 +26,18 @@ N_SLOW = pytest.StashKey[int]()
 
 def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="also run the tests marked slow (full counts, full data)")
+    parser.addoption("--without-posix", action="store_true", help="hide from the package what Windows does not have")
+
+
+def pytest_configure(config):
+    if config.option.without_posix:
+        import importlib
+
+        folder = str(Path(__file__).parent / "without_posix")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+        sys.modules.pop("sitecustomize", None)
+        sys.path.insert(0, folder)
+        importlib.import_module("sitecustomize")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -36,6 +48,10 @@ def pytest_collection_modifyitems(config, items):
         config.stash[N_SLOW] = len(slow)
         if slow:
             config.hook.pytest_deselected(items=slow)
+    if config.option.without_posix or os.name != "posix":
+        for item in items:
+            if item.get_closest_marker("posix"):
+                item.add_marker(pytest.mark.skip(reason="needs what POSIX systems alone have"))
     if _data_folder() is None:
         for item in items:
             if item.get_closest_marker("needs_data") or "data_folder" in item.fixturenames:

@@ -374,7 +374,7 @@ def run(program, body, argv):
     # A stream that the caller closed is None, and print(file=None) would write to the other one.
     sys.stdout = sys.stdout or open(os.devnull, "w")
     if hasattr(sys.stdout, "reconfigure"):  # as files are written; names that are not UTF-8 keep their bytes
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     errors = sys.stderr = sys.stderr or open(os.devnull, "w")
     sys.stderr = _Errors(errors)
     try:

@@ -54,8 +54,12 @@ def no_room(error, what, remedy, folder, name):
 def reserve(file, size):
     """Take room for a file, a descriptor: a full disk is an error here, and would end the process later."""
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, max(size, 1))
-        return
+        try:
+            os.posix_fallocate(file, 0, max(size, 1))
+            return
+        except OSError as error:  # musl leaves it to the file system, and some cannot
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
     zeros = memoryview(bytes(PIECE))
     for begin in range(0, max(size, 1), PIECE):
         write_all(file, zeros[: max(size, 1) - begin])

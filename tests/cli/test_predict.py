@@ -267,6 +267,7 @@ def test_model_without_probabilities(files, tmp_path):
     assert call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
 
 
+@pytest.mark.posix
 def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
     out = tmp_path / "out"
     mask = os.umask(0)

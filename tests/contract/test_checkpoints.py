@@ -582,7 +582,7 @@ def test_the_estimator_keeps_nothing_of_it(tmp_path):
     pickle.dumps(model)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["abc-mart", "mcboost"])
 def test_killed_again_and_again(name, tmp_path, monkeypatch):
     """The process dies at random moments; whatever it was doing, the next one goes on."""

@@ -284,6 +284,7 @@ for one in estimators:
 """
 
 
+@pytest.mark.posix
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_limit_of_the_process_counts():
     """``ulimit -v``, and 30,000 classes: every algorithm says what it needs, or that there are too many."""

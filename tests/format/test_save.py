@@ -14,8 +14,6 @@ from reference.scoring import random_stumps
 
 from pymcboost.model.model import Model, load_model
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX systems")
-
 # Saves argv[1] over argv[2]. At the point named argv[3] the process kills itself from inside a function of os that the
 # writer calls; nothing of this is in the package.
 CHILD = """
@@ -89,6 +87,7 @@ def start(new, target, point):
     )
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("point", POINTS)
 def test_killed_at(point, models):
     old, new, path, source = models
@@ -113,6 +112,7 @@ def test_no_kill_means_no_leftovers(models):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.posix
 def test_killed_at_random(models):
     old, new, path, source = models
     rng = random.Random(5)
@@ -148,6 +148,7 @@ def test_failure_leaves_the_old_model(name, models, monkeypatch):
     assert os.listdir(path.parent) == [path.name]
 
 
+@pytest.mark.posix
 def test_another_save_in_progress_is_left_alone(models):
     fcntl = pytest.importorskip("fcntl")
     old, _, path, _ = models
@@ -163,6 +164,7 @@ def test_another_save_in_progress_is_left_alone(models):
     assert unrelated.exists()
 
 
+@pytest.mark.posix
 def test_permissions_links_and_special_files(models, tmp_path):
     _, new, path, _ = models
     path.chmod(0o640)

@@ -455,7 +455,7 @@ def test_files_count_as_free_memory_of_a_control_group(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 200\nfile 600\nshmem 50\n")
-    monkeypatch.setattr(threads, "Path", lambda _: tmp_path)
+    monkeypatch.setattr(threads, "_read", lambda path: (tmp_path / path.rpartition("/")[2]).read_text())
     assert threads._read_memory() == 1000 - 900 + 600 - 50
 
 

@@ -294,6 +294,7 @@ def test_layout(write):
     assert not isinstance(load_svmlight(write(f"{row} 1000:1\n" * 12_000)).X, np.ndarray)
 
 
+@pytest.mark.posix
 def test_one_huge_index_is_not_a_dense_allocation(write):
     text = "1 1:1\n" * 1000 + "1 2:1 2000000000:1\n"
     with pytest.raises(SvmlightMemoryError) as caught:
@@ -414,6 +415,7 @@ def test_dump_into_a_missing_folder(tmp_path):
         dump_svmlight(path, np.ones((1, 1)), [1])
 
 
+@pytest.mark.posix
 def test_dump_follows_links_keeps_permissions_and_streams(tmp_path):
     (tmp_path / "t.svm").write_text("old\n")
     (tmp_path / "t.svm").chmod(0o600)
