@@ -75,11 +75,12 @@ PMB_INLINE float pmb_between(float low, float high) {
 /* Bins of one sorted column.
  * keys: n sorted keys; weight: by row, or NULL where all are 1; max_bins: bins for values (missing ones get one more); least: weight that the
  * values on either side of every cut must have (bins are merged until they do).
- * codes (by row), thresholds (max_bins - 1): OUT. Returns the number of value bins; *distinct, *missing (rows),
- * *mode (the bin with most rows), *mode_rows: OUT. Bins are exact when there are no more distinct values than
+ * codes (by row), low, high (max_bins, the least and the largest value of every bin): OUT. Returns the number of value
+ * bins; *distinct, *missing (rows), *mode (the bin with most rows), *mode_rows: OUT. Bins are exact when there are no more distinct values than
  * max_bins, else close to equal in weight, a value never being split. */
 PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least,
-                              uint8_t *codes, float *thresholds, int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows) {
+                              uint8_t *codes, float *low, float *high, int64_t *distinct, int64_t *missing, int *mode,
+                              int64_t *mode_rows) {
     int64_t values = n, kinds = 0;
     while (values > 0 && pmb_key_missing(keys[values - 1])) values--;
     *missing = n - values;
@@ -108,7 +109,8 @@ PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *wei
             *mode_rows = stop - start;
             *mode = bins;
         }
-        if (stop < values) thresholds[bins] = pmb_between(pmb_key_value(keys[stop - 1]), pmb_key_value(keys[stop]));
+        low[bins] = pmb_key_value(keys[start]);
+        high[bins] = pmb_key_value(keys[stop - 1]);
         left -= mass;
         before += mass;
         start = stop;

@@ -18,7 +18,7 @@ cdef extern from "bins.h" nogil:
     void pmb_sort_keys(uint64_t *keys, uint64_t *spare, int64_t n)
     float pmb_between(float low, float high)
     int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least,
-                       uint8_t *codes, float *thresholds, int64_t *distinct, int64_t *missing, int *mode,
+                       uint8_t *codes, float *low, float *high, int64_t *distinct, int64_t *missing, int *mode,
                        int64_t *mode_rows)
 
 ctypedef fused real:
@@ -61,7 +61,7 @@ cdef int64_t fill_keys(const float *column, int64_t m, uint64_t *keys) noexcept 
 
 
 def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] weight, int max_bins, double least,
-                uint8_t[:, ::1] codes, float[:, ::1] thresholds, int32_t[::1] bins, int64_t[::1] distinct,
+                uint8_t[:, ::1] codes, float[:, ::1] low, float[:, ::1] high, int32_t[::1] bins, int64_t[::1] distinct,
                 int64_t[::1] missing, int32_t[::1] mode, int64_t[::1] mode_rows, int64_t[::1] bad, int n_threads):
     """Bin every column: O(d m) by radix sort, columns in parallel.
 
@@ -74,7 +74,7 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
         Most bins a column may have, missing values included; a column with missing values has one bin fewer for values.
     least : weight that the values on either side of every cut must have
     codes : OUT (d, m) bin of every row; missing values have the bin after the last value's
-    thresholds : OUT (d, 255) ascending cuts between bins
+    low, high : OUT (d, 256) least and largest value of every bin
     bins, distinct, missing, mode, mode_rows : OUT (d,)
         Value bins, distinct values, missing rows, most frequent bin and its rows.
     bad : OUT (d,) first row whose value is infinite as float32, or -1
@@ -99,8 +99,37 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
             found = max_bins
             if m > 0 and pmb_key_missing(keys[m - 1]):
                 found = max_bins - 1
-            bins[f] = pmb_cut_column(keys, m, weights, found, least, &codes[f, 0], &thresholds[f, 0], &distinct[f],
-                                     &missing[f], <int *> &mode[f], &mode_rows[f])
+            bins[f] = pmb_cut_column(keys, m, weights, found, least, &codes[f, 0], &low[f, 0], &high[f, 0],
+                                     &distinct[f], &missing[f], <int *> &mode[f], &mode_rows[f])
+
+
+def between(const float[::1] low, const float[::1] high):
+    """Thresholds between values and larger ones: float32 (n,), the midpoints as far as float32 has them."""
+    cdef int64_t i
+    cdef float[::1] found = np.empty(low.shape[0], dtype=np.float32)
+    for i in range(low.shape[0]):
+        found[i] = pmb_between(low[i], high[i])
+    return np.asarray(found)
+
+
+def take_columns(const code[:, ::1] codes, const int64_t[::1] rows, code[:, ::1] taken, int64_t[:, ::1] counts,
+                 int n_threads):
+    """Codes of some of the rows.
+
+    Parameters
+    ----------
+    codes : IN (d, n) bins of all rows
+    rows : IN (m,) which of them
+    taken : OUT (d, m) their bins
+    counts : OUT (d, bins) rows in each bin, zeros on entry
+    """
+    cdef int64_t m = rows.shape[0], f, i
+    cdef code found
+    for f in prange(codes.shape[0] if m else 0, nogil=True, num_threads=n_threads, schedule="static"):
+        for i in range(m):
+            found = codes[f, rows[i]]
+            taken[f, i] = found
+            counts[f, found] += 1
 
 
 def read_columns(const real[:, :] X, const int64_t[::1] rows, int64_t first, float[:, ::1] out):

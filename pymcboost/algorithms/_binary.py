@@ -55,8 +55,9 @@ class BinaryBooster(Booster):
         p = self.params
         limits = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf}
         return kind(
-            dataset.X, dataset.codes, dataset.n_classes, dataset.weight, n_threads=n_threads, **limits, **more
-        )
+            dataset.X, dataset.codes, dataset.n_classes, dataset.weight, n_threads=n_threads, bins=dataset.bins,
+            **limits, **more,
+        )  # fmt: skip
 
     def blocks(self, loss):
         """A pairwise loss at work, by its name."""

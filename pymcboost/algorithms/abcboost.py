@@ -61,6 +61,7 @@ class ClassTreesBooster(Booster):
             n_threads=n_threads,
             categorical=categorical,
             comm=self.workers,
+            bins=dataset.bins,
             exact=True,
         )
 

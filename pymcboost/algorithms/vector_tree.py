@@ -124,7 +124,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
         more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical, "exact": True}
-        more["comm"] = self.workers
+        more |= {"comm": self.workers, "bins": dataset.bins}
         if not dataset.is_multilabel:
             return TreeData(dataset.X, dataset.codes, dataset.n_classes, dataset.weight, **more)
         one_class = np.zeros(dataset.n_rows, dtype=np.int64)

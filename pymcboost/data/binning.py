@@ -1,11 +1,13 @@
 """The one mapper of values to bins: cut points and codes of columns, whatever layout they are put into."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
 from pymcboost.data.mapped import zeros_beside
+
+MOST_CODES = 256  # of one byte
 
 
 @dataclass(frozen=True)
@@ -18,25 +20,92 @@ class Bins:
         Bin of every row; missing values have the bin after the last value's.
     cuts : list of ndarray of float32
         Ascending cuts between the bins of each column.
+    low, high : list of ndarray of float32, or None
+        Least and largest value of each bin, by column. None of sparse columns.
     n_bins : ndarray of int32 (d,)
         Bins of values.
     distinct, missing : ndarray of int64 (d,)
         Distinct values, and rows with missing ones.
     mode, mode_rows : ndarray (d,)
         Most frequent bin and its rows.
+    levels : dict of int to ndarray of int64
+        Of columns of categories, the codes that the bins stand for.
     """
 
     codes: np.ndarray
     cuts: list
+    low: list | None
+    high: list | None
     n_bins: np.ndarray
     distinct: np.ndarray
     missing: np.ndarray
     mode: np.ndarray
     mode_rows: np.ndarray
+    levels: dict = field(default_factory=dict)
 
     def lossy(self, max_bins):
         """Columns with more distinct values than bins."""
         return self.distinct > max_bins - (self.missing > 0)
+
+    def with_levels(self, levels):
+        """These bins, some of whose columns hold categories."""
+        return replace(self, levels=levels)
+
+    def taken(self, rows, comm, n_threads):
+        """The bins of these rows. A bin that none of them is in, on any worker of ``comm``, is left out.
+
+        The cut between two bins is the midpoint of their nearest values: where each bin holds one distinct value, cuts
+        are the same as those of bins that are made of these rows alone.
+        """
+        codes = zeros_beside(self.codes, (len(self.codes), len(rows)), self.codes.dtype)
+        counts = np.zeros((len(codes), int(self.n_bins.max(initial=0)) + 1), dtype=np.int64)
+        _bins.take_columns(self.codes, rows, codes, counts, n_threads)
+        comm.sum(counts)
+        columns = np.arange(len(codes))
+        missing, mode, mode_rows = counts[columns, self.n_bins], counts.argmax(axis=1), counts.max(axis=1)
+        cuts, low, high, n_bins, levels = [*self.cuts], [*self.low], [*self.high], self.n_bins.copy(), {**self.levels}
+        is_bin = np.arange(counts.shape[1]) < self.n_bins[:, None]
+        for f in np.flatnonzero((is_bin & (counts == 0)).any(axis=1)).tolist():
+            n = self.n_bins[f]
+            occupied = np.flatnonzero(counts[f, :n])
+            new = np.zeros(n + 1, dtype=codes.dtype)
+            new[occupied] = np.arange(len(occupied))
+            new[n] = len(occupied)
+            codes[f], mode[f], n_bins[f] = new[codes[f]], new[mode[f]], len(occupied)
+            low[f], high[f] = low[f][occupied], high[f][occupied]
+            cuts[f] = cuts_between(low[f], high[f])
+            if f in levels:
+                levels[f] = levels[f][occupied]
+        if codes.itemsize > 1 and (n_bins + (missing > 0)).max(initial=0) <= MOST_CODES:
+            codes = codes.astype(np.uint8)
+        return Bins(
+            codes, cuts, low, high, n_bins, self.distinct, missing, mode.astype(np.int32), mode_rows, levels=levels
+        )
+
+    def bounded(self, weight, least, comm):
+        """These bins, the outer ones joined until the values on either side of every cut weigh at least ``least``."""
+        codes, cuts, low, high, n_bins = self.codes.copy(), [*self.cuts], [*self.low], [*self.high], self.n_bins.copy()
+        most = int(n_bins.max(initial=0)) + 1
+        mass = np.array([np.bincount(column, weight, most) for column in codes]).reshape(len(codes), most)
+        comm.sum(mass)
+        for f in np.flatnonzero(n_bins > 1).tolist():
+            n = n_bins[f]
+            left = np.cumsum(mass[f, :n])
+            kept = np.flatnonzero((left[:-1] >= least) & (left[-1] - left[:-1] >= least))
+            if len(kept) < n - 1:
+                new = np.append(np.searchsorted(kept, np.arange(n)), len(kept) + 1).astype(codes.dtype)
+                codes[f], cuts[f], n_bins[f] = new[codes[f]], cuts[f][kept], len(kept) + 1
+                low[f], high[f] = low[f][np.append(0, kept + 1)], high[f][np.append(kept, n - 1)]
+        counts = comm.sum(np.array([np.bincount(column, minlength=most) for column in codes]).reshape(mass.shape))
+        mode, mode_rows = counts.argmax(axis=1).astype(np.int32), counts.max(axis=1)
+        return replace(
+            self, codes=codes, cuts=cuts, low=low, high=high, n_bins=n_bins, mode=mode, mode_rows=mode_rows
+        )
+
+
+def cuts_between(low, high):
+    """Cuts between bins with these least and largest values."""
+    return _bins.between(high[:-1], low[1:])
 
 
 @dataclass(frozen=True)
@@ -109,22 +178,26 @@ def bin_dense(data, max_bins, n_threads):
     """Bin the columns of ``data`` (`TrainingRows`), at most ``max_bins`` each, missing values included."""
     X, m, d = data.X, data.n_rows, data.n_features
     codes = zeros_beside(X, (d, m), np.uint8)
-    cuts = np.empty((d, 255), dtype=np.float32)
+    low, high = np.empty((d, MOST_CODES), dtype=np.float32), np.empty((d, MOST_CODES), dtype=np.float32)
     n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
     distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
     first = data.weight[0]
     uniform = bool((data.weight == first).all())
     weight, least = (data.weight[:0], data.least_weight / first) if uniform else (data.weight, data.least_weight)
     _bins.bin_columns(
-        X, data.rows, weight, max_bins, least, codes, cuts, n_bins, distinct, missing, mode, mode_rows, bad, n_threads
-    )
+        X, data.rows, weight, max_bins, least, codes, low, high, n_bins, distinct, missing, mode, mode_rows, bad,
+        n_threads,
+    )  # fmt: skip
     data.refuse_infinite(bad)
-    return Bins(codes, [cuts[f, : n_bins[f] - 1] for f in range(d)], n_bins, distinct, missing, mode, mode_rows)
+    low, high = ([ends[f, : n_bins[f]] for f in range(d)] for ends in (low, high))
+    cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
+    return Bins(codes, cuts, low, high, n_bins, distinct, missing, mode, mode_rows)
 
 
 def bin_exactly(data, bins, columns, n_threads):
     """``bins`` with a bin for every distinct value of these columns; codes take two bytes."""
     codes, cuts, n_bins = zeros_beside(bins.codes, bins.codes.shape, np.uint16), list(bins.cuts), bins.n_bins.copy()
+    low, high = list(bins.low), list(bins.high)
     codes[:] = bins.codes
     for f in columns:
         found = sort_dense(data, np.array([f]), 0.0, n_threads)
@@ -132,7 +205,9 @@ def bin_exactly(data, bins, columns, n_threads):
         codes[f, np.where(ends, ~found.order, found.order)] = np.cumsum(ends) - ends
         (cuts[f],) = found.cuts
         n_bins[f] = len(cuts[f]) + 1
-    return Bins(codes, cuts, n_bins, bins.distinct, bins.missing, bins.mode, bins.mode_rows)
+        value = np.unique(np.asarray(data.X[data.rows, f], dtype=np.float32))
+        low[f] = high[f] = value[~np.isnan(value)]
+    return replace(bins, codes=codes, cuts=cuts, low=low, high=high, n_bins=n_bins)
 
 
 def sort_dense(data, columns, least, n_threads):

@@ -10,11 +10,9 @@ import itertools
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
-from pymcboost.data.binning import Bins
+from pymcboost.data.binning import MOST_CODES, Bins, cuts_between
 from pymcboost.data.mapped import zeros_beside
 
-# A column is cut into at most so many bins unless every distinct value has one.
-MOST_BINS = 256
 # Values of columns that a worker counts at once: many columns of few rows share their messages.
 BLOCK_VALUES = 1 << 21
 # Columns that are read together, and their values at most, but for columns that have more by themselves.
@@ -31,34 +29,44 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     X, m, d, comm = data.X, data.n_rows, data.n_features, data.comm
     _refuse_infinite(data)
     weight = None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
-    cuts, found = [None] * d, np.zeros((3, d), dtype=np.int64)  # distinct values, missing rows, bins
+    ends, found = [None] * d, np.zeros((3, d), dtype=np.int64)  # distinct values, missing rows, bins
     step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
     for begin in range(0, d, step):
         for f, value, count, mass in _own_columns(data, range(begin, min(d, begin + step)), weight):
             missing = np.isnan(value)
             n = len(value) - missing.sum()
             exact = small and n > max_bins - missing.any()
-            cuts[f] = cuts_of(value, mass, None if exact else max_bins, data.least_weight)
-            if f in categorical and len(cuts[f]) + 1 < n:
-                cuts[f] = cuts_of(value, mass, None, 0.0)
-            found[:, f] = n, count[missing].sum(), len(cuts[f]) + 1
+            cuts = cuts_of(value, mass, None if exact else max_bins, data.least_weight)
+            if f in categorical and len(cuts) + 1 < n:
+                cuts = cuts_of(value, mass, None, 0.0)
+            ends[f] = _ends(value[:n], cuts)
+            found[:, f] = n, count[missing].sum(), len(cuts) + 1
     comm.sum(found)
     distinct, missing, n_bins = found
-    start = np.concatenate(([0], np.cumsum(n_bins - 1)))
-    flat = np.zeros(start[-1])
-    for f, its in enumerate(cuts):
+    start = np.concatenate(([0], np.cumsum(n_bins)))
+    flat = np.zeros((2, start[-1]))
+    for f, its in enumerate(ends):
         if its is not None:
-            flat[start[f] : start[f + 1]] = its
+            flat[:, start[f] : start[f + 1]] = its
     comm.sum(flat)
-    cuts = [flat[start[f] : start[f + 1]].astype(np.float32) for f in range(d)]
-    wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_BINS
+    low, high = (np.split(part, start[1:-1]) for part in flat.astype(np.float32))
+    cuts = [cuts_between(*pair) for pair in zip(low, high, strict=True)]
+    wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
     codes = zeros_beside(X, (d, m), np.uint16 if wide else np.uint8)
     rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
-    cut = np.append(flat.astype(np.float32), np.float32(0))  # not empty
+    cut, start = np.concatenate([*cuts, np.zeros(1, dtype=np.float32)]), start - np.arange(d + 1)  # cut is not empty
     _bins.code_columns(X, data.rows, cut, start.astype(np.int64), codes, rows, n_threads)
     comm.sum(rows)
     mode = rows.argmax(axis=1).astype(np.int32)
-    return Bins(codes, cuts, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1))
+    return Bins(codes, cuts, low, high, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1))
+
+
+def _ends(value, cuts):
+    """The least and the largest of these ascending values in every bin; zeros of the one bin that has none."""
+    if not len(value):
+        return np.zeros((2, 1))
+    first = np.searchsorted(value, cuts, side="right")
+    return value[np.append(0, first)], value[np.append(first - 1, len(value) - 1)]
 
 
 def _columns(data, columns):
@@ -142,7 +150,8 @@ def cuts_of(value, mass, max_bins, least):
         n_cuts, n_missing = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
         _bins.sort_columns(column, rows, np.zeros(1, dtype=np.int64), mass, 0.0, order, cuts, n_cuts, n_missing, 1)
         return cuts[0, : n_cuts[0]]
-    codes, cuts = np.empty((1, n), dtype=np.uint8), np.empty((1, 255), dtype=np.float32)
+    codes, (low, high) = np.empty((1, n), dtype=np.uint8), np.empty((2, 1, MOST_CODES), dtype=np.float32)
     its = [np.empty(1, dtype=kind) for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)]
-    _bins.bin_columns(column, rows, mass, max_bins, least, codes, cuts, *its, 1)
-    return cuts[0, : max(its[0][0] - 1, 0)]
+    _bins.bin_columns(column, rows, mass, max_bins, least, codes, low, high, *its, 1)
+    n_bins = its[0][0]
+    return cuts_between(low[0, :n_bins], high[0, :n_bins])

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost.data.binning import Bins, filled, steps_of_merge
+from pymcboost.data.binning import MOST_CODES, Bins, filled, steps_of_merge
 from pymcboost.data.divided import cuts_of, first_of_runs
 
 # Distinct values of all workers in a message, but for columns that have more by themselves.
 BLOCK_VALUES = 1 << 21
-MOST_CODES = 256  # of one byte
 
 
 def bin_sparse_divided(data, max_bins):
@@ -32,7 +31,7 @@ def bin_sparse_divided(data, max_bins):
     for f, rows, its in _bins_of_entries(place, entries, cuts):
         codes[f, rows] = its
     none = np.zeros(len(feature), dtype=np.int64)
-    return feature, Bins(codes, cuts, n_bins, none, missing, mode, none)
+    return feature, Bins(codes, cuts, None, None, n_bins, none, missing, mode, none)
 
 
 @dataclass(frozen=True)

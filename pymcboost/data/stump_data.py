@@ -24,6 +24,11 @@ class TrainingData(TrainingRows):
     Attributes
     ----------
     stores : list of StumpLayout
+
+    Parameters
+    ----------
+    bins : SharedBins, optional
+        Bins of all rows of dense X, which these rows are some of. Small data have bins of their own.
     """
 
     # How the stores are scanned, and whether sums of weights are exact in any order.
@@ -32,10 +37,12 @@ class TrainingData(TrainingRows):
     # Whether columns of small data with more values than bins are searched exactly.
     sorts = True
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, **how):
+    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, bins=None, **how):
         super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, exact=self.exact, **how)
-        made = self._sparse_stores if self.is_sparse else self._dense_stores
-        self.stores = made(max_bins, n_threads)
+        if self.is_sparse:
+            self.stores = self._sparse_stores(max_bins, n_threads)
+        else:
+            self.stores = self._dense_stores(self._bins(bins, max_bins, n_threads), max_bins, n_threads)
 
     def store_bytes(self, X, n_threads):
         """Bytes of the columns in the form that is scanned, while it is made."""
@@ -63,14 +70,17 @@ class TrainingData(TrainingRows):
         """Weight of rows, those of all workers together."""
         return self.comm.sum(self.weight[rows].sum(keepdims=True))[0]
 
-    def _bins(self, max_bins, n_threads):
-        return bin_dense(self, max_bins, n_threads)
+    def _bins(self, shared, max_bins, n_threads):
+        if shared is None or self.dtype == np.float64:
+            return bin_dense(self, max_bins, n_threads)
+        bins = shared.of(self, n_threads)
+        return bins.bounded(self.weight, self.least_weight, self.comm) if self.least_weight > 0 else bins
 
-    def _dense_stores(self, max_bins, n_threads):
-        m, bins = self.total_rows, self._bins(max_bins, n_threads)
+    def _dense_stores(self, bins, max_bins, n_threads):
+        m = self.total_rows
         has_missing = bins.missing > 0
         all_bins = bins.n_bins + has_missing
-        split_missing = self._split_missing(bins.missing, lambda f: self._weight_of(np.isnan(self.X[self.rows, f])))
+        split_missing = self._split_missing(bins.missing, lambda f: self._weight_of(bins.codes[f] == bins.n_bins[f]))
         useful = (bins.n_bins > 1) | split_missing
         exact = useful & bins.lossy(max_bins) & (self.dtype == np.float64) & self.sorts
         skewed = useful & ~exact & (bins.mode_rows >= SKEWED * m) & (m >= 64)
@@ -112,7 +122,8 @@ class TrainingData(TrainingRows):
 class DividedData(TrainingData):
     """`TrainingData` of rows that are divided among workers: their stumps follow from exact sums over all of them.
 
-    Columns are binned, also in small data. Sparse ones have the bins that they would have as dense ones.
+    Columns are binned, also in small data. Sparse ones have the bins that they would have as dense ones: those of the
+    rows of this training alone, which no other one shares.
     """
 
     scan, exact, sorts = SummedScan, True, False
@@ -121,9 +132,9 @@ class DividedData(TrainingData):
         """As `TrainingData.store_bytes`."""
         return X.nnz * 96 + 1100 * min(X.shape[1], X.nnz) if self.is_sparse else super().store_bytes(X, n_threads)
 
-    def _bins(self, max_bins, n_threads):
+    def _bins(self, shared, max_bins, n_threads):
         if self.comm.size == 1:
-            return super()._bins(max_bins, n_threads)
+            return super()._bins(None, max_bins, n_threads)
         return bin_divided(self, max_bins, n_threads)
 
     def _others(self, bins):

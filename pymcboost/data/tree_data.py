@@ -7,11 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from pymcboost._kernels.exact import WIDE_ROWS, is_wide
-from pymcboost.data.binning import bin_dense, bin_exactly, bin_sparse
-from pymcboost.data.divided import bin_divided
+from pymcboost.data.binning import bin_sparse
 from pymcboost.data.divided_sparse import bin_sparse_divided
 from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
+from pymcboost.data.shared_bins import bin_rows
 from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
 # Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
@@ -34,34 +34,25 @@ class TreeData(TrainingRows):
     ----------
     categorical : sequence of int
         Columns of X that hold codes of categories, every one of which gets a bin.
+    bins : SharedBins, optional
+        Bins of all rows of dense X, which these rows are some of. Small data have bins of their own.
     """
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, categorical=(), **how):
+    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, categorical=(), bins=None, **how):
         super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, **how)
         comm = self.comm
         if comm.size > 1 and self.is_sparse:
             feature, bins = bin_sparse_divided(self, max_bins)
-            self.columns = lanes_of(bins, {}, feature, self.total_rows, comm)
-            return
-        if comm.size > 1:
-            bins = bin_divided(self, max_bins, n_threads, self.dtype == np.float64, categorical)
-            levels = {int(f): self._levels(f) for f in categorical}
-            self.columns = lanes_of(bins, levels, None, self.total_rows, comm)
-            return
-        if self.is_sparse:
+            self.columns = lanes_of(bins, self.total_rows, feature, comm)
+        elif self.is_sparse:
             self.columns = entries_of(bin_sparse(self, max_bins, n_threads), self.n_rows)
-            return
-        bins = bin_dense(self, max_bins, n_threads)
-        asked = np.isin(np.arange(self.n_features), categorical)
-        exact = (bins.lossy(max_bins) & (self.dtype == np.float64)) | (asked & (bins.n_bins < bins.distinct))
-        if exact.any():
-            bins = bin_exactly(self, bins, np.flatnonzero(exact), n_threads)
-        self.columns = lanes_of(bins, {int(f): self._levels(f) for f in categorical})
-
-    def _levels(self, f):
-        """Codes that occur in a column of categories."""
-        codes = np.unique(self.comm.concatenate(np.unique(self.X[self.rows, f]).astype(np.float64)))
-        return codes[~np.isnan(codes)].astype(np.int64)
+        else:
+            small = self.dtype == np.float64
+            if bins is None or small:
+                bins = bin_rows(self, max_bins, n_threads, small=small, categorical=categorical)
+            else:
+                bins = bins.of(self, n_threads)
+            self.columns = lanes_of(bins, self.total_rows, comm=comm)
 
     @cached_property
     def tiles(self):

@@ -214,19 +214,18 @@ def _features(column, n_bins, has_missing, usual, cuts):
     }
 
 
-def lanes_of(bins, levels, feature=None, total_rows=None, comm=ALONE):
-    """`Columns` in lanes, from dense `Bins`; ``levels``: codes of the categorical columns of X.
+def lanes_of(bins, total_rows, feature=None, comm=ALONE):
+    """`Columns` in lanes, from dense `Bins`.
 
     All workers of ``comm``, with ``total_rows`` together, have the same lanes in the same order. ``feature``: the
     columns of X that the bins are of, if not all.
     """
-    m = bins.codes.shape[1]
-    total = m if total_rows is None else total_rows
-    used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total))
+    m, levels = bins.codes.shape[1], bins.levels
+    used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total_rows))
     column = used if feature is None else feature[used]
     its = _features(column, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
     n, cells = len(used), its["n_bins"] + its["has_missing"]
-    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total, comm)
+    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows, comm)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
     codes = zeros_beside(bins.codes, (len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):

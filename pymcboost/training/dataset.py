@@ -8,14 +8,19 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.chunks import Chunks
 from pymcboost.data.merging import warn_of_merged_values
+from pymcboost.data.shared_bins import SharedBins
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of, refuse_repeated_names
 from pymcboost.model.rows import check_sparse, listed
+from pymcboost.threads import threads_for
 from pymcboost.training import basis, continuing, divided
 from pymcboost.training.inputs import encoded, groups_given, refuse_categories, validated
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
 from pymcboost.training.metrics import as_given, looks_at_rows
+
+# Most bins of a column where an algorithm has no parameter for it.
+MOST_BINS = 256
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Dataset:
     feature_names : list of str or None
     comm : Alone or another communicator
         The workers among which the rows are divided.
+    bins : SharedBins, optional
+        Of dense X: every training of these rows, or of some of them, takes its bins from there.
     given : array, frame or sparse matrix, optional
         X as the user gave it, where that is not X itself; None of `Chunks` and of rows that are divided.
     """
@@ -51,6 +58,7 @@ class Dataset:
     categories: Any = None
     feature_names: list[str] | None = None
     comm: Any = ALONE
+    bins: Any = None
     given: Any = None
 
     @property
@@ -140,6 +148,17 @@ class Dataset:
         was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
         warn_of_merged_values(unrounded if was_rounded else X, names_of(unrounded))
         keeps_given = head is None and comm is ALONE and not _is_same(user_X, X, categories)
+        bins = None
+        if not hasattr(X, "tocsr"):
+            bins = SharedBins(
+                X,
+                codes,
+                weight,
+                max_bins=getattr(booster.params, "max_bins", MOST_BINS),
+                n_threads=threads_for(X.shape[0] * X.shape[1], divided.threads_of(booster.params.n_jobs, comm)),
+                categorical=() if categories is None else categories.feature,
+                comm=comm,
+            )
         return cls(
             X,
             classes,
@@ -149,6 +168,7 @@ class Dataset:
             categories=categories,
             feature_names=_feature_names(names, model),
             comm=comm,
+            bins=bins,
             given=user_X if keeps_given else None,
         )
 

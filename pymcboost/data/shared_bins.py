@@ -1,0 +1,88 @@
+"""Bins that several trainings share: made once for all rows, from which every training takes those of its own rows."""
+
+import threading
+
+import numpy as np
+
+from pymcboost.data.binning import bin_dense, bin_exactly
+from pymcboost.data.divided import bin_divided
+from pymcboost.data.rows import TrainingRows
+
+
+def bin_rows(data, max_bins, n_threads, *, small=False, categorical=()):
+    """`Bins` of the dense columns of ``data`` (`TrainingRows`), for trees.
+
+    Columns of ``categorical`` codes have a bin for every code; in ``small`` data, every column has one for every
+    distinct value.
+    """
+    if data.comm.size > 1:
+        bins = bin_divided(data, max_bins, n_threads, small, categorical)
+    else:
+        bins = bin_dense(data, max_bins, n_threads)
+        is_categorical = np.isin(np.arange(data.n_features), categorical)
+        exact = (bins.lossy(max_bins) & small) | (is_categorical & (bins.n_bins < bins.distinct))
+        if exact.any():
+            bins = bin_exactly(data, bins, np.flatnonzero(exact), n_threads)
+    return bins.with_levels({int(f): _levels(data, f) for f in categorical})
+
+
+def _levels(data, f):
+    """Codes that occur in a column of categories, on any worker."""
+    codes = np.unique(data.comm.concatenate(np.unique(data.X[data.rows, f]).astype(np.float64)))
+    return codes[~np.isnan(codes)].astype(np.int64)
+
+
+class SharedBins:
+    """Bins of dense columns over all rows of positive sample weight.
+
+    They are made when a training first asks for them. Class weights and rows that are held out do not move their cuts.
+
+    Parameters
+    ----------
+    X : ndarray (n, d)
+    codes : ndarray of int (n,) or (n, K)
+        Classes of the rows, or an indicator of their labels.
+    weight : ndarray of float64 (n,)
+        Sample weights. Bins of columns with more distinct values than ``max_bins`` have about equal sums of these.
+    max_bins : int
+        Most bins of a column, missing values included.
+    n_threads : int
+    categorical : sequence of int
+        Columns of X that hold codes of categories.
+    comm : object
+        Communicator of the workers among which the rows are divided.
+    """
+
+    def __init__(self, X, codes, weight, *, max_bins, n_threads, categorical, comm):
+        self._X, self._weight, self._comm = X, weight, comm
+        self._y = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int64)
+        self._max_bins, self._n_threads, self._categorical = max_bins, n_threads, categorical
+        self._lock, self._bins = threading.Lock(), None
+
+    def of(self, data, n_threads):
+        """`Bins` of the rows of ``data`` (`TrainingRows`), all of which have a positive sample weight."""
+        with self._lock:
+            if self._bins is None:
+                self._make()
+        if data.total_rows == self._total_rows and np.array_equal(data.rows, self._rows):
+            return self._bins
+        return self._bins.taken(self._position[data.rows], self._comm, n_threads)
+
+    def _make(self):
+        n_classes = int(self._y.max(initial=0)) + 1
+        data = _WeightedRows(
+            self._X, self._y, n_classes, self._weight, n_threads=self._n_threads, comm=self._comm, exact=True
+        )
+        self._bins = bin_rows(data, self._max_bins, self._n_threads, categorical=self._categorical)
+        self._rows, self._total_rows = data.rows, data.total_rows
+        self._position = np.empty(len(self._weight), dtype=np.int64)
+        self._position[data.rows] = np.arange(data.n_rows)
+
+
+class _WeightedRows(TrainingRows):
+    """All rows of positive weight."""
+
+    def store_bytes(self, X, n_threads):
+        """Bytes of the codes while they are made."""
+        m, d = X.shape
+        return m * d + 2200 * d + m * (20 + 50 * n_threads)
