@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.model.model import Model as Model
     from pymcboost.model.model import load_model as load_model
     from pymcboost.training.checkpoint import Checkpoint as Checkpoint
+    from pymcboost.training.dataset import Dataset as Dataset
     from pymcboost.versions import show_versions as show_versions
 
 # Loaded on first use, so that a process that only scores models needs NumPy alone.

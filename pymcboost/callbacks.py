@@ -16,11 +16,11 @@ from pymcboost.data.mapped import rows_of
 from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
-from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided_folds import OfAll
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState
 from pymcboost.training.metrics import Held, measured, metrics_by
+from pymcboost.training.training_set import TrainingSet
 
 __all__ = ["Callback", "Checkpoint", "LearningRateSchedule", "LivePlot", "TimeLimit", "TrainingLoss", "TrainingState"]
 
@@ -213,7 +213,7 @@ class TrainingLoss(Callback):
         self._rows = self._validation = self._held = self._every = None
 
 
-def _training_rows(dataset: Dataset, scoring):
+def _training_rows(dataset: TrainingSet, scoring):
     """The rows of positive weight as a set "train", for the metrics of ``scoring``.
 
     Those of this worker and of all, and a function that makes scores of all of those of this worker.

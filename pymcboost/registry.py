@@ -39,6 +39,7 @@ PUBLIC = (
     Entry("SAMMEClassifier", "pymcboost.algorithms.papers.samme", "samme"),
     Entry("VectorTreeBoostClassifier", "pymcboost.algorithms.vector_tree", "vector-tree"),
     Entry("Checkpoint", "pymcboost.training.checkpoint"),
+    Entry("Dataset", "pymcboost.training.dataset"),
     Entry("Model", "pymcboost.model.model"),
     Entry("load_model", "pymcboost.model.model"),
     Entry("ModelFormatError", "pymcboost.model.file"),

@@ -31,6 +31,10 @@ class Alone:
     row_number = None
     n_sums = n_bytes = 0
 
+    def __reduce__(self):
+        """A copy of `ALONE` is `ALONE`, by which trainings without a communicator are known."""
+        return "ALONE" if self is ALONE else super().__reduce__()
+
     def sum(self, array, sure=False):
         """Sum over the workers, in place; returns the array. If sure, no worker has failed since the last operation."""
         return array

@@ -59,14 +59,24 @@ class SharedBins:
         self._max_bins, self._n_threads, self._categorical = max_bins, n_threads, categorical
         self._lock, self._bins = threading.Lock(), None
 
+    def __getstate__(self):
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state):
+        vars(self).update(state, _lock=threading.Lock())
+
     def of(self, data, n_threads):
         """`Bins` of the rows of ``data`` (`TrainingRows`), all of which have a positive sample weight."""
-        with self._lock:
-            if self._bins is None:
-                self._make()
+        self.make()
         if data.total_rows == self._total_rows and np.array_equal(data.rows, self._rows):
             return self._bins
         return self._bins.taken(self._position[data.rows], self._comm, n_threads)
+
+    def make(self):
+        """Bin all rows, unless that was done before."""
+        with self._lock:
+            if self._bins is None:
+                self._make()
 
     def _make(self):
         n_classes = int(self._y.max(initial=0)) + 1

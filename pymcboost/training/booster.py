@@ -71,6 +71,8 @@ class Booster:
     columns: ClassVar[dict[str, str]] = {}
     # Whether missing values have a side of their own.
     allows_missing = True
+    # Whether rows may have different weights.
+    takes_weights = True
     # Whether a training that was stopped goes on to the same bytes.
     resumable = True
     # Whether several trainings may run in threads of one process.
@@ -146,7 +148,7 @@ class Booster:
         return ("list",)
 
     def rows(self, dataset, n_threads, previous):
-        """The rows of positive weight of a `Dataset`, in the form that the weak learners read."""
+        """The rows of positive weight of a `TrainingSet`, in the form that the weak learners read."""
         raise NotImplementedError
 
     def new_builder(self):
@@ -230,7 +232,7 @@ class Booster:
 
         Parameters
         ----------
-        dataset : Dataset
+        dataset : TrainingSet
         n_threads : int
             Most threads; small data take one.
         previous : Previous, optional

@@ -27,7 +27,7 @@ class Callback:
         """Called first, before the data are looked at."""
 
     def take_in(self, dataset):
-        """Called with the rows (`Dataset`) of the training."""
+        """Called with the rows (`TrainingSet`) of the training."""
 
     def resume(self, plan):
         """Rounds to go on from (`Previous`) in a training of this `Plan`, or None."""

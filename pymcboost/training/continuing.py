@@ -5,7 +5,6 @@ from os import PathLike
 import numpy as np
 
 from pymcboost.losses import LOSSES, PAIRWISE
-from pymcboost.model.columns import names_of
 from pymcboost.model.model import Model, load_model
 from pymcboost.model.rows import positions
 from pymcboost.threads import counted
@@ -83,13 +82,12 @@ def of_last_fit(draft):
     return Previous(model, draft.n_estimators_, draft.history_, Gains.of(draft.gain_), draft._kept)
 
 
-def check_columns(X, given, model):
-    """Refuse rows of other features than the model's."""
-    if X.shape[1] != model.n_features_in_:
+def check_columns(n_features, names, model):
+    """Refuse rows of other features than the model's; ``names`` are theirs, None where they have none."""
+    if n_features != model.n_features_in_:
         raise ValueError(
-            f"init_model: it has {counted(model.n_features_in_, 'feature')}, X has {X.shape[1]}; give the same columns"
+            f"init_model: it has {counted(model.n_features_in_, 'feature')}, X has {n_features}; give the same columns"
         )
-    names = names_of(given)
     if names is not None and model.feature_names is not None and names != model.feature_names:
         at = next(i for i, pair in enumerate(zip(names, model.feature_names, strict=True)) if pair[0] != pair[1])
         raise ValueError(

@@ -1,236 +1,298 @@
-"""The rows of a training as every algorithm reads them: checked, encoded, with their classes and weights."""
+"""Rows that are checked and binned once, for many trainings."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from numbers import Integral
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pymcboost.comm import ALONE
-from pymcboost.data.chunks import Chunks
-from pymcboost.data.merging import warn_of_merged_values
-from pymcboost.data.shared_bins import SharedBins
-from pymcboost.model.categories import find as find_categories
-from pymcboost.model.categories import is_frame
-from pymcboost.model.columns import names_of, refuse_repeated_names
-from pymcboost.model.rows import check_sparse, listed
-from pymcboost.threads import threads_for
-from pymcboost.training import basis, continuing, divided
-from pymcboost.training.inputs import encoded, groups_given, refuse_categories, validated
-from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
-from pymcboost.training.metrics import as_given, looks_at_rows
-
-# Most bins of a column where an algorithm has no parameter for it.
-MOST_BINS = 256
+from pymcboost.model.categories import columns_of
+from pymcboost.model.rows import listed, own_labels
+from pymcboost.training import basis, continuing
+from pymcboost.training.labels import is_indicator, labels_given, refuse_labels
+from pymcboost.training.training_set import MOST_BINS, TrainingSet, check_same_classes
 
 
-@dataclass(frozen=True)
 class Dataset:
-    """The rows of a training. Nothing changes them; `reweighted` gives the same rows other weights.
+    """Checked and binned training rows, which many fits can share.
+
+    ``fit(dataset)`` takes a Dataset in place of X and y. Binning then happens once, not in every fit, and every fit has
+    the same bins. scikit-learn's model selection tools (`GridSearchCV`, `cross_validate`, `cross_val_predict`) take it
+    as their X, with y beside it. Their folds are subsets, which share the bins. Transformers, and so pipelines, need
+    arrays.
+
+    A Dataset holds what the bins depend on: ``sample_weight``, ``categorical_features`` and ``max_bins``. Estimators
+    with other values of the last two refuse it. The class weights of an estimator, and the rows that it holds out, do
+    not move the bins.
+
+    Parameters
+    ----------
+    X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        Features. NaN is a missing value.
+    y : array-like of shape (n_samples,), or (n_samples, n_labels)
+        Class labels, integers or strings; or an indicator, or a list with a tuple of labels for each row.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative weights. Rows of weight 0 are not trained on.
+    groups : array-like of shape (n_samples,), default=None
+        Rows of one group are held out together.
+    categorical_features : "from_dtype", array-like of int or str, or None, default="from_dtype"
+        Columns that hold categories, as of `VectorTreeBoostClassifier`.
+    max_bins : int, default=256
+        Most bins of a column, from 2 to 256, missing values included.
 
     Attributes
     ----------
-    X : ndarray or CSR matrix (n, d)
-        Features; of categories their codes.
-    classes : ndarray (K,)
-        Labels, sorted.
-    codes : ndarray of int (n,)
-        Positions of the rows' labels in ``classes``; an indicator (n, K) where rows have any number of labels.
-    weight : ndarray of float64 (n,)
-        0 for rows that are not trained on.
-    groups : ndarray (n,) or None
-        Rows of one group are in one fold.
-    categories : Categories or None
-        Of the columns of X.
+    shape : tuple of int
+        (n_samples, n_features), of the rows of this subset.
+    classes : ndarray of shape (n_classes,)
+        Labels of all rows, sorted.
     feature_names : list of str or None
-    comm : Alone or another communicator
-        The workers among which the rows are divided.
-    bins : SharedBins, optional
-        Of dense X: every training of these rows, or of some of them, takes its bins from there.
-    given : array, frame or sparse matrix, optional
-        X as the user gave it, where that is not X itself; None of `Chunks` and of rows that are divided.
+    max_bins : int
+
+    Raises
+    ------
+    ValueError
+        For values that no estimator takes: infinite features, labels without an order, negative weights.
+
+    Notes
+    -----
+    Small data (up to 32,768 numbers in the gradient, such as 8,192 rows of 4 classes) are searched exactly, without
+    common bins. A fit of a subset is not that of the same rows given as arrays, as its bins are those of all rows, and
+    draws of rows go by the numbers that rows have in the whole Dataset.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from pymcboost import Dataset, VectorTreeBoostClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> data = Dataset(X, y)
+    >>> data
+    Dataset(1797 rows, 64 features, 10 classes)
+    >>> rates = {"learning_rate": [0.1, 0.3]}
+    >>> search = GridSearchCV(VectorTreeBoostClassifier(n_estimators=20, random_state=0), rates, cv=2)
+    >>> search.fit(data, y).best_params_
+    {'learning_rate': 0.3}
     """
 
-    X: Any
-    classes: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
-    groups: np.ndarray | None = None
-    categories: Any = None
-    feature_names: list[str] | None = None
-    comm: Any = ALONE
-    bins: Any = None
-    given: Any = None
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: ArrayLike | None = None,
+        categorical_features: Any = "from_dtype",
+        max_bins: int = MOST_BINS,
+    ) -> None:
+        if isinstance(max_bins, bool) or not isinstance(max_bins, Integral) or not 2 <= max_bins <= MOST_BINS:
+            raise ValueError(
+                f"Dataset: max_bins={max_bins!r} is not allowed; it must be an integer from 2 to {MOST_BINS}"
+            )
+        self.max_bins = int(max_bins)
+        reader = _Reader(categorical_features, self.max_bins)
+        self._set = TrainingSet.read(reader, reader, X, y, sample_weight, groups=groups)
+        if self._set.bins is not None:
+            self._set.bins.make()
+
+    def __repr__(self) -> str:
+        what = "labels" if self._set.is_multilabel else "classes"
+        return f"Dataset({self.shape[0]} rows, {self.shape[1]} features, {self._set.n_classes} {what})"
 
     @property
-    def n_rows(self):
-        """Number of this worker's rows."""
-        return self.X.shape[0]
+    def classes(self) -> NDArray[Any]:
+        """Labels of all rows, sorted: (n_classes,)."""
+        return self._set.classes
 
     @property
-    def n_classes(self):
-        """Number of classes, or of labels."""
-        return len(self.classes)
+    def feature_names(self) -> list[str] | None:
+        """Names of the columns of a data frame: list of str, or None."""
+        return self._set.feature_names
+
+    # -- as model selection reads it -----------------------------------------------------------------------------------
 
     @property
-    def is_multilabel(self):
-        """Whether rows have any number of labels."""
-        return self.codes.ndim == 2
+    def shape(self) -> tuple[int, int]:
+        """Rows and features: tuple of int."""
+        return len(self), self._set.X.shape[1]
 
-    def y(self, rows=slice(None)):
-        """Labels of rows, or their indicator."""
-        codes = self.codes[rows]
-        return codes.astype(int) if self.is_multilabel else self.classes[codes]
+    def __len__(self) -> int:
+        return self._set.n_rows if self._set.subset is None else len(self._set.subset)
 
-    def given_to(self, scoring, rows=None):
-        """X, or rows of it, as the user gave it, where ``scoring`` has a function that may look at it; else None."""
-        return as_given(self.given, rows) if looks_at_rows(scoring) and self.given is not None else None
+    def __getitem__(self, key: Any) -> "Dataset":
+        if not isinstance(key, tuple):
+            return self.subset(key)
+        if len(key) != 2 or key[1] is not Ellipsis:
+            raise IndexError("a Dataset is indexed by rows alone; select columns in X")
+        return self.subset(key[0])
 
-    def reweighted(self, weight):
-        """The same rows with these training weights (n,)."""
-        return replace(self, weight=weight)
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            "a Dataset is for the fit of pymcboost's estimators, and for model selection around them; give arrays or "
+            "frames to transformers, pipelines and validation sets"
+        )
 
-    def only(self, rows):
-        """The same rows, of which all but ``rows`` have the weight 0."""
-        weight = np.zeros(len(self.weight))
-        weight[rows] = self.weight[rows]
-        return self.reweighted(weight)
-
-    def without(self, rows):
-        """The same rows, of which ``rows`` have the weight 0."""
-        weight = self.weight.copy()
-        weight[rows] = 0
-        return self.reweighted(weight)
-
-    @classmethod
-    def read(cls, estimator, booster, X, y, sample_weight=None, *, groups=None, warm_start=False, initial=None):
-        """Check and encode the rows that a user gives to ``estimator.fit``.
+    def subset(self, rows: ArrayLike | slice) -> "Dataset":
+        """Some of the rows, with the bins of all of them.
 
         Parameters
         ----------
-        estimator : BoostingClassifier
-            Gets ``n_features_in_`` and ``feature_names_in_``; with ``warm_start`` the rows must have those.
-        booster : Booster
-            Says what the algorithm takes: missing values, categories, any number of labels, several workers.
-        X, y, sample_weight, groups
-            As of `fit`.
-        warm_start : bool, default=False
-            Whether the training goes on from ``estimator.model_``.
-        initial : Previous, optional
-            ``init_model``. Its columns, categories and classes are kept.
+        rows : array-like of int, mask of bool (n_samples,), or slice
+            Each row at most once; to count one several times, give it a weight.
+
+        Returns
+        -------
+        Dataset
         """
-        comm = booster.workers
-        model = estimator.model_ if warm_start else None if initial is None else initial.model
-        user_X = X
-        X, y, sample_weight, head = _unpacked(booster, X, y, sample_weight)
-        categories = _categories(estimator, booster, X, model)
-        if initial is not None and is_frame(X):
-            continuing.check_columns(X, X, model)
-        if categories is None or warm_start:
-            X = encoded(estimator, categories, X)
-        else:
-            X = categories.encoded(X)
-        unrounded = X if head is None else head
-        X, classes, codes = _labelled(estimator, booster, X, y, head=head, reset=not warm_start, initial=initial)
-        names = getattr(estimator, "feature_names_in_", None)
-        divided.check_columns(comm, booster, X, names, codes.shape[1:])
-        if initial is not None:
-            continuing.check_columns(X, unrounded, model)
-        if categories is not None and model is not None:
-            X = categories.bounded(X)
-        weight = divided.sample_weights(comm, sample_weight, X)
-        if warm_start and not np.array_equal(classes, estimator.classes_):
+        own = np.arange(self._set.n_rows) if self._set.subset is None else self._set.subset
+        try:
+            chosen = own[rows if isinstance(rows, slice) else np.asarray(rows)]
+        except IndexError as error:
+            raise IndexError(f"Dataset.subset: {error}; it has {len(own)} rows, from 0 on") from error
+        if chosen.ndim != 1:
+            raise IndexError("Dataset.subset: rows must be a vector of row numbers, a mask or a slice")
+        if len(np.unique(chosen)) < len(chosen):
             raise ValueError(
-                f"warm_start: y has the classes {classes!r}, the model so far has {estimator.classes_!r}; "
-                "continue with the same classes, or set warm_start=False"
+                "Dataset.subset: a row is named more than once; give it a sample_weight in the Dataset instead"
             )
-        if initial is not None and codes.ndim == 1:
-            classes, codes = continuing.codes_in(initial, classes, codes)
-        was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
-        warn_of_merged_values(unrounded if was_rounded else X, names_of(unrounded))
-        keeps_given = head is None and comm is ALONE and not _is_same(user_X, X, categories)
-        bins = None
-        if not hasattr(X, "tocsr"):
-            bins = SharedBins(
-                X,
-                codes,
-                weight,
-                max_bins=getattr(booster.params, "max_bins", MOST_BINS),
-                n_threads=threads_for(X.shape[0] * X.shape[1], divided.threads_of(booster.params.n_jobs, comm)),
-                categorical=() if categories is None else categories.feature,
-                comm=comm,
+        part = object.__new__(Dataset)
+        part.max_bins, part._set = self.max_bins, replace(self._set.only(chosen), subset=chosen)
+        return part
+
+    # -- as estimators read it -----------------------------------------------------------------------------------------
+
+    def _training_set(self, estimator, booster, y, sample_weight, groups, *, warm_start, initial):
+        """The rows as a training reads them, after a check that they go with it. Parameters: see `TrainingSet.read`."""
+        name, rows = booster.name, self._set
+        for what, value in {"sample_weight": sample_weight, "groups": groups}.items():
+            if value is not None:
+                raise TypeError(f"{name}: {what} belongs to the Dataset; give Dataset(X, y, {what}=...)")
+        if booster.workers is not ALONE:
+            raise TypeError(f"{name}: a Dataset holds the rows of one process; with comm, give arrays or Chunks")
+        max_bins = getattr(booster.params, "max_bins", self.max_bins)
+        if max_bins != self.max_bins:
+            raise ValueError(
+                f"{name}: max_bins={max_bins}, and the Dataset has max_bins={self.max_bins}; bins belong to the "
+                f"Dataset: give Dataset(X, y, max_bins={max_bins})"
             )
-        return cls(
-            X,
-            classes,
-            codes,
-            weight,
-            groups=groups_given(groups, X.shape[0], booster.params),
-            categories=categories,
-            feature_names=_feature_names(names, model),
-            comm=comm,
-            bins=bins,
-            given=user_X if keeps_given else None,
+        _check_features(rows, booster)
+        _check_labels(self, booster, y)
+        model = estimator.model_ if warm_start else None if initial is None else initial.model
+        if model is not None:
+            continuing.check_columns(rows.X.shape[1], rows.feature_names, model)
+            _check_categories(rows, model)
+        if not rows.is_multilabel:
+            if initial is not None:
+                classes, codes = continuing.codes_in(initial, rows.classes, rows.codes)
+            else:
+                classes, codes = _classes_of_subset(rows)
+            rows = replace(rows, classes=classes, codes=codes)
+        if warm_start:
+            check_same_classes(rows.classes, estimator.classes_)
+        estimator.n_features_in_ = rows.X.shape[1]
+        vars(estimator).pop("feature_names_in_", None)
+        if rows.feature_names is not None:
+            estimator.feature_names_in_ = np.array(rows.feature_names, dtype=object)
+        return rows
+
+    def _features_for(self, model):
+        """The rows as a model of these columns scores them, in the order of the subset."""
+        rows, names = self._set, model.feature_names
+        if names is not None and rows.feature_names is not None and list(names) != list(rows.feature_names):
+            raise ValueError("the columns of the Dataset have other names than those of the training")
+        _check_categories(rows, model)
+        return rows.X if rows.subset is None else rows.X[rows.subset]
+
+
+def _check_features(rows, booster):
+    """Refuse missing values, weights and categories that an algorithm does not take, or does not ask for."""
+    name = booster.name
+    if not booster.allows_missing and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any():
+        raise ValueError(f"{name} takes no missing values, and the Dataset has some; impute them first")
+    weight = rows.weight[rows.weight > 0]
+    if not booster.takes_weights and len(weight) and (weight != weight[0]).any():
+        raise ValueError(f"{name} takes no sample weights, and the Dataset has some; leave them out")
+    if not hasattr(booster.params, "categorical_features"):
+        if rows.categories is not None:
+            raise ValueError(
+                f"{name} does not know categories; encode them as numbers, and give "
+                "Dataset(X, y, categorical_features=None)"
+            )
+        return
+    wanted = booster.params.categorical_features
+    if isinstance(wanted, str) and wanted == "from_dtype":
+        return
+    columns = [] if rows.categories is None else rows.categories.feature.tolist()
+    if _columns_named(wanted, rows) != columns:
+        raise ValueError(
+            f"{name}: categorical_features={wanted!r}, and the Dataset has categories in the columns {columns}; they "
+            "belong to the Dataset: give Dataset(X, y, categorical_features=...)"
         )
 
 
-def _unpacked(booster, X, y, sample_weight):
-    """X, y and the weights as they are given, and None; of `Chunks` what `Chunks.gathered` gives."""
-    if not isinstance(X, Chunks):
-        refuse_repeated_names(X)
-        check_sparse(X)
-        return X, y, sample_weight, None
-    if not booster.takes_workers:
-        raise TypeError(
-            f"{booster.name} takes no Chunks; vector trees, class-wise trees and MCBoost do. Give X and y in memory"
+def _columns_named(wanted, rows):
+    """The columns that ``categorical_features`` asks for: list of int."""
+    if wanted is None:
+        return []
+    wanted, names = np.asarray(wanted), rows.feature_names
+    if names is not None and wanted.dtype.kind in "OU":
+        unknown = [name for name in wanted.tolist() if name not in names]
+        if unknown:
+            raise ValueError(f"categorical_features: there is no column {unknown[0]!r} in the Dataset")
+        wanted = np.array([names.index(name) for name in wanted.tolist()], dtype=np.int64)
+    return columns_of(wanted, None, rows.X.shape[1], frame=False).tolist()
+
+
+def _check_labels(dataset, booster, y):
+    """Refuse labels of a form that an algorithm does not take, and a y of other labels."""
+    name, rows = booster.name, dataset._set
+    if rows.is_multilabel and not booster.takes_labels(rows.codes):
+        refuse_labels(name, rows.codes)
+    if not rows.is_multilabel and booster.takes_labels(rows.codes):
+        raise ValueError(
+            f"{name}: rows may have any number of labels here, and the Dataset has a class for each; give its y as an "
+            "indicator or as lists of labels"
         )
-    if y is not None or sample_weight is not None:
-        raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
-    return X.gathered(booster.workers.size > 1)
+    if y is None:
+        return
+    labels = labels_given(y, len(dataset), rows.classes)[1] if rows.is_multilabel else own_labels(listed(y))
+    if not np.array_equal(np.ravel(labels), np.ravel(rows.y(slice(None) if rows.subset is None else rows.subset))):
+        raise ValueError(f"{name}: y has other labels than the Dataset; leave y out")
 
 
-def _categories(estimator, booster, X, model):
-    """Categories of the columns of X: those of the model that the training goes on from, if there is one."""
-    name = type(estimator).__name__
-    takes_categories = hasattr(booster.params, "categorical_features")
-    if not takes_categories:
-        refuse_categories(name, X)
-    if model is not None:
-        return model.categories
-    comm = booster.workers
-    wanted = booster.params.categorical_features if takes_categories else None
-    return divided.categories_of(comm, name, find_categories(wanted, X, comm.size > 1))
+def _check_categories(rows, model):
+    """Refuse a model whose columns have other categories."""
+    own, other = (None if each is None else each.dump() for each in (rows.categories, model.categories))
+    if own != other:
+        raise ValueError(
+            "the categories of the Dataset are not those of the model: codes would mean other levels; give arrays or "
+            "frames"
+        )
 
 
-def _labelled(estimator, booster, X, y, *, head, reset, initial):
-    """Checked rows, the classes, and the codes of the rows among them or their indicator."""
-    comm = booster.workers
-    how = {"accept_sparse": "csr", "allow_nan": booster.allows_missing, "reset": reset, "head": head}
-    if comm.size > 1:  # a worker may have no rows
-        how["ensure_min_samples"] = 0
-    y = listed(y)
-    if booster.takes_labels(y):
-        X = validated(estimator, X, **how)
-        labels = labels_of_all(comm, y)
-        classes, codes = labels_given(y, X.shape[0], labels if initial is None else initial.classes)
-        return X, classes, codes
-    refuse_labels(type(estimator).__name__, y)
-    X, y = validated(estimator, X, y, **how)
-    if len(y):
-        check_order(y)
-        basis.check_classification_targets(y)
-    classes, codes = divided.classes_of(comm, y)
-    return X, classes, codes
+def _classes_of_subset(rows):
+    """The classes that the rows of a subset have, and all codes among them; 0 of other rows, which have no weight."""
+    if rows.subset is None:
+        return rows.classes, rows.codes
+    present = np.unique(rows.codes[rows.subset])
+    new = np.zeros(rows.n_classes, dtype=rows.codes.dtype)
+    new[present] = np.arange(len(present))
+    return rows.classes[present], new[rows.codes]
 
 
-def _feature_names(names, model):
-    """Names of the columns: of the rows, or else of the model that the training goes on from."""
-    if names is not None:
-        return [str(name) for name in names]
-    if model is None or model.feature_names is None:
-        return None
-    return list(model.feature_names)
+class _Reader(basis.BaseEstimator):
+    """What `Dataset` reads its rows for: any estimator."""
 
+    name, workers, takes_workers, allows_missing = "Dataset", ALONE, False, True
 
-def _is_same(given, X, categories):
-    """Whether the rows that came are those that the training has, number by number."""
-    return type(given) is np.ndarray and given.dtype == X.dtype and categories is None
+    def __init__(self, categorical_features, max_bins):
+        self.params = SimpleNamespace(
+            categorical_features=categorical_features, max_bins=max_bins, n_jobs=None, early_stopping=False, cv=2
+        )
+
+    def takes_labels(self, y):
+        """Whether rows may have any number of labels."""
+        return is_indicator(y)

@@ -88,7 +88,7 @@ class OfAll:
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : TrainingSet
     rows : ndarray of int
         Of this worker, ascending.
     """

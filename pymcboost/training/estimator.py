@@ -213,12 +213,13 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or `Chunks`
-            Training features, rounded to float32 once. NaN is a missing value; infinities are refused. `Chunks` are for
-            the algorithms that ``comm`` names.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or `Dataset`, or `Chunks`
+            Training features, rounded to float32 once. NaN is a missing value; infinities are refused. A `Dataset`
+            holds rows that are binned already. `Chunks` are for the algorithms that ``comm`` names.
         y : array-like of shape (n_samples,)
-            Class labels, integers or strings. Left out with `Chunks`. Where rows may have any number of labels: an
-            indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels for each row.
+            Class labels, integers or strings. Left out with a `Dataset` or `Chunks`. Where rows may have any number
+            of labels: an indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels
+            for each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Rows of weight 0 are left out altogether.
         X_val, y_val : array-like, default=None

@@ -25,7 +25,7 @@ def fingerprint(dataset, validation):
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : TrainingSet
     validation : Validation or None
 
     Returns

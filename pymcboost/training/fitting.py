@@ -35,6 +35,7 @@ from pymcboost.training.inputs import (
 from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, calibrated_of, metrics_by
+from pymcboost.training.training_set import TrainingSet
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Plan:
 
     Attributes
     ----------
-    dataset : Dataset
+    dataset : TrainingSet
     validation : Validation or None
     meta : dict
         What the model file will say of the training.
@@ -52,7 +53,7 @@ class Plan:
     n_estimators : int or "auto"
     """
 
-    dataset: Dataset
+    dataset: TrainingSet
     validation: Validation | None
     meta: dict[str, Any]
     defaults: dict[str, Any]
@@ -97,9 +98,9 @@ class Training:
             callback.begin(booster)
             self.begun.append(callback)
         continued = params.warm_start and hasattr(draft, "model_")
-        dataset = Dataset.read(
-            draft, booster, X, y, sample_weight, groups=groups, warm_start=continued, initial=initial
-        )
+        read = X._training_set if isinstance(X, Dataset) else partial(TrainingSet.read, X=X)
+        more = {"y": y, "sample_weight": sample_weight, "groups": groups, "warm_start": continued, "initial": initial}
+        dataset = read(draft, booster, **more)
         own_val = "val" in sets
         meta = meta_of(draft, dataset.feature_names)
         class_weight = self._class_weight(dataset)

@@ -104,7 +104,7 @@ def out_of_fold(estimator, dataset, seed):
     ----------
     estimator : BoostingClassifier
         Its parameters are those of the models; it is not changed.
-    dataset : Dataset
+    dataset : TrainingSet
     seed : int
         Of the folds and of the models.
 
@@ -228,7 +228,7 @@ def splits(cv, dataset, seed):
             raise ValueError(f"{shown}: {few_rows(largest)}")
         strata = np.zeros(len(rows)) if codes.ndim == 2 else codes[rows]
     else:
-        rows, strata = np.arange(n), None
+        rows, strata = np.arange(n) if dataset.subset is None else dataset.subset, None
     try:
         own = whole and dataset.groups is None
         drawn = stratified(strata, cv, seed) if own else _drawn(cv, dataset, rows, strata, seed)
@@ -262,10 +262,13 @@ def splits(cv, dataset, seed):
 def _drawn(cv, dataset, rows, strata, seed):
     """Parts of these rows as scikit-learn draws them: by groups, or by what the user has given."""
     from sklearn.model_selection import StratifiedGroupKFold, check_cv
+    from sklearn.utils import _safe_indexing
 
     if strata is None:
         X = dataset.X if dataset.given is None else as_given(dataset.given)
         data, splitter = (X, dataset.y(), dataset.groups), check_cv(cv)
+        if dataset.subset is not None:
+            data = tuple(None if part is None else _safe_indexing(part, rows) for part in data)
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
         data = np.zeros(len(rows)), strata, dataset.groups[rows]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own_labels
 from pymcboost.training import basis
+from pymcboost.training.dataset import Dataset
 from pymcboost.training.inputs import encoded, validated
 from pymcboost.training.labels import is_indicator, labels_given, rows_in
 
@@ -26,6 +27,8 @@ class Predicts:
 
     def _check_X(self, X):
         basis.check_is_fitted(self, "model_")
+        if isinstance(X, Dataset):
+            return X._features_for(self.model_)
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         X = encoded(self, self.model_.categories, X)

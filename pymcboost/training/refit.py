@@ -12,9 +12,9 @@ from pymcboost.model import file
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs
 from pymcboost.training import basis
-from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided import class_weights
 from pymcboost.training.labels import labels_given
+from pymcboost.training.training_set import TrainingSet
 
 
 class RefitsLeaves:
@@ -74,7 +74,7 @@ class RefitsLeaves:
         categories = self.model_.categories
         X = X if categories is None else categories.bounded(X)
         names = self.model_.feature_names
-        dataset = Dataset(X, classes, codes, weight, categories=categories, feature_names=names)
+        dataset = TrainingSet(X, classes, codes, weight, categories=categories, feature_names=names)
         booster.start(dataset, resolve_n_jobs(self.n_jobs))
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)

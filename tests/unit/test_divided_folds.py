@@ -14,8 +14,8 @@ from pymcboost import (
 )
 from pymcboost.comm import Alone, WorkerError
 from pymcboost.training import divided_folds
-from pymcboost.training.dataset import Dataset
 from pymcboost.training.divided_folds import parts_of
+from pymcboost.training.training_set import TrainingSet
 
 
 def rows(m, noise=0.3, K=4, seed=0):
@@ -106,7 +106,7 @@ def test_rows_of_all_come_in_the_order_of_their_numbers():
 
     def task(workers):
         own = np.array_split(order, 3)[workers.rank]
-        dataset = Dataset(None, np.arange(2), own % 2, np.ones(len(own)), comm=numbered(workers, own))
+        dataset = TrainingSet(None, np.arange(2), own % 2, np.ones(len(own)), comm=numbered(workers, own))
         return divided_folds.of_all(dataset, own % 5 > 0, own, 2.0 * own)
 
     for number, twice in run(3, task):
@@ -123,7 +123,7 @@ def dealt(codes, cv, size=1, weight=None, seed=7):
     def task(workers):
         own = np.array_split(order, size)[workers.rank]
         X = np.zeros((len(own), 1))
-        dataset = Dataset(X, np.arange(K), codes[own], weight[own], comm=numbered(workers, own))
+        dataset = TrainingSet(X, np.arange(K), codes[own], weight[own], comm=numbered(workers, own))
         for i, (train, held) in enumerate(parts_of(dataset, cv, seed)):
             assert not set(train) & set(held)
             assert (weight[own[np.append(train, held)]] > 0).all()

@@ -30,9 +30,9 @@ from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting, folds
 from pymcboost.training.booster import Booster
-from pymcboost.training.dataset import Dataset
 from pymcboost.training.folds import held_scores, out_of_fold, splits
 from pymcboost.training.inputs import held_out
+from pymcboost.training.training_set import TrainingSet
 
 
 def some_rows(K=3, n=150, d=4, seed=0):
@@ -44,7 +44,7 @@ def some_rows(K=3, n=150, d=4, seed=0):
 def dataset_of(X, y, weight=None, groups=None):
     classes, codes = np.unique(y, return_inverse=True)
     weight = np.ones(len(y)) if weight is None else weight
-    return Dataset(X, classes, codes, weight, groups)
+    return TrainingSet(X, classes, codes, weight, groups=groups)
 
 
 # -- splits ------------------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from pymcboost.export import integer_labels, to_onnx
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import row_layout
 from pymcboost.training import labels
-from pymcboost.training.dataset import Dataset
 from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.training_set import TrainingSet
 
 BARE = {"subsample": 1.0, "max_features": 1.0, "min_relative_gain": 0.0, "split_columns": None}
 
@@ -92,7 +92,7 @@ def test_gradients_are_derivatives_of_the_value(K):
     F, Y = 3 * rng.normal(size=(20, K)), rng.integers(0, 2, (20, K))
     X, labels_of = rng.normal(size=(20, 2)), Y.astype(np.uint8)
     booster = model()._booster(lambda: 0)
-    rows = loss.rows(booster.rows(Dataset(X, np.arange(K), labels_of, np.ones(20)), 1, None), 1)
+    rows = loss.rows(booster.rows(TrainingSet(X, np.arange(K), labels_of, np.ones(20)), 1, None), 1)
     rows.start(F)
     for k in range(K):
         up, down = F.copy(), F.copy()

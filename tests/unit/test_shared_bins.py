@@ -1,4 +1,4 @@
-"""Bins that trainings share: what a training gets of its own rows, and that class weights and folds leave cuts alone."""
+"""Bins that trainings share: what one gets of its own rows, and that class weights and folds leave cuts alone."""
 
 from types import SimpleNamespace
 

@@ -58,6 +58,7 @@ class HingeBoostOC(Booster):
     link = "none"
     ends_when = "no residual is above tol"
     allows_missing = False
+    takes_weights = False
     resumable = False
     side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
     columns = {
@@ -365,7 +366,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def fit(
         self,
         X: Features,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         X_val: Features = None,
         y_val: ArrayLike | None = None,
         callbacks: Any = (),
@@ -382,10 +383,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or a sparse matrix for a linear kernel
+        X : array-like of shape (n_samples, n_features), or a sparse matrix for a linear kernel; or `Dataset`
             Training features, rounded to float32 once. Missing and infinite values are refused.
         y : array-like of shape (n_samples,)
-            Class labels, integers or strings.
+            Class labels, integers or strings. Left out with a `Dataset`.
         X_val, y_val : array-like, default=None
             Validation set for early stopping, in place of a part split off from the training rows.
         callbacks : sequence of objects, default=()

@@ -1,0 +1,245 @@
+"""The rows of a training as every algorithm reads them: checked, encoded, with their classes and weights."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pymcboost.comm import ALONE
+from pymcboost.data.chunks import Chunks
+from pymcboost.data.merging import warn_of_merged_values
+from pymcboost.data.shared_bins import SharedBins
+from pymcboost.model.categories import find as find_categories
+from pymcboost.model.categories import is_frame
+from pymcboost.model.columns import names_of, refuse_repeated_names
+from pymcboost.model.rows import check_sparse, listed
+from pymcboost.threads import threads_for
+from pymcboost.training import basis, continuing, divided
+from pymcboost.training.inputs import encoded, groups_given, refuse_categories, validated
+from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
+from pymcboost.training.metrics import as_given, looks_at_rows
+
+# Most bins of a column where an algorithm has no parameter for it.
+MOST_BINS = 256
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """The rows of a training. Nothing changes them; `reweighted` gives the same rows other weights.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix (n, d)
+        Features; of categories their codes.
+    classes : ndarray (K,)
+        Labels, sorted.
+    codes : ndarray of int (n,)
+        Positions of the rows' labels in ``classes``; an indicator (n, K) where rows have any number of labels.
+    weight : ndarray of float64 (n,)
+        0 for rows that are not trained on.
+    groups : ndarray (n,) or None
+        Rows of one group are in one fold.
+    categories : Categories or None
+        Of the columns of X.
+    feature_names : list of str or None
+    comm : Alone or another communicator
+        The workers among which the rows are divided.
+    bins : SharedBins, optional
+        Of dense X: every training of these rows, or of some of them, takes its bins from there.
+    given : array, frame or sparse matrix, optional
+        X as the user gave it, where that is not X itself; None of `Chunks` and of rows that are divided.
+    subset : ndarray of int, optional
+        The rows that a `Dataset` was restricted to; all others have the weight 0.
+    """
+
+    X: Any
+    classes: np.ndarray
+    codes: np.ndarray
+    weight: np.ndarray
+    groups: np.ndarray | None = None
+    categories: Any = None
+    feature_names: list[str] | None = None
+    comm: Any = ALONE
+    bins: Any = None
+    given: Any = None
+    subset: np.ndarray | None = None
+
+    @property
+    def n_rows(self):
+        """Number of this worker's rows."""
+        return self.X.shape[0]
+
+    @property
+    def n_classes(self):
+        """Number of classes, or of labels."""
+        return len(self.classes)
+
+    @property
+    def is_multilabel(self):
+        """Whether rows have any number of labels."""
+        return self.codes.ndim == 2
+
+    def y(self, rows=slice(None)):
+        """Labels of rows, or their indicator."""
+        codes = self.codes[rows]
+        return codes.astype(int) if self.is_multilabel else self.classes[codes]
+
+    def given_to(self, scoring, rows=None):
+        """X, or rows of it, as the user gave it, where ``scoring`` has a function that may look at it; else None."""
+        return as_given(self.given, rows) if looks_at_rows(scoring) and self.given is not None else None
+
+    def reweighted(self, weight):
+        """The same rows with these training weights (n,)."""
+        return replace(self, weight=weight)
+
+    def only(self, rows):
+        """The same rows, of which all but ``rows`` have the weight 0."""
+        weight = np.zeros(len(self.weight))
+        weight[rows] = self.weight[rows]
+        return self.reweighted(weight)
+
+    def without(self, rows):
+        """The same rows, of which ``rows`` have the weight 0."""
+        weight = self.weight.copy()
+        weight[rows] = 0
+        return self.reweighted(weight)
+
+    @classmethod
+    def read(cls, estimator, booster, X, y, sample_weight=None, *, groups=None, warm_start=False, initial=None):
+        """Check and encode the rows that a user gives to ``estimator.fit``.
+
+        Parameters
+        ----------
+        estimator : BoostingClassifier
+            Gets ``n_features_in_`` and ``feature_names_in_``; with ``warm_start`` the rows must have those.
+        booster : Booster
+            Says what the algorithm takes: missing values, categories, any number of labels, several workers.
+        X, y, sample_weight, groups
+            As of `fit`.
+        warm_start : bool, default=False
+            Whether the training goes on from ``estimator.model_``.
+        initial : Previous, optional
+            ``init_model``. Its columns, categories and classes are kept.
+        """
+        model = estimator.model_ if warm_start else None if initial is None else initial.model
+        comm = booster.workers
+        user_X = X
+        X, y, sample_weight, head = _unpacked(booster, X, y, sample_weight)
+        categories = _categories(estimator, booster, X, model)
+        if initial is not None and is_frame(X):
+            continuing.check_columns(X.shape[1], names_of(X), model)
+        if categories is None or warm_start:
+            X = encoded(estimator, categories, X)
+        else:
+            X = categories.encoded(X)
+        unrounded = X if head is None else head
+        X, classes, codes = _labelled(estimator, booster, X, y, head=head, reset=not warm_start, initial=initial)
+        names = getattr(estimator, "feature_names_in_", None)
+        divided.check_columns(comm, booster, X, names, codes.shape[1:])
+        if initial is not None:
+            continuing.check_columns(X.shape[1], names_of(unrounded), model)
+        if categories is not None and model is not None:
+            X = categories.bounded(X)
+        weight = divided.sample_weights(comm, sample_weight, X)
+        if warm_start:
+            check_same_classes(classes, estimator.classes_)
+        if initial is not None and codes.ndim == 1:
+            classes, codes = continuing.codes_in(initial, classes, codes)
+        was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
+        warn_of_merged_values(unrounded if was_rounded else X, names_of(unrounded))
+        keeps_given = head is None and comm is ALONE and not _is_same(user_X, X, categories)
+        bins = None
+        if not hasattr(X, "tocsr"):
+            bins = SharedBins(
+                X,
+                codes,
+                weight,
+                max_bins=getattr(booster.params, "max_bins", MOST_BINS),
+                n_threads=threads_for(X.shape[0] * X.shape[1], divided.threads_of(booster.params.n_jobs, comm)),
+                categorical=() if categories is None else categories.feature,
+                comm=comm,
+            )
+        return cls(
+            X,
+            classes,
+            codes,
+            weight,
+            groups=groups_given(groups, X.shape[0], booster.params),
+            categories=categories,
+            feature_names=_feature_names(names, model),
+            comm=comm,
+            bins=bins,
+            given=user_X if keeps_given else None,
+        )
+
+
+def check_same_classes(classes, known):
+    """Refuse a warm start with other classes than those of the model so far."""
+    if not np.array_equal(classes, known):
+        raise ValueError(
+            f"warm_start: y has the classes {classes!r}, the model so far has {known!r}; continue with the same "
+            "classes, or set warm_start=False"
+        )
+
+
+def _unpacked(booster, X, y, sample_weight):
+    """X, y and the weights as they are given, and None; of `Chunks` what `Chunks.gathered` gives."""
+    if not isinstance(X, Chunks):
+        refuse_repeated_names(X)
+        check_sparse(X)
+        return X, y, sample_weight, None
+    if not booster.takes_workers:
+        raise TypeError(
+            f"{booster.name} takes no Chunks; vector trees, class-wise trees and MCBoost do. Give X and y in memory"
+        )
+    if y is not None or sample_weight is not None:
+        raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
+    return X.gathered(booster.workers.size > 1)
+
+
+def _categories(estimator, booster, X, model):
+    """Categories of the columns of X: those of the model that the training goes on from, if there is one."""
+    name = type(estimator).__name__
+    takes_categories = hasattr(booster.params, "categorical_features")
+    if not takes_categories:
+        refuse_categories(name, X)
+    if model is not None:
+        return model.categories
+    comm = booster.workers
+    wanted = booster.params.categorical_features if takes_categories else None
+    return divided.categories_of(comm, name, find_categories(wanted, X, comm.size > 1))
+
+
+def _labelled(estimator, booster, X, y, *, head, reset, initial):
+    """Checked rows, the classes, and the codes of the rows among them or their indicator."""
+    comm = booster.workers
+    how = {"accept_sparse": "csr", "allow_nan": booster.allows_missing, "reset": reset, "head": head}
+    if comm.size > 1:  # a worker may have no rows
+        how["ensure_min_samples"] = 0
+    y = listed(y)
+    if booster.takes_labels(y):
+        X = validated(estimator, X, **how)
+        labels = labels_of_all(comm, y)
+        classes, codes = labels_given(y, X.shape[0], labels if initial is None else initial.classes)
+        return X, classes, codes
+    refuse_labels(type(estimator).__name__, y)
+    X, y = validated(estimator, X, y, **how)
+    if len(y):
+        check_order(y)
+        basis.check_classification_targets(y)
+    classes, codes = divided.classes_of(comm, y)
+    return X, classes, codes
+
+
+def _feature_names(names, model):
+    """Names of the columns: of the rows, or else of the model that the training goes on from."""
+    if names is not None:
+        return [str(name) for name in names]
+    if model is None or model.feature_names is None:
+        return None
+    return list(model.feature_names)
+
+
+def _is_same(given, X, categories):
+    """Whether the rows that came are those that the training has, number by number."""
+    return type(given) is np.ndarray and given.dtype == X.dtype and categories is None
