@@ -160,7 +160,9 @@ class _Reading:
         refuse_repeated_names(X)
         names = names_of(X)
         if is_frame(X) and find("from_dtype", X) is not None:
-            raise ValueError("X has columns of categories; give their codes, and their numbers as categorical_features")
+            raise ValueError(
+                "X has columns of categories or text; give their codes, and their numbers as categorical_features"
+            )
         if names is None and not isinstance(X, np.ndarray):
             array = np.asarray(own(X))
             nullable = array.dtype.kind == "O" and hasattr(X, "iloc")

@@ -164,6 +164,30 @@ def is_text(column):
     return type_of(column).partition("[")[0] in TEXTS
 
 
+def words_in(column):
+    """Whether a column of text has values that are no numbers, and whether it has values that are no text."""
+    words = others = False
+    for value in _values_of(column) if is_text(column) else ():
+        if isinstance(value, str):
+            words = words or not _is_number(value)
+        else:
+            others = others or text_of(value) is not None
+    return words, others
+
+
+def holds_categories(column):
+    """Whether a column can be nothing but a category: it has the type of one, or holds text that is no number."""
+    return is_category(column) or words_in(column) == (True, False)
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def text_of(value):
     """What a value is called: whole numbers without a point; None for a missing value."""
     if isinstance(value, str):
@@ -181,14 +205,20 @@ def level_of(text):
     return whole[1] if whole else text
 
 
+def _values_of(column):
+    """The values of a column as a list."""
+    if isinstance(column, list):
+        return column
+    return column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+
+
 def factors(column):
     """Place of every value of a column among those that occur, -1 where it is missing; and these as text."""
     if hasattr(column, "cat") and hasattr(column, "iloc"):  # pandas
         return column.cat.codes.to_numpy().astype(np.int64), [text_of(one) for one in column.cat.categories.tolist()]
-    if not isinstance(column, list):
-        column = column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
     known = {}
-    places = [-1 if (text := text_of(one)) is None else known.setdefault(text, len(known)) for one in column]
+    values = _values_of(column)
+    places = [-1 if (text := text_of(one)) is None else known.setdefault(text, len(known)) for one in values]
     return np.array(places, dtype=np.int64), list(known)
 
 
@@ -237,7 +267,7 @@ def of_texts(texts, names):
 def columns_of(wanted, X, d, frame):
     """The columns that ``categorical_features`` asks for, increasing: int64."""
     if isinstance(wanted, str) and wanted == "from_dtype":
-        return np.array([j for j in range(d) if is_category(column_of(X, j))], dtype=np.int64)
+        return np.array([j for j in range(d) if holds_categories(column_of(X, j))], dtype=np.int64)
     wanted = np.asarray(wanted)
     if wanted.dtype.kind in "OU" and all(isinstance(name, str) for name in wanted.ravel().tolist()):
         names = names_of(X) if frame else None

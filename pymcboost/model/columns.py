@@ -11,7 +11,9 @@ SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
 ENCODE = "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
 # What helps against text: in a training that has categories, in one that has none, and in a prediction.
 TEXT = f"name the column in categorical_features, which takes text of a data frame as categories, or {ENCODE}"
-ALL_NUMBERS = f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier with categorical_features"
+ALL_NUMBERS = (
+    f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier, which take columns of text as categories"
+)
 NOT_TRAINED = (
     "train with the column in categorical_features, which takes text of a data frame as categories, or give the "
     "numbers that the training had in its place"

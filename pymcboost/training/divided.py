@@ -8,7 +8,7 @@ import numpy as np
 
 from pymcboost.comm import ALONE, WorkerError
 from pymcboost.learners.sampling import scrambled
-from pymcboost.model.categories import MOST_LEVELS, Categories, is_frame
+from pymcboost.model.categories import MOST_LEVELS, Categories, column_of, is_category, is_frame, words_in
 from pymcboost.model.columns import names_of
 from pymcboost.model.rows import joined, names_labels, own_labels, positions
 from pymcboost.threads import available_cpus, resolve_n_jobs, startable
@@ -87,6 +87,21 @@ def check_models(workers, name, model):
             f"{name}: worker {rank} has another model than worker 0; give all workers the same functions, as of a "
             "LearningRateSchedule, a loss or a metric, and the same version of pymcboost"
         )
+
+
+def categorical_columns(workers, wanted, X):
+    """``categorical_features``, where "from_dtype" means the same columns on all workers.
+
+    Text may be missing in all rows of one worker, or read as numbers there.
+    """
+    if workers.size == 1 or not isinstance(wanted, str) or wanted != "from_dtype":
+        return wanted
+    columns = [column_of(X, j) for j in range(X.shape[1])] if is_frame(X) else []
+    every = workers.exchange([(is_category(column), *words_in(column)) for column in columns])
+    if len({len(its) for its in every}) > 1 or not columns:  # the first is refused later
+        return wanted
+    category, words, others = np.any(every, axis=0).T
+    return np.flatnonzero(category | (words & ~others))
 
 
 def categories_of(workers, name, categories):

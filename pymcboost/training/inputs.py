@@ -8,7 +8,7 @@ import numpy as np
 
 from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
-from pymcboost.model.categories import columns_of, is_frame
+from pymcboost.model.categories import column_of, is_category, is_frame
 from pymcboost.model.columns import (
     ALL_NUMBERS,
     NOT_TRAINED,
@@ -184,8 +184,8 @@ def refuse_categories(name, X):
     """Refuse a frame with columns of categories where an algorithm has none: it would take codes for numbers."""
     if not is_frame(X):
         return
-    columns = columns_of("from_dtype", X, X.shape[1], True)
-    if len(columns):
+    columns = [j for j in range(X.shape[1]) if is_category(column_of(X, j))]
+    if columns:
         raise ValueError(
             f"{name}: column {names_of(X)[columns[0]]!r} holds categories, which {name} does not know. Encode it as "
             "numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder), or use "

@@ -119,9 +119,10 @@ PARAMETERS = {
     ),
     "categorical_features": Parameter(
         'Columns whose values are categories: a mask, numbers or names of columns, or None. "from_dtype": those of a '
-        "data frame that have the type of a category (pandas, polars, pyarrow).\n\nSplits send any set of categories "
-        "to either side. Text and categories of a frame go by their names; columns of numbers hold codes, integers "
-        "from 0 to 65534. Categories that the training did not have count as missing.",
+        "data frame (pandas, polars, pyarrow) that have the type of a category or hold text, unless all of the text "
+        "reads as numbers.\n\nSplits send any set of categories to either side. Text and categories of a frame go by "
+        "their names; columns of numbers hold codes, integers from 0 to 65534. Categories that the training did not "
+        "have count as missing.",
         python_only=True,
     ),
     "min_samples_category": Parameter(

@@ -207,6 +207,7 @@ def _categories(estimator, booster, X, model):
         return model.categories
     comm = booster.workers
     wanted = booster.params.categorical_features if takes_categories else None
+    wanted = divided.categorical_columns(comm, wanted, X)
     return divided.categories_of(comm, name, find_categories(wanted, X, comm.size > 1))
 
 

@@ -69,7 +69,7 @@ MISTAKES = {
         "use categorical_features of the constructor",
     ),
     "text": (
-        lambda: TREES().fit(FRAME.assign(fuel="gas"), y), ValueError,
+        lambda: TREES(categorical_features=None).fit(FRAME.assign(fuel="gas"), y), ValueError,
         r"column 'fuel': 'gas' is text \(row 0\); name the column in categorical_features",
     ),
     "dates": (

@@ -139,19 +139,21 @@ def test_memory_views_are_arrays():
 def test_text_has_the_remedy_that_fits_the_call():
     frame = pandas_frame(list("abcd"))
     text = frame.assign(b="blue")
+    mixed = text.astype({"b": object}).assign(b=["blue", *[1.0] * 59])
     fitted = MCBoostClassifier(**HOW).fit(frame, y)
     shown = r"column 'b': 'blue' is text \(row 0\); "
     for attempt, remedy in (
-        (lambda: MCBoostClassifier(**HOW).fit(text, y), "name the column in categorical_features"),
+        (lambda: MCBoostClassifier(**HOW).fit(mixed, y), "name the column in categorical_features"),
         (lambda: MCBoostClassifier(**HOW).fit(frame, y, X_val=text, y_val=y), "name the column in categorical_"),
-        (lambda: SAMMEClassifier(**HOW).fit(text, y), "encode it as numbers .* with categorical_features"),
+        (lambda: SAMMEClassifier(**HOW).fit(text, y), "encode it as numbers .* which take columns of text"),
         (lambda: fitted.predict(text), "train with the column in categorical_features"),
         (lambda: fitted.model_.predict(text), "train with the column in categorical_features"),
     ):
         with pytest.raises(ValueError, match=shown + remedy):
             attempt()
-    model = MCBoostClassifier(categorical_features=["b"], **HOW).fit(text.assign(b=np.where(y, "blue", "red")), y)
-    assert model.predict(text).shape == (60,)
+    for wanted in {"categorical_features": ["b"]}, {}:
+        model = MCBoostClassifier(**wanted, **HOW).fit(text.assign(b=np.where(y, "blue", "red")), y)
+        assert model.predict(text).shape == (60,)
 
 
 def test_reordered_columns_have_the_call_that_orders_them():

@@ -123,6 +123,70 @@ def test_values_that_were_not_seen_are_missing(fitted):
         assert fitted.decision_function(new).tobytes() == fitted.decision_function(none).tobytes()
 
 
+TEXTS = {
+    "object": lambda X: X.astype({"colour": object}),
+    "str": lambda X: X.astype({"colour": "str"}),
+    "string": lambda X: X.astype({"colour": "string"}),
+    "string[pyarrow]": lambda X: X.astype({"colour": "string[pyarrow]"}),
+    "large_string": lambda X: X.astype({"colour": "large_string[pyarrow]"}),
+    "polars": lambda X: pytest.importorskip("polars").from_pandas(X),
+    "pyarrow": lambda X: pytest.importorskip("pyarrow").Table.from_pandas(X),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCLogitBoostClassifier"])
+def test_columns_of_text_are_categories(kind, name):
+    pytest.importorskip("pyarrow")
+    X, y = frame()
+    given, estimator = TEXTS[kind](X[["number", "colour"]]), getattr(pymcboost, name)
+    options = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "calibrate": None}
+    named = estimator(**options, categorical_features=["colour"]).fit(X[["number", "colour"]], y)
+    model = estimator(**options).fit(given, y)
+    assert estimator(**options).fit(pymcboost.Dataset(given, y)).model_.to_bytes() == model.model_.to_bytes()
+    followed = estimator(**options, scoring="error").fit(given, y, X_val=given, y_val=y)
+    assert followed.history_["val_error"][-1] == pytest.approx(1 - followed.score(given, y))
+    assert model.model_.categories.names == (sorted(COLOURS),)
+    scores = named.decision_function(X[["number", "colour"]])
+    assert np.array_equal(model.decision_function(given), scores)
+    assert np.array_equal(model.model_.decision_function(given), scores)
+    with pytest.raises(ValueError, match="column 'colour': .* is text .*; name the column in categorical_features"):
+        estimator(**options, categorical_features=None).fit(given, y)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["a", "b", None, "1"], True),
+        (["a", np.nan, pandas.NaT, "b"], True),
+        (["nan", "inf", "no", "no"], True),
+        (["1", "2.5", None, " 3 "], False),  # numbers that are written as text have been numbers ever since
+        ([1, 2.5, None, 3], False),
+        ([True, False, None, True], False),
+        (["a", 1, "b", "c"], False),  # a stray word among numbers is a mistake to show, not a category
+        ([None, None, None, None], False),
+        ([b"a", b"b", b"a", b"b"], False),
+    ],
+)
+def test_which_objects_are_categories(values, expected):
+    X = pandas.DataFrame({"f": pandas.Series(values, dtype=object), "a": np.arange(4.0)})
+    found = find("from_dtype", X)
+    assert found is None if not expected else found.feature.tolist() == [0]
+
+
+def test_text_that_is_no_category_is_refused_by_its_column():
+    X, y = frame()
+    stray = X[["number"]].astype(object)
+    stray.loc[7, "number"] = "unknown"
+    with pytest.raises(ValueError, match=r"column 'number': 'unknown' is text \(row 7\); name the column in categ"):
+        VectorTreeBoostClassifier(**SMALL).fit(stray, y)
+    with pytest.raises(ValueError, match=r"column 'colour': .* is text .* or use VectorTreeBoost.* columns of text"):
+        pymcboost.SAMMEClassifier(n_estimators=2).fit(X[["colour", "number"]], y)
+    data = pymcboost.Dataset(X[["colour", "number"]].fillna("none"), y)
+    with pytest.raises(ValueError, match="SAMME.* does not know categories"):
+        pymcboost.SAMMEClassifier(n_estimators=2).fit(data)
+
+
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_other_frames(library, fitted):
     other = pytest.importorskip(library)
@@ -145,7 +209,7 @@ def test_other_frames(library, fitted):
 def test_which_columns_are_categories():
     X, _ = frame()
     for wanted, columns in (
-        ("from_dtype", [1]), (["code", "colour"], [0, 2]), ([2, 0], [0, 2]), ([True, True, False, False], [0, 1]),
+        ("from_dtype", [0, 1]), (["code", "colour"], [0, 2]), ([2, 0], [0, 2]), ([True, True, False, False], [0, 1]),
         ([-1, 1], None),
     ):  # fmt: skip
         if columns is None:
@@ -155,7 +219,7 @@ def test_which_columns_are_categories():
             assert find(wanted, X).feature.tolist() == columns
     assert find(None, X) is None
     assert find([], X) is None
-    assert find("from_dtype", X.drop(columns=["size"])) is None
+    assert find("from_dtype", X[["code", "number"]]) is None
     assert [text_of(value) for value in (3, 3.0, 0.5, "a", None, np.nan)] == ["3", "3", "0.5", "a", None, None]
 
 
@@ -171,7 +235,7 @@ def test_wrong_input_is_explained():
         with pytest.raises(ValueError, match=message):
             VectorTreeBoostClassifier(**SMALL, categorical_features=wanted).fit(X, y)
     with pytest.raises(ValueError, match="column 'colour': .* is text .*categorical_features"):
-        VectorTreeBoostClassifier(**SMALL).fit(X, y)
+        VectorTreeBoostClassifier(**SMALL, categorical_features=["code"]).fit(X, y)
     with pytest.raises(ValueError, match="column 'empty' is missing in all rows; leave it out"):
         VectorTreeBoostClassifier(**SMALL, categorical_features=["empty"]).fit(X.assign(empty=None), y)
     many = pandas.DataFrame({"many": [str(j) for j in range(70_000)]})

@@ -665,15 +665,16 @@ def test_rows_of_all_keep_categories(levels):
     assert found[5].tolist() == [0, 1, 0, 1, 0, 0, 1]
 
 
+@pytest.mark.parametrize("wanted", [["e"], "from_dtype"])
 @pytest.mark.parametrize("rest", [0, 40])
-def test_a_worker_without_values_of_a_category(rest):
+def test_a_worker_without_values_of_a_category(rest, wanted):
     """It has no rows, or a column of missing values; all workers without any are refused."""
     X, y = rows(600)
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     frame["e"] = [f"level {code}" for code in np.random.default_rng(0).integers(0, 12, 600)]
     frame.loc[600 - rest :, "e"] = None
-    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "categorical_features": ["e"]}
+    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "categorical_features": wanted}
     one = VectorTreeBoostClassifier(**params).fit(frame, y).model_.to_bytes()
     parts = [np.arange(600 - rest), np.arange(600 - rest, 600)]
 
@@ -682,9 +683,42 @@ def test_a_worker_without_values_of_a_category(rest):
 
     found = run(2, lambda workers: task(workers, parts[workers.rank]))
     assert [its == one for its in found] == [True, True], found
-    frame["e"] = None
-    found = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
-    assert "column 4 of X is missing in all rows of all workers" in str(found)
+    if wanted == ["e"]:
+        frame["e"] = None
+        found = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
+        assert "column 4 of X is missing in all rows of all workers" in str(found)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_text_that_reads_as_numbers_on_one_worker(library):
+    frames = pytest.importorskip(library)
+    X, y = rows(600)
+    level = np.where(np.arange(600) < 300, "1", "blue")
+    level[::7] = "2"
+    columns = {"a": X[:, 0], "b": X[:, 2], "c": level.tolist()}
+    whole = frames.table(columns) if library == "pyarrow" else frames.DataFrame(columns)
+    params = {"n_estimators": 4, "calibrate": None, "random_state": 0}
+
+    def fit(part, comm):
+        own = whole.slice(part.start, len(part)) if library == "pyarrow" else whole[part.start : part.stop]
+        return VectorTreeBoostClassifier(**params).fit(own, y[part], comm=comm).model_.to_bytes()
+
+    halves = [range(300), range(300, 600)]
+    assert run(2, lambda w: fit(halves[w.rank], w)) == [fit(range(600), Alone())] * 2
+
+
+def test_a_word_among_the_numbers_of_one_worker_is_refused():
+    pandas = pytest.importorskip("pandas")
+    X, y = rows(300)
+    frame = pandas.DataFrame(X, columns=list("abcdef")).astype({"e": object})
+    mixed = frame.assign(e=["low", *frame["e"][1:]])
+    text = frame.assign(e="high")
+    parts = [text, mixed]
+
+    def task(workers):
+        return VectorTreeBoostClassifier(n_estimators=2).fit(parts[workers.rank], y, comm=workers)
+
+    assert "column 'e': 'high' is text (row 0); name the column" in str(run(2, task)[0])
 
 
 @pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
