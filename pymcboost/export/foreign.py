@@ -1,24 +1,33 @@
 """What the readers of other libraries' models share: trees as the others number them, and as ours are."""
 
 import os
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.categories import LONGEST_NAME, MOST_LEVELS, Categories, text_of
 from pymcboost.model.file import ModelFormatError
 from pymcboost.model.model import Model
-from pymcboost.threads import available_memory, in_words
+from pymcboost.model.rows import own_labels
+from pymcboost.threads import available_memory, counted, in_words
 
 MOST_CLASSES, MOST_FEATURES = 65535, (1 << 31) - 1
 # Bytes of memory for each byte of a file: lists of numbers are larger than their digits.
 MEMORY_A_BYTE = 6
 CHUNK = 1 << 20
 LARGEST = float(np.finfo(np.float32).max)
+# Times by which a tree may grow where unknown categories and missing values go different ways, and leaves that it may
+# always have.
+MOST_COPIES, FEW_LEAVES = 32, 10_000
 
 
 class Tree(NamedTuple):
-    """Nodes with the numbers of their children; ``leaf`` says which are leaves, and node 0 is the root."""
+    """Nodes with the numbers of their children; ``leaf`` says which are leaves, and node 0 is the root.
+
+    ``sets`` has the splits on categories: a `Set` by the number of the node, whose threshold is not read. ``shared``:
+    subtrees may have several parents, as `with_unknown_codes_left` makes them.
+    """
 
     left: np.ndarray
     right: np.ndarray
@@ -28,6 +37,15 @@ class Tree(NamedTuple):
     missing_left: np.ndarray
     value: np.ndarray
     cls: int
+    sets: dict[int, "Set"] = {}  # noqa: RUF012, which nothing changes
+    shared: bool = False
+
+
+class Set(NamedTuple):
+    """Codes that go left (``left``), or all codes of the feature without these. Others go where missing values go."""
+
+    codes: np.ndarray
+    left: bool
 
 
 def read_bytes(source):
@@ -65,7 +83,10 @@ def refuse(what: str) -> NoReturn:
 
 
 def preorder(tree, where):
-    """Splits and leaves of a tree from left to right, and the steps from splits to their right children."""
+    """Splits and leaves of a tree from left to right, and the steps from splits to their right children.
+
+    A shared subtree comes once for each of its parents.
+    """
     left, right, is_leaf = tree.left.tolist(), tree.right.tolist(), tree.leaf.tolist()
     splits, leaves, steps, seen = [], [], [], bytearray(len(left))
     todo = [(0, -1)]
@@ -73,7 +94,7 @@ def preorder(tree, where):
         node, parent = todo.pop()
         if not 0 <= node < len(left):
             refuse(f"{where}: there is no node {node}, the child of a split; there are {len(left)}")
-        if seen[node]:
+        if seen[node] and not tree.shared:
             refuse(f"{where}: node {node} is reached in two ways; these are no trees")
         seen[node] = 1
         if parent >= 0:
@@ -87,15 +108,153 @@ def preorder(tree, where):
     return splits, leaves, steps
 
 
-def model_of(trees, rounds, bias, n_features, meta, link, where):
+def with_unknown_codes_left(tree, nodes, where):
+    """The same tree where codes that are none of the levels go left at these splits, and missing values go right.
+
+    A set of a `Model` sends both the same way. So such a split becomes two, which share a subtree: a set, then numbers
+    against missing values; or codes beyond the set, then the set. The subtree with fewer leaves is the one that both
+    have. Negative numbers go one or the other way.
+    """
+    if not nodes:
+        return tree
+    splits, _, _ = preorder(tree, where)
+    leaves = np.ones(len(tree.left), dtype=np.float64)  # of the subtree of every node, with those that come twice
+    left, right, leaf, feature = (array.tolist() for array in (tree.left, tree.right, tree.leaf, tree.feature))
+    threshold, missing_left, value = tree.threshold.tolist(), tree.missing_left.tolist(), list(tree.value)
+    sets, nodes = dict(tree.sets), set(nodes)
+    for node in reversed(splits):
+        low, high = left[node], right[node]
+        leaves[node] = leaves[low] + leaves[high]
+        if node not in nodes:
+            continue
+        leaves[node] += min(leaves[low], leaves[high])
+        new = len(left)
+        left[node], missing_left[node] = new, True
+        if leaves[high] <= leaves[low]:
+            second, missing = LARGEST, False
+        else:
+            second, missing = 0.0, False
+            sets[new] = sets.pop(node)
+            threshold[node], right[node] = float(sets[new].codes.max(initial=0)), low
+        for array, entry in zip(
+            (left, right, leaf, feature, threshold, missing_left, value),
+            (low, high, False, feature[node], second, missing, value[node]),
+            strict=True,
+        ):
+            array.append(entry)
+    if leaves[0] > max(MOST_COPIES * len(tree.left), FEW_LEAVES):
+        refuse(
+            f"{where}: its categorical splits send unknown codes and missing values different ways, which would take "
+            f"{leaves[0]:.3g} leaves in place of {len(splits) + 1}"
+        )
+    return Tree(
+        np.array(left), np.array(right), np.array(leaf), np.array(feature), np.array(threshold),
+        np.array(missing_left), np.array(value), tree.cls, sets, True,
+    )  # fmt: skip
+
+
+class Levels:
+    """The levels of categorical features: their names, and what these make of the codes of another library.
+
+    Parameters
+    ----------
+    trees : list of Tree
+    names : dict of int to list
+        Levels by their codes there, for every feature that was a column of named levels.
+    n_features : int
+    where : str
+        For messages.
+    """
+
+    def __init__(self, trees, names, n_features, where):
+        self._order, levels, texts = {}, {}, {}
+        for t, tree in enumerate(trees):
+            for node, split in tree.sets.items():
+                j, top = int(tree.feature[node]), int(split.codes.max(initial=0))
+                if not 0 <= j < n_features:
+                    refuse(f"{where}: tree {t}: features must be from 0 to {n_features - 1}")
+                if top >= MOST_LEVELS:
+                    refuse(
+                        f"{where}: tree {t} has a set with the category {top}; a model has categories up to "
+                        f"{MOST_LEVELS - 1}"
+                    )
+                levels[j] = max(levels.get(j, 1), top + 1)
+        for j, given in names.items():
+            if not 0 <= j < n_features:
+                refuse(f"{where}: there is no feature {j}, which has named categories; there are {n_features}")
+            shown, found = f"{where}: the categories of feature {j}", [text_of(level) for level in given]
+            if levels.get(j, 1) > len(found):
+                refuse(f"{shown}: a set has the code {levels[j] - 1}, but there are {counted(len(found), 'name')}")
+            if not found:  # a column without a value
+                continue
+            self._check(found, shown)
+            order = sorted(range(len(found)), key=found.__getitem__)
+            texts[j], levels[j] = [found[code] for code in order], len(found)
+            self._order[j] = np.argsort(order)
+        feature = np.array(sorted(levels), dtype=np.int64)
+        all_names = tuple(texts.get(j) for j in feature.tolist())
+        known = Categories(feature, np.array([levels[j] for j in feature.tolist()], dtype=np.int64), all_names)
+        self.categories = known if len(feature) else None
+        self._levels = levels
+
+    @staticmethod
+    def _check(names, shown):
+        """Refuse names that a model file cannot hold."""
+        if len(names) > MOST_LEVELS:
+            refuse(f"{shown}: there are {len(names)}, and a model has at most {MOST_LEVELS}")
+        known = set()
+        for name in names:
+            if name is None or name in known:
+                refuse(f"{shown}: {'one is missing' if name is None else f'{name!r} is there twice, as text'}")
+            known.add(name)
+            try:
+                n_bytes = len(name.encode())
+            except UnicodeEncodeError as error:
+                refuse(f"{shown}: a name is not valid Unicode text: {error}")
+            if "\0" in name or n_bytes > LONGEST_NAME:
+                refuse(f"{shown}: {name[:40]!r} has a zero character, or over {LONGEST_NAME} bytes")
+
+    def sets(self, tree, splits):
+        """Bits of the sets of a tree, by the number of the split, as `TreesBuilder.add_tree` takes them.
+
+        Thresholds on named levels are sets, too: the order of the codes there is not that of the names.
+        """
+        found = {}
+        if self.categories is None:
+            return found
+        for i, node in enumerate(splits):
+            j, split = int(tree.feature[node]), tree.sets.get(node)
+            order = self._order.get(j)
+            if split is None and order is None:
+                continue
+            goes_left = np.arange(self._levels[j]) <= tree.threshold[node]
+            if split is not None:
+                goes_left[:] = not split.left
+                goes_left[split.codes] = split.left
+            codes = np.flatnonzero(goes_left)
+            codes = codes if order is None else order[codes]
+            found[i] = self.categories.packed(j, codes, bool(tree.missing_left[node]))
+        return found
+
+
+def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, names=None):
     """Model of trees; ``rounds`` has the number of trees of each.
 
     Its meta has ``score_error``: no score differs by more from the true one, which leaves of float64 add up to.
+
+    Parameters
+    ----------
+    labels : array-like, optional
+        Of the classes; None for 0 to K - 1.
+    names : dict of int to list, optional
+        See `Levels`.
     """
+    classes, place = sorted_labels(labels, len(bias))
     vector = bool(trees) and trees[0].value.ndim == 2
-    builder = TreesBuilder(len(bias), n_features, vector)
+    levels = Levels(trees, names or {}, n_features, where)
+    builder = TreesBuilder(len(bias), n_features, vector, categories=levels.categories)
     error, size, terms = np.abs(bias - rounded(bias, "a base score", where)), np.abs(bias), np.ones(len(bias))
-    builder.bias[:] = bias
+    builder.bias[place] = bias
     ends = set(np.cumsum(rounds).tolist())
     for t, tree in enumerate(trees):
         here = f"{where}: tree {t}"
@@ -103,20 +262,59 @@ def model_of(trees, rounds, bias, n_features, meta, link, where):
         feature, value = tree.feature[splits], tree.value[leaves].astype(np.float64)
         if ((feature < 0) | (feature >= n_features)).any():
             refuse(f"{here}: features must be from 0 to {n_features - 1}")
-        threshold = tree.threshold[splits]
+        threshold, sets = tree.threshold[splits], levels.sets(tree, splits)
+        threshold[list(sets)] = 0
         if not np.isfinite(threshold).all():
             refuse(f"{here}: a threshold is not finite in float32")
         to = slice(None) if vector else slice(tree.cls, tree.cls + 1)
         error[to] += np.abs(value - rounded(value, "a leaf", here)).max(axis=0)
         size[to] += np.abs(value).max(axis=0)
         terms[to] += 1
-        builder.add_tree(feature, threshold, tree.missing_left[splits], steps, value, -1 if vector else tree.cls)
+        value = value[:, np.argsort(place)] if vector else value
+        cls = -1 if vector else int(place[tree.cls])
+        builder.add_tree(feature, threshold, tree.missing_left[splits], steps, value, cls, sets=sets)
         if t + 1 in ends:
             builder.end_round()
     error += terms * meta.pop("precision") * size
-    classes = np.arange(len(bias))
     meta["score_error"] = float(error.max())
     return Model.from_ensemble(builder.freeze(), classes, link=link, meta=meta)
+
+
+def sorted_labels(labels, n_classes):
+    """Labels of the classes in the order of a model file, and the place of every class among them.
+
+    Parameters
+    ----------
+    labels : array-like (n_classes,) or None
+        Distinct integers or strings, in the order of the classes; None for 0 to n_classes - 1.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    if labels is None:
+        return np.arange(n_classes), np.arange(n_classes)
+    given: Any = np.asarray(own_labels(labels))
+    if given.shape != (n_classes,):
+        raise ValueError(
+            f"labels must hold {n_classes} labels, one for each class in the order of the other library, but has the "
+            f"shape {given.shape}"
+        )
+    found = given.tolist()
+    if given.dtype.kind == "f" and all(label.is_integer() for label in found):
+        found = [int(label) for label in found]
+    integers = all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in found)
+    if not integers and not all(isinstance(label, str) for label in found):
+        raise ValueError(
+            f"labels must be integers (of 64 bits), or strings; these are {found[:5]!r} of type {given.dtype}"
+        )
+    if len(set(found)) < n_classes:
+        twice = next(label for label in found if found.count(label) > 1)
+        raise ValueError(f"labels must be distinct; {twice!r} is there twice")
+    order = sorted(range(n_classes), key=found.__getitem__)
+    classes = np.array([found[k] for k in order], dtype=None if integers else object)
+    return classes, np.argsort(order)
 
 
 def rounded(values, what, where):

@@ -1,6 +1,10 @@
 """Models of LightGBM, from the text that it saves."""
 
+import json
 import os
+import re
+from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ from pymcboost.export.foreign import (
     LARGEST,
     MOST_CLASSES,
     MOST_FEATURES,
+    Set,
     Tree,
     count,
     floats_below,
@@ -17,6 +22,7 @@ from pymcboost.export.foreign import (
     refuse,
 )
 from pymcboost.model.model import Model
+from pymcboost.threads import counted
 
 OBJECTIVES = ("binary", "multiclass", "multiclassova")
 VERSIONS = ("v3", "v4")
@@ -31,13 +37,21 @@ TREE_KEYS = {
     "right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count",
     "is_linear", "shrinkage",
 }  # fmt: skip
+SET_KEYS = {"cat_boundaries", "cat_threshold"}
 OBJECTIVE_WORDS = {"num_class", "sigmoid"}
+# Words of all sets of a tree.
+MOST_WORDS = 1 << 31
 # Values as near to 0 as this float32 are 0 to LightGBM.
 ZERO = np.float32(1e-35)
 NONE, ZEROS = 0, 1
+# The parameter that lists the columns of codes, and the line with the categories of the frame.
+CODED = re.compile(r"^\[categorical_feature: ([0-9,]+)\]$", re.MULTILINE)
+CATEGORIES = re.compile(r"^pandas_categorical:(.*)$", re.MULTILINE)
 
 
-def from_lightgbm(source: "str | os.PathLike[str] | Any") -> Model:
+def from_lightgbm(
+    source: "str | os.PathLike[str] | Any", labels: Any = None, category_columns: "Sequence[int | str] | None" = None
+) -> Model:
     """A classifier of LightGBM as a `Model`.
 
     Finite rows of float32 fall into the same leaves: thresholds are rounded down to float32, and missing values go to
@@ -48,32 +62,48 @@ def from_lightgbm(source: "str | os.PathLike[str] | Any") -> Model:
     ----------
     source : str, path-like or Booster
         File of ``save_model``, or what has ``model_to_string``. The objective is "binary", "multiclass" or
-        "multiclassova". Categorical features, linear trees, random forests and missing zeros are refused.
+        "multiclassova". Linear trees, random forests, missing zeros and categories above 65534 are refused.
+    labels : array-like (K,), optional
+        Distinct integers or strings for the classes 0 to K - 1, which is all that LightGBM keeps: ``classes_`` of an
+        estimator. They need not be sorted; the model's classes are.
+    category_columns : list of int or str, optional
+        Numbers or names of the columns that were categories of the pandas frame. LightGBM keeps their levels, and not
+        which columns they are. They are needed where there are others than the categorical features:
+        ordered categories, or integers that were named in ``categorical_feature``. Without them the levels are those of
+        the categorical features, if there are equally many. ``[]`` leaves the levels out: categories are LightGBM's
+        codes then.
 
     Returns
     -------
     Model
-        With the labels 0 to K - 1, which is what LightGBM keeps.
+        Categories of a frame go by their names, whatever their order; `Model.categories` has them sorted. A level that
+        the training did not have counts as missing, as in LightGBM. In arrays categories are codes: positions among the
+        sorted names, or LightGBM's own codes where there are no names. Numbers with a fraction are no codes here;
+        LightGBM drops the fraction.
 
     Raises
     ------
     ModelFormatError
         If the file is damaged or holds what a `Model` cannot.
+    ValueError
+        If the labels or the columns do not fit the model.
     TypeError
         If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
     """
     if hasattr(source, "model_to_string"):
-        return parsed(source.model_to_string(), "the booster")
+        return parsed(source.model_to_string(), "the booster", labels, category_columns)
     data, where = read_bytes(source)
     try:
-        return parsed(data.decode(), where)
+        text = data.decode()
     except UnicodeDecodeError as error:
         refuse(f"{where}: byte {error.start} is not UTF-8; give the text that LightGBM's save_model writes")
+    return parsed(text, where, labels, category_columns)
 
 
-def parsed(text, where):
+def parsed(text, where, labels=None, category_columns=None):
     """The model of a text."""
-    blocks = text.replace("\r\n", "\n").split("\nTree=")
+    text = text.replace("\r\n", "\n")
+    blocks = text.split("\nTree=")
     head, trees = fields(blocks[0]), blocks[1:]
     if not blocks[0].startswith("tree\n"):
         refuse(f"{where}: not a text model of LightGBM: it does not begin with the line 'tree'")
@@ -101,13 +131,69 @@ def parsed(text, where):
     names = head.get("feature_names", "").split(" ")
     if len(names) == n_features and names != [f"Column_{j}" for j in range(n_features)]:
         meta["feature_names"] = names
+    levels = named_levels(text, head, names, category_columns, where)
     link = "none" if name == "multiclassova" else "softmax"
-    model = model_of(made, rounds, bias, n_features, meta, link, where)
+    model = model_of(made, rounds, bias, n_features, meta, link, where, labels, levels)
     slope = [word.removeprefix("sigmoid:") for word in more if word.startswith("sigmoid:")] if binary else []
     factor = numbers(slope[0], "sigmoid", 1, where)[0] if slope else 1.0
     if not 1e-30 < factor < 1e30:
         refuse(f"{where}: sigmoid is {factor:g}; it must be above 0")
     return model if factor == 1 else model._with_link_temperature(1 / float(factor))
+
+
+def named_levels(text, head, names, columns, where):
+    """Levels of the columns that were categories of a frame, by the number of the feature: dict of int to list."""
+    levels = levels_of_frame(text, where)
+    if columns is not None:
+        columns = sorted({column_number(column, names) for column in columns})
+        if columns and len(columns) != len(levels):
+            raise ValueError(
+                f"category_columns names {counted(len(columns), 'column')}, but the frame had {len(levels)} of categories"
+            )
+        return dict(zip(columns, levels, strict=False))
+    if not levels:
+        return {}
+    coded = CODED.findall(text)
+    if coded:
+        columns = [int(number) for number in coded[-1].split(",") if number]
+    else:
+        infos = head.get("feature_infos", "").split(" ")
+        columns = [j for j, info in enumerate(infos) if info and info != "none" and not info.startswith("[")]
+    if len(columns) != len(levels):
+        refuse(
+            f"{where}: the frame had {len(levels)} columns of categories, and the model has {len(columns)} categorical "
+            "features, so that the levels may be those of others; name the columns that were categories in "
+            "category_columns"
+        )
+    return dict(zip(columns, levels, strict=True))
+
+
+def levels_of_frame(text, where):
+    """Levels of the columns that were categories, in the order of these: list of lists."""
+    lines = CATEGORIES.findall(text)
+    if not lines:
+        return []
+    try:
+        levels = json.loads(lines[-1]) or []
+    except (ValueError, RecursionError) as error:
+        refuse(f"{where}: pandas_categorical is no JSON: {error}")
+    one_level = (str, int, float)
+    if not isinstance(levels, list) or not all(
+        isinstance(each, list) and all(isinstance(level, one_level) for level in each) for each in levels
+    ):
+        refuse(f"{where}: pandas_categorical must hold lists of text and numbers")
+    return levels
+
+
+def column_number(column, names):
+    """Number of a column that the user has named."""
+    if isinstance(column, str):
+        if column not in names:
+            raise ValueError(f"category_columns: there is no column {column!r}; there are {names[:10]}")
+        return names.index(column)
+    if not 0 <= index(column) < len(names):
+        raise ValueError(f"category_columns: there is no column {column}; there are {len(names)}, from 0 on")
+    return index(column)
 
 
 def check_keys(keys, known, name, where):
@@ -130,17 +216,13 @@ def tree_of(block, where, cls):
     """A tree, whose leaves come after its splits."""
     has = fields("number=" + block)
     n = count(has.get("num_leaves", "absent"), "num_leaves", 1, len(block), where)
-    if has.get("num_cat", "0") != "0":
-        refuse(f"{where}: a categorical split (num_cat={has['num_cat'][:20]}); only numerical ones can be imported")
+    n_sets = count(has.get("num_cat", "0"), "num_cat", 0, n - 1, where)
     if has.get("is_linear", "0") != "0":
         refuse(f"{where}: a linear tree, which has linear functions in its leaves; only numbers can be imported")
-    check_keys(has, TREE_KEYS, "the tree", where)
+    check_keys(has, TREE_KEYS | SET_KEYS if n_sets else TREE_KEYS, "the tree", where)
 
     def whole(key, low, high):
-        values = numbers(has.get(key, ""), key, n - 1, where)
-        if ((values < low) | (values > high) | (values != np.floor(values))).any():
-            refuse(f"{where}: {key} must hold integers from {low} to {high}")
-        return values.astype(np.int64)
+        return whole_numbers(has, key, n - 1, low, high, where)
 
     left, right = (whole(f"{side}_child", -n, n - 2) for side in ("left", "right"))
     # A leaf is ~number there, and comes after the n - 1 splits here.
@@ -148,14 +230,17 @@ def tree_of(block, where, cls):
     feature, decision = whole("split_feature", 0, MOST_FEATURES - 1), whole("decision_type", 0, 255)
     threshold = numbers(has.get("threshold", ""), "threshold", n - 1, where)
     value = numbers(has.get("leaf_value", ""), "leaf_value", n, where)
-    if (decision & 1).any():
-        refuse(f"{where}: a categorical split (decision_type); only numerical ones can be imported")
+    categorical = (decision & 1) > 0
+    sets = sets_of(has, np.flatnonzero(categorical), threshold, n_sets, where)
+    threshold = np.where(categorical, 0.0, threshold)
+    # Missing values and codes that are in no set go right.
+    decision = np.where(categorical, 0, decision)
     missing, default_left = decision >> 2 & 3, (decision & 2) > 0
     zero_left = threshold >= 0
     if ((missing == ZEROS) & (default_left != zero_left)).any():
         refuse(f"{where}: zeros are missing values (zero_as_missing) and go another way than the threshold says")
     # Where no value was missing in the training, NaN counts as 0.
-    nan_left = np.where(missing == NONE, zero_left, default_left)
+    nan_left = np.where(missing == NONE, zero_left & ~categorical, default_left)
     # All that is 0 goes where 0 goes.
     around = np.where(zero_left, ZERO, np.nextafter(-ZERO, -LARGEST, dtype=np.float32))
     threshold = np.where(np.abs(threshold) <= ZERO, around, np.minimum(threshold, LARGEST))
@@ -169,7 +254,36 @@ def tree_of(block, where, cls):
         nan_left,
         np.append(np.zeros(n - 1), value),
         cls,
+        sets,
     )
+
+
+def sets_of(has, nodes, threshold, n_sets, where):
+    """Codes that categorical splits send left, by the number of the split: bits of words, the lowest first."""
+    if not n_sets:
+        if len(nodes):
+            refuse(f"{where}: a categorical split (decision_type), but num_cat is 0")
+        return {}
+    ends = whole_numbers(has, "cat_boundaries", n_sets + 1, 0, MOST_WORDS, where)
+    if ends[0] != 0 or (np.diff(ends) < 1).any():
+        refuse(f"{where}: cat_boundaries must rise from 0")
+    words = whole_numbers(has, "cat_threshold", int(ends[-1]), 0, 2**32 - 1, where).astype("<u4")
+    found = {}
+    for node in nodes.tolist():
+        number = threshold[node]
+        if not (0 <= number < n_sets and number == np.floor(number)):
+            refuse(f"{where}: the threshold of a categorical split must be the number of a set, below {n_sets}")
+        part = words[ends[int(number)] : ends[int(number) + 1]]
+        found[node] = Set(np.flatnonzero(np.unpackbits(part.view(np.uint8), bitorder="little")), True)
+    return found
+
+
+def whole_numbers(has, key, n, low, high, where):
+    """So many integers in a range."""
+    values = numbers(has.get(key, ""), key, n, where)
+    if ((values < low) | (values > high) | (values != np.floor(values))).any():
+        refuse(f"{where}: {key} must hold integers from {low} to {high}")
+    return values.astype(np.int64)
 
 
 def numbers(text, key, n, where):

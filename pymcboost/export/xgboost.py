@@ -11,12 +11,14 @@ from pymcboost.export import ubjson
 from pymcboost.export.foreign import (
     MOST_CLASSES,
     MOST_FEATURES,
+    Set,
     Tree,
     count,
     floats_before,
     model_of,
     read_bytes,
     refuse,
+    with_unknown_codes_left,
 )
 from pymcboost.model.model import Model
 
@@ -24,6 +26,8 @@ BINARY = "binary:logistic"
 OBJECTIVES = (BINARY, "multi:softprob", "multi:softmax")
 # Share of a sum of magnitudes by which XGBoost's sums, in float32, may be wrong for every term.
 PRECISION = 2.0**-23
+# From this version on names of categories are whole: before, one that is not of ASCII took the ends of others.
+WHOLE_NAMES = [3, 4]
 
 # Every key that the versions of XGBoost from 1.0 to 3.4 write. A key of a later version may change what a model
 # computes, so a file that has one is refused. Values that only training reads are listed and not looked at.
@@ -40,6 +44,7 @@ KEYS = {
     "gbtree": {"model", "name"},
     "model": {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop"},
     "cats": {"enc", "feature_segments", "sorted_idx"},
+    "enc": {"offsets", "type", "values"},
     "gbtree_model_param": {"num_parallel_tree", "num_trees", "size_leaf_vector"},
     "trees": {
         "base_weights", "categories", "categories_nodes", "categories_segments", "categories_sizes", "default_left",
@@ -50,7 +55,7 @@ KEYS = {
 }  # fmt: skip
 
 
-def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
+def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> Model:
     """A classifier of XGBoost as a `Model`.
 
     Rows fall into the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their
@@ -65,20 +70,31 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     source : str, path-like or Booster
         JSON or UBJSON file of ``save_model``, or what has ``save_raw``. Trees may have one number in a leaf, or one for
         each class (``multi_strategy="multi_output_tree"``). The objective is "multi:softprob", "multi:softmax"
-        or "binary:logistic". Trees of DART have their weights in the leaves. Categorical splits, gblinear, and
+        or "binary:logistic". Trees of DART have their weights in the leaves. Categories above 65534, gblinear, and
         keys that XGBoost 3.4 does not write are refused.
+    labels : array-like (K,), optional
+        Distinct integers or strings for the classes 0 to K - 1, which is all that XGBoost keeps. They need not be
+        sorted; the model's classes are.
 
     Returns
     -------
     Model
-        With the labels 0 to K - 1, which is what XGBoost keeps. Where early stopping has found a best round
-        (``best_iteration``), of the rounds up to it, as XGBClassifier predicts; ``meta["rounds_left_out"]`` is the
-        number of the others. After ``booster.set_attr(best_iteration=None)`` all rounds are taken.
+        Where early stopping has found a best round (``best_iteration``), of the rounds up to it, as XGBClassifier
+        predicts; ``meta["rounds_left_out"]`` is the number of the others. After
+        ``booster.set_attr(best_iteration=None)`` all rounds are taken.
+
+        Where XGBoost, from 3.1 on, keeps the levels of a frame's categories, these go by their names, whatever their
+        order; `Model.categories` has them sorted. A level that the training did not have counts as missing, where
+        XGBoost 3.4 raises an error. In arrays categories are codes: positions among the sorted names, or XGBoost's own
+        codes where there are no names. Of the latter a code that no set has goes left, as in XGBoost. Negative numbers
+        and those with a fraction are no codes here; XGBoost drops the fraction.
 
     Raises
     ------
     ModelFormatError
         If the file is damaged or holds what a `Model` cannot.
+    ValueError
+        If the labels do not fit the model.
     TypeError
         If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
     """
@@ -91,7 +107,7 @@ def from_xgboost(source: "str | os.PathLike[str] | Any") -> Model:
     except (ValueError, RecursionError) as error:
         what = "values are nested too deep" if isinstance(error, RecursionError) else error
         refuse(f"{where}: neither JSON nor UBJSON of XGBoost: {what}")
-    return _Reader(found, where).model()
+    return _Reader(found, where).model(labels)
 
 
 class _Reader:
@@ -100,6 +116,7 @@ class _Reader:
     def __init__(self, found, where):
         self.where = where
         check_keys(found, "the file", where)
+        self.version = np.ravel(found.get("version", ())).tolist()
         self.learner = self.get(found, "learner", dict)
         self.about = self.get(self.learner, "learner_model_param", dict)
 
@@ -110,7 +127,7 @@ class _Reader:
             refuse(f"{self.where}: {key} is missing, or not what XGBoost writes")
         return value
 
-    def model(self):
+    def model(self, labels):
         """The model."""
         name = self.get(self.get(self.learner, "objective", dict), "name", str)
         if name not in OBJECTIVES:
@@ -137,13 +154,48 @@ class _Reader:
         classes = info.tolist() if not binary else [1] * len(found)
         meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
         rounds = self.best(self.rounds(inner, len(found), 1 if binary else k), meta)
-        trees = [self.tree(tree, t, classes[t], k, weights[t]) for t, tree in enumerate(found[: sum(rounds)])]
+        levels = self.levels(inner, d)
+        trees = [self.tree(tree, t, classes[t], k, weights[t], levels) for t, tree in enumerate(found[: sum(rounds)])]
         if len({tree.value.ndim for tree in trees}) > 1:
             refuse(f"{self.where}: some trees have a number in a leaf, and others one for each class")
         names = self.learner.get("feature_names")
         if isinstance(names, list) and len(names) == d and all(isinstance(word, str) for word in names):
             meta["feature_names"] = names
-        return model_of(trees, rounds, self.bias(name, k, bool(found)), d, meta, "softmax", self.where)
+        bias = self.bias(name, k, bool(found))
+        return model_of(trees, rounds, bias, d, meta, "softmax", self.where, labels, levels)
+
+    def levels(self, inner, d):
+        """Levels of the columns that were categories of a frame, by the number of the feature: dict of int to list."""
+        found = inner.get("cats")
+        if found is None:
+            return {}
+        parts = self.get(inner, "cats", dict).get("enc")
+        if not isinstance(parts, list) or len(parts) not in (0, d):
+            refuse(f"{self.where}: cats must have an item in enc for each of the {d} features")
+        levels = {j: self.levels_of(part) for j, part in enumerate(parts)}
+        return {j: names for j, names in levels.items() if len(names)}
+
+    def levels_of(self, part):
+        """Levels of one feature, text or integers; none where it is no category."""
+        size = size_of(part.get("values")) if isinstance(part, dict) else 0
+        if not size:
+            return []
+        values = self.numbers(part, "values", size, "iu").astype(np.int64)
+        if "offsets" not in part:
+            return values.tolist()
+        ends = self.numbers(part, "offsets", size_of(part["offsets"]), "iu").astype(np.int64).tolist()
+        if not ends or ends[0] != 0 or ends[-1] != size or any(a > b for a, b in zip(ends, ends[1:], strict=False)):
+            refuse(f"{self.where}: the offsets of the names of categories must rise from 0 to their bytes")
+        text = (values & 255).astype(np.uint8).tobytes()
+        if not text.isascii() and self.version < WHOLE_NAMES:
+            refuse(
+                f"{self.where}: a category has a name that is not ASCII, and XGBoost before 3.4 cuts such names off; "
+                "train the model with XGBoost 3.4"
+            )
+        try:
+            return [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+        except UnicodeDecodeError as error:
+            refuse(f"{self.where}: the names of categories are not UTF-8: {error}")
 
     def best(self, rounds, meta):
         """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
@@ -212,15 +264,14 @@ class _Reader:
             refuse(f"{self.where}: {key} must hold {n} numbers")
         return values
 
-    def tree(self, found, t, cls, k, weight):
+    def tree(self, found, t, cls, k, weight, levels):
         """A tree, whose leaves hold a number or one for each class."""
         where, self.where = self.where, f"{self.where}: tree {t}"
         about = self.get(found, "tree_param", dict)
         n = count(about.get("num_nodes"), "num_nodes", 1, max(size_of(found.get("left_children")), 1), self.where)
         width = count(about.get("size_leaf_vector", "1"), "size_leaf_vector", 0, MOST_CLASSES, self.where)
         left, right = (self.numbers(found, f"{side}_children", n, "iu").astype(np.int64) for side in ("left", "right"))
-        if "split_type" in found and self.numbers(found, "split_type", n, "iu").any():
-            refuse(f"{self.where}: a categorical split (split_type); only numerical ones can be imported")
+        sets = self.sets(found, n, left < 0)
         feature = self.numbers(found, "split_indices", n, "iu").astype(np.int64)
         default_left = self.numbers(found, "default_left", n, "iub") != 0
         condition = self.numbers(found, "split_conditions", n, "iuf")
@@ -238,8 +289,37 @@ class _Reader:
             if (leaf & ((right < 0) | (right >= len(weights)))).any():
                 refuse(f"{self.where}: right_children must hold the numbers of the leaves in leaf_weights")
             value = weights[np.where(leaf, right, 0)]
+        tree = Tree(left, right, leaf, feature, threshold, default_left, value.astype(np.float64) * weight, cls, sets)
+        # Levels that are unknown have no code there, and none in a frame here.
+        apart = [node for node in sets if not default_left[node] and int(feature[node]) not in levels]
+        tree = with_unknown_codes_left(tree, apart, self.where)
         self.where = where
-        return Tree(left, right, leaf, feature, threshold, default_left, value.astype(np.float64) * weight, cls)
+        return tree
+
+    def sets(self, found, n, leaf):
+        """Codes that do not go left at categorical splits, by the number of the node."""
+        kind = self.numbers(found, "split_type", n, "iu") if "split_type" in found else np.zeros(n, dtype=np.int64)
+        if ((kind != 0) & (kind != 1)).any():
+            refuse(f"{self.where}: split_type is {int(kind.max())}; known are 0 (a number) and 1 (categories)")
+        splits = np.flatnonzero((kind == 1) & ~leaf).tolist()
+        if not splits:
+            return {}
+        keys = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
+        parts = {key: found.get(key, []) for key in keys}
+        size = size_of(parts["categories_nodes"])
+        nodes, begins, sizes = (self.numbers(parts, key, size, "iu").astype(np.int64).tolist() for key in keys[:3])
+        codes = self.numbers(parts, "categories", size_of(parts["categories"]), "iu").astype(np.int64)
+        if (codes < 0).any():
+            refuse(f"{self.where}: categories must not be negative")
+        sets = {}
+        for node, begin, count_of in zip(nodes, begins, sizes, strict=True):
+            if not 0 <= begin <= begin + count_of <= len(codes):
+                refuse(f"{self.where}: categories_segments and categories_sizes must lie in the {len(codes)} categories")
+            sets[node] = Set(codes[begin : begin + count_of], False)
+        for node in splits:
+            if node not in sets:
+                refuse(f"{self.where}: node {node} is a categorical split, which categories_nodes does not have")
+        return {node: sets[node] for node in splits}
 
 
 def check_keys(part, name, where):
