@@ -37,7 +37,7 @@ class Tree(NamedTuple):
     missing_left: np.ndarray
     value: np.ndarray
     cls: int
-    sets: dict[int, "Set"] = {}  # noqa: RUF012, which nothing changes
+    sets: dict[int, "Set"] = {}
     shared: bool = False
 
 

@@ -148,7 +148,8 @@ def named_levels(text, head, names, columns, where):
         columns = sorted({column_number(column, names) for column in columns})
         if columns and len(columns) != len(levels):
             raise ValueError(
-                f"category_columns names {counted(len(columns), 'column')}, but the frame had {len(levels)} of categories"
+                f"category_columns names {counted(len(columns), 'column')}, but the frame had {len(levels)} of "
+                "categories"
             )
         return dict(zip(columns, levels, strict=False))
     if not levels:

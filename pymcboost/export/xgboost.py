@@ -314,7 +314,9 @@ class _Reader:
         sets = {}
         for node, begin, count_of in zip(nodes, begins, sizes, strict=True):
             if not 0 <= begin <= begin + count_of <= len(codes):
-                refuse(f"{self.where}: categories_segments and categories_sizes must lie in the {len(codes)} categories")
+                refuse(
+                    f"{self.where}: categories_segments and categories_sizes must lie in the {len(codes)} categories"
+                )
             sets[node] = Set(codes[begin : begin + count_of], False)
         for node in splits:
             if node not in sets:
