@@ -8,8 +8,13 @@ temperature falls with the number of rows. With T as a power of that number,
 
 where n rows are trained on in all, b by the model of a fold and s by that one. Where T(s) is below T(b), T(b) is taken;
 above a multiple of it, that multiple: models of few rows that have learnt next to nothing tell nothing of many rows.
+The power of T(b) / T(s) is 1 at most, so that T does not change more from b to n than it does from s to b.
 Where one fold holds out rows enough for a temperature, T(b) is taken as well: it is then nearer to the best temperature
 than what follows from two numbers with errors of their own.
+
+Where rows are never held out, as the first ones of folds in the order of time, the folds that train on the most rows
+come first: they are the last ones in time, and the most like the final model. The one more model is trained only on
+rows that the fold whose rows it scores is trained on, too: in the order of time, on earlier ones.
 """
 
 from dataclasses import dataclass, field
@@ -60,7 +65,7 @@ def check_rows(estimator, dataset, held):
         return None
     if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":  # which has checked its folds itself
         return None
-    parts = splits(estimator.cv, dataset, None)
+    parts = _folds(estimator, dataset, None)
     if not any(np.isin(dataset.codes[rows], dataset.codes[train]).any() for train, rows in parts):
         raise ValueError(UNSEEN)
     return parts
@@ -124,7 +129,7 @@ def choose(estimator, dataset, undecided, seed, parts):
     [(name, values)] = undecided.items()
     best, least = Choice(), np.inf
     try:
-        parts = parts or splits(estimator.cv, dataset, seed)
+        parts = parts or _folds(estimator, dataset, seed)
         used = parts[: _enough(dataset, parts)]
         weight = _weights(dataset, used)
         for value in values:
@@ -174,27 +179,58 @@ def temperature_of_folds(estimator, dataset, seed, rounds, found=None, parts=Non
 
 def _of_folds(estimator, dataset, seed, rounds, found, parts, previous, held):
     if found is None:
-        parts = parts or splits(estimator.cv, dataset, seed)
+        parts = parts or _folds(estimator, dataset, seed)
         used = parts[: _enough(dataset, parts)]
         scores, link = held or held_scores(estimator, dataset, seed, rounds, used, previous)
     else:
-        sides = [((found.fold >= 0) & (found.fold != i), found.fold == i) for i in range(len(found.curves))]
-        used = parts = [tuple(map(np.flatnonzero, side)) for side in sides]
+        used = parts = _largest_first(dataset, found.parts())
         scores, link = found.scores, found.link
     first, n = _temperature(scores, dataset, used, link), n_weighted(dataset.comm, dataset.weight)
     b, s = np.mean(sizes(dataset, used), axis=0)
-    few, too_few = parts[0][1], n < FEW and not estimator.booster.corrects_few
-    if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b or np.count_nonzero(present(dataset, few)) < 2:
+    too_few = n < FEW and not estimator.booster.corrects_few
+    if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b:
         return first
-    second = [(few, parts[1][1])]
+    second, share = _of_few_rows(dataset, parts)
+    if second is None:
+        return first
+    s *= share
     rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
-    scores, _ = held_scores(estimator, dataset, seed, rounds, second, previous)
+    scores, _ = held_scores(estimator, dataset, seed, rounds, [second], previous)
     try:
-        higher = _temperature(scores, dataset, second, link)
+        higher = _temperature(scores, dataset, [second], link)
     except FoldError:  # none of its classes are held out
         return first
     higher = min(max(first, higher), MOST_RISE * first)
-    return rounded(first * (first / higher) ** (np.log(n / b) / np.log(b / s)))
+    power = min(1.0, np.log(n / b) / np.log(b / s))
+    return rounded(first * (first / higher) ** power)
+
+
+def _folds(estimator, dataset, seed):
+    """The folds in the order in which they are trained, until there are enough."""
+    return _largest_first(dataset, splits(estimator.cv, dataset, seed))
+
+
+def _largest_first(dataset, parts):
+    """Folds in their order or, where rows are never held out, those that train on the most rows first."""
+    n_train, n_held = sizes(dataset, parts).T
+    if n_held.sum() == n_weighted(dataset.comm, dataset.weight):
+        return parts
+    return [parts[i] for i in np.argsort(-n_train, kind="stable")]
+
+
+def _of_few_rows(dataset, parts):
+    """Rows that one of the first two folds holds out, to train on, and those of the other, to hold out.
+
+    They are rows that the other fold trains on, too; their share of the rows held out is the second number.
+    None where they have fewer than two classes.
+    """
+    (first_train, first_held), (second_train, second_held) = parts[:2]
+    for held, train, scored in ((first_held, second_train, second_held), (second_held, first_train, first_held)):
+        few = held[np.isin(held, train)]
+        if np.count_nonzero(present(dataset, few)) >= 2:
+            n_few, n_held = sizes(dataset, [(few, held)])[0]
+            return (few, scored), n_few / n_held
+    return None, 0.0
 
 
 def _enough(dataset, parts):

@@ -32,6 +32,9 @@ WAIT = 1 / 3
 SPACING = 16
 # Where probabilities will be calibrated, the curve falls for long by next to nothing: what counts is this share of it.
 TOLERANCE = 0.005
+# The rounds for all rows are at most this multiple of the best number: beyond four times the rows of a fold's training
+# nothing is known of how they grow.
+MOST_MORE = 2.0
 # Measurements between two meetings of the models, and the scores that they may hold back until then. No result depends
 # on them.
 STEP, STEP_SCORES = 8, 1 << 20
@@ -44,9 +47,12 @@ class OutOfFold:
     Attributes
     ----------
     scores : ndarray of float64 (n, K)
-        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN where it weighs 0.
+        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN where it weighs 0 or
+        is never held out.
     fold : ndarray of int (n,)
-        The fold in which a row is held out; -1 for rows of weight 0.
+        The fold in which a row is held out; -1 for rows of weight 0 and rows that are never held out.
+    trained : ndarray of bool (n_folds, n)
+        Whether the model of a fold is trained on a row.
     rounds : ndarray of int (T,)
         Numbers of rounds after which the metric was measured.
     curves : ndarray of float64 (n_folds, T)
@@ -56,20 +62,25 @@ class OutOfFold:
     best_round : int
         The round with the best mean of the curves.
     n_estimators : int
-        Rounds for all rows: more than these by the square root of how many times more rows there are than in a fold's
-        training.
+        Rounds for all rows: more than these by the square root of how many times more rows there are than in the mean
+        training of the folds, at most by ``MOST_MORE``.
     link : {"none", "softmax", "softmax2"}
         That of the models.
     """
 
     scores: np.ndarray
     fold: np.ndarray
+    trained: np.ndarray
     rounds: np.ndarray
     curves: np.ndarray
     further: dict[str, np.ndarray]
     best_round: int
     n_estimators: int
     link: str
+
+    def parts(self):
+        """Rows to train on and rows held out of every fold."""
+        return [(np.flatnonzero(train), np.flatnonzero(self.fold == i)) for i, train in enumerate(self.trained)]
 
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
@@ -135,16 +146,19 @@ def out_of_fold(estimator, dataset, seed):
             if curve.over(done):
                 break
     scores, fold = _empty(dataset), np.full(len(dataset.codes), -1)
-    for i, model in enumerate(models):
-        scores[model.rows], fold[model.rows] = best[i], i
+    trained = np.zeros((len(parts), len(dataset.codes)), dtype=bool)
+    for i, (train, rows) in enumerate(parts):
+        scores[rows] = best[i]
+        fold[rows] = i
+        trained[i, train] = True
     best_round = max(1, curve.best_round)
     more_rows = n_weighted(dataset.comm, dataset.weight) / np.mean(sizes(dataset, parts)[:, 0])
-    n_estimators = round(best_round * float(np.sqrt(more_rows)))
+    n_estimators = round(best_round * min(MOST_MORE, float(np.sqrt(more_rows))))
     curves = np.array(curves).reshape(-1, len(metrics), len(models))
     of_metric = {metric.name: curves[:, i].T for i, metric in enumerate(metrics)}
     deciding = of_metric.pop(metrics[0].name)
     rounds = np.array(rounds, dtype=np.int64)
-    return OutOfFold(scores, fold, rounds, deciding, of_metric, best_round, n_estimators, first.link)
+    return OutOfFold(scores, fold, trained, rounds, deciding, of_metric, best_round, n_estimators, first.link)
 
 
 def _measure(dataset, metrics, models, parts):
@@ -214,7 +228,10 @@ def _empty(dataset):
 
 
 def splits(cv, dataset, seed):
-    """Rows to train on and rows held out of every fold, both of positive weight; an error where a fold is of no use."""
+    """Rows to train on and rows held out of every fold, both of positive weight.
+
+    A row is held out in one fold at most. There is an error where a fold is of no use.
+    """
     used, codes, n, whole = dataset.weight > 0, dataset.codes, len(dataset.codes), isinstance(cv, Integral)
     shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
     if dataset.comm is not ALONE:
@@ -235,8 +252,11 @@ def splits(cv, dataset, seed):
         found = [(rows[train], rows[held]) for train, held in drawn]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
-    if not found and hasattr(cv, "__next__"):
-        raise ValueError(f"{shown} has no folds left; a generator of them serves for one fit: give list(cv)")
+    if not found:
+        remedy = "no folds; give one or more pairs of rows to train on and rows to hold out"
+        if hasattr(cv, "__next__"):
+            remedy = "no folds left; a generator of them serves for one fit: give list(cv)"
+        raise ValueError(f"{shown} has {remedy}")
     times, parts = np.zeros(n, dtype=int), []
     for i, (train, held) in enumerate(found):
         np.add.at(times, held, 1)
@@ -250,11 +270,12 @@ def splits(cv, dataset, seed):
         if len(np.intersect1d(train, held)):
             raise ValueError(f"{shown}: fold {i} trains on rows that it holds out")
         parts.append((train, held))
-    wrong = np.flatnonzero(used & (times != 1))
-    if len(wrong):
+    repeated = np.flatnonzero(used & (times > 1))
+    if len(repeated):
+        row = repeated[0]
         raise ValueError(
-            f"{shown}: row {wrong[0]} is held out {counted(times[wrong[0]], 'time')}; every row must be held out once, "
-            "as by KFold"
+            f"{shown}: row {row} is held out {times[row]} times; a row may be held out once at most, as by KFold or "
+            "TimeSeriesSplit"
         )
     return parts
 
@@ -269,6 +290,9 @@ def _drawn(cv, dataset, rows, strata, seed):
         data, splitter = (X, dataset.y(), dataset.groups), check_cv(cv)
         if dataset.subset is not None:
             data = tuple(None if part is None else _safe_indexing(part, rows) for part in data)
+        named = getattr(splitter, "test_fold", None)  # of PredefinedSplit, which does not look at the rows
+        if named is not None and len(named) != len(rows):
+            raise ValueError(f"it names the folds of {counted(len(named), 'row')}, and there are {len(rows)}")
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
         data = np.zeros(len(rows)), strata, dataset.groups[rows]

@@ -189,7 +189,13 @@ PARAMETERS = {
         "For the rounds the models of all folds grow until the mean of their metrics (of the first one in ``scoring``) "
         "has not improved for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` "
         "the log loss is that at the best temperature. Then one model is trained on all rows. As it has more of them, "
-        "its rounds are the best number times the square root of n_folds / (n_folds - 1).",
+        "its rounds are the best number times the square root of n_folds / (n_folds - 1).\n\n"
+        "A splitter of scikit-learn, or a list of pairs (rows to train on, rows held out), may never hold out some of "
+        "the rows: `TimeSeriesSplit` does so with the first ones, and `PredefinedSplit` with those of fold -1. These "
+        "rows count neither in the metric nor in the temperature. No row may be held out twice. The rounds are then "
+        "the best number times the square root of all rows over the mean training rows of a fold (2 for "
+        "`TimeSeriesSplit`), at most twice the best number. The temperature comes from the folds that train on the "
+        "most rows, which are the last ones in time.",
         low=2,
     ),
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),

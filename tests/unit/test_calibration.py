@@ -593,7 +593,7 @@ def test_an_interrupted_training_has_no_temperature():
 @pytest.mark.parametrize(
     ("more", "given", "message"),
     [
-        ({"cv": PredefinedSplit(np.arange(120) % 3)}, {}, "row 120 is held out 0 times"),
+        ({"cv": PredefinedSplit(np.arange(120) % 3)}, {}, "names the folds of 120 rows, and there are 150"),
         ({"cv": GroupKFold(3)}, {}, "'groups' parameter should not be None"),
         ({"cv": PredefinedSplit(y)}, {}, "no fold trains on a class that it holds out"),
         (

@@ -14,7 +14,6 @@ from sklearn.model_selection import (
     RepeatedKFold,
     ShuffleSplit,
     StratifiedKFold,
-    TimeSeriesSplit,
 )
 
 from pymcboost import (
@@ -197,13 +196,14 @@ BAD = {
     "weights-zero-in-a-fold": (KFold(3), {"weight": zero_in_fold}, "fold 0 holds out no row of positive weight"),
     "weights-zero-in-a-training": ([(ROWS[:50], ROWS[50:])], {"weight": zero_in_fold}, "trains on rows of 0 classes"),
     "one-class": (KFold(2), {"y": lambda y: np.arange(150) // 75}, "fold 0 trains on rows of 1 class, and needs 2"),
-    "not-covered": (TimeSeriesSplit(3), {}, "row 0 is held out 0 times; every row must be held out once"),
-    "drawn": (ShuffleSplit(3, random_state=0), {}, r"row \d+ is held out \d time"),
+    "drawn": (ShuffleSplit(30, random_state=0), {}, r"row \d+ is held out \d+ times; a row may be held out once at most"),
     "twice": (RepeatedKFold(n_splits=3, n_repeats=2), {}, "row 0 is held out 2 times"),
     "overlapping": ([(ROWS, ROWS[:75]), (ROWS, ROWS[75:])], {}, "fold 0 trains on rows that it holds out"),
     "repeated-row": ([(ROWS[75:], ROWS[[*range(75), 0]]), (ROWS[:75], ROWS[75:])], {}, "row 0 is held out 2 times"),
     "beyond": ([(ROWS[75:], ROWS[:75] + 100), (ROWS[:75], ROWS[75:])], {}, "is out of bounds"),
-    "empty": ([], {}, "row 0 is held out 0 times"),
+    "empty": ([], {}, "cv has no folds; give one or more pairs of rows"),
+    "none-held-out": (PredefinedSplit([-1] * 150), {}, "cv=PredefinedSplit.* has no folds; give one"),
+    "folds-of-other-rows": (PredefinedSplit(ROWS[:120] % 3), {}, "names the folds of 120 rows, and there are 150"),
     "no-pairs": ([3, 4], {}, "cv: cannot unpack"),
 }
 
