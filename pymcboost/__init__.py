@@ -50,7 +50,7 @@ if not TYPE_CHECKING:  # with it, a checker would take any name
         if name in _PUBLIC:
             globals()[name] = value = _registry.load(_PUBLIC[name])
             return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_registry.hint(name)}")
 
 
 def __dir__() -> list[str]:

@@ -48,7 +48,26 @@ PUBLIC = (
     Entry("SvmlightError", "pymcboost.data.svmlight"),
     Entry("show_versions", "pymcboost.versions"),
 )
+# Names that other libraries have at their top, and what to write here.
+_FIT = "; estimators train by fit(X, y): see VectorTreeBoostClassifier"
+ELSEWHERE = (
+    ("LGBMClassifier XGBClassifier CatBoostClassifier HistGradientBoostingClassifier", _FIT),
+    ("train DMatrix Pool", _FIT),
+    ("cv", f'{_FIT}; n_estimators="auto" finds the number of rounds by folds'),
+    ("Booster", "; load_model reads model files"),
+    ("early_stopping", "; set early_stopping=True and n_iter_no_change of an estimator"),
+    ("log_evaluation print_evaluation", "; set verbose of an estimator"),
+    ("record_evaluation", "; the history_ of an estimator has the metrics of every round"),
+    ("plot_importance plot_metric plot_tree", "; pymcboost.inspection has plot_importance, plot_history and plot_tree"),
+)
 ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}
+
+
+def hint(name):
+    """What to write in place of a name that other libraries have at their top, from "; " on; else an empty text."""
+    if name.endswith(("Regressor", "Ranker")):
+        return "; it has classifiers alone"
+    return next((remedy for names, remedy in ELSEWHERE if name in names.split()), "")
 
 
 def load(entry):

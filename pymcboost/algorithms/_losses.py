@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymcboost.losses import loss_of
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
+from pymcboost.training.prediction import of_rows_alone
 
 Features = Any
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -56,6 +57,7 @@ class EstimatorOfLosses(EnsembleClassifier):
             )
 
     @with_link
+    @of_rows_alone
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
         given = self._given()

@@ -1,5 +1,6 @@
 """A loss that the user gives: a function, or an object with methods."""
 
+import inspect
 import pickle
 import zlib
 
@@ -127,6 +128,11 @@ def check_own(name, given):
     if isinstance(given, type):
         raise ValueError(f"{name}: loss={given.__name__} is a class; give an object of it, {given.__name__}()")
     if callable(given) and not hasattr(given, "gradient_hessian"):
+        if not takes_positions(given, 2):
+            raise ValueError(
+                f"{name}: loss={given!r} cannot be called with (y, scores); a loss is a function of these that returns "
+                "(gradient, hessian)"
+            )
         return
     missing = [method for method in METHODS if not callable(getattr(given, method, None))]
     if missing:
@@ -134,6 +140,17 @@ def check_own(name, given):
             f"{name}: loss={given!r} has no method {', '.join(missing)}; a loss is a function of (y, scores) that "
             f"returns (gradient, hessian), or an object with the methods {', '.join(METHODS)}"
         )
+
+
+def takes_positions(function, count):
+    """Whether a function can be called with so many arguments by position, as far as it says."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # it has no signature
+        return True
+    return True
 
 
 def name_of(given):

@@ -273,7 +273,10 @@ def columns_of(wanted, X, d, frame):
         names = names_of(X) if frame else None
         unknown = [name for name in wanted.ravel().tolist() if names is None or name not in names]
         if unknown:
-            there = "X is no frame with names" if names is None else f"there are {', '.join(map(repr, names[:10]))}"
+            there = f"there are {', '.join(map(repr, names[:10]))}" if names is not None else (
+                "X is no frame with names: give numbers of columns, from 0 on, or 'from_dtype' for those that a frame "
+                "has as categories"
+            )
             raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {there}")
         return np.unique([names.index(name) for name in wanted.ravel().tolist()]).astype(np.int64)
     if wanted.dtype.kind == "b" and wanted.shape == (d,):

@@ -91,7 +91,10 @@ def check_shape(X, n_features):
     if len(X.shape) != 2:
         raise ValueError(f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix")
     if X.shape[1] != n_features:
-        raise ValueError(f"X has {counted(X.shape[1], 'feature')}, but this model needs {n_features}")
+        raise ValueError(
+            f"X has {counted(X.shape[1], 'feature')}, but this model needs {n_features}; give the columns of the "
+            "training, in their order"
+        )
 
 
 def joined(parts):

@@ -29,7 +29,7 @@ from pymcboost.training.basis import (
     validate_data,
     weights_of_rows,
 )
-from pymcboost.training.labels import check_order, labels_given
+from pymcboost.training.labels import check_order, labels_given, rows_in
 from pymcboost.training.metrics import Held, as_given, looks_at_rows, measured
 from pymcboost.training.ranges import LONGEST_NAME, is_name
 
@@ -117,6 +117,8 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
         return _validated(estimator, X, *y, names=names, **options)
     except (ValueError, TypeError, OverflowError) as error:
         found = wrong_value(X, allow_nan, _remedy_of_text(estimator, options))
+        if found is None and str(error).startswith("Found input variables"):
+            found = f"X has {counted(rows_in(X), 'row')}, y has {counted(rows_in(y[0]), 'label')}; give each row a label"
         row = missing_label(y[0]) if found is None and y and y[0] is not None else None
         if row is not None:
             raise ValueError(f"y has no label in row {row}; leave out such rows ({str(error)[:80]})") from error
@@ -132,6 +134,8 @@ def _validated(estimator, X, *y, names, **options):
         with np.errstate(over="ignore", invalid="ignore"):
             return validate_data(estimator, X, *y, **options)
     except ValueError as error:
+        if str(error).startswith("X has ") and "features" in str(error):
+            raise ValueError(f"{str(error).rstrip('.')}; give the columns of the training, in their order") from error
         wanted = getattr(estimator, "feature_names_in_", None)
         if not str(error).startswith("The feature names should match") or not {*wanted} <= {*(names_of(X) or ())}:
             raise
@@ -206,11 +210,15 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val needs the rows that it weights: give X_val and y_val")
+    if isinstance(X_val, (list, tuple)) and any(len(getattr(part, "shape", ())) == 2 for part in X_val):
+        raise ValueError(
+            "X_val is a list of sets; give one set as X_val and y_val, and more of them as validation_sets={name: (X, y)}"
+        )
     refuse_repeated_names(X_val, "X_val")
     found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val)}
     if validation_sets is not None and not isinstance(validation_sets, Mapping):
         raise ValueError(
-            "validation_sets must be a dict of names to (X, y) or (X, y, sample_weight), not "
+            "validation_sets must be a dict of names to (X, y) or (X, y, sample_weight), as in {'test': (X, y)}, not "
             f"{type(validation_sets).__name__}"
         )
     for name, parts in (validation_sets or {}).items():

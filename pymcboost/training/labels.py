@@ -29,10 +29,17 @@ def refuse_labels(name, y):
     """Refuse rows with several labels where an estimator takes a class for each."""
     if is_indicator(y):
         what = "lists of labels" if names_labels(listed(y)) else f"the shape {np.shape(y)}"
+        one_hot = "; of one-hot rows give y.argmax(axis=1)" if _is_one_hot(y) else ""
         raise ValueError(
-            f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are for "
+            f"{name} takes a class for each row here, and y has {what}{one_hot}; rows with any number of labels are for "
             "VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
         )
+
+
+def _is_one_hot(y):
+    """Whether every row of a dense matrix is one 1 among zeros."""
+    y = np.asarray(y) if isinstance(y, (list, np.ndarray)) else np.empty(0)
+    return y.ndim == 2 and y.dtype.kind in "buif" and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
 
 
 def labels_given(y, n_rows, known=None):

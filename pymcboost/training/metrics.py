@@ -13,6 +13,7 @@ from pymcboost._kernels import elementary, score
 from pymcboost._kernels.exact import on_grid, total
 from pymcboost._text import column_of, metrics_of
 from pymcboost._warn import warn
+from pymcboost.losses.own import takes_positions
 from pymcboost.model.file import factor_of
 from pymcboost.model.rows import own
 from pymcboost.model.temperature import below_top, fit_temperature, log_softmax, sums_of_exponentials
@@ -288,6 +289,11 @@ class Metric:
             if loss is None:
                 raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
+        if callable(scoring) and not takes_positions(scoring, 3):
+            raise ValueError(
+                f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a function of these that returns a "
+                "number, larger for better; sklearn.metrics.make_scorer makes one of a metric of (y_true, y_pred)"
+            )
         self._scorer = None if self._own else _scorer(scoring)
         self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
         self._needs_loss, self._needs_two_sides = known == "loss", known == "auc_ovr"
@@ -348,6 +354,8 @@ class Metric:
             ) from error
         if not isinstance(value, numbers.Real) or np.isnan(value):
             remedy = self._remedy(held) or ". Probabilities can be 0 or 1: bound them before their logarithm is taken"
+            if isinstance(value, (tuple, list)):  # as functions of LightGBM do
+                remedy = " alone, larger for better; names of metrics are keys, in scoring={name: function}"
             raise ValueError(
                 f"scoring: {self._scorer!r} gives {value!r} for the validation set {held.name!r}; it must be a number"
                 f"{remedy}"

@@ -105,7 +105,70 @@ TABLE = (
     ),
     ("init_model", "", "its rounds are merged into one machine; use warm_start, which adds to the estimator's own"),
 )  # fmt: skip
+# Values of parameters elsewhere, and those here.
+VALUES = {
+    "scoring": {
+        "multi_logloss multiclass mlogloss logloss cross_entropy binary_logloss MultiClass": "log_loss",
+        "multi_error merror binary_error": "error",
+        "auc auc_mu AUC": "auc_ovr",
+        "accuracy_score Accuracy": "accuracy",
+    },
+    "loss": {"multiclass multi:softmax multi:softprob MultiClass log_loss cross_entropy": "softmax"},
+    "class_weight": {"Balanced balance auto": "balanced"},
+}
+# Arguments of predict and predict_proba elsewhere, and what to write.
+OF_PREDICT = (
+    (
+        "num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end best_iteration",
+        "model_.truncate(rounds).{method}(X) has the first rounds alone",
+    ),
+    ("raw_score output_margin", "decision_function(X) has the scores"),
+    ("pred_leaf", "apply(X) has the leaves"),
+    ("pred_contrib pred_contribs pred_interactions", "pymcboost.inspection has contributions and interactions"),
+    ("early_stop pred_early_stop", "model_.with_early_exit and model_.predict(X, early=way) have exits, see the guide"),
+    ("n_jobs num_threads thread_count nthread", "n_jobs is a parameter of the constructor"),
+    ("predict_disable_shape_check validate_features verbose", "leave it out"),
+)
+# Attributes of fitted estimators elsewhere, and what to write.
+OF_FITTED = (
+    ("best_iteration_ best_iteration best_ntree_limit n_iter_ tree_count_ current_iteration", "use n_estimators_"),
+    (
+        "best_score_ best_score evals_result_ evals_result evals_result_dict validation_score_ train_score_",
+        "use history_, which has the metrics of every round",
+    ),
+    ("booster_ get_booster", "use model_"),
+    ("feature_name_ feature_names_ feature_name feature_names", "use feature_names_in_"),
+    ("n_features_ num_feature", "use n_features_in_"),
+    ("n_classes_ num_class", "use len(classes_)"),
+    (
+        "feature_importance get_feature_importance get_score get_fscore",
+        "use feature_importances_, or pymcboost.inspection.importance",
+    ),
+    ("save_model", "use save(path)"),
+    ("load_model", "use pymcboost.load_model(path)"),
+    ("dump_model get_dump trees_to_dataframe", "pymcboost.inspection has to_json, to_text and to_frame"),
+    ("staged_predict_log_proba", "use staged_predict_proba"),
+)
 NAMES = {name: (tuple(here.split()), remark) for names, here, remark in TABLE for name in names.split()}
+
+
+def value_here(parameter, value):
+    """What a value of other libraries is called here; None where nothing is known of it."""
+    return next((here for names, here in VALUES.get(parameter, {}).items() if value in names.split()), None)
+
+
+def hint_of_predict(name, method):
+    """What to write in place of an argument of ``predict`` or ``predict_proba``, as in `hint`."""
+    return _remedy(OF_PREDICT, name).format(method=method)
+
+
+def hint_of_fitted(name):
+    """What to write in place of an attribute of a fitted estimator, as in `hint`."""
+    return _remedy(OF_FITTED, name)
+
+
+def _remedy(table, name):
+    return next((f"; {remedy}" for names, remedy in table if name in names.split()), "")
 
 
 def hint(name, place, places, estimator):

@@ -1,8 +1,9 @@
 """What fitted estimators say of rows, by their models; and how a model is saved."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,26 @@ from pymcboost.training.labels import is_indicator, labels_given, rows_in
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def of_rows_alone(method: Method) -> Method:
+    """Decorator of a method of X: it says what is written here in place of other libraries' arguments."""
+
+    @functools.wraps(method)
+    def call(self, X, **unknown):
+        for name in unknown:
+            from pymcboost.training.other_names import hint_of_predict  # a table that only errors need
+
+            remedy = hint_of_predict(name, method.__name__)
+            raise TypeError(
+                f"{type(self).__name__}.{method.__name__}() got an unexpected keyword argument {name!r}{remedy}"
+            )
+        return method(self, X)
+
+    return cast(Method, call)
+
+
 class Predicts:
     """Scores, labels and files of fitted estimators."""
 
@@ -24,6 +45,16 @@ class Predicts:
     classes_: ClassVar[NDArray[Any]]
     model_: ClassVar[Model]
     n_jobs: int | None
+
+    if not TYPE_CHECKING:  # with it, a checker would take any name
+
+        def __getattr__(self, name):
+            if not name.startswith("_"):
+                from pymcboost.training.other_names import hint_of_fitted  # a table that only errors need
+
+                if remedy := hint_of_fitted(name):
+                    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
+            return object.__getattribute__(self, name)  # the error with its own words
 
     def _check_X(self, X):
         basis.check_is_fitted(self, "model_")
@@ -39,6 +70,7 @@ class Predicts:
         X = self._check_X(X)
         return self.model_.decision_function(X, n_jobs=self.n_jobs)
 
+    @of_rows_alone
     def predict(self, X: Features) -> NDArray[Any]:
         """Labels of the classes with the largest scores (the first one where they tie): (n_samples,).
 
@@ -120,6 +152,7 @@ class Predicts:
 class PredictsProbabilities(Predicts):
     """Probabilities of fitted estimators, and the leaves that rows fall into."""
 
+    @of_rows_alone
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
         X = self._check_X(X)

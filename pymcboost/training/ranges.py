@@ -93,7 +93,16 @@ class Parameter(NamedTuple):
     def refusal(self, name, value):
         """Why the parameter ``name`` must not be ``value``, and what it may be."""
         found = self.several and isinstance(value, (list, tuple, Mapping)) and self._fault_of_several(name, value)
-        return found or f"{name}={value!r} is not allowed; it must be {self.describe()}"
+        if found:
+            return found
+        words = f"{name}={value!r} is not allowed; it must be {self.describe()}"
+        if not isinstance(value, str):
+            return words
+        from pymcboost.training.other_names import value_here  # a table that only errors need
+
+        here = value_here(name.partition("[")[0], value)
+        known = here is not None and self.allows(here)
+        return words + f"; {value!r} of other libraries is {here!r} here" * known
 
     def _fault_of_several(self, name, values):
         """What is wrong with a list or dictionary of values, in words; an empty text if nothing is."""

@@ -1,9 +1,18 @@
 """What users of LightGBM write in their first hour here, and the words of the answer that help."""
 
+import inspect
+import re
+
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.metrics import accuracy_score
 
-from pymcboost import MCBoostClassifier, ModelFormatError, VectorTreeBoostClassifier, load_model
+import pymcboost
+import pymcboost.inspection
+from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, ModelFormatError, VectorTreeBoostClassifier, load_model
+from pymcboost.training import other_names
+from pymcboost.training.parameters import parameters
 
 pandas = pytest.importorskip("pandas")
 
@@ -23,6 +32,14 @@ class EarlyStopping:
 
     def __call__(self, env):
         pass
+
+
+def plain():
+    return TREES(n_estimators=3, random_state=0).fit(X, y)
+
+
+def weighted(row, weight):
+    return np.where(np.arange(60) == row, weight, 1.0)
 
 
 # The call, the kind of its error, and the words.
@@ -104,6 +121,172 @@ MISTAKES = {
     "fewer columns": (
         lambda: fitted().model_.predict(FRAME[["age"]]), ValueError, "missing: 'fuel', 'speed'",
     ),
+    "names of metrics in a list": (
+        lambda: TREES(scoring=["multi_logloss", "multi_error"]).fit(X, y), ValueError,
+        r"scoring\[0\]='multi_logloss' is not allowed; .*; 'multi_logloss' of other libraries is 'log_loss' here",
+    ),
+    "area": (lambda: TREES(scoring="auc").fit(X, y), ValueError, "'auc' of other libraries is 'auc_ovr' here"),
+    "loss by its name": (
+        lambda: TREES(loss="multiclass").fit(X, y), ValueError,
+        "one of 'softmax', 'logistic' .*; 'multiclass' of other libraries is 'softmax' here",
+    ),
+    "loss by a name that is of no use": (
+        lambda: MCBoostClassifier(loss="multiclass").fit(X, y), ValueError, "it must be one of 'exp', 'log'$",
+    ),
+    "function of three as a loss": (
+        lambda: TREES(loss=lambda y, scores, weight: (scores, scores)).fit(X, y), ValueError,
+        r"cannot be called with \(y, scores\); a loss is a function of these that returns \(gradient, hessian\)",
+    ),
+    "metric of labels as scoring": (
+        lambda: TREES(scoring=accuracy_score).fit(X, y, X_val=X, y_val=y), ValueError,
+        r"cannot be called with \(estimator, X, y\); .*larger for better; sklearn.metrics.make_scorer makes one",
+    ),
+    "feval": (
+        lambda: TREES(n_estimators=1, scoring=lambda *_: ("own", 0.5, False)).fit(X, y, X_val=X, y_val=y), ValueError,
+        r"gives \('own', 0.5, False\) for the validation set 'val'; it must be a number alone, .*scoring=\{name: func",
+    ),
+    "verbose of fit": (
+        lambda: TREES().fit(X, y, verbose=10), TypeError,
+        r"VectorTreeBoostClassifier.fit\(\) .* 'verbose'; use verbose of the constructor",
+    ),
+    "text in an array": (
+        lambda: TREES().fit(np.array([["gas", 1, 2]] * 60, dtype=object), y), ValueError,
+        r"column 0: 'gas' is text \(row 0\); name the column in categorical_features, .* or encode it as numbers",
+    ),
+    "text at predict": (
+        lambda: fitted().predict(FRAME.assign(fuel="gas")), ValueError,
+        r"column 'fuel': 'gas' is text \(row 0\); train with the column in categorical_features",
+    ),
+    "one-hot labels": (
+        lambda: TREES().fit(X, np.eye(3)[y]), ValueError,
+        r"takes a class for each row here, and y has the shape \(60, 3\); of one-hot rows give y.argmax\(axis=1\); rows",
+    ),
+    "several columns of labels": (
+        lambda: TREES().fit(X, np.stack([y, y], axis=1)), ValueError,
+        r"takes a class for each row here, and y has the shape \(60, 2\); rows with any number of labels are for",
+    ),
+    "labels of other rows": (
+        lambda: TREES().fit(X, y[:50]), ValueError, "X has 60 rows, y has 50 labels; give each row a label",
+    ),
+    "no labels": (lambda: TREES().fit(X), ValueError, "VectorTreeBoostClassifier .*requires y to be passed"),
+    "labels that are None": (
+        lambda: TREES().fit(X, [None] * 60), ValueError, "labels of the types NoneType, .*; make all of them text or all",
+    ),
+    "list of validation sets": (
+        lambda: TREES().fit(X, y, validation_sets=[(X, y)]), ValueError,
+        r"validation_sets must be a dict of names to \(X, y\) or .*, as in {'test': \(X, y\)}, not list",
+    ),
+    "validation set without labels": (
+        lambda: TREES().fit(X, y, validation_sets={"test": X}), ValueError,
+        r"validation_sets\['test'\] must be \(X, y\) or \(X, y, sample_weight\)",
+    ),
+    "lists as X_val and y_val": (
+        lambda: TREES().fit(X, y, X_val=[X], y_val=[y]), ValueError,
+        r"X_val is a list of sets; give one set as X_val and y_val, and more of them as validation_sets={name: \(X, y\)}",
+    ),
+    "validation rows of other columns": (
+        lambda: TREES().fit(X, y, X_val=X[:, :2], y_val=y), ValueError,
+        "validation set 'val': X has 2 features, but .* is expecting 3 features as input; give the columns of the train",
+    ),
+    "validation labels of other rows": (
+        lambda: TREES().fit(X, y, X_val=X[:9], y_val=y), ValueError, "validation set 'val': X has 9 rows, y has 60 labels",
+    ),
+    "validation labels as text": (
+        lambda: TREES().fit(X, y, X_val=X, y_val=y.astype(str)), ValueError,
+        "none of the labels in y_val occurs in y .*; both must name the classes in the same way",
+    ),
+    "a negative weight": (
+        lambda: TREES().fit(X, y, sample_weight=weighted(7, -1)), ValueError,
+        r"sample_weight\[7\] is -1; weights are finite numbers >= 0, and 0 leaves a row out",
+    ),
+    "a missing weight": (
+        lambda: TREES().fit(X, y, sample_weight=weighted(8, np.nan)), ValueError,
+        r"sample_weight\[8\] is nan; weights are finite numbers >= 0",
+    ),
+    "an infinite weight": (
+        lambda: TREES().fit(X, y, sample_weight=weighted(9, np.inf)), ValueError, r"sample_weight\[9\] is inf; weights",
+    ),
+    "weights of other rows": (
+        lambda: TREES().fit(X, y, sample_weight=np.ones(30)), ValueError,
+        r"sample_weight has the shape \(30,\); give one number >= 0 for each of 60 rows",
+    ),
+    "weights of validation rows": (
+        lambda: TREES().fit(X, y, X_val=X, y_val=y, sample_weight_val=-np.ones(60)), ValueError,
+        r"validation set 'val': sample_weight\[0\] is -1; weights are finite numbers >= 0",
+    ),
+    "balanced weights": (
+        lambda: TREES().fit(X, y, sample_weight="balanced"), ValueError,
+        "sample_weight is a str; give one number >= 0 for each of 60 rows; class_weight of the constructor weights class",
+    ),
+    "weights of classes": (
+        lambda: TREES().fit(X, y, sample_weight={0: 2.0}), TypeError, "sample_weight is a dict; .*class_weight of the con",
+    ),
+    "text as weights": (
+        lambda: TREES().fit(X, y, sample_weight=["heavy"] * 60), ValueError, "sample_weight holds what is no number; give",
+    ),
+    "weights of 0": (
+        lambda: TREES().fit(X, y, sample_weight=np.zeros(60)), ValueError, "all sample weights are 0; give a weight above",
+    ),
+    "list as class_weight": (
+        lambda: TREES(class_weight=[1, 2, 3]).fit(X, y), ValueError,
+        r"class_weight=\[1, 2, 3\] is not allowed; .* 'balanced', a dict with the weight of each class label or None",
+    ),
+    "names of columns of an array": (
+        lambda: TREES(categorical_features=["fuel"]).fit(X, y), ValueError,
+        "there is no column 'fuel'; X is no frame with names: give numbers of columns, from 0 on, or 'from_dtype'",
+    ),
+    "categories that are no codes": (
+        lambda: TREES(categorical_features=[0]).fit(X, y), ValueError,
+        r"column 0 holds .*; categories that are numbers must be codes: integers from 0 to 65534. .* astype\('category'\)",
+    ),
+    "fewer features at predict": (
+        lambda: plain().predict(X[:, :2]), ValueError,
+        "X has 2 features, but VectorTreeBoostClassifier is expecting 3 features as input; give the columns of the train",
+    ),
+    "more features of sparse rows": (
+        lambda: plain().predict(scipy.sparse.csr_array(np.ones((2, 4)))), ValueError,
+        "X has 4 features, but VectorTreeBoostClassifier is expecting 3 .*; give the columns of the training, in their",
+    ),
+    "fewer features of a model": (
+        lambda: plain().model_.predict(X[:, :2]), ValueError,
+        "X has 2 features, but this model needs 3; give the columns of the training, in their order",
+    ),
+    "a path in place of rows": (
+        lambda: TREES().fit("train.csv", y), TypeError, "X is of the type str; give rows of numbers: a NumPy array, a data",
+    ),
+    "num_iteration": (
+        lambda: plain().predict(X, num_iteration=2), TypeError,
+        r"VectorTreeBoostClassifier.predict\(\) .* 'num_iteration'; model_.truncate\(rounds\).predict\(X\) has the first",
+    ),
+    "iteration_range": (
+        lambda: plain().predict_proba(X, iteration_range=(0, 2)), TypeError,
+        r"VectorTreeBoostClassifier.predict_proba\(\) .*; model_.truncate\(rounds\).predict_proba\(X\) has the first",
+    ),
+    "raw_score": (
+        lambda: plain().predict(X, raw_score=True), TypeError, r"'raw_score'; decision_function\(X\) has the scores",
+    ),
+    "pred_leaf": (lambda: plain().predict(X, pred_leaf=True), TypeError, r"'pred_leaf'; apply\(X\) has the leaves"),
+    "pred_contrib": (
+        lambda: plain().predict(X, pred_contrib=True), TypeError, "; pymcboost.inspection has contributions and inter",
+    ),
+    "probabilities of machines": (
+        lambda: HingeBoostOCClassifier(n_estimators=2).fit(X, y).predict_proba(X), AttributeError,
+        'has no predict_proba: .*; set calibrate="temperature"',
+    ),
+    "best_iteration_": (
+        lambda: plain().best_iteration_, AttributeError,
+        "'VectorTreeBoostClassifier' object has no attribute 'best_iteration_'; use n_estimators_",
+    ),
+    "evals_result_": (lambda: plain().evals_result_, AttributeError, "'evals_result_'; use history_"),
+    "booster_": (lambda: plain().booster_, AttributeError, "'booster_'; use model_"),
+    "feature_name_": (lambda: plain().feature_name_, AttributeError, "'feature_name_'; use feature_names_in_"),
+    "save_model": (lambda: plain().save_model("m"), AttributeError, r"'save_model'; use save\(path\)"),
+    "train": (
+        lambda: pymcboost.train({}, X), AttributeError, r"'train'; estimators train by fit\(X, y\): see VectorTreeBoost",
+    ),
+    "LGBMClassifier": (lambda: pymcboost.LGBMClassifier(), AttributeError, r"estimators train by fit\(X, y\)"),
+    "LGBMRegressor": (lambda: pymcboost.LGBMRegressor(), AttributeError, "; it has classifiers alone"),
+    "Booster": (lambda: pymcboost.Booster(model_file="m"), AttributeError, "; load_model reads model files"),
 }  # fmt: skip
 
 
@@ -112,6 +295,35 @@ def test_the_answer_has_the_words_that_help(mistake):
     call, kind, words = MISTAKES[mistake]
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_what_no_library_has_is_refused_as_python_does():
+    with pytest.raises(AttributeError, match="object has no attribute 'nothing'$"):
+        plain().nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'pymcboost' has no attribute 'nothing'$"):
+        pymcboost.nothing  # noqa: B018
+    with pytest.raises(TypeError, match=r"predict\(\) got an unexpected keyword argument 'nothing'$"):
+        plain().predict(X, nothing=1)
+    assert not hasattr(plain(), "best_iteration_")
+    for method in TREES.predict, TREES.predict_proba, MCBoostClassifier.predict_proba:
+        assert [*inspect.signature(method).parameters] == ["self", "X"]
+
+
+def test_remedies_are_there():
+    """What the answers name can be used."""
+    model = plain()
+    for names, remedy in other_names.OF_FITTED:
+        found = re.match(r"use (?:pymcboost\.)?(\w+)", remedy)
+        if found and names.split()[0] not in ("feature_name_", "n_classes_"):
+            assert hasattr(model, found[1]) or hasattr(pymcboost, found[1]), remedy
+    assert hasattr(fitted(), "feature_names_in_") and len(model.classes_) == 3
+    for name in "contributions", "interactions", "importance", "to_json", "to_text", "to_frame", "plot_history":
+        assert callable(getattr(pymcboost.inspection, name))
+    assert model.model_.truncate(2).predict(X).shape == model.apply(X).shape[:1] == (60,)
+    assert callable(model.model_.with_early_exit) and model.n_jobs is None
+    for parameter, values in other_names.VALUES.items():
+        for here in values.values():
+            assert parameters(TREES)[parameter].allows(here)
 
 
 def test_patience_alone_does_not_stop_early():
