@@ -118,7 +118,8 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
     except (ValueError, TypeError, OverflowError) as error:
         found = wrong_value(X, allow_nan, _remedy_of_text(estimator, options))
         if found is None and str(error).startswith("Found input variables"):
-            found = f"X has {counted(rows_in(X), 'row')}, y has {counted(rows_in(y[0]), 'label')}; give each row a label"
+            n_rows, n_labels = rows_in(X), rows_in(y[0])
+            found = f"X has {counted(n_rows, 'row')}, y has {counted(n_labels, 'label')}; give each row a label"
         row = missing_label(y[0]) if found is None and y and y[0] is not None else None
         if row is not None:
             raise ValueError(f"y has no label in row {row}; leave out such rows ({str(error)[:80]})") from error
@@ -212,7 +213,8 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
         raise ValueError("sample_weight_val needs the rows that it weights: give X_val and y_val")
     if isinstance(X_val, (list, tuple)) and any(len(getattr(part, "shape", ())) == 2 for part in X_val):
         raise ValueError(
-            "X_val is a list of sets; give one set as X_val and y_val, and more of them as validation_sets={name: (X, y)}"
+            "X_val is a list of sets; give one set as X_val and y_val, and more of them as "
+            "validation_sets={name: (X, y)}"
         )
     refuse_repeated_names(X_val, "X_val")
     found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val)}

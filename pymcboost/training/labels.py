@@ -31,8 +31,8 @@ def refuse_labels(name, y):
         what = "lists of labels" if names_labels(listed(y)) else f"the shape {np.shape(y)}"
         one_hot = "; of one-hot rows give y.argmax(axis=1)" if _is_one_hot(y) else ""
         raise ValueError(
-            f"{name} takes a class for each row here, and y has {what}{one_hot}; rows with any number of labels are for "
-            "VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
+            f"{name} takes a class for each row here, and y has {what}{one_hot}; rows with any number of labels are "
+            "for VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
         )
 
 

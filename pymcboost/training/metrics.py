@@ -291,8 +291,8 @@ class Metric:
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         if callable(scoring) and not takes_positions(scoring, 3):
             raise ValueError(
-                f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a function of these that returns a "
-                "number, larger for better; sklearn.metrics.make_scorer makes one of a metric of (y_true, y_pred)"
+                f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a function of these that returns "
+                "a number, larger for better; sklearn.metrics.make_scorer makes one of a metric of (y_true, y_pred)"
             )
         self._scorer = None if self._own else _scorer(scoring)
         self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
