@@ -28,10 +28,11 @@ def is_indicator(y):
 def refuse_labels(name, y):
     """Refuse rows with several labels where an estimator takes a class for each."""
     if is_indicator(y):
-        what = "lists of labels" if names_labels(listed(y)) else f"the shape {np.shape(y)}"
-        one_hot = "; of one-hot rows give y.argmax(axis=1)" if _is_one_hot(y) else ""
+        what = "lists of labels"
+        if not names_labels(listed(y)):
+            what = f"the shape {np.shape(y)}" + "; of one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
         raise ValueError(
-            f"{name} takes a class for each row here, and y has {what}{one_hot}; rows with any number of labels are "
+            f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are "
             "for VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
         )
 
@@ -39,7 +40,8 @@ def refuse_labels(name, y):
 def _is_one_hot(y):
     """Whether every row of a dense matrix is one 1 among zeros."""
     y = np.asarray(y) if isinstance(y, (list, np.ndarray)) else np.empty(0)
-    return y.ndim == 2 and y.dtype.kind in "buif" and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
+    numbers = y.ndim == 2 and y.dtype.kind in "buif"
+    return bool(numbers and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all())
 
 
 def labels_given(y, n_rows, known=None):
