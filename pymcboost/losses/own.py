@@ -142,10 +142,10 @@ def check_own(name, given):
         )
 
 
-def takes_positions(function, count):
-    """Whether a function can be called with so many arguments by position, as far as it says."""
+def takes_positions(function, count, *names):
+    """Whether a function can be called with so many arguments by position, and these by name, as far as it says."""
     try:
-        inspect.signature(function).bind(*[None] * count)
+        inspect.signature(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
         return False
     except ValueError:  # it has no signature

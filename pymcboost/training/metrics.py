@@ -289,7 +289,7 @@ class Metric:
             if loss is None:
                 raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
-        if callable(scoring) and not takes_positions(scoring, 3):
+        if callable(scoring) and not (takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")):
             raise ValueError(
                 f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a function of these that returns "
                 "a number, larger for better; sklearn.metrics.make_scorer makes one of a metric of (y_true, y_pred)"
