@@ -12,7 +12,6 @@ import numpy as np
 
 from pymcboost._text import column_of, drawn, metrics_of
 from pymcboost._warn import warn
-from pymcboost.data.mapped import rows_of
 from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
@@ -220,7 +219,7 @@ def _training_rows(dataset: TrainingSet, scoring):
     """
     used = dataset.weight > 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
-    X = dataset.X if used.all() else rows_of(dataset.X, rows)
+    X = dataset.X if used.all() else dataset.X[rows]
     X = X.tocsc() if hasattr(X, "tocsc") else X
     given = dataset.given_to(scoring, None if used.all() else rows)
     parts = dataset.codes[rows], dataset.weight[rows]

@@ -36,8 +36,8 @@ import pandas as pd
 import scipy.sparse
 
 import pymcboost
+from pymcboost import Dataset
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks
 from pymcboost.export import integer_labels, to_integer_c, to_onnx, to_treelite
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.training.parameters import parameters
@@ -285,7 +285,8 @@ def blocks(case, data):
     cuts = np.sort(data.rng.integers(0, len(data.y) + 1, 3))
     arrays = [data.X, data.y] if data.weight is None else [data.X, data.y, data.weight]
     parts = list(zip(*(np.split(array, cuts) for array in arrays), strict=True))
-    return outcome(fit(case, Chunks(parts), None), data.rows)
+    of_dataset = {name: case.params[name] for name in ("categorical_features", "max_bins") if name in case.params}
+    return outcome(fit(case, Dataset.from_blocks(parts, **of_dataset), None), data.rows)
 
 
 def many_threads(case, data):

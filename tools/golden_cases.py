@@ -399,12 +399,12 @@ def divided(cls, params, X, y, size):
 
 def in_blocks(cls, params, X, y, weight):
     """Trained on rows that come in blocks; the same rows in one piece must give the same model."""
-    from pymcboost.data import Chunks
+    from pymcboost import Dataset
 
     parts = slice(0, 100), slice(100, 101), slice(101, None)
     blocks = [(X[rows], y[rows], weight[rows]) for rows in parts]
     whole = cls(**params).fit(X, y, weight)
-    estimator = cls(**params).fit(Chunks(blocks))
+    estimator = cls(**params).fit(Dataset.from_blocks(blocks))
     refuse_others("rows in blocks and in one piece", [whole, estimator])
     return estimator
 

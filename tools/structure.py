@@ -31,7 +31,7 @@ FEATURES = {
         r"packed",
     ),
     "column offsets": (r"\boffsets\b|(with|takes|has)_offsets", r"offsets|rounding|merging"),
-    "blocks of rows": (r"Chunks|[Mm]apped|\bchunks\b(?!\()|from_blocks", r"chunks|mapped"),
+    "blocks of rows": (r"from_blocks|JoinedRows|CodedRows|is_coded", r"blocks|coded"),
     "early exits": (r"[._ ]early\b(?!.stop)|EARLY|EarlyExit|early_(exit|size)|_exits?\b", r"early|exits"),
     "checkpoints": (r"(?i)checkpoint|resumable|resumed\b", r"checkpoint|fingerprint"),
 }

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pymcboost.data.mapped import ScoresInPieces
+from pymcboost.data.coded import ScoresInPieces
 from pymcboost.losses import PAIRWISE
 from pymcboost.losses.pairwise import is_large
 from pymcboost.training.booster import Booster

@@ -83,7 +83,7 @@ class ClassTreesBooster(Booster):
     def _memory_of(self, n_trees, sums=4):
         p, data, K = self.params, self.data, self.data.n_classes
         counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
-        size = (8 + data.dtype.itemsize) * data.n_rows * K * memory.in_memory(data)
+        size = (8 + data.dtype.itemsize) * data.n_rows * K
         scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
         own = memory.tables(data, K, sums * memory.chunks(data) / K)
         grown = self.n_threads if data.comm.size == 1 else together(data, counted, self.max_leaves)
@@ -206,7 +206,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        here = m * memory.in_memory(self.data)
+        here = m
         each = Grown.bytes_of(1, self.max_leaves, here, self.data.set_words) + 8 * self.max_leaves + 1000
 
         def remedy(room):

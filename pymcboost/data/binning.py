@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
-from pymcboost.data.mapped import zeros_beside
+from pymcboost._kernels.aligned import aligned_zeros
 
 MOST_CODES = 256  # of one byte
 
@@ -57,7 +57,7 @@ class Bins:
         The cut between two bins is the midpoint of their nearest values: where each bin holds one distinct value, cuts
         are the same as those of bins that are made of these rows alone.
         """
-        codes = zeros_beside(self.codes, (len(self.codes), len(rows)), self.codes.dtype)
+        codes = aligned_zeros((len(self.codes), len(rows)), self.codes.dtype)
         counts = np.zeros((len(codes), int(self.n_bins.max(initial=0)) + 1), dtype=np.int64)
         _bins.take_columns(self.codes, rows, codes, counts, n_threads)
         comm.sum(counts)
@@ -177,7 +177,7 @@ class SparseBins:
 def bin_dense(data, max_bins, n_threads):
     """Bin the columns of ``data`` (`TrainingRows`), at most ``max_bins`` each, missing values included."""
     X, m, d = data.X, data.n_rows, data.n_features
-    codes = zeros_beside(X, (d, m), np.uint8)
+    codes = aligned_zeros((d, m), np.uint8)
     low, high = np.empty((d, MOST_CODES), dtype=np.float32), np.empty((d, MOST_CODES), dtype=np.float32)
     n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
     distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
@@ -196,7 +196,7 @@ def bin_dense(data, max_bins, n_threads):
 
 def bin_exactly(data, bins, columns, n_threads):
     """``bins`` with a bin for every distinct value of these columns; codes take two bytes."""
-    codes, cuts, n_bins = zeros_beside(bins.codes, bins.codes.shape, np.uint16), list(bins.cuts), bins.n_bins.copy()
+    codes, cuts, n_bins = aligned_zeros(bins.codes.shape, np.uint16), list(bins.cuts), bins.n_bins.copy()
     low, high = list(bins.low), list(bins.high)
     codes[:] = bins.codes
     for f in columns:

@@ -10,8 +10,8 @@ import itertools
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.binning import MOST_CODES, Bins, cuts_between
-from pymcboost.data.mapped import zeros_beside
 
 # Values of columns that a worker counts at once: many columns of few rows share their messages.
 BLOCK_VALUES = 1 << 21
@@ -52,7 +52,7 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     low, high = (np.split(part, start[1:-1]) for part in flat.astype(np.float32))
     cuts = [cuts_between(*pair) for pair in zip(low, high, strict=True)]
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
-    codes = zeros_beside(X, (d, m), np.uint16 if wide else np.uint8)
+    codes = aligned_zeros((d, m), np.uint16 if wide else np.uint8)
     rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
     cut, start = np.concatenate([*cuts, np.zeros(1, dtype=np.float32)]), start - np.arange(d + 1)  # cut is not empty
     _bins.code_columns(X, data.rows, cut, start.astype(np.int64), codes, rows, n_threads)

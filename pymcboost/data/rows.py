@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import on_grid
 from pymcboost.comm import ALONE, row_numbers
-from pymcboost.data.mapped import zeros_beside
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
 # Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
@@ -129,8 +129,8 @@ class TrainingRows:
         return self.zeros((n_blocks, self.n_rows, lanes), self.dtype)
 
     def zeros(self, shape, dtype):
-        """Zeros that start on a cache line, in a file where X is in one."""
-        return zeros_beside(self.X, shape, dtype)
+        """Zeros that start on a cache line."""
+        return aligned_zeros(shape, dtype)
 
     def refuse_infinite(self, bad, features=None):
         """Refuse columns, of all or of ``features``, whose row ``bad`` of the training rows is infinite (-1: none)."""

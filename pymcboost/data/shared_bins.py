@@ -53,11 +53,22 @@ class SharedBins:
         Communicator of the workers among which the rows are divided.
     """
 
+    # Whether the values of the rows are at hand, too.
+    keeps_values = True
+
     def __init__(self, X, codes, weight, *, max_bins, n_threads, categorical, comm):
         self._X, self._weight, self._comm = X, weight, comm
         self._y = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int64)
         self._max_bins, self._n_threads, self._categorical = max_bins, n_threads, categorical
         self._lock, self._bins = threading.Lock(), None
+
+    @classmethod
+    def of_coded_rows(cls, bins, comm):
+        """Bins of rows of which nothing else is kept, in the order of the rows."""
+        shared = object.__new__(cls)
+        shared.keeps_values, shared._comm, shared._bins, shared._lock = False, comm, bins, threading.Lock()
+        shared._position, shared._rows, shared._total_rows = np.arange(bins.codes.shape[1]), None, None
+        return shared
 
     def __getstate__(self):
         return {name: value for name, value in vars(self).items() if name != "_lock"}
@@ -80,7 +91,7 @@ class SharedBins:
 
     def _make(self):
         n_classes = int(self._y.max(initial=0)) + 1
-        data = _WeightedRows(
+        data = WeightedRows(
             self._X, self._y, n_classes, self._weight, n_threads=self._n_threads, comm=self._comm, exact=True
         )
         self._bins = bin_rows(data, self._max_bins, self._n_threads, categorical=self._categorical)
@@ -89,7 +100,7 @@ class SharedBins:
         self._position[data.rows] = np.arange(data.n_rows)
 
 
-class _WeightedRows(TrainingRows):
+class WeightedRows(TrainingRows):
     """All rows of positive weight."""
 
     def store_bytes(self, X, n_threads):

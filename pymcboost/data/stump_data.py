@@ -7,7 +7,6 @@ import numpy as np
 from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.divided_sparse import list_bins
-from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
 from pymcboost.data.stump_scans import Scan, SummedScan
@@ -49,7 +48,7 @@ class TrainingData(TrainingRows):
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 24 + 16 * min(d, X.nnz)
-        per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 13
+        per_entry = 2 if self.dtype == np.float32 else 13
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property
@@ -71,7 +70,7 @@ class TrainingData(TrainingRows):
         return self.comm.sum(self.weight[rows].sum(keepdims=True))[0]
 
     def _bins(self, shared, max_bins, n_threads):
-        if shared is None or self.dtype == np.float64:
+        if shared is None or (self.dtype == np.float64 and shared.keeps_values):
             return bin_dense(self, max_bins, n_threads)
         bins = shared.of(self, n_threads)
         return bins.bounded(self.weight, self.least_weight, self.comm) if self.least_weight > 0 else bins
@@ -123,7 +122,7 @@ class DividedData(TrainingData):
     """`TrainingData` of rows that are divided among workers: their stumps follow from exact sums over all of them.
 
     Columns are binned, also in small data. Sparse ones have the bins that they would have as dense ones: those of the
-    rows of this training alone, which no other one shares.
+    rows of this training alone. Rows of which only bins are kept have these.
     """
 
     scan, exact, sorts = SummedScan, True, False
@@ -133,6 +132,8 @@ class DividedData(TrainingData):
         return X.nnz * 96 + 1100 * min(X.shape[1], X.nnz) if self.is_sparse else super().store_bytes(X, n_threads)
 
     def _bins(self, shared, max_bins, n_threads):
+        if shared is not None and not shared.keeps_values:
+            return super()._bins(shared, max_bins, n_threads)
         if self.comm.size == 1:
             return super()._bins(None, max_bins, n_threads)
         return bin_divided(self, max_bins, n_threads)

@@ -8,7 +8,7 @@ import numpy as np
 from pymcboost._kernels import bins as _bins
 from pymcboost._kernels import cells as _cells
 from pymcboost._kernels import stumps as _stumps
-from pymcboost.data.mapped import zeros_beside
+from pymcboost._kernels.aligned import aligned_zeros
 
 # Columns share a byte only where the histogram work saved outweighs the summing down.
 BUNDLE_ROWS = 512
@@ -81,7 +81,7 @@ class Tiles(StumpLayout):
             for s in range(byte_ptr[byte], byte_ptr[byte + 1]):
                 stride[s] = cells[byte]
                 cells[byte] *= bins[s]
-        tiles = zeros_beside(codes, (n_tiles, m, 4), np.uint8)
+        tiles = aligned_zeros((n_tiles, m, 4), np.uint8)
         feature = np.array(order, dtype=np.int32)
         _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
         return cls(
@@ -148,7 +148,7 @@ class Lists(StumpLayout):
     def of(cls, codes, features, mode, others, all_bins, missing_code, thresholds_of, n_threads):
         """List the ``others`` (d,) rows of these columns of ``codes`` (d, m); all arrays are by column."""
         ptr = np.concatenate(([0], np.cumsum(others[features]))).astype(np.int64)
-        rows, listed = zeros_beside(codes, ptr[-1], np.int32), zeros_beside(codes, ptr[-1], np.uint8)
+        rows, listed = aligned_zeros(ptr[-1], np.int32), aligned_zeros(ptr[-1], np.uint8)
         _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
         return cls(
             features.astype(np.int32), [thresholds_of(f) for f in features], ptr, rows, listed, mode[features],

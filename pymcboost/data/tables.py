@@ -145,8 +145,8 @@ class _Room:
         if self._free is not None and needed > self._free:
             raise TableMemoryError(
                 f"{self.name}: reading the file takes about {in_words(needed)} of memory or more, and "
-                f"{in_words(self._free)} are free. Give fewer rows or columns, train on blocks of rows (Chunks, in "
-                "Python), or use a machine with more memory"
+                f"{in_words(self._free)} are free. Give fewer rows or columns, train on blocks of rows "
+                "(Dataset.from_blocks, in Python), or use a machine with more memory"
             )
 
     def check_part(self, needed, read):

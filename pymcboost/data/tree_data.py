@@ -9,7 +9,6 @@ import numpy as np
 from pymcboost._kernels.exact import WIDE_ROWS, is_wide
 from pymcboost.data.binning import bin_sparse
 from pymcboost.data.divided_sparse import bin_sparse_divided
-from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import TrainingRows
 from pymcboost.data.shared_bins import bin_rows
 from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
@@ -48,10 +47,10 @@ class TreeData(TrainingRows):
             self.columns = entries_of(bin_sparse(self, max_bins, n_threads), self.n_rows)
         else:
             small = self.dtype == np.float64
-            if bins is None or small:
-                bins = bin_rows(self, max_bins, n_threads, small=small, categorical=categorical)
-            else:
+            if bins is not None and not (small and bins.keeps_values):
                 bins = bins.of(self, n_threads)
+            else:
+                bins = bin_rows(self, max_bins, n_threads, small=small, categorical=categorical)
             self.columns = lanes_of(bins, self.total_rows, comm=comm)
 
     @cached_property
@@ -77,7 +76,7 @@ class TreeData(TrainingRows):
         if self.is_sparse:
             used = min(d, X.nnz)
             return X.nnz * 60 + 40 * used + (2 * m * used if self.comm.size > 1 else 0)
-        per_entry = 0 if isinstance(X, Mapped) else 2 if self.dtype == np.float32 else 18
+        per_entry = 2 if self.dtype == np.float32 else 18
         return m * d * per_entry + 1100 * d + m * (60 + 50 * n_threads)
 
     @property

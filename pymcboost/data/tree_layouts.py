@@ -1,12 +1,11 @@
 """Layouts of binned columns that tree growers read: lanes of codes or sparse entries, and tiles of lanes."""
 
-import shutil
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import ALONE
-from pymcboost.data.mapped import Mapped, zeros_beside
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.threads import available_memory
 
@@ -97,8 +96,8 @@ class Columns:
         return self.n_rows * int((self.lane_cells > 0).sum()) + sparse
 
     def zeros(self, shape, dtype):
-        """Zeros that start on a cache line, in a file where the codes are in one."""
-        return zeros_beside(self.codes, shape, dtype)
+        """Zeros that start on a cache line."""
+        return aligned_zeros(shape, dtype)
 
     def places(self, n_drawn, max_leaves, n_numbers):
         """Room for the rows of small nodes to lie side by side, or None where that gains nothing.
@@ -107,8 +106,7 @@ class Columns:
         """
         if n_drawn * MOVED_LANES < self.n_lanes or max_leaves < MOVED_LEAVES or self.codes.nbytes < MOVED_BYTES:
             return None
-        size, is_mapped = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1), isinstance(self.codes, Mapped)
-        room = shutil.disk_usage(self.codes.folder).free if is_mapped else available_memory()
+        size, room = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1), available_memory()
         if room is not None and size * MOVED_ROOM > room:
             return None
         codes = self.zeros(self.codes.shape, self.codes.dtype)
@@ -227,7 +225,7 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
     n, cells = len(used), its["n_bins"] + its["has_missing"]
     lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows, comm)
     lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
-    codes = zeros_beside(bins.codes, (len(lanes), m), bins.codes.dtype)
+    codes = aligned_zeros((len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):
         if len(features) == 1:
             lane[features[0]] = at
@@ -301,7 +299,7 @@ class _Apart:
 
     def __init__(self, codes, its, candidates):
         self._codes, self._its = codes, its
-        self._taken = zeros_beside(codes, (len(candidates), codes.shape[1]), bool)
+        self._taken = np.zeros((len(candidates), codes.shape[1]), dtype=bool)
 
     def look_at(self, f):
         """The feature that is asked about next."""

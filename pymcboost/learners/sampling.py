@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pymcboost.data.scrambling import scrambled
 from pymcboost.learners.edge_trees import constant_tree
 
 
@@ -82,14 +83,6 @@ def drawn_rows(data, n, key):
         first |= np.uint64(digit) << np.uint64(shift)
         mine = mine[(mine >> np.uint64(shift)) & np.uint64(255) == digit]
     return np.flatnonzero(z <= first).astype(np.int32)
-
-
-def scrambled(number, key):
-    """Different numbers as different ones of 64 bits that look random: the finaliser of splitmix64."""
-    z = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
 
 
 def draw_distinct(weight, n, generator):

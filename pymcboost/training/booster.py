@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pymcboost.comm import ALONE
-from pymcboost.data.mapped import scores_of
+from pymcboost.data.coded import is_coded, scores_of
 from pymcboost.model.model import Model
 from pymcboost.threads import threads_for
 from pymcboost.training import memory
@@ -73,11 +73,13 @@ class Booster:
     allows_missing = True
     # Whether rows may have different weights.
     takes_weights = True
+    # Whether it needs only the bins of values.
+    takes_coded = True
     # Whether a training that was stopped goes on to the same bytes.
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
-    # Whether rows may be those of `Chunks`, or be divided among workers; and those.
+    # Whether rows may be divided among workers.
     takes_workers = False
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
     multilabel = False
@@ -289,6 +291,8 @@ class Booster:
     def go_on(self, previous):
         """Take over the rounds of a model; raw scores of the training rows."""
         self.builder.extend(previous.model.ensemble)
+        if is_coded(self.data.X):
+            self.data.X.refuse(previous.model.ensemble, previous.how)
         return self.scores()
 
     def scores(self):

@@ -116,7 +116,7 @@ class Checkpoint(Callback):
         if sample_weight is not None:
             more["sample_weight"] = sample_weight
         callbacks = [*as_callbacks(more.pop("callbacks", ())), self]
-        labels: Any = y  # None beside Chunks, which most algorithms take
+        labels: Any = y  # None beside a Dataset
         return estimator.fit(X, labels, X_val=X_val, y_val=y_val, callbacks=callbacks, **more)
 
     def remove(self) -> None:

@@ -1,5 +1,7 @@
 """Rows that are checked and binned once, for many trainings."""
 
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral
 from types import SimpleNamespace
@@ -8,10 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pymcboost.comm import ALONE
+from pymcboost.comm import as_workers, hearing
+from pymcboost.data.blocks import Blocks, joined_rows
+from pymcboost.data.coded import is_coded
 from pymcboost.model.categories import columns_of
 from pymcboost.model.rows import listed, own_labels
 from pymcboost.training import basis, continuing
+from pymcboost.training.divided import threads_of
 from pymcboost.training.labels import is_indicator, labels_given, refuse_labels
 from pymcboost.training.training_set import MOST_BINS, TrainingSet, check_same_classes
 
@@ -42,6 +47,9 @@ class Dataset:
         Columns that hold categories, as of `VectorTreeBoostClassifier`.
     max_bins : int, default=256
         Most bins of a column, from 2 to 256, missing values included.
+    comm : communicator, default=None
+        The workers among which the rows are divided; see the same parameter of `VectorTreeBoostClassifier.fit`. All of
+        them make the Dataset, and call `fit` with it.
 
     Attributes
     ----------
@@ -87,16 +95,88 @@ class Dataset:
         groups: ArrayLike | None = None,
         categorical_features: Any = "from_dtype",
         max_bins: int = MOST_BINS,
+        comm: Any = None,
     ) -> None:
+        reader = self._begin(max_bins, categorical_features, comm)
+        with reader.together():
+            self._set = TrainingSet.read(reader, reader, X, y, sample_weight, groups=groups)
+            if self._set.bins is not None:
+                self._set.bins.make()
+
+    @classmethod
+    def from_blocks(
+        cls,
+        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        categorical_features: ArrayLike | None = None,
+        max_bins: int = MOST_BINS,
+        comm: Any = None,
+    ) -> "Dataset":
+        """Rows that come in blocks, more of them than the memory holds as floats.
+
+        The blocks are read twice (three times with several ``comm``): first for the labels and the bins, then for the
+        codes of the bins, of one byte for each value. Values are not kept, unless there are so few rows that all of
+        them are looked at for the bins: up to 262,144, and 67 million values. The model is then that of the same rows
+        in memory, byte for byte. Of more rows, the bins come from a sample of that size.
+
+        Parameters
+        ----------
+        source : iterable or callable
+            Blocks (X, y) or (X, y, sample_weight): arrays, memory maps or data frames; X without categories of type
+            category, y in any form that ``fit`` takes, the same in all blocks. A list, or another object that can be
+            gone through several times; or a function without arguments that begins anew whenever it is called, such as
+            a generator function.
+        categorical_features : array-like of int or str, default=None
+            Columns that hold codes of categories.
+        max_bins, comm
+            As of the constructor.
+
+        Returns
+        -------
+        Dataset
+            For the `fit` of all estimators except `HingeBoostOCClassifier`, which looks at values. Predict blocks one
+            after the other.
+
+        Raises
+        ------
+        ValueError
+            Where blocks differ in their columns or labels, or where another reading gives other rows.
+        MemoryError
+            Where the codes would need more memory than is free; raised before it is taken.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pymcboost import Dataset, VectorTreeBoostClassifier
+        >>> def blocks():
+        ...     for part in range(4):
+        ...         X = np.random.default_rng(part).normal(size=(500, 3))
+        ...         yield X, X.sum(axis=1) > 0
+        >>> data = Dataset.from_blocks(blocks)
+        >>> data
+        Dataset(2000 rows, 3 features, 2 classes)
+        >>> VectorTreeBoostClassifier(n_estimators=10, random_state=0).fit(data).n_features_in_
+        3
+        """
+        dataset = object.__new__(cls)
+        reader = dataset._begin(max_bins, categorical_features, comm)
+        with reader.together():
+            n_threads = threads_of(None, reader.workers)
+            blocks = Blocks(source, categorical_features)
+            rows = joined_rows(blocks, max_bins=dataset.max_bins, comm=reader.workers, n_threads=n_threads)
+            dataset._set = TrainingSet.read(reader, reader, rows, None)
+            if not is_coded(rows.X):
+                dataset._set.bins.make()
+        return dataset
+
+    def _begin(self, max_bins, categorical_features, comm):
+        """Check the number of bins; what the rows are read for."""
         if isinstance(max_bins, bool) or not isinstance(max_bins, Integral) or not 2 <= max_bins <= MOST_BINS:
             raise ValueError(
                 f"Dataset: max_bins={max_bins!r} is not allowed; it must be an integer from 2 to {MOST_BINS}"
             )
-        self.max_bins = int(max_bins)
-        reader = _Reader(categorical_features, self.max_bins)
-        self._set = TrainingSet.read(reader, reader, X, y, sample_weight, groups=groups)
-        if self._set.bins is not None:
-            self._set.bins.make()
+        self.max_bins, self._comm = int(max_bins), comm
+        return _Reader(categorical_features, self.max_bins, as_workers(comm))
 
     def __repr__(self) -> str:
         what = "labels" if self._set.is_multilabel else "classes"
@@ -159,10 +239,17 @@ class Dataset:
                 "Dataset.subset: a row is named more than once; give it a sample_weight in the Dataset instead"
             )
         part = object.__new__(Dataset)
-        part.max_bins, part._set = self.max_bins, replace(self._set.only(chosen), subset=chosen)
+        part.max_bins, part._comm = self.max_bins, self._comm
+        part._set = replace(self._set.only(chosen), subset=chosen)
         return part
 
     # -- as estimators read it -----------------------------------------------------------------------------------------
+
+    def _workers(self, comm):
+        """The communicator of a training of these rows, which a user may name again."""
+        if comm is not None and comm is not self._comm:
+            raise ValueError("comm is not that of the Dataset; leave it out, or give Dataset(X, y, comm=...)")
+        return self._set.comm
 
     def _training_set(self, estimator, booster, y, sample_weight, groups, *, warm_start, initial):
         """The rows as a training reads them, after a check that they go with it. Parameters: see `TrainingSet.read`."""
@@ -170,8 +257,6 @@ class Dataset:
         for what, value in {"sample_weight": sample_weight, "groups": groups}.items():
             if value is not None:
                 raise TypeError(f"{name}: {what} belongs to the Dataset; give Dataset(X, y, {what}=...)")
-        if booster.workers is not ALONE:
-            raise TypeError(f"{name}: a Dataset holds the rows of one process; with comm, give arrays or Chunks")
         max_bins = getattr(booster.params, "max_bins", self.max_bins)
         if max_bins != self.max_bins:
             raise ValueError(
@@ -201,6 +286,8 @@ class Dataset:
     def _features_for(self, model):
         """The rows as a model of these columns scores them, in the order of the subset."""
         rows, names = self._set, model.feature_names
+        if is_coded(rows.X):
+            raise TypeError("a Dataset of blocks keeps no values to predict; predict the blocks one after the other")
         if names is not None and rows.feature_names is not None and list(names) != list(rows.feature_names):
             raise ValueError("the columns of the Dataset have other names than those of the training")
         _check_categories(rows, model)
@@ -210,6 +297,8 @@ class Dataset:
 def _check_features(rows, booster):
     """Refuse missing values, weights and categories that an algorithm does not take, or does not ask for."""
     name = booster.name
+    if is_coded(rows.X) and not booster.takes_coded:
+        raise TypeError(f"{name} looks at values, and a Dataset of blocks keeps their bins alone; give arrays")
     if not booster.allows_missing and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any():
         raise ValueError(f"{name} takes no missing values, and the Dataset has some; impute them first")
     weight = rows.weight[rows.weight > 0]
@@ -286,12 +375,23 @@ def _classes_of_subset(rows):
 class _Reader(basis.BaseEstimator):
     """What `Dataset` reads its rows for: any estimator."""
 
-    name, workers, takes_workers, allows_missing = "Dataset", ALONE, False, True
+    name, allows_missing = "Dataset", True
 
-    def __init__(self, categorical_features, max_bins):
+    def __init__(self, categorical_features, max_bins, workers):
+        self.workers = workers
         self.params = SimpleNamespace(
             categorical_features=categorical_features, max_bins=max_bins, n_jobs=None, early_stopping=False, cv=2
         )
+
+    @contextmanager
+    def together(self):
+        """What the workers do together: where one fails, the others do not wait for it."""
+        with hearing(self.workers):
+            try:
+                yield
+            except BaseException as error:
+                self.workers.fail(error)
+                raise
 
     def takes_labels(self, y):
         """Whether rows may have any number of labels."""

@@ -7,7 +7,6 @@ from those rows is found from the rows of all, in the order of their numbers: it
 import numpy as np
 
 from pymcboost.comm import ALONE, row_numbers
-from pymcboost.data.mapped import NoRoom
 from pymcboost.learners.sampling import scrambled
 from pymcboost.threads import counted
 from pymcboost.training.divided import smallest
@@ -16,8 +15,8 @@ from pymcboost.training.divided import smallest
 MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
 
 
-# Too few rows for folds, or too little memory or disk: a training does without them.
-NO_FOLDS = ValueError, MemoryError, NoRoom
+# Too few rows for folds, or too little memory: a training does without them.
+NO_FOLDS = ValueError, MemoryError
 
 
 def reason(error):

@@ -15,6 +15,7 @@ from pymcboost.model.model import Model
 from pymcboost.training import basis, calibration, docs, prediction, refit
 from pymcboost.training.booster import Booster
 from pymcboost.training.callbacks import as_callbacks
+from pymcboost.training.dataset import Dataset
 from pymcboost.training.fitting import Training
 from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import (
@@ -89,10 +90,11 @@ class BoostingClassifier(
     def _fit(
         self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None
     ):
-        workers = as_workers(comm)
+        workers = X._workers(comm) if isinstance(X, Dataset) else as_workers(comm)
         with hearing(workers):
             training = self._train(workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model)
-            release(workers, comm)
+            if not isinstance(X, Dataset):  # which keeps its communicator for other fits
+                release(workers, comm)
         if not training.booster.has_learnt():
             early = "a callback ended the training before its first round: the model is constant"
             stopped = training.state.stopped and not self.n_estimators_
@@ -213,13 +215,12 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or `Dataset`, or `Chunks`
+        X : array-like or sparse matrix of shape (n_samples, n_features), or `Dataset`
             Training features, rounded to float32 once. NaN is a missing value; infinities are refused. A `Dataset`
-            holds rows that are binned already. `Chunks` are for the algorithms that ``comm`` names.
+            holds rows that are binned already, and may have read them in blocks.
         y : array-like of shape (n_samples,)
-            Class labels, integers or strings. Left out with a `Dataset` or `Chunks`. Where rows may have any number
-            of labels: an indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels
-            for each row.
+            Class labels, integers or strings. Left out with a `Dataset`. Where rows may have any number of labels: an
+            indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels for each row.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Rows of weight 0 are left out altogether.
         X_val, y_val : array-like, default=None

@@ -85,11 +85,12 @@ def _numbered(array, dtype, number):
     """Sums of the halves of a hash of each row with its number; a sparse row has that of the dense one."""
     if hasattr(array, "tocsr"):
         return _halves(_sparse_sums(array, dtype), number)
-    array, total = array.reshape(len(array), math.prod(array.shape[1:])), np.zeros(2, dtype=np.int64)
-    factor = _mixed(np.arange(array.shape[1], dtype=np.uint64)) | np.uint64(1)
-    bits, step = np.dtype(f"u{np.dtype(dtype).itemsize}"), max(1, CHUNK // max(1, array.shape[1]))
+    n_columns, total = math.prod(array.shape[1:]), np.zeros(2, dtype=np.int64)
+    factor = _mixed(np.arange(n_columns, dtype=np.uint64)) | np.uint64(1)
+    bits, step = np.dtype(f"u{np.dtype(dtype).itemsize}"), max(1, CHUNK // max(1, n_columns))
     for begin in range(0, len(array), step):
-        part = np.ascontiguousarray(array[begin : begin + step], dtype=dtype).view(bits).astype(np.uint64)
+        part = np.ascontiguousarray(array[begin : begin + step], dtype=dtype)
+        part = part.reshape(len(part), n_columns).view(bits).astype(np.uint64)
         total += _halves(part @ factor, number[begin : begin + step])
     return total
 

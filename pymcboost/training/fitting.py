@@ -10,7 +10,6 @@ import numpy as np
 from pymcboost._text import metrics_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
-from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.callbacks import (
@@ -282,7 +281,7 @@ class Training:
         share = share_held(params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few)
         if workers is ALONE:
             rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
-            parts = rows_of(dataset.X, rows), dataset.y(rows), codes[rows], dataset.weight[rows]
+            parts = dataset.X[rows], dataset.y(rows), codes[rows], dataset.weight[rows]
         else:
             number = row_numbers(workers, dataset.n_rows)
             seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))

@@ -14,7 +14,6 @@ from numbers import Integral
 import numpy as np
 
 from pymcboost.comm import ALONE
-from pymcboost.data.mapped import rows_of
 from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import needs_folds, threads_of
@@ -312,7 +311,7 @@ class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
     def __init__(self, estimator, dataset, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
-        self.rows, X, K, codes = rows, rows_of(dataset.X, rows), len(dataset.classes), dataset.codes[rows]
+        self.rows, X, K, codes = rows, dataset.X[rows], len(dataset.classes), dataset.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # Rows of one worker alone are not what is measured, and may be none.
         held = Held if hasty or dataset.comm is not ALONE else Held.of

@@ -6,7 +6,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pymcboost.data.chunks import Chunks
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import column_of, is_category, is_frame
 from pymcboost.model.columns import (
@@ -102,7 +101,7 @@ def _stacked(parts):
 
 
 def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names_in_", **options):
-    """scikit-learn's `validate_data`; its errors name the column and the value. Of `Chunks` it sees ``head`` alone.
+    """scikit-learn's `validate_data`; its errors name the column and the value. Of blocks it sees ``head`` alone.
 
     ``names``: what has the names of the columns in their order, for the message that refuses another one.
     """
@@ -153,7 +152,6 @@ def _remedy_of_text(estimator, options):
 
 def encoded(estimator, categories, X, names="model.feature_names_in_"):
     """Rows with codes in place of their categories; a frame whose columns are not those of `fit` is refused first."""
-    refuse_chunks(X)
     refuse_repeated_names(X)
     if categories is None:
         return X
@@ -198,15 +196,8 @@ def refuse_categories(name, X):
         )
 
 
-def refuse_chunks(X, where=""):
-    """Refuse `Chunks` where no training reads them."""
-    if isinstance(X, Chunks):
-        raise TypeError(f"{where}Chunks are for the X of fit alone; give arrays here, to predict a block at a time")
-
-
 def given_sets(X_val, y_val, sample_weight_val, validation_sets):
     """Validation sets that the user gives, by name: X, y and weights or None."""
-    refuse_chunks(X_val, "X_val: ")
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
@@ -231,7 +222,6 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
             )
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
             raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
-        refuse_chunks(parts[0], f"validation_sets[{name!r}]: ")
         refuse_repeated_names(parts[0], f"the X of validation_sets[{name!r}]")
         found[name] = (*parts, None)[:3]
     return found

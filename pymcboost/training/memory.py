@@ -12,7 +12,6 @@ import numpy as np
 
 from pymcboost._kernels import vtrees
 from pymcboost._kernels.exact import is_wide
-from pymcboost.data.mapped import Mapped
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown, cell_words_of
@@ -88,9 +87,9 @@ def weights(data, n_columns, copies=1, passing=0, again=False):
     again : whether they are computed from scores, which are sorted by class before, see `BinaryBooster.again`
     """
     m = data.n_rows
-    size = copies * m * width(n_columns) * data.dtype.itemsize * in_memory(data)
+    size = copies * m * width(n_columns) * data.dtype.itemsize
     passing *= min(m, BLOCK_ROWS) * n_columns
-    scores = 8 * m * n_columns * again * in_memory(data)
+    scores = 8 * m * n_columns * again
     return Part(f"the weights of {m} rows in {n_columns} columns", size, FEWER, max(2 * scores, scores + passing))
 
 
@@ -133,7 +132,7 @@ def summed(data, n_columns):
     """Weights in integers, and histograms of all columns with the room that other workers' take: `data.SummedScan`."""
     size = 4 if data.total_rows <= NARROW_ROWS else 8
     bins = sum(int(store.bins.sum()) for store in data.stores)
-    own = data.n_rows * width(n_columns) * in_memory(data)
+    own = data.n_rows * width(n_columns)
     held = size * (own + bins * n_columns * (1 + (data.comm.size > 1)))
     what = f"integers of the weights and of {bins} bins in {n_columns} columns"
     return Part(what, held, "fewer rows, bins or classes")
@@ -145,15 +144,10 @@ def coded(data, n_columns, again, kept=0.0, passing=0.0):
     return [weights(data, n_columns, 1, 40 if again else 16, again), sums(data, n_columns), loss]
 
 
-def in_memory(data):
-    """Whether what there is for each row is not in files."""
-    return not isinstance(data.X, Mapped)
-
-
 def rows(data, scores=True, integers=True, curvature=False):
     """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
     m, (_, _, padded) = data.n_rows, row_layout(data.n_classes)
-    size = m * padded * (in_memory(data) * (4 + 8 * scores + 4 * integers) + 4 * curvature)
+    size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
 
 
@@ -161,7 +155,7 @@ def narrow(data, max_leaves):
     """Scores in single precision, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
     m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
     return Part(
-        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded * in_memory(data), FEWER,
+        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded, FEWER,
         max_leaves * padded * 56,
     )  # fmt: skip
 
@@ -178,14 +172,14 @@ def directions(data, n_columns):
     """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
     _, _, padded = row_layout(n_columns)
     m = data.n_rows
-    size = 8 * padded * m * in_memory(data)
+    size = 8 * padded * m
     return Part(f"the gradients of {m} rows in {n_columns} directions", size, "fewer rows")
 
 
 def outputs(data, n_columns, n_bytes=1):
     """Outputs of weak learners on the rows."""
     m = data.n_rows
-    size = n_bytes * n_columns * m * in_memory(data)
+    size = n_bytes * n_columns * m
     return Part(f"the outputs of {n_columns} weak learners on {m} rows", size, FEWER)
 
 
@@ -210,11 +204,11 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     columns, m, cell_words = data.columns, data.n_rows, cell_words_of(counted)
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
-    tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes * in_memory(data)
+    tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
     sent = 2 * histogram * n_grown * (data.comm.size > 1)  # the message, and room for those of other workers
-    here = m * in_memory(data)
+    here = m
     entries = 0 if columns.row_cell is None else 4 * len(columns.row_cell) + 8 * columns.n_sparse
     return [
         Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, here, data.set_words), FEWER),
@@ -238,7 +232,7 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
         entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
         entries += m * (4 + 4 * n_threads) if vtrees.FEW * n_drawn <= len(columns.column) else 0
     cells = vtrees.GROUP * int(max(columns.lane_cells, default=0)) + 256
-    gathered += columns.n_lanes * m // 8 if columns.row_cell is None and in_memory(data) else 0
+    gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     if words and blocks > 1:

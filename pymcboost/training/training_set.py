@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pymcboost.comm import ALONE
-from pymcboost.data.chunks import Chunks
+from pymcboost.data.blocks import JoinedRows
+from pymcboost.data.coded import is_coded
 from pymcboost.data.merging import warn_of_merged_values
 from pymcboost.data.shared_bins import SharedBins
 from pymcboost.model.categories import find as find_categories
@@ -29,7 +30,7 @@ class TrainingSet:
 
     Attributes
     ----------
-    X : ndarray or CSR matrix (n, d)
+    X : ndarray, CSR matrix or CodedRows (n, d)
         Features; of categories their codes.
     classes : ndarray (K,)
         Labels, sorted.
@@ -47,7 +48,7 @@ class TrainingSet:
     bins : SharedBins, optional
         Of dense X: every training of these rows, or of some of them, takes its bins from there.
     given : array, frame or sparse matrix, optional
-        X as the user gave it, where that is not X itself; None of `Chunks` and of rows that are divided.
+        X as the user gave it, where that is not X itself; None of rows that came in blocks or are divided.
     subset : ndarray of int, optional
         The rows that a `Dataset` was restricted to; all others have the weight 0.
     """
@@ -123,9 +124,14 @@ class TrainingSet:
         """
         model = estimator.model_ if warm_start else None if initial is None else initial.model
         comm = booster.workers
-        user_X = X
-        X, y, sample_weight, head = _unpacked(booster, X, y, sample_weight)
-        categories = _categories(estimator, booster, X, model)
+        user_X, joined, head = X, None, None
+        if isinstance(X, JoinedRows):
+            joined = X
+            X, y, sample_weight, head, categories = joined.X, joined.y, joined.weight, joined.head, joined.categories
+        else:
+            refuse_repeated_names(X)
+            check_sparse(X)
+            categories = _categories(estimator, booster, X, model)
         if initial is not None and is_frame(X):
             continuing.check_columns(X.shape[1], names_of(X), model)
         if categories is None or warm_start:
@@ -146,10 +152,13 @@ class TrainingSet:
         if initial is not None and codes.ndim == 1:
             classes, codes = continuing.codes_in(initial, classes, codes)
         was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
-        warn_of_merged_values(unrounded if was_rounded else X, names_of(unrounded))
+        sample = unrounded if was_rounded else X if joined is None else joined.sample
+        warn_of_merged_values(sample, names_of(unrounded))
         keeps_given = head is None and comm is ALONE and not _is_same(user_X, X, categories)
         bins = None
-        if not hasattr(X, "tocsr"):
+        if is_coded(X):
+            bins = SharedBins.of_coded_rows(joined.bins, comm)
+        elif not hasattr(X, "tocsr"):
             bins = SharedBins(
                 X,
                 codes,
@@ -180,21 +189,6 @@ def check_same_classes(classes, known):
             f"warm_start: y has the classes {classes!r}, the model so far has {known!r}; continue with the same "
             "classes, or set warm_start=False"
         )
-
-
-def _unpacked(booster, X, y, sample_weight):
-    """X, y and the weights as they are given, and None; of `Chunks` what `Chunks.gathered` gives."""
-    if not isinstance(X, Chunks):
-        refuse_repeated_names(X)
-        check_sparse(X)
-        return X, y, sample_weight, None
-    if not booster.takes_workers:
-        raise TypeError(
-            f"{booster.name} takes no Chunks; vector trees, class-wise trees and MCBoost do. Give X and y in memory"
-        )
-    if y is not None or sample_weight is not None:
-        raise TypeError(f"{booster.name}: Chunks have labels and weights in their blocks; give no y and sample_weight")
-    return X.gathered(booster.workers.size > 1)
 
 
 def _categories(estimator, booster, X, model):

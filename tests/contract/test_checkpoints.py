@@ -17,9 +17,8 @@ import scipy.sparse
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import KFold
 
-from pymcboost import Checkpoint, ModelFormatError, VectorTreeBoostClassifier, load_model
+from pymcboost import Checkpoint, Dataset, ModelFormatError, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import LearningRateSchedule
-from pymcboost.data import Chunks
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
 from pymcboost.training import fitting
@@ -629,7 +628,7 @@ def test_a_checkpoint_takes_chunks_and_other_callbacks(tmp_path):
     X, y = some_data()
     new, rounds = get_class("vector-tree")(n_estimators=2, calibrate=None), []
     seen = SimpleNamespace(after_round=lambda state: rounds.append(state.n_rounds))
-    Checkpoint(tmp_path / "m").fit(new, Chunks(lambda: [(X, y)]), callbacks=[seen])
+    Checkpoint(tmp_path / "m").fit(new, Dataset.from_blocks(lambda: [(X, y)]), callbacks=[seen])
     assert rounds == [1, 2]
 
 

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from divided.threads import numbered, run
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import make_classification
@@ -14,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import pymcboost
 from pymcboost import Dataset, HingeBoostOCClassifier, MCBoostClassifier, VectorTreeBoostClassifier, registry
+from pymcboost.comm import Alone
 
 ALL = [registry.get_class(name) for name in registry.ALGORITHMS]
 
@@ -152,6 +154,19 @@ def test_cross_validation():
     assert cross_val_predict(quick(), Dataset(X, y), y, cv=3, method="predict_proba").shape == (9000, 3)
 
 
+def test_rows_of_several_workers():
+    X, y = rows(9000)
+
+    def fit(workers):
+        part = slice(workers.rank, None, workers.size)
+        comm = numbered(workers, np.arange(9000)[part])
+        data = Dataset(X[part], y[part], comm=comm)
+        both = VectorTreeBoostClassifier, MCBoostClassifier
+        return [bytes_of(quick(cls, calibrate="temperature").fit(data)) for cls in both]
+
+    assert run(2, fit) == [fit(Alone())] * 2
+
+
 def test_copies():
     X, y = rows(9000)
     data = pickle.loads(pickle.dumps(Dataset(X, y)))
@@ -182,6 +197,10 @@ REFUSED = {
         "the Dataset has a class for each; give its y as an indicator",
     ),
     "labels for classes": (lambda: quick().fit(Dataset(X, X[:, :3] > 0)), "takes a class for each row here"),
+    "other workers": (
+        lambda: quick().fit(Dataset(X, Y), comm=pymcboost.comm.Alone()),
+        "comm is not that of the Dataset; leave it out",
+    ),
     "a row twice": (lambda: Dataset(X, Y).subset([1, 1]), "named more than once; give it a sample_weight"),
     "a pair of indices": (lambda: Dataset(X, Y)[1, 2], "indexed by rows alone"),
     "too many bins": (lambda: Dataset(X, Y, max_bins=300), "max_bins=300 is not allowed; .* from 2 to 256"),
@@ -212,7 +231,6 @@ def test_refused(what):
 TYPE_ERRORS = {
     "weights": (lambda: quick().fit(Dataset(X, Y), sample_weight=np.ones(400)), r"give Dataset\(X, y, sample_weight="),
     "groups": (lambda: quick().fit(Dataset(X, Y), groups=np.ones(400)), r"give Dataset\(X, y, groups="),
-    "workers": (lambda: quick().fit(Dataset(X, Y), comm=pymcboost.comm.Alone()), "rows of one process"),
     "a pipeline": (lambda: make_pipeline(StandardScaler(), quick()).fit(Dataset(X, Y), Y), "give arrays or frames to"),
     "a validation set": (lambda: quick().fit(X, Y, X_val=Dataset(X, Y), y_val=Y), "and validation sets"),
     "a loaded model": (lambda: quick().fit(X, Y).model_.predict(Dataset(X, Y)), "give arrays or frames"),

@@ -7,9 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pymcboost import HingeBoostOCClassifier, LogitBoostClassifier, MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost import (
+    Dataset,
+    HingeBoostOCClassifier,
+    LogitBoostClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+)
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks
 from pymcboost.inspection import importance
 
 rng = np.random.default_rng(0)
@@ -50,7 +55,7 @@ def test_objects_that_are_numbers_wherever_labels_are_taken():
     divided = [LogitBoostClassifier(**HOW).fit(X, y, comm=Alone()).model_.to_bytes() for y in (given, labels)]
     assert divided[0] == divided[1]
     blocks = [(X[:30], given[:30]), (X[30:], given[30:])]
-    assert LogitBoostClassifier(**HOW).fit(Chunks(blocks)).model_.to_bytes() == expected
+    assert LogitBoostClassifier(**HOW).fit(Dataset.from_blocks(blocks)).model_.to_bytes() == expected
     shares = [importance(fitted, "permutation", X=X, y=y, random_state=0) for y in (given, labels)]
     np.testing.assert_array_equal(*shares)
     more = LogitBoostClassifier(**HOW).fit(X, given, init_model=fitted).model_.to_bytes()

@@ -9,9 +9,15 @@ import pytest
 import scipy.sparse
 from cli.programs import call
 
-from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier, registry
+from pymcboost import (
+    Dataset,
+    HingeBoostOCClassifier,
+    MCBoostClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    registry,
+)
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks
 from pymcboost.inspection import importance
 
 rng = np.random.default_rng(0)
@@ -38,7 +44,7 @@ READERS = {
     "categories": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(
         categorical_features=[0], **HOW
     ).fit(bad, y),
-    "blocks": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(**HOW).fit(Chunks([(bad, y)])),
+    "blocks": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(**HOW).fit(Dataset.from_blocks([(bad, y)])),
     "init_model": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(bad, y, init_model=fitted),
     "X_val": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(good, y, X_val=bad, y_val=y),
     "validation_sets": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(
@@ -85,7 +91,7 @@ def attempts(given, fitted):
     return (
         lambda: MCBoostClassifier(**HOW).fit(given, y),
         lambda: MCBoostClassifier(**HOW).fit(X, y, X_val=given, y_val=y),
-        lambda: VectorTreeBoostClassifier(**HOW).fit(Chunks([(given, y)])),
+        lambda: VectorTreeBoostClassifier(**HOW).fit(Dataset.from_blocks([(given, y)])),
         lambda: fitted.predict(given),
         lambda: fitted.model_.predict(given),
     )

@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pymcboost import (
+    Dataset,
     HingeBoostOCClassifier,
     MartClassifier,
     MCBoostClassifier,
@@ -27,7 +28,6 @@ from pymcboost import (
     VectorTreeBoostClassifier,
     registry,
 )
-from pymcboost.data import Chunks
 from pymcboost.model import stages
 from pymcboost.model.model import Model
 
@@ -350,8 +350,8 @@ def test_labels_in_integers_of_pandas_own(kind):
     given = pandas.Series(labels).astype(kind)
     how = {"n_estimators": 3, "random_state": 0, "calibrate": None, "scoring": "error"}
     expected = VectorTreeBoostClassifier(**how).fit(rows, labels, X_val=rows, y_val=labels)
-    chunks = Chunks([(rows[:30], given[:30]), (rows[30:], given[30:])])
-    for of in (rows, given), (rows, given.array), (rows, given.to_frame()), (chunks,):
+    blocks = Dataset.from_blocks([(rows[:30], given[:30]), (rows[30:], given[30:])])
+    for of in (rows, given), (rows, given.array), (rows, given.to_frame()), (blocks,):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataConversionWarning)  # of the frame
             found = VectorTreeBoostClassifier(**how).fit(*of, X_val=rows, y_val=given)

@@ -1,6 +1,6 @@
 """Every estimator that takes workers, on rows that are divided in many ways; a program for mpiexec, too.
 
-mpiexec -n 3 python grid.py [division] [threads] [memory or chunks]
+mpiexec -n 3 python grid.py [division] [threads] [memory or blocks]
 """
 
 import hashlib
@@ -10,8 +10,7 @@ import sys
 import numpy as np
 
 import pymcboost
-from pymcboost import registry
-from pymcboost.data import Chunks
+from pymcboost import Dataset, registry
 
 ROWS, ROUNDS = 9000, 2
 MORE = {
@@ -59,9 +58,9 @@ def checksum(name, X, y, weight, part, comm, threads, where):
     comm.row_number = part
     cls = getattr(pymcboost, name)
     model = cls(n_estimators=ROUNDS, random_state=0, n_jobs=threads, **MORE.get(name, {}))
-    if where == "chunks":
+    if where == "blocks":
         blocks = [part[begin : begin + 1000] for begin in range(0, max(1, len(part)), 1000)]
-        model.fit(Chunks([(X[own], y[own], weight[own]) for own in blocks]), comm=comm)
+        model.fit(Dataset.from_blocks([(X[own], y[own], weight[own]) for own in blocks], comm=comm))
     else:
         model.fit(X[part], y[part], weight[part], comm=comm)
     return hashlib.sha256(model.model_.to_bytes()).hexdigest()

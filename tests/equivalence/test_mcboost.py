@@ -12,6 +12,7 @@ from scipy.optimize import check_grad
 from pymcboost import (
     AdaBoostECCClassifier,
     AdaBoostMHClassifier,
+    Dataset,
     MCBoostClassifier,
     MultiBoostClassifier,
     MultiBoostCWClassifier,
@@ -19,7 +20,6 @@ from pymcboost import (
 from pymcboost._kernels import weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks
 from pymcboost.data.rows import layout as lanes_of
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
@@ -293,12 +293,12 @@ def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
 
 
 @pytest.mark.parametrize("loss", ["log", "exp", "ecc"])
-@pytest.mark.parametrize("how", ["dense", "sparse", "trees", "chunks"])
+@pytest.mark.parametrize("how", ["dense", "sparse", "trees", "blocks"])
 @pytest.mark.part(5)
 def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss, monkeypatch):
     """All scores at once would be larger than all that is counted."""
     X, y = blobs(12_000, 3, 40)
-    data = Chunks([(X[:5000], y[:5000]), (X[5000:], y[5000:])]) if how == "chunks" else X
+    data = Dataset.from_blocks([(X[:5000], y[:5000]), (X[5000:], y[5000:])]) if how == "blocks" else X
     data = scipy.sparse.csr_matrix(np.where(X > 0, X, 0)) if how == "sparse" else data
     params = {"weak_learner": "tree" if how == "trees" else "stump"}
     params |= {"random_state": 0} if loss == "ecc" else {"loss": loss, "fixed_step": 0.1}
@@ -327,13 +327,13 @@ def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss
         monkeypatch.setattr(booster, "scores", spied(its))
         tracemalloc.start()
         model = cls(**params, n_estimators=5)
-        models.append((model.fit(data) if how == "chunks" else model.fit(data, y)).model_.to_bytes())
+        models.append((model.fit(data) if how == "blocks" else model.fit(data, y)).model_.to_bytes())
         tracemalloc.stop()
     assert models[0] == models[1]
     size = 8 * X.shape[0] * 40
     assert len(peaks) == 4
     assert peaks[1] < 0.8 * size
-    assert how == "chunks" or peaks[3] > 2 * size
+    assert how == "blocks" or peaks[3] > 2 * size
 
 
 def test_coefficients_may_start_with_every_class_free():

@@ -11,6 +11,7 @@ from pymcboost import (
     ABCLogitBoostClassifier,
     ABCMartClassifier,
     Checkpoint,
+    Dataset,
     LogitBoostClassifier,
     MartClassifier,
     MCBoostClassifier,
@@ -19,7 +20,6 @@ from pymcboost import (
     load_model,
 )
 from pymcboost.comm import Alone, WorkerError
-from pymcboost.data import Chunks
 
 ALL = [
     VectorTreeBoostClassifier,
@@ -242,22 +242,22 @@ def test_only_the_first_worker_writes(tmp_path):
         (MCBoostClassifier, {"weak_learner": "tree", "max_leaf_nodes": 4}),
     ],
 )
-def test_chunks_go_on(cls, params, tmp_path, monkeypatch):
+def test_blocks_go_on(cls, params, tmp_path, monkeypatch):
     monkeypatch.setattr(cls.booster, "restart_every", cls.booster.restart_every and 3)
     X, y = rows(400)
     params = {**PLAIN, **params}
     path, whole = tmp_path / "m.part", cls(**params).fit(X, y).model_.to_bytes()
 
-    def chunks(step):
-        return Chunks([(X[at : at + step], y[at : at + step]) for at in range(0, 400, step)])
+    def blocks(step):
+        return Dataset.from_blocks([(X[at : at + step], y[at : at + step]) for at in range(0, 400, step)])
 
     for rounds, step in ((3, 100), (6, 37)):
         with pytest.raises(ZeroDivisionError):
-            cls(**params).fit(chunks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
+            cls(**params).fit(blocks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
         assert load_model(path).meta["checkpoint"]["rounds"] == rounds
     again = Checkpoint(path, 0)
-    assert again.fit(cls(**params), chunks(200), None).model_.to_bytes() == whole
+    assert again.fit(cls(**params), blocks(200), None).model_.to_bytes() == whole
     assert again.resumed == 6
     X[3, 3] = 5
     with pytest.raises(ValueError, match="the features differ"):
-        cls(**params).fit(chunks(200), callbacks=[Checkpoint(path, 0)])
+        cls(**params).fit(blocks(200), callbacks=[Checkpoint(path, 0)])

@@ -13,7 +13,7 @@ from divided.threads import run
 
 from pymcboost.comm import Alone
 
-SIZES, THREADS, WHERE = (1, 2, 3, 4, 8), (1, 2), ("memory", "chunks")
+SIZES, THREADS, WHERE = (1, 2, 3, 4, 8), (1, 2), ("memory", "blocks")
 NAMES = grid.estimators()
 AXES = NAMES, SIZES, THREADS, grid.DIVISIONS, WHERE
 

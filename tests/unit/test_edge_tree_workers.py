@@ -9,10 +9,10 @@ from unit.test_sparse_workers import sparse_rows
 from unit.test_stump_workers import ALL
 from unit.test_workers import more_classes, parts_of, rows
 
-from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost import Dataset, MCBoostClassifier, VectorTreeBoostClassifier
 from pymcboost._kernels import trees as _trees
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks, tree_data
+from pymcboost.data import tree_data
 from pymcboost.learners import class_trees
 from pymcboost.learners.edge_trees import _EdgeTrees, sizes_of
 
@@ -178,8 +178,9 @@ def test_rows_in_blocks():
     def task(workers):
         own = slice(workers.rank, None, workers.size)
         blocks = [(X[own][at : at + 400], y[own][at : at + 400]) for at in range(0, len(y[own]), 400)]
-        number = np.arange(len(y))[own]
-        return MCBoostClassifier(**params).fit(Chunks(blocks), comm=numbered(workers, number)).model_.to_bytes()
+        comm = numbered(workers, np.arange(len(y))[own])
+        data = Dataset.from_blocks(blocks, categorical_features=[2], comm=comm)
+        return MCBoostClassifier(**params).fit(data).model_.to_bytes()
 
     assert {*run(3, task), task(Alone())} == {MCBoostClassifier(**params).fit(X, y, comm=Alone()).model_.to_bytes()}
 

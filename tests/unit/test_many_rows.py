@@ -9,6 +9,7 @@ from divided.threads import ThreadWorkers, numbered, run
 
 from pymcboost import (
     ABCLogitBoostClassifier,
+    Dataset,
     LogitBoostClassifier,
     MartClassifier,
     MCBoostClassifier,
@@ -16,7 +17,6 @@ from pymcboost import (
 )
 from pymcboost._kernels import exact
 from pymcboost.comm import Alone
-from pymcboost.data import Chunks
 
 M, TIMES = 1000, 10**7
 
@@ -135,8 +135,9 @@ def test_workers_threads_and_blocks_agree(cls, options, small, monkeypatch):
         X = np.nan_to_num(X)
     expected = cls(**words, n_jobs=1).fit(X, y, weight, comm=Alone()).model_.to_bytes()
     assert cls(**words, n_jobs=3).fit(X, y, weight, comm=Alone()).model_.to_bytes() == expected
-    blocks = Chunks([(X[:300], y[:300], weight[:300]), (X[300:], y[300:], weight[300:])])
     if cls is VectorTreeBoostClassifier:
+        parts = [(X[:300], y[:300], weight[:300]), (X[300:], y[300:], weight[300:])]
+        blocks = Dataset.from_blocks(parts, categorical_features=options.get("categorical_features"))
         assert cls(**words).fit(blocks).model_.to_bytes() == expected
 
     def task(workers):

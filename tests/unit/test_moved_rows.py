@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from divided.threads import numbered, run
 
-from pymcboost import SAMMEClassifier, VectorTreeBoostClassifier
-from pymcboost.data import Chunks
+from pymcboost import Dataset, SAMMEClassifier, VectorTreeBoostClassifier
 
 M = 3000
 
@@ -37,7 +36,8 @@ def test_models_are_the_same(options, moved):
     found = moved()
     for n_jobs in (1, 2):
         assert new(**options, n_jobs=n_jobs).fit(X, y).model_.to_bytes() == expected
-    blocks = Chunks([(X[:1000], y[:1000]), (X[1000:], y[1000:])])
+    parts = [(X[:1000], y[:1000]), (X[1000:], y[1000:])]
+    blocks = Dataset.from_blocks(parts, categorical_features=options.get("categorical_features"))
     assert new(**options).fit(blocks).model_.to_bytes() == expected
 
     def task(workers):

@@ -11,7 +11,6 @@ import pytest
 from cli.programs import environment
 
 from pymcboost import threads, versions
-from pymcboost.data import mapped
 
 TESTS = Path(__file__).parents[1]
 
@@ -41,36 +40,10 @@ def test_a_processor_without_proc(monkeypatch):
     assert versions._processor() == f"arm ({versions.platform.machine()})"
 
 
-@pytest.mark.parametrize("fault", [None, errno.EOPNOTSUPP, errno.EINVAL])
-def test_room_for_a_file_is_written_where_it_cannot_be_reserved(fault, tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(fault, "as musl says")
-
-    monkeypatch.setattr(mapped, "PIECE", 1000)
-    if fault is None:
-        monkeypatch.delattr(os, "posix_fallocate", raising=False)
-    else:
-        monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
-    with open(tmp_path / "file", "wb") as file:
-        mapped.reserve(file.fileno(), 2500)
-    assert (tmp_path / "file").read_bytes() == bytes(2500)
-
-
-def test_a_full_disk_is_no_reason_to_write(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
-    with open(tmp_path / "file", "wb") as file, pytest.raises(OSError, match="No space left"):
-        mapped.reserve(file.fileno(), 2500)
-    assert (tmp_path / "file").read_bytes() == b""
-
-
 WORK = """
 import numpy as np
-from pymcboost import LogitBoostClassifier, dump_svmlight, files, load_model, threads
+from pymcboost import Dataset, LogitBoostClassifier, dump_svmlight, files, load_model, threads
 from pymcboost.cli import predict, train
-from pymcboost.data import Chunks
 
 assert files.fcntl is None and files.os.name == "nt" and len(files.SIGNALS) == 1
 assert threads.available_memory() is None
@@ -81,9 +54,9 @@ dump_svmlight("t.svm", X, y)
 assert train.main(["-q", "-n", "5", "--checkpoint", "m.part", "--checkpoint-every", "0", "t.svm", "m.mcb"]) == 0
 assert predict.main(["-q", "t.svm", "m.mcb", "out"]) == 0
 load_model("m.mcb").save("m.mcb")
-chunks = Chunks(lambda: iter([(X[:120], y[:120]), (X[120:], y[120:])]), folder=".")
+blocks = Dataset.from_blocks(lambda: iter([(X[:120], y[:120]), (X[120:], y[120:])]))
 new = LogitBoostClassifier(n_estimators=2, calibrate=None, random_state=0)
-assert new.fit(chunks).model_.to_bytes() == new.fit(X, y).model_.to_bytes()
+assert new.fit(blocks).model_.to_bytes() == new.fit(X, y).model_.to_bytes()
 """
 
 

@@ -11,8 +11,7 @@ import scipy.sparse
 from divided.threads import ThreadWorkers
 
 import pymcboost
-from pymcboost import Checkpoint, Model
-from pymcboost.data import Chunks
+from pymcboost import Checkpoint, Dataset, Model
 from pymcboost.training.estimator import EnsembleClassifier
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -64,8 +63,8 @@ def without_an_entry(X, y, more):
 
 
 def without_last_block(X, y, more):
-    """The last block is lost."""
-    return Chunks(X.source[:-1]), None
+    """The last row of the last block is lost."""
+    return X.subset(slice(0, len(X) - 1)), None
 
 
 def of_at_most_two(X, y, more):
@@ -197,7 +196,7 @@ FAULTS = {
     "sparse": lost_entry,
     "sparse, sums in order": lost_entry,
     "frame": in_fit(lambda estimator, X, y, more: isinstance(X, pd.DataFrame), other_value),
-    "blocks": in_fit(lambda estimator, X, y, more: isinstance(X, Chunks), without_last_block),
+    "blocks": in_fit(lambda estimator, X, y, more: isinstance(X, Dataset), without_last_block),
     "threads": in_fit(lambda estimator, X, y, more: estimator.n_jobs > 1, without_last_row),
     "workers": sum_without_a_worker,
     "repeated rows": few_weights,

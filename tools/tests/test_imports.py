@@ -17,7 +17,7 @@ FILES = {
 # They read the parts of files, or what the package is made of.
 OTHERS = ("agree", "fuzz", "bench_guard", "other_tree")
 PUBLIC = {*pymcboost.__all__, "callbacks", "comm", "dask", "export", "inspection"}  # and what is in these modules
-ALSO = ("data", "data.Chunks")
+ALSO = ("data",)
 
 
 def imported(path):

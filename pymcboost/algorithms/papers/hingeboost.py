@@ -58,7 +58,7 @@ class HingeBoostOC(Booster):
     link = "none"
     ends_when = "no residual is above tol"
     allows_missing = False
-    takes_weights = False
+    takes_weights = takes_coded = False
     resumable = False
     side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
     columns = {

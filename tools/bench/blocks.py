@@ -1,4 +1,4 @@
-"""More rows than memory: vector trees from Chunks, the same rows in memory, and XGBoost, each in its own process."""
+"""Rows in blocks: vector trees from blocks, the same rows in memory, and XGBoost, each in its own process."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ OTHER = "xgboost"
 NAMES = {OTHER: "XGBoost's ExtMemQuantileDMatrix, a tree for each class"}
 TEST_BLOCK = 1 << 30  # no training has so many blocks
 FEATURES, CLASSES, BLOCK = 50, 5, 50_000
-# Rows above these are trained from chunks alone.
+# Rows above these are trained from blocks alone.
 MOST_IN_MEMORY = 10_000_000
 
 
@@ -81,7 +81,7 @@ def other(rows, rounds, threads):
             self.source = blocks(rows)
 
     words = {"objective": "multi:softprob", "num_class": CLASSES, "nthread": threads, "subsample": 0.5}
-    with tempfile.TemporaryDirectory(prefix="mcboost-chunks-") as folder:
+    with tempfile.TemporaryDirectory(prefix="mcboost-blocks-") as folder:
         data = xgboost.ExtMemQuantileDMatrix(Blocks(folder), max_bin=256, nthread=threads)
         model = xgboost.train({**words, "tree_method": "hist"}, data, rounds)
     return lambda X: model.predict(xgboost.DMatrix(X)).argmax(axis=1), bytes(model.save_raw())
@@ -89,8 +89,7 @@ def other(rows, rounds, threads):
 
 def work(how, rows, rounds, spec):
     """One fit: what it took."""
-    from pymcboost import VectorTreeBoostClassifier
-    from pymcboost.data import Chunks
+    from pymcboost import Dataset, VectorTreeBoostClassifier
 
     params = {"n_estimators": rounds, "subsample": 0.5, "calibrate": None, "random_state": 0}
     model = VectorTreeBoostClassifier(**params, n_jobs=spec["threads"])
@@ -98,8 +97,8 @@ def work(how, rows, rounds, spec):
     start, cpu = time.perf_counter(), time.process_time()
     if how == OTHER:
         predict, file = other(rows, rounds, spec["threads"])
-    elif how == "chunks":
-        model.fit(Chunks(lambda: blocks(rows)))
+    elif how == "blocks":
+        model.fit(Dataset.from_blocks(lambda: blocks(rows)))
     else:
         model.fit(*in_memory(rows))
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
@@ -110,31 +109,31 @@ def work(how, rows, rounds, spec):
     return {**found, "error": 100 * float(np.mean(predict(X) != y)), "sha256": hashlib.sha256(file).hexdigest()}
 
 
-@benchmark("chunks")
-def bench_chunks(options):
-    """Vector trees from chunks and from memory, XGBoost from pages: seconds with the making of rows, and memory."""
+@benchmark("blocks")
+def bench_blocks(options):
+    """Vector trees from blocks and from memory, XGBoost from pages: seconds with the making of rows, and memory."""
     sizes = options.rows or [options.size(100_000, 2_000_000)]
     rounds, threads = options.rounds or options.size(5, 20), options.threads[0]
     report = Report({"features": FEATURES, "classes": CLASSES, "rounds": rounds, "threads": threads})
     for rows in sizes:
-        runs = {"chunks": []} if rows > MOST_IN_MEMORY else {"memory": [], "chunks": []}
+        runs = {"blocks": []} if rows > MOST_IN_MEMORY else {"memory": [], "blocks": []}
         if find_spec(OTHER):
             runs[OTHER] = []
         for _ in range(options.repeat):
             for how, found in runs.items():
                 task = {"how": how, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
-                found.append(run_process(task, "bench.chunks"))
+                found.append(run_process(task, "bench.blocks"))
         seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
         for how, found in runs.items():
             memory = max(one["anonymous_MB"] for one in found)
             cpu = round(min(one["cpu"] for one in found), 1)
             words = {"cpu_s": cpu, "anonymous_MB": round(memory), "error_percent": round(found[0]["error"], 2)}
             report.add(f"{rows} rows, {NAMES.get(how, how)}", seconds[how], "s", **words)
-            if how == "chunks":
+            if how == "blocks":
                 gibs = memory * 1e6 / 2**30
-                report.target(f"{rows} rows, chunks: anonymous memory", gibs, 3, at_most=True, unit="GiB")
+                report.target(f"{rows} rows, blocks: anonymous memory", gibs, 3, at_most=True, unit="GiB")
         if "memory" in runs:
-            report.target(f"{rows} rows, chunks / memory", seconds["chunks"] / seconds["memory"], 2, at_most=True)
+            report.target(f"{rows} rows, blocks / memory", seconds["blocks"] / seconds["memory"], 2, at_most=True)
         files = {one["sha256"] for how, found in runs.items() for one in found if how != OTHER}
         report.target(f"{rows} rows, different models", len(files), 1, at_most=True, unit="")
     return report

@@ -1,0 +1,400 @@
+"""Rows that come in blocks: their labels, and their values or bins."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pymcboost._kernels import bins as _bins
+from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost.comm import row_numbers
+from pymcboost.data.binning import MOST_CODES, Bins, cuts_between
+from pymcboost.data.coded import CodedRows
+from pymcboost.data.scrambling import scrambled
+from pymcboost.data.shared_bins import WeightedRows, bin_rows
+from pymcboost.model.categories import MOST_LEVELS, columns_of, is_frame
+from pymcboost.model.categories import find as find_categories
+from pymcboost.model.columns import in_order, names_of, refuse_dates, refuse_no_rows, refuse_repeated_names, wrong_value
+from pymcboost.model.rows import joined, names_labels, own, own_labels
+from pymcboost.threads import available_memory, in_words, share_of_memory
+
+# Bytes of a block that are worked on at once.
+PIECE = 1 << 24
+# Rows that bins come from: so many numbers at most, between so many rows.
+MOST_NUMBERS, FEWEST_SAMPLED, MOST_SAMPLED = 1 << 26, 1 << 14, 1 << 18
+# What the numbers of rows are scrambled with, for the sample.
+SEED = 1
+# The kernels number rows in 32 bits.
+MOST_ROWS = 2**31 - 1
+
+
+class Blocks:
+    """Rows in blocks, which can be read several times; for parameters see `Dataset.from_blocks`."""
+
+    def __init__(self, source, categorical_features=None):
+        if isinstance(source, Iterator):
+            raise TypeError("from_blocks: an iterator can be read once; give a list, or the function that makes it")
+        if not callable(source) and not isinstance(source, Iterable):
+            raise TypeError(f"from_blocks: the source must be an iterable or a function, not {type(source).__name__}")
+        self.source, self.categorical_features = source, categorical_features
+
+    def read(self):
+        """One pass over the blocks."""
+        return _Reading(self.source() if callable(self.source) else self.source, self.categorical_features)
+
+    def read_again(self, first):
+        """Another pass; an error at its end where it gave other rows than the ``first``."""
+        again = self.read()
+        yield from again
+        if again.sums() != first.sums():
+            raise ValueError(
+                "another reading of the blocks gave other rows than the first "
+                f"({again.n_rows} rows after {first.n_rows}); the source must give the same ones in the same order. A "
+                "generator gives none the second time: give the function that makes it"
+            )
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """The rows of all blocks of a worker.
+
+    Attributes
+    ----------
+    X : ndarray of float32 (n, d), or CodedRows
+    y : ndarray (n,) or (n, K)
+    weight : ndarray of float64 (n,), or None
+    head : array or frame
+        The first row as it came.
+    categories : Categories or None
+    sample : ndarray of float32 (m, d)
+        Rows that the bins come from.
+    bins : Bins, optional
+        Those of X, where it is `CodedRows`.
+    """
+
+    X: Any
+    y: np.ndarray
+    weight: np.ndarray | None
+    head: Any
+    categories: Any
+    sample: np.ndarray
+    bins: Bins | None = None
+
+
+def joined_rows(blocks, *, max_bins, comm, n_threads):
+    """The rows of `Blocks`: their values where these are few, otherwise their bins.
+
+    A first reading gives labels, weights and a sample of the rows, which the bins come from; a second one gives the
+    codes. Several workers read their labels first, since the sample goes by the numbers of the rows among all.
+    """
+    first = blocks.read()
+    y, weight, sample = _read_first(first, comm)
+    if _is_numbered(comm):
+        sample = Sample(row_numbers(comm, first.n_rows))
+        for X, _, _ in blocks.read_again(first):
+            sample.add(X)
+    values = sample.of_all(first.n_features, comm)
+    levels = first.levels_of_all(comm)
+    categories = _categories(levels, first)
+    rows = JoinedRows(values, y, weight, first.head, categories, values)
+    if sample.has_all:
+        return rows
+    weight = np.ones(len(values)) if weight is None else weight[sample.places]
+    if not comm.maximum(np.array([weight.max(initial=0.0)]))[0]:
+        raise ValueError("from_blocks: too few rows have a positive sample_weight; leave the others out")
+    bins = _bins_of_sample(values, weight, max_bins, levels, comm, n_threads)
+    has_missing = comm.maximum(first.has_missing.astype(np.int64))
+    dtype = np.uint8 if (bins.n_bins + has_missing).max(initial=0) <= MOST_CODES else np.uint16
+    _check_memory(first, dtype, comm)
+    codes = aligned_zeros((first.n_features, first.n_rows), dtype)
+    bins = _coded(blocks.read_again(first), bins, codes, comm, n_threads)
+    return replace(rows, X=CodedRows(bins), bins=bins)
+
+
+def _read_first(first, comm):
+    """Labels, weights and, of one worker, a sample of the first reading."""
+    labels, weights, sample = [], [], Sample()
+    for X, y, weight in first:
+        labels.append(y.copy())  # it may be a column of its block, which goes
+        weights += [] if weight is None else [weight.copy()]
+        if not _is_numbered(comm):
+            sample.add(X)
+    if first.n_features is None or (comm.size == 1 and not first.n_rows):
+        remedy = "; a worker without rows gives a block of none, with its columns" if comm.size > 1 else ""
+        raise ValueError(f"from_blocks: they have no rows{remedy}")
+    y = joined(labels) if labels else first.no_labels
+    if not first.weighted:
+        return y, None, sample
+    return y, np.concatenate(weights) if weights else np.zeros(0), sample
+
+
+def _is_numbered(comm):
+    """Whether the numbers of the rows do not follow from this worker's rows."""
+    return comm.size > 1 or comm.row_number is not None
+
+
+class Sample:
+    """Rows that bins come from: all of them, or those whose scrambled numbers are smallest.
+
+    Parameters
+    ----------
+    number : ndarray of int, optional
+        Those of the rows among all workers' rows, where they are not their places.
+
+    Attributes
+    ----------
+    has_all : bool
+        Whether these are all rows.
+    places : ndarray of int (m,)
+        Where the rows are among those of this worker.
+    """
+
+    def __init__(self, number=None):
+        self.has_all, self._number, self._n_rows = True, number, 0
+        self._halvings, self._parts, self._places = 0, [], []
+
+    def add(self, X):
+        """Look at more rows. Those that are taken are copied."""
+        self._parts.append(X)
+        self._places.append(np.arange(self._n_rows, self._n_rows + len(X)))
+        self._n_rows += len(X)
+        self._drop(slice(-1, None))
+        while self._size() > most_rows(X.shape[1]):
+            self._halve()
+
+    def of_all(self, n_features, comm):
+        """The rows of this worker, after all workers have dropped as many as they must: (m, d) float32."""
+        halvings = int(comm.maximum(np.array([self._halvings]))[0])
+        while self._halvings < halvings:
+            self._halve()
+        while comm.sum(np.array([self._size()]))[0] > most_rows(n_features):
+            self._halve()
+        self.has_all = not self._halvings
+        none = np.zeros((0, n_features), dtype=np.float32), np.zeros(0, dtype=np.int64)
+        values = np.concatenate([none[0], *self._parts])
+        self.places = np.concatenate([none[1], *self._places])
+        self._parts = self._places = []
+        return values
+
+    def _size(self):
+        return sum(map(len, self._places))
+
+    def _halve(self):
+        self._halvings += 1
+        self._drop(slice(None))
+
+    def _drop(self, parts):
+        """Keep the rows of these parts whose scrambled numbers are small enough."""
+        for at in range(len(self._parts))[parts]:
+            X, places = self._parts[at], self._places[at]
+            if self._halvings:
+                number = places if self._number is None else self._number[places]
+                taken = scrambled(number, SEED) < np.uint64(1) << np.uint64(64 - self._halvings)
+                X, places = X[taken], places[taken]
+            self._parts[at], self._places[at] = X.copy(), places
+
+
+def most_rows(n_features):
+    """Rows that bins come from at most."""
+    return max(FEWEST_SAMPLED, min(MOST_SAMPLED, MOST_NUMBERS // max(1, n_features)))
+
+
+def _categories(levels, first):
+    """`Categories` of the columns that are asked for, by the codes that occur in the blocks."""
+    if not levels:
+        return None
+    example = np.full((max([1, *map(len, levels.values())]), first.n_features), np.nan, dtype=np.float32)
+    for f, codes in levels.items():
+        example[: len(codes), f] = codes
+    return find_categories(sorted(levels), example)
+
+
+def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
+    """`Bins` of the rows of the sample; columns of categories have one for every level."""
+    rows = WeightedRows(
+        values, np.zeros(len(values), dtype=np.int64), 1, weight, n_threads=n_threads, comm=comm, exact=True
+    )
+    bins = bin_rows(rows, max_bins, n_threads)
+    low, high, n_bins = [*bins.low], [*bins.high], np.maximum(bins.n_bins, 1)
+    for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values of the sample are missing
+        low[f] = high[f] = np.zeros(1, dtype=np.float32)
+    for f, codes in levels.items():
+        low[f] = high[f] = codes.astype(np.float32)
+        n_bins[f] = max(1, len(codes))
+    cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
+    levels = {f: codes.astype(np.int64) for f, codes in levels.items()}
+    return replace(bins, cuts=cuts, low=low, high=high, n_bins=n_bins, distinct=n_bins.astype(np.int64), levels=levels)
+
+
+def _check_memory(first, dtype, comm):
+    """Refuse codes that are more than the memory holds, together with their copies for a training."""
+    needed = 3 * first.n_rows * first.n_features * np.dtype(dtype).itemsize
+    room, free = share_of_memory(available_memory(), comm.beside)
+    if room is not None and needed > room:
+        raise MemoryError(
+            f"the bins of {first.n_rows} rows and {first.n_features} features take about {in_words(needed)}; {free}. "
+            "Use fewer rows or features, or a machine with more memory"
+        )
+
+
+def _coded(reading, bins, codes, comm, n_threads):
+    """``bins`` with the ``codes`` (d, n) of all rows of a reading, which are filled in, and what is counted in them."""
+    d, n_rows = codes.shape
+    counts = np.zeros((d, int(bins.n_bins.max(initial=0)) + 1), dtype=np.int64)
+    cuts = np.concatenate([*bins.cuts, np.zeros(1, dtype=np.float32)])
+    start = np.concatenate(([0], np.cumsum([len(column) for column in bins.cuts]))).astype(np.int64)
+    begin = 0
+    for X, _, _ in reading:
+        part = np.empty((d, len(X)), dtype=codes.dtype)
+        _bins.code_columns(X, np.arange(len(X)), cuts, start, part, counts, n_threads)
+        codes[:, begin : begin + len(X)] = part[:, : max(0, n_rows - begin)]
+        begin += len(X)
+    comm.sum(counts)
+    missing = counts[np.arange(d), bins.n_bins]
+    mode, mode_rows = counts.argmax(axis=1).astype(np.int32), counts.max(axis=1)
+    return replace(bins, codes=codes, missing=missing, mode=mode, mode_rows=mode_rows)
+
+
+class _Reading:
+    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None) in pieces."""
+
+    def __init__(self, source, categorical_features):
+        self.source, self.wanted, self.levels = source, categorical_features, {}
+        if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
+            raise TypeError(f"from_blocks: the function must return or yield blocks, not {type(source).__name__}")
+        self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
+        self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
+
+    def levels_of_all(self, comm):
+        """Codes that occur in the columns of categories, on any worker: float64, by column."""
+        return {f: np.unique(comm.concatenate(codes.astype(np.float64))) for f, codes in self.levels.items()}
+
+    def sums(self):
+        """What tells other rows."""
+        return self.n_rows, self.n_features, self.names, self.crc
+
+    def __iter__(self):
+        for number, block in enumerate(self.source):
+            try:
+                yield from self._pieces(block)
+            except ValueError as error:
+                raise ValueError(f"block {number}: {error}") from error
+
+    def _pieces(self, block):
+        X, y, weight = self._parts(block)
+        step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
+        for begin in range(0, len(y), step):
+            rows = slice(begin, begin + step)
+            values = self._values(X if step == len(y) else X[rows])
+            given = values, y[rows], None if weight is None else weight[rows]
+            for i, array in enumerate(given):
+                if array is not None:
+                    self.crc[i] = zlib.crc32(_bytes(array), self.crc[i])
+            self.has_missing |= np.isnan(values).any(axis=0)
+            for f, known in self.levels.items():
+                column = values[:, f]
+                self.levels[f] = np.union1d(known, column[~np.isnan(column)])
+                if len(self.levels[f]) > MOST_LEVELS:
+                    raise ValueError(f"column {f} has more than {MOST_LEVELS} categories")
+            self.n_rows += len(values)
+            if self.n_rows > MOST_ROWS:
+                raise ValueError(f"there are more than {MOST_ROWS} rows, the most that a training takes")
+            yield given
+
+    def _parts(self, block):
+        """X, y and weights of a block, of the shapes and names of the others."""
+        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
+            raise ValueError(f"it must be (X, y) or (X, y, sample_weight), not {type(block).__name__}")
+        X, y, weight = (*block, None)[:3]
+        if hasattr(X, "tocsr"):
+            raise ValueError("X is sparse; give X.toarray(), or all rows as one sparse matrix to fit")
+        refuse_dates(X)
+        X = self._columns(X)
+        y, kind = _labels(y)
+        weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        if y.ndim not in (1, 2) or len(y) != len(X) or (weight is not None and weight.shape != (len(X),)):
+            sizes = [len(X), *(part.shape for part in (y, weight) if part is not None)]
+            raise ValueError(f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}")
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError("y holds NaN or an infinite value; leave these rows out")
+        self.weighted, self.no_labels = weight is not None, y[:0].copy()
+        self._alike("weights", "sample_weight" if self.weighted else "no sample_weight")
+        if len(y):
+            self._alike("y", kind)
+        return X, y, weight
+
+    def _alike(self, what, kind):
+        first = self.kinds.setdefault(what, kind)
+        if first != kind:
+            raise ValueError(f"it has {kind}, the first block has {first}; all must be alike")
+
+    def _columns(self, X):
+        """X as an array, or as a frame with its columns in the order of the first block's."""
+        refuse_no_rows(X)
+        refuse_repeated_names(X)
+        names = names_of(X)
+        if is_frame(X) and find_categories("from_dtype", X) is not None:
+            raise ValueError(
+                "X has columns of categories or text; give their codes, and their numbers as categorical_features"
+            )
+        if names is None and not isinstance(X, np.ndarray):
+            array = np.asarray(own(X))
+            nullable = array.dtype.kind == "O" and hasattr(X, "iloc")
+            X = X.to_numpy(object, na_value=np.nan) if nullable else array
+        if len(X.shape) != 2:
+            raise ValueError(f"X must be two-dimensional, but has shape {X.shape}")
+        if self.n_features is None:
+            self.n_features, self.names = X.shape[1], names
+            self.has_missing = np.zeros(X.shape[1], dtype=bool)
+            if self.wanted is not None:
+                columns = columns_of(self.wanted, X, X.shape[1], is_frame(X))
+                self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
+        if (names is None) != (self.names is None):
+            raise ValueError("X is a data frame in some blocks and an array in others; give one of them")
+        X = X if names is None else in_order(X, lambda: self.names)
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} columns, the first block has {self.n_features}")
+        if self.head is None or not len(self.head):
+            self.head = X.iloc[:1].copy() if hasattr(X, "iloc") else np.array(X[:1]) if names is None else X[:1]
+        return X
+
+    def _values(self, X):
+        """Float32 of a block, refusing what is no number."""
+        try:
+            values = np.asarray(X)
+            if values.dtype.kind not in "biufO":
+                raise ValueError(f"X must hold numbers, not {values.dtype}")
+            if values.dtype.kind == "O":
+                values = X.to_numpy(np.float64, na_value=np.nan) if hasattr(X, "iloc") else values.astype(np.float64)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(wrong_value(X) or error) from error
+        with np.errstate(over="ignore"):
+            values = np.ascontiguousarray(values, dtype=np.float32)
+        bad = np.isinf(values)
+        if bad.any():
+            row, column = np.unravel_index(int(bad.argmax()), bad.shape)
+            shown = column if self.names is None else repr(self.names[column])
+            raise ValueError(
+                f"row {self.n_rows + row} (from 0, of all blocks), column {shown}: the value is infinite or beyond the "
+                "float32 range; clip or rescale the column, use NaN for a missing value"
+            )
+        return values
+
+
+def _labels(y):
+    """Labels of a block as an array with a row for each of its rows, and what they are."""
+    if names_labels(y):
+        return np.fromiter(map(tuple, y), dtype=object, count=len(y)), "lists of labels"
+    y = np.asarray(y.toarray() if hasattr(y, "toarray") else own_labels(y))
+    if y.ndim == 2 and y.shape[1] != 1:
+        return y, f"an indicator of {y.shape[1]} columns"
+    y = y.ravel() if y.ndim == 2 else y
+    text = y.dtype.kind in "SU" or (y.dtype.kind == "O" and any(isinstance(label, str) for label in y.flat))
+    return y, "labels of text" if text else "labels that are numbers"
+
+
+def _bytes(array):
+    """What a checksum is taken of."""
+    return repr(array.tolist()).encode() if array.dtype.kind == "O" else np.ascontiguousarray(array)

@@ -1,0 +1,78 @@
+"""Rows of which only the bins are kept: what they look like to whoever reads features."""
+
+import numpy as np
+
+from pymcboost.data.rows import LARGEST_THRESHOLD
+
+# Numbers that are decoded at once.
+PIECE = 1 << 22
+
+
+class CodedRows:
+    """Rows that are known by the bins of their values; to be read like an array (n, d) of float32.
+
+    A value is the least one of its bin. A model whose thresholds lie between these bins scores it like the value that
+    was given.
+
+    Parameters
+    ----------
+    bins : Bins
+        Those of all rows.
+    """
+
+    dtype, ndim = np.dtype(np.float32), 2
+
+    def __init__(self, bins):
+        self._codes, self._cuts, self._levels = bins.codes, bins.cuts, bins.levels
+        self._values = np.full((len(bins.low), int(bins.n_bins.max(initial=0)) + 1), np.nan, dtype=np.float32)
+        for f, low in enumerate(bins.low):
+            self._values[f, : len(low)] = low
+
+    @property
+    def shape(self):
+        """Rows and columns."""
+        return self._codes.shape[::-1]
+
+    def __len__(self):
+        return self._codes.shape[1]
+
+    def __getitem__(self, rows):
+        codes = self._codes[:, rows]
+        columns = np.arange(len(codes)).reshape((-1,) + (1,) * (codes.ndim - 1))
+        return np.ascontiguousarray(self._values[columns, codes].T)
+
+    def refuse(self, ensemble, how):
+        """Refuse the weak learners of a model that split bins, to which ``how`` a training shall add others."""
+        feature, threshold = ensemble.feature, ensemble.threshold
+        for f in np.setdiff1d(feature, list(self._levels)).tolist():
+            asked = threshold[feature == f]
+            inside = ~np.isin(asked, self._cuts[f]) & (asked < LARGEST_THRESHOLD)
+            if inside.any():
+                raise ValueError(
+                    f"{how}: the model so far splits column {f} at {asked[inside][0]!s}, which is no cut of the bins "
+                    "of this Dataset of blocks; it can be added to with values alone: give arrays"
+                )
+
+
+def is_coded(X):
+    """Whether rows are `CodedRows`."""
+    return isinstance(X, CodedRows)
+
+
+def scores_of(score, X, rows):
+    """``score(X)[rows]``, floats; of `CodedRows` in pieces."""
+    if not is_coded(X):
+        return score(X)[rows]
+    pieces, step = ScoresInPieces(score, X, rows), max(1, PIECE // max(1, X.shape[1]))
+    return np.concatenate([pieces[begin : begin + step] for begin in range(0, max(1, len(rows)), step)])
+
+
+class ScoresInPieces:
+    """What `scores_of` gives, computed for slices of the rows as they are asked for: all of them may be gigabytes."""
+
+    def __init__(self, score, X, rows):
+        self._score, self._X, self._rows = score, X, rows
+
+    def __getitem__(self, piece):
+        part = self._X[self._rows[piece]]
+        return self._score(part if hasattr(part, "tocsr") else np.ascontiguousarray(part))
