@@ -404,7 +404,8 @@ def in_blocks(cls, params, X, y, weight):
     parts = slice(0, 100), slice(100, 101), slice(101, None)
     blocks = [(X[rows], y[rows], weight[rows]) for rows in parts]
     whole = cls(**params).fit(X, y, weight)
-    estimator = cls(**params).fit(Dataset.from_blocks(blocks))
+    of_dataset = {name: params[name] for name in ("categorical_features", "max_bins") if name in params}
+    estimator = cls(**params).fit(Dataset.from_blocks(blocks, **of_dataset))
     refuse_others("rows in blocks and in one piece", [whole, estimator])
     return estimator
 
