@@ -3,7 +3,7 @@
 Environment variables
 ---------------------
 CC                      the C compiler, as everywhere
-PYMCBOOST_NO_OPENMP=1   build without OpenMP
+PYMCBOOST_NO_OPENMP=1   build without OpenMP: one thread
 PYMCBOOST_WERROR=1      treat C compiler warnings as errors
 PYMCBOOST_CFLAGS        more flags for the C compiler, after ours: -O1 builds faster
 PYMCBOOST_CLONES        none or v3: kernels for that CPU generation alone, in place of clones for each; for tests
@@ -27,7 +27,7 @@ if int(setuptools.__version__.split(".")[0]) < 77:
 
 KERNELS = Path("pymcboost/_kernels")
 INCLUDE = Path("pymcboost/include")
-MSVC = sys.platform == "win32"
+WINDOWS = sys.platform == "win32"
 
 # What Cython's generated code provokes and nobody here can mend. Our own headers are compiled once more without these.
 GENERATED_CODE = [
@@ -62,13 +62,23 @@ int main(void)
 """
 
 
-def compiles(flags):
+# Apple's compiler has OpenMP without its library. Homebrew puts that here, on arm64 and on x86-64; elsewhere CPATH and
+# LIBRARY_PATH name its folders.
+LIBOMP = "/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"
+
+
+def compiler():
+    """The C compiler and its options; on Windows gcc, as Microsoft's has no vector types."""
+    given = os.environ.get("CC")
+    return shlex.split(given or ("gcc" if WINDOWS else sysconfig.get_config_var("CC")) or "cc")
+
+
+def compiles(flags, link_flags):
     """Whether the C compiler builds and links a small OpenMP program with these flags."""
-    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "probe.c")
         path.write_text(PROBE)
-        command = [*compiler, *flags, str(path), "-o", str(Path(folder, "probe"))]
+        command = [*compiler(), *flags, str(path), "-o", str(Path(folder, "probe")), *link_flags]
         try:
             return subprocess.run(command, capture_output=True).returncode == 0
         except OSError:
@@ -79,31 +89,35 @@ def openmp_flags():
     """Compile and link flags of OpenMP, both empty where there is none: the kernels' loops then run serially."""
     if os.environ.get("PYMCBOOST_NO_OPENMP", "0") not in ("", "0"):
         return [], []
-    if MSVC:
-        return ["/openmp"], []
-    if compiles(["-fopenmp"]):
-        return ["-fopenmp"], ["-fopenmp"]
-    print("pymcboost: this compiler has no OpenMP; building single-threaded kernels", file=sys.stderr)
+    choices = [(["-fopenmp"], ["-fopenmp"])]
+    if sys.platform == "darwin":
+        apple = ["-Xpreprocessor", "-fopenmp"]
+        choices += [(apple, ["-lomp"])]
+        choices += [([*apple, f"-I{folder}/include"], [f"-L{folder}/lib", "-lomp"]) for folder in LIBOMP]
+    for flags in choices:
+        if compiles(*flags):
+            return flags
+    remedy = "; brew install libomp brings it" if sys.platform == "darwin" else ""
+    print(f"pymcboost: this compiler has no OpenMP{remedy}; building single-threaded kernels", file=sys.stderr)
     return [], []
 
 
 def extensions():
     """One Extension per .pyx file, rebuilt when any header changes, and what they share."""
     omp_compile, omp_link = openmp_flags()
-    if MSVC:
-        compile_args = ["/O2", "/fp:precise"]
-    else:
-        # Contraction to fused multiply-add would make results differ between CPUs.
-        compile_args = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno", "-std=gnu11"]
-        compile_args += CLONES[os.environ.get("PYMCBOOST_CLONES", "")]
+    # Contraction to fused multiply-add would make results differ between CPUs.
+    compile_args = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno", "-std=gnu11"]
+    if WINDOWS:
+        compile_args += ["-DMS_WIN64=1"]  # Python's headers say so for Microsoft's compiler alone
+    compile_args += CLONES[os.environ.get("PYMCBOOST_CLONES", "")]
+    if not omp_compile:
+        compile_args += ["-Wno-unknown-pragmas"]
+    if os.environ.get("PYMCBOOST_WERROR", "0") not in ("", "0"):
+        compile_args += ["-Wall", "-Wextra", "-Werror", *GENERATED_CODE]
         if not omp_compile:
-            compile_args += ["-Wno-unknown-pragmas"]
-        if os.environ.get("PYMCBOOST_WERROR", "0") not in ("", "0"):
-            compile_args += ["-Wall", "-Wextra", "-Werror", *GENERATED_CODE]
-            if not omp_compile:
-                # The thread counts that prange computes are then used by nothing.
-                compile_args += ["-Wno-unused-but-set-variable"]
-        compile_args += shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
+            # The thread counts that prange computes are then used by nothing.
+            compile_args += ["-Wno-unused-but-set-variable"]
+    compile_args += shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
     headers = [str(path) for folder in (KERNELS, INCLUDE) for path in sorted(folder.glob("*.h"))]
     shared = Extension(SHARED, [str(KERNELS / "_shared.c")], extra_compile_args=compile_args)
     return [
@@ -147,5 +161,5 @@ if not WITHOUT_C.intersection(sys.argv[1:2]) or any(word.startswith(BUILDS) for 
 
 setup(
     ext_modules=modules,
-    options={"build_ext": {"parallel": JOBS}},
+    options={"build_ext": {"parallel": JOBS, **({"compiler": "mingw32"} if WINDOWS else {})}},
 )

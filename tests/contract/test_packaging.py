@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -113,6 +114,57 @@ def test_version_stands_in_one_place():
     except importlib.metadata.PackageNotFoundError:
         return
     assert installed == pymcboost.__version__
+
+
+@pytest.fixture
+def builder(monkeypatch):
+    """The names of setup.py, as on another system: what it compiles is asked of a function."""
+    setuptools = pytest.importorskip("setuptools", minversion="77")
+    pytest.importorskip("Cython")
+
+    def names_of(platform, works):
+        run = lambda command, **_: subprocess.CompletedProcess(command, not works(command))  # noqa: E731
+        monkeypatch.setattr(sys, "platform", platform)
+        monkeypatch.setattr(sys, "argv", ["setup.py", "sdist"])
+        monkeypatch.setattr(setuptools, "setup", lambda **given: setattr(names_of, "given", given))
+        monkeypatch.setattr(subprocess, "run", run)
+        for name in ("CC", "PYMCBOOST_NO_OPENMP"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.chdir(ROOT)
+        return runpy.run_path("setup.py")
+
+    return names_of
+
+
+@pytest.mark.parametrize(
+    ("platform", "words", "flags"),
+    [
+        ("linux", "-fopenmp", ["-fopenmp"]),
+        ("darwin", "-fopenmp -lomp", ["-lomp"]),
+        ("darwin", "-I/opt/homebrew/opt/libomp/include", ["-L/opt/homebrew/opt/libomp/lib", "-lomp"]),
+        ("darwin", "-I/usr/local/opt/libomp/include", ["-L/usr/local/opt/libomp/lib", "-lomp"]),
+        ("win32", "gcc -fopenmp", ["-fopenmp"]),
+    ],
+)
+def test_openmp_is_found_where_a_system_has_it(builder, platform, words, flags):
+    names = builder(platform, lambda command: set(words.split()) <= {Path(command[0]).name, *command})
+    compile_flags, link_flags = names["openmp_flags"]()
+    assert compile_flags[-1] == next((word for word in words.split() if word.startswith("-I")), "-fopenmp")
+    assert link_flags == flags
+    assert all(set(compile_flags) <= set(module.extra_compile_args) for module in names["modules"][1:])
+
+
+@pytest.mark.parametrize(("platform", "remedy"), [("linux", "no OpenMP; "), ("darwin", "brew install libomp")])
+def test_without_openmp_there_is_one_thread_and_a_word(builder, platform, remedy, capfd):
+    names = builder(platform, lambda command: False)
+    assert names["openmp_flags"]() == ([], [])
+    assert remedy in capfd.readouterr().err
+
+
+def test_windows_builds_with_gcc(builder):
+    names = builder("win32", lambda command: command[0] == "gcc")
+    assert builder.given["options"]["build_ext"]["compiler"] == "mingw32"
+    assert "-DMS_WIN64=1" in names["modules"][0].extra_compile_args
 
 
 def test_importing_the_package_loads_nothing_heavy():
