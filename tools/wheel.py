@@ -9,6 +9,7 @@ pyproject.toml has the settings of cibuildwheel.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -77,8 +78,7 @@ def check():
     X = rng.normal(size=(300, 5)).astype(np.float32)
     y = np.digitize(X[:, 0] + X[:, 1] ** 2, [0.0, 1.0, 2.0])
     programs = Path(sys.executable).parent
-    with tempfile.TemporaryDirectory() as name:
-        os.chdir(name)
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):  # left before it is removed, for Windows
         pymcboost.dump_svmlight("t.svm", X, y)
         for algorithm in (pymcboost.VectorTreeBoostClassifier, pymcboost.MCBoostClassifier):
             model = algorithm(n_estimators=20, random_state=0, n_jobs=2).fit(X, y)
