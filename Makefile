@@ -116,8 +116,8 @@ $(VENV)/.stamp-deps: pyproject.toml tools/requirements.py $(VENV)/.stamp-venv
 	@touch $@
 
 $(VENV)/.stamp-build: setup.py pymcboost/_version.py $(KERNEL_SOURCES) $(VENV)/.stamp-deps
-	@echo "compiling the kernels, which takes some minutes"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@echo "translating the kernels to C, then compiling each, which takes some minutes in all"
+	@PYMCBOOST_PROGRESS=/proc/$$$$/fd/1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(VENV)/.stamp-lint: $(VENV)/.stamp-deps

@@ -6,9 +6,11 @@ CC                      the C compiler, as everywhere
 PYMCBOOST_NO_OPENMP=1   build without OpenMP: one thread
 PYMCBOOST_WERROR=1      treat C compiler warnings as errors
 PYMCBOOST_CFLAGS        more flags for the C compiler, after ours: -O1 builds faster
+PYMCBOOST_PROGRESS      a file to which a line is written for each kernel that is compiled: pip shows no output
 PYMCBOOST_CLONES        none or v3: kernels for that CPU generation alone, in place of clones for each; for tests
 """
 
+import contextlib
 import multiprocessing
 import os
 import shlex
@@ -16,11 +18,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from pathlib import Path
 
 import setuptools
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 if int(setuptools.__version__.split(".")[0]) < 77:
     sys.exit(f"setup.py: setuptools {setuptools.__version__} is below 77; python -m pip install --upgrade setuptools")
@@ -147,6 +151,20 @@ DIRECTIVES = {
     "embedsignature": False,
 }
 
+class BuildKernels(build_ext):
+    """Compiles kernels side by side, and says so of each in the file of PYMCBOOST_PROGRESS."""
+
+    n_done = 0
+
+    def build_extension(self, ext):
+        begin = time.monotonic()
+        super().build_extension(ext)
+        self.n_done += 1
+        name, seconds = ext.name.rpartition(".")[2], time.monotonic() - begin
+        with contextlib.suppress(OSError), open(os.environ.get("PYMCBOOST_PROGRESS") or os.devnull, "a") as file:
+            file.write(f"  {self.n_done:2} of {len(self.extensions)}: {name}, {seconds:.0f} s\n")
+
+
 WITHOUT_C = {"sdist", "egg_info", "dist_info"}
 BUILDS = "build", "bdist", "develop", "editable", "install"
 
@@ -160,6 +178,7 @@ if not WITHOUT_C.intersection(sys.argv[1:2]) or any(word.startswith(BUILDS) for 
     )
 
 setup(
+    cmdclass={"build_ext": BuildKernels},
     ext_modules=modules,
     options={"build_ext": {"parallel": JOBS, **({"compiler": "mingw32"} if WINDOWS else {})}},
 )

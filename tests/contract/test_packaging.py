@@ -167,6 +167,20 @@ def test_windows_builds_with_gcc(builder):
     assert "-DMS_WIN64=1" in names["modules"][0].extra_compile_args
 
 
+def test_each_kernel_that_is_compiled_is_said(builder, tmp_path, monkeypatch):
+    setuptools = pytest.importorskip("setuptools")
+    command = builder("linux", lambda command: True)["BuildKernels"]
+    monkeypatch.setattr(setuptools.command.build_ext.build_ext, "build_extension", lambda self, ext: None)
+    building = command(setuptools.Distribution())
+    building.extensions = [setuptools.Extension(f"package.{name}", []) for name in "ab"]
+    for progress in ("", tmp_path / "missing" / "file", tmp_path / "file"):
+        monkeypatch.setenv("PYMCBOOST_PROGRESS", str(progress))
+        building.n_done = 0
+        for ext in building.extensions:
+            building.build_extension(ext)
+    assert (tmp_path / "file").read_text() == "   1 of 2: a, 0 s\n   2 of 2: b, 0 s\n"
+
+
 def test_importing_the_package_loads_nothing_heavy():
     heavy = ["numpy", "scipy", "sklearn", "joblib", "tqdm", "libsvm", "pandas"]
     code = f"import sys, pymcboost; print([name for name in {heavy} if name in sys.modules])"
