@@ -22,7 +22,7 @@ from pymcboost.registry import ALGORITHMS, load
 from pymcboost.training import basis
 from pymcboost.training.divided import labels_of_parts, rows_of_all
 from pymcboost.training.inputs import given_sets
-from pymcboost.training.parameters import Parameter, checked, estimator
+from pymcboost.training.parameters import OUT_OF_FOLD, Parameter, checked, estimator
 
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
 # Words of errors that follow from that of another worker.
@@ -89,6 +89,8 @@ def _train(local, parts, begins, held, training):
     X_val, y_val, weight_val = _joined(held)
     more = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
     local.fit(X, y, sample_weight=weight, comm=workers, **more)
+    for name in OUT_OF_FOLD:  # of the rows of this worker
+        vars(local).pop(name, None)
     return local if workers.rank == 0 else None
 
 

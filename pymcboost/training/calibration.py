@@ -28,7 +28,7 @@ from pymcboost._warn import warn
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import check_consistent_length, weights_of_rows
 from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, reason, sizes
-from pymcboost.training.folds import held_scores, splits
+from pymcboost.training.folds import OutOfFoldScores, held_scores, splits
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
 # Where the second model has at least this share of the rows of the others, it tells nothing.
@@ -65,7 +65,7 @@ def check_rows(estimator, dataset, held):
         return None
     if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":  # which has checked its folds itself
         return None
-    parts = _folds(estimator, dataset, None)
+    parts = splits(estimator.cv, dataset, None)
     if not any(np.isin(dataset.codes[rows], dataset.codes[train]).any() for train, rows in parts):
         raise ValueError(UNSEEN)
     return parts
@@ -129,7 +129,7 @@ def choose(estimator, dataset, undecided, seed, parts):
     [(name, values)] = undecided.items()
     best, least = Choice(), np.inf
     try:
-        parts = parts or _folds(estimator, dataset, seed)
+        parts = _largest_first(dataset, parts or splits(estimator.cv, dataset, seed))
         used = parts[: _enough(dataset, parts)]
         weight = _weights(dataset, used)
         for value in values:
@@ -166,26 +166,46 @@ def temperature_of_folds(estimator, dataset, seed, rounds, found=None, parts=Non
 
     Returns
     -------
-    float or None
+    temperature : float or None
         None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
+    kept : OutOfFoldScores or None
+        Where all folds were trained here.
     """
     try:
-        return _of_folds(estimator, dataset, seed, rounds, found, parts, previous, held)
+        scored = _scored(estimator, dataset, seed, rounds, found, parts, previous, held)
+        return _of_folds(estimator, dataset, seed, rounds, found, previous, scored), scored.kept
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"the probabilities are not calibrated: {reason(error)}")
-        return None
+        return None, None
 
 
-def _of_folds(estimator, dataset, seed, rounds, found, parts, previous, held):
-    if found is None:
-        parts = parts or _folds(estimator, dataset, seed)
-        used = parts[: _enough(dataset, parts)]
-        scores, link = held or held_scores(estimator, dataset, seed, rounds, used, previous)
-    else:
-        used = parts = _largest_first(dataset, found.parts())
-        scores, link = found.scores, found.link
-    first, n = _temperature(scores, dataset, used, link), n_weighted(dataset.comm, dataset.weight)
+@dataclass(frozen=True)
+class _Scored:
+    """Folds in the order in which they are used, those that are trained, and the scores and link of their models."""
+
+    parts: list
+    used: list
+    scores: np.ndarray
+    link: str
+    kept: OutOfFoldScores | None = None
+
+
+def _scored(estimator, dataset, seed, rounds, found, parts, previous, held):
+    if found is not None:
+        parts = _largest_first(dataset, found.parts())
+        return _Scored(parts, parts, found.scores, found.link)
+    given = parts or splits(estimator.cv, dataset, seed)
+    parts = _largest_first(dataset, given)
+    used = parts[: _enough(dataset, parts)]
+    scores, link = held or held_scores(estimator, dataset, seed, rounds, used, previous)
+    kept = OutOfFoldScores.of(scores, given) if len(used) == len(parts) else None
+    return _Scored(parts, used, scores, link, kept)
+
+
+def _of_folds(estimator, dataset, seed, rounds, found, previous, scored):
+    parts, used, link = scored.parts, scored.used, scored.link
+    first, n = _temperature(scored.scores, dataset, used, link), n_weighted(dataset.comm, dataset.weight)
     b, s = np.mean(sizes(dataset, used), axis=0)
     too_few = n < FEW and not estimator.booster.corrects_few
     if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b:
@@ -203,11 +223,6 @@ def _of_folds(estimator, dataset, seed, rounds, found, parts, previous, held):
     higher = min(max(first, higher), MOST_RISE * first)
     power = min(1.0, np.log(n / b) / np.log(b / s))
     return rounded(first * (first / higher) ** power)
-
-
-def _folds(estimator, dataset, seed):
-    """The folds in the order in which they are trained, until there are enough."""
-    return _largest_first(dataset, splits(estimator.cv, dataset, seed))
 
 
 def _largest_first(dataset, parts):

@@ -68,6 +68,8 @@ class BoostingClassifier(
         gain_: ClassVar[NDArray[np.float64]]
         history_: ClassVar[dict[str, NDArray[Any]]]
         cv_results_: ClassVar[dict[str, Any]]
+        oof_decision_function_: ClassVar[NDArray[np.float64]]
+        oof_fold_: ClassVar[NDArray[np.int64]]
 
         def fit(self, X: Any, y: ArrayLike, **more: Any) -> Self:
             """See the subclasses."""

@@ -34,6 +34,7 @@ from pymcboost.training.inputs import (
 from pymcboost.training.loop import TrainingState, as_column, train
 from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, calibrated_of, metrics_by
+from pymcboost.training.parameters import OUT_OF_FOLD
 from pymcboost.training.training_set import TrainingSet
 
 
@@ -65,6 +66,7 @@ class Training:
     def __init__(self, draft, callbacks, workers):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
         self.thresholds, self.shares, self.workers, self.begun = None, None, workers, []
+        self.out_of_fold = None
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
@@ -116,6 +118,7 @@ class Training:
         cv_results = found = None
         if params.n_estimators == "auto":
             cv_results, found = self._find_rounds(dataset, previous)
+            self._keep(found, dataset)
         held = None if validation is None else validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
@@ -155,11 +158,19 @@ class Training:
         rounds = self.state.n_rounds
         seed = booster.draw_seed() if choice.seed is None else choice.seed
         if several:
-            self.thresholds = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
+            self.thresholds, scores = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
+            self._keep(scores, kept)
             return
         known = found, folds, initial, choice.held if rounds == calibration.COMPARED else None
         one = calibration.with_values(draft, booster.decided)
-        self.temperature = calibration.temperature_of_folds(one, kept, seed, rounds, *known)
+        self.temperature, scores = calibration.temperature_of_folds(one, kept, seed, rounds, *known)
+        self._keep(scores, kept)
+
+    def _keep(self, found, dataset):
+        """Keep the scores out of fold, if there are any, and the fold of every row that the user gave."""
+        if found is not None:
+            rows = slice(None) if dataset.subset is None else dataset.subset
+            self.out_of_fold = found.scores[rows], found.fold[rows]
 
     def _warn_of_idle(self):
         """Say that a patience which was set has no effect."""
@@ -182,7 +193,11 @@ class Training:
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
         draft._metrics = [*metrics_of(self.params.scoring)]
         draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
-        vars(draft).pop("cv_results_", None)
+        for name in ("cv_results_", *OUT_OF_FOLD):
+            vars(draft).pop(name, None)
+        if self.out_of_fold is not None:
+            scores, draft.oof_fold_ = self.out_of_fold
+            draft.oof_decision_function_ = draft.model_._decision(scores)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results
 

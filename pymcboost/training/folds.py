@@ -40,6 +40,30 @@ STEP, STEP_SCORES = 8, 1 << 20
 
 
 @dataclass(frozen=True)
+class OutOfFoldScores:
+    """Scores of rows by models that have not seen them, where all folds are trained.
+
+    Attributes
+    ----------
+    scores : ndarray of float64 (n, K)
+        Raw scores; NaN of rows that are never held out or weigh 0.
+    fold : ndarray of int (n,)
+        The fold in which a row is held out, or -1.
+    """
+
+    scores: np.ndarray
+    fold: np.ndarray
+
+    @classmethod
+    def of(cls, scores, parts):
+        """Those of these folds, each with rows to train on and rows held out."""
+        fold = np.full(len(scores), -1)
+        for i, (_, held) in enumerate(parts):
+            fold[held] = i
+        return cls(scores, fold)
+
+
+@dataclass(frozen=True)
 class OutOfFold:
     """What the models of the folds say.
 

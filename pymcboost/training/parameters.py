@@ -319,6 +319,8 @@ def hint_for(cls, name, place):
     return hint(name, place, places, cls.__name__)
 
 
+# Attributes with the scores of rows by models that have not seen them.
+OUT_OF_FOLD = "oof_decision_function_", "oof_fold_"
 ATTRIBUTES = {
     "classes_": ("ndarray of shape (n_classes,)", "Labels of the classes, sorted."),
     "n_features_in_": ("int", "Number of features."),
@@ -331,6 +333,17 @@ ATTRIBUTES = {
         'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": '
         '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model. Of several metrics '
         'these are those of the first; each further one has "folds_" and "mean_" with its name.',
+    ),
+    "oof_decision_function_": (
+        "ndarray of shape (n_samples, n_classes) or (n_samples,)",
+        "Scores of the training rows by models of the folds of ``cv`` that have not seen them; NaN for rows that are "
+        "never held out, or have no weight. They have the shape of `decision_function`, and come before the "
+        "temperature and ``restore_priors``. They are there where all folds are trained: with "
+        '``n_estimators="auto"``, for thresholds of labels, and for a temperature that needs all folds.',
+    ),
+    "oof_fold_": (
+        "ndarray of int of shape (n_samples,)",
+        "The fold that holds out a row, from 0 on, or -1; where there is `oof_decision_function_`.",
     ),
     "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
 }

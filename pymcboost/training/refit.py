@@ -14,6 +14,7 @@ from pymcboost.threads import resolve_n_jobs
 from pymcboost.training import basis
 from pymcboost.training.divided import class_weights
 from pymcboost.training.labels import labels_given
+from pymcboost.training.parameters import OUT_OF_FOLD
 from pymcboost.training.training_set import TrainingSet
 
 
@@ -32,8 +33,8 @@ class RefitsLeaves:
 
         Trees keep their splits, and the model its size. Round after round a leaf becomes ``decay`` times the old one
         and ``1 - decay`` times the new one; leaves that no row falls into stay. A temperature stays as well, and
-        `calibrate_on` finds another one. Early exits go: they are those of the old leaves. The parameters are those of
-        the estimator; a `LearningRateSchedule` does not count.
+        `calibrate_on` finds another one. Early exits and out-of-fold scores go: they are those of the old leaves. The
+        parameters are those of the estimator; a `LearningRateSchedule` does not count.
 
         It is for `VectorTreeBoostClassifier` and for the estimators with a tree per class (LogitBoost, Mart, ABC).
         Others say that they have none.
@@ -87,4 +88,6 @@ class RefitsLeaves:
             for part, new in zip(old, booster.refit_round(at[booster.data.rows], old, cls, base, decay), strict=True):
                 part[...] = new
         vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **dict.fromkeys(file.EARLY))
+        for name in OUT_OF_FOLD:  # those of the old leaves
+            vars(self).pop(name, None)
         return self

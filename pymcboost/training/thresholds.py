@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost._warn import warn
 from pymcboost.training.divided_folds import NO_FOLDS, of_all, pass_on, reason
-from pymcboost.training.folds import held_scores, splits
+from pymcboost.training.folds import OutOfFoldScores, held_scores, splits
 from pymcboost.training.labels import best_thresholds
 
 
@@ -17,17 +17,25 @@ def of_rows(model, held):
 def of_folds(estimator, dataset, seed, rounds, found=None, previous=None):
     """Thresholds (K,) from models of the folds of ``cv``, arguments as of `calibration.temperature_of_folds`.
 
-    None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
+    Returns
+    -------
+    thresholds : ndarray of float64 (K,) or None
+        None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
+    kept : OutOfFoldScores or None
+        Where the folds were trained here.
     """
+    kept = None
     try:
         if found is None:
-            scores, _ = held_scores(estimator, dataset, seed, rounds, splits(estimator.cv, dataset, seed), previous)
+            parts = splits(estimator.cv, dataset, seed)
+            scores, _ = held_scores(estimator, dataset, seed, rounds, parts, previous)
+            kept = OutOfFoldScores.of(scores, parts)
         else:
             scores = found.scores
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"all labels keep the threshold 0.5: {reason(error)}")
-        return None
+        return None, None
     used = np.isfinite(scores[:, 0])
     found = best_thresholds(*of_all(dataset, used, scores, dataset.codes, dataset.weight))
-    return dataset.comm.broadcast(found)
+    return dataset.comm.broadcast(found), kept

@@ -332,7 +332,7 @@ def test_folds_of_the_calibration_have_the_rounds_of_the_model(monkeypatch):
 
     def of_folds(estimator, inputs, seed, rounds, *more):
         asked.append(rounds)
-        return 1.0
+        return 1.0, None
 
     monkeypatch.setattr(estimators.calibration, "temperature_of_folds", of_folds)
     monkeypatch.setattr(pymcboost.callbacks, "time", Clock())

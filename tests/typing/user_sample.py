@@ -52,6 +52,7 @@ def train_trees(path: Path, X: NDArray[np.float32], y: NDArray[np.int64]) -> ABC
     found = VectorTreeBoostClassifier(n_estimators="auto", cv=StratifiedKFold(5), scoring="auc_ovr", min_delta=1e-3)
     found.fit(X, y, validation_sets={"train": (X, y)}, groups=y)
     print(found.cv_results_["best_round"], found.history_["train_auc_ovr"][-1])
+    print(found.oof_decision_function_.shape, found.oof_fold_.max())
     MartClassifier(scoring=["log_loss", make_scorer(accuracy_score)], n_estimators=3)
     MartClassifier(scoring={"nll": "log_loss", "right": make_scorer(accuracy_score)}, n_estimators=3)
     MartClassifier(scoring=make_scorer(accuracy_score)).fit(X, y, X_val=X, y_val=y, sample_weight_val=np.ones(len(y)))

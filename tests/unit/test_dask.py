@@ -195,6 +195,7 @@ def test_a_second_fit_keeps_nothing_of_the_first(client):
     )
     model.fit(frame, dd.from_pandas(pd.Series(y), npartitions=2))
     assert {"cv_results_", "feature_names_in_"} <= vars(model).keys()
+    assert not {"oof_decision_function_", "oof_fold_"} & vars(model).keys()  # a worker has only those of its rows
     model.set_params(n_estimators=2).fit(*divided(X, y))
     assert not {"cv_results_", "feature_names_in_"} & vars(model).keys()
     assert (model.client, model.n_estimators, model.n_estimators_) == (client, 2, 2)
