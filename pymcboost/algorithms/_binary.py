@@ -43,7 +43,7 @@ class BinaryBooster(Booster):
     @property
     def again(self):
         """Whether weights are computed from scores: of the rounds before, or after each `restart_every` rounds."""
-        n = self.params.n_estimators
+        n = self.n_estimators
         return self.has_rounds or n > (self.restart_every or n)
 
     def layouts(self):

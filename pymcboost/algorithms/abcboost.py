@@ -201,7 +201,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
     def memory(self):
         """As without a base class, and the trees that a search for it grows."""
         p, K, m = self.params, self.data.n_classes, self.data.n_rows
-        if K == 2 or p.warmup_rounds >= p.n_estimators:
+        if K == 2 or p.warmup_rounds >= self.n_estimators:
             return super().memory()
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]

@@ -134,10 +134,10 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
-        K, d, p, few = self.data.n_classes, self.data.n_features, self.params, self.params.max_leaf_entries is not None
+        K, d, few = self.data.n_classes, self.data.n_features, self.params.max_leaf_entries is not None
         builder = TreesBuilder(K, d, True, categories=self.categories, entries=few, shared=self.shares)
         if self.narrow:
-            builder.reserve(p.n_estimators * self.most_leaves)
+            builder.reserve(self.n_estimators * self.most_leaves)
         return builder
 
     @property
@@ -194,7 +194,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         if self.narrow:
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None:
-                found.append(memory.leaves(data, p.n_estimators, leaves, found[0]))
+                found.append(memory.leaves(data, self.n_estimators, leaves, found[0]))
                 found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
             return found
         held = memory.rows(data, integers=fewer is None, curvature=given)

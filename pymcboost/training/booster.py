@@ -229,7 +229,7 @@ class Booster:
 
     # -- what the loop calls -------------------------------------------------------------------------------------------
 
-    def start(self, dataset, n_threads, previous=None, n_validation=0):
+    def start(self, dataset, n_threads, n_estimators, previous=None, n_validation=0):
         """Lay out the rows and get ready for the first round, or for the next one after those of ``previous``.
 
         Parameters
@@ -237,6 +237,8 @@ class Booster:
         dataset : TrainingSet
         n_threads : int
             Most threads; small data take one.
+        n_estimators : int
+            Rounds that there will be at most, with those of ``previous``.
         previous : Previous, optional
         n_validation : int, default=0
             Rows whose scores will be followed.
@@ -244,7 +246,7 @@ class Booster:
         self.classes = dataset.classes
         self.categories = dataset.categories
         self.feature_names = dataset.feature_names
-        self.n_validation = n_validation
+        self.n_estimators, self.n_validation = n_estimators, n_validation
         n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], n_threads)
         data = self.rows(dataset, n_threads, previous)
         self.data = data

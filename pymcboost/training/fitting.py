@@ -31,10 +31,11 @@ from pymcboost.training.inputs import (
     labels_of_file,
     share_held,
 )
-from pymcboost.training.loop import TrainingState, as_column, train
+from pymcboost.training.loop import as_column
 from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, calibrated_of, metrics_by
 from pymcboost.training.parameters import OUT_OF_FOLD
+from pymcboost.training.trainer import Trainer
 from pymcboost.training.training_set import TrainingSet
 
 
@@ -92,8 +93,9 @@ class Training:
         divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
         refuse_mixed(params, groups, "val" in sets)
         self._warn_of_idle()
+        n_estimators = params.n_estimators
         if initial is not None:
-            params.n_estimators += initial.n_rounds
+            n_estimators += initial.n_rounds
             booster.goes_on = True
         for callback in self.callbacks:
             callback.begin(booster)
@@ -113,30 +115,28 @@ class Training:
         self.classes = dataset.classes
         self.priors = calibration.priors(draft, dataset.classes, class_weight)
         check_file(self.classes, meta)
-        plan = Plan(dataset, validation, meta, defaults_of(draft), params.n_estimators)
+        plan = Plan(dataset, validation, meta, defaults_of(draft), n_estimators)
         previous = self._previous(plan, continued, initial)
         cv_results = found = None
-        if params.n_estimators == "auto":
+        if n_estimators == "auto":
             cv_results, found = self._find_rounds(dataset, previous)
             self._keep(found, dataset)
+            n_estimators = cv_results["n_estimators"]
         held = None if validation is None else validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
         kept = dataset if params.calibrate and held is None else None
         has_temperature = params.calibrate and not booster.multilabel
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
-        choice = self._choice(kept, folds, previous)
-        n_held = 0 if validation is None else validation.X.shape[0]
-        booster.start(dataset, divided.threads_of(params.n_jobs, workers), previous, n_held)
-        make_model = partial(_model, meta, self.classes)
+        choice = self._choice(kept, folds, previous, n_estimators)
+        how = {"previous": previous, "validation": validation, "make_model": partial(_model, meta, self.classes)}
+        trainer = Trainer(booster, dataset, divided.threads_of(params.n_jobs, workers), n_estimators, **how)
         del dataset, plan  # the layouts hold what the rounds need of it
-        history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
-        best_gain = None if previous is None else previous.best_gain
-        self.state = TrainingState(booster, params.n_estimators, make_model, history, validation, best_gain)
+        self.state = trainer.state
         self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # which the loop closes
-        train(self.state, callbacks)
+        trainer.run(callbacks)
         self.shares = calibration.shares(self.state, booster.data, workers)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
@@ -244,10 +244,10 @@ class Training:
                     )
                 taken.append(column)
 
-    def _choice(self, dataset, folds, previous):
+    def _choice(self, dataset, folds, previous, n_estimators):
         """What folds choose of parameters that are "auto", where the calibration needs these folds anyway."""
         booster, params = self.booster, self.params
-        first = dataset is not None and previous is None and params.n_estimators >= calibration.COMPARED
+        first = dataset is not None and previous is None and n_estimators >= calibration.COMPARED
         found = params.early_stopping or self.draft.n_estimators == "auto" or booster.multilabel
         if not booster.undecided or not first or found:
             return calibration.Choice()
@@ -256,12 +256,11 @@ class Training:
         return choice
 
     def _find_rounds(self, dataset, previous):
-        """Set the number of rounds by cross-validation; its curves, and the folds if they have been trained."""
+        """The number of rounds by cross-validation, with its curves; and the folds if they have been trained."""
         found, folds = None if previous is None else previous.cv_results, None
         if not found or self.params.calibrate:
             folds = out_of_fold(self.draft, dataset, self.booster.draw_seed())
             found = folds.results()
-        self.params.n_estimators = found["n_estimators"]
         if previous is not None and previous.n_rounds > found["n_estimators"]:
             raise ValueError(
                 f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "

@@ -19,9 +19,9 @@ from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import needs_folds, threads_of
 from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
-from pymcboost.training.loop import TrainingState, one_round
 from pymcboost.training.metrics import Held, as_given, calibrated_of, measured, metrics_by
 from pymcboost.training.strata import stratified
+from pymcboost.training.trainer import Trainer
 
 # Rounds that are tried at most.
 MOST_ROUNDS = 2000
@@ -343,31 +343,33 @@ class _Model:
         self.held = held(f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given)
         self.validation = Validation([self.held], K)
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
-        done = 0 if previous is None else previous.n_rounds
-        booster.params.n_estimators = most = done + booster.hasten(most - done) if hasty else most
-        booster.start(dataset.only(train), n_threads, previous, len(rows))
+        if hasty:
+            done = 0 if previous is None else previous.n_rounds
+            most = done + booster.hasten(most - done)
+        how = {"previous": previous, "validation": self.validation}
+        self.trainer = Trainer(booster, dataset.only(train), n_threads, most, **how)
         if previous is not None:
             self.validation.add_rounds(booster.builder)
-        self.state, self.ended = TrainingState(booster, most, None), False
 
     def grow(self, marks, stop):
         """Add rounds up to these numbers, as far as there are any, until ``stop`` is set; keep the scores at each."""
         self.steps = []
         for mark in marks:
-            before = self.state.n_rounds
-            self._grow(mark, stop)
-            if self.state.n_rounds > before:
+            before = self.n_rounds
+            self.trainer.advance(mark, stop)
+            if self.n_rounds > before:
                 self.booster.follow(self.validation)
             self.steps.append(self.validation.scores.copy())
 
-    def _grow(self, n_rounds, stop):
-        while not self.ended and self.state.n_rounds < n_rounds and not stop.is_set():
-            self.ended = one_round(self.state)
-
     def finished(self, stop):
         """The scores after all rounds, which are not looked at before."""
-        self.grow([self.state.n_estimators], stop)
+        self.grow([self.trainer.state.n_estimators], stop)
         return self.validation.scores
+
+    @property
+    def n_rounds(self):
+        """Rounds done."""
+        return self.trainer.state.n_rounds
 
 
 @contextmanager
@@ -399,7 +401,7 @@ def _grown(models, workers):
         while part := list(islice(marks, step)):
             for _ in run(lambda model, part=part: model.grow(part, stop), models):
                 pass
-            last = max(model.state.n_rounds for model in models)
+            last = max(model.n_rounds for model in models)
             for t, mark in enumerate(part):
                 if done == last:
                     return

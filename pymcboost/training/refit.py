@@ -63,7 +63,6 @@ class RefitsLeaves:
         if not isinstance(number, Real) or not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
         X, booster, classes = self._check_X(X), self._booster(lambda: 0), self.classes_
-        booster.params.n_estimators = 0  # no round is added
         several = booster.multilabel
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         basis.check_consistent_length(X, codes)
@@ -76,7 +75,7 @@ class RefitsLeaves:
         X = X if categories is None else categories.bounded(X)
         names = self.model_.feature_names
         dataset = TrainingSet(X, classes, codes, weight, categories=categories, feature_names=names)
-        booster.start(dataset, resolve_n_jobs(self.n_jobs))
+        booster.start(dataset, resolve_n_jobs(self.n_jobs), n_estimators=0)
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)

@@ -319,8 +319,8 @@ class ColumnGeneration(PaperBooster):
 
     def memory(self):
         """Weights and scores in float64, gradients, and the outputs of a round; of all rounds that may come."""
-        data, p, K = self.data, self.params, self.data.n_classes
-        learners = (1 if self.shared else K) * (1 if self.stagewise else p.n_estimators)
+        data, K = self.data, self.data.n_classes
+        learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
         small = self.solver_name == "fcd" and data.n_rows > LARGE_DATA
         size = (12 if small else 16) * data.n_rows * K
         scores = memory.Part(f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)

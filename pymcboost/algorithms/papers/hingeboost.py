@@ -121,7 +121,7 @@ class HingeBoostOC(Booster):
         if p.kernel == "linear":
             entries = data.features.nnz if data.sparse else None
             return LinearBuilder(
-                data.n_classes, data.n_features, data.scale, p.n_estimators, entries, columns=data.columns
+                data.n_classes, data.n_features, data.scale, self.n_estimators, entries, columns=data.columns
             )
         make = (
             partial(CallableMachine, p.kernel)

@@ -1,0 +1,47 @@
+"""The training of one model: its rows laid out, its booster started, its rounds."""
+
+from pymcboost.training.loop import TrainingState, one_round, train
+
+
+class Trainer:
+    """One model in training. `fit` trains one, and each fold another; the rows, the booster and callbacks differ.
+
+    Parameters
+    ----------
+    booster : Booster
+        Not yet started.
+    dataset : TrainingSet
+        The rows to train on.
+    n_threads : int
+    n_estimators : int
+        Rounds of the whole model, with those of ``previous``.
+    previous : Previous, optional
+        Rounds to go on from.
+    validation : Validation, optional
+        Rows whose scores are followed.
+    make_model : callable, optional
+        Makes a `Model` of the booster, a number of rounds, and more for its meta.
+
+    Attributes
+    ----------
+    state : TrainingState
+    is_over : bool
+        Whether nothing is left to learn.
+    """
+
+    def __init__(self, booster, dataset, n_threads, n_estimators, *, previous=None, validation=None, make_model=None):
+        n_validation = 0 if validation is None else validation.X.shape[0]
+        booster.start(dataset, n_threads, n_estimators, previous, n_validation)
+        history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
+        best_gain = None if previous is None else previous.best_gain
+        self.booster, self.is_over = booster, False
+        self.state = TrainingState(booster, n_estimators, make_model, history, validation, best_gain)
+
+    def run(self, callbacks):
+        """Add all rounds, with callbacks after each."""
+        train(self.state, callbacks)
+
+    def advance(self, n_rounds, stop):
+        """Add rounds up to this number, as far as there are any, until the event ``stop`` is set."""
+        while not self.is_over and self.state.n_rounds < n_rounds and not stop.is_set():
+            self.is_over = one_round(self.state)
