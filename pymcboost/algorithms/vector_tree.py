@@ -189,7 +189,6 @@ class VectorTreeBoost(ManyLabels, Booster):
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         drawn = drawn_of(p.max_features, pool, data.total_rows)
         grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
-        given = not isinstance(p.loss, str)
         newton = 3 if p.leaf_step == "full" and p.loss == "softmax" else 0
         if self.narrow:
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
@@ -197,7 +196,7 @@ class VectorTreeBoost(ManyLabels, Booster):
                 found.append(memory.leaves(data, self.n_estimators, leaves, found[0]))
                 found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
             return found
-        held = memory.rows(data, integers=fewer is None, curvature=given)
+        held = memory.rows(data, integers=fewer is None, curvature=self._loss.keeps_curvature)
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100 (more errors), {held.remedy}")
         found = [held, grower, memory.tables(data, K, 0, newton)]

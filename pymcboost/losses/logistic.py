@@ -16,6 +16,7 @@ class Logistic(Loss):
     shift_invariant = False
     begins = True
     spare_lane = True
+    keeps_curvature = False
 
     def first(self, data):
         """Logarithms of the odds of every label, as if half a row more had it, and half a row not."""

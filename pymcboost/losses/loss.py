@@ -59,6 +59,9 @@ class Loss:
         """The loss at work on training data, row after row."""
         return Rows(self, data, n_threads)
 
+    # Whether second derivatives of all rows are kept beside the gradients.
+    keeps_curvature = True
+
     def follow(self, rows, value, leaf):
         """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``.
 

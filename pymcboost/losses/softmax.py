@@ -33,6 +33,8 @@ class Softmax(Loss):
         _vrows.gradient(padded, None, no_leaves, y, no_weights, _vrows.SOFTMAX, lanes, 1.0, gradient, 1)
         return gradient[:, :K]
 
+    keeps_curvature = False
+
     def follow(self, rows, value, leaf):
         """See `Loss.follow`."""
         return _vrows.gradient(

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from pymcboost._kernels import elementary
 from pymcboost.losses.loss import Loss
 
 
 def difference(F, y):
     """p, and p - e_y."""
-    p = np.exp(F - F.max(axis=1, keepdims=True))
+    p = elementary.exp(F - F.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     return p, p - np.eye(F.shape[1])[y]
 
