@@ -48,7 +48,7 @@ class Draft:
         if rng.random() < 0.002:
             self.K = rng.choice((255, 256, 65_535))
         self.counts = [n for n in COUNTS if n * self.K < 200_000]  # Python writes and reads slowly
-        self.link, self.decoder, self.reserved = rng.randrange(4), 0, [0, 0, 0]
+        self.link, self.decoder, self.reserved = rng.randrange(5), 0, [0, 0, 0]
         self.major, self.minor, self.flags = 1, rng.choice((0, 0, 8)), rng.choice((0, 0, 1 << 16))
         self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
         self.shared = False  # whether leaves have numbers for all classes
@@ -58,9 +58,10 @@ class Draft:
         if self.kind in (1, 3) and rng.random() < 0.2 and (not (self.decoder or self.shared) or rng.random() < 0.1):
             self.exits()
         self.add("BIAS", 5, self.floats(self.K))
-        if rng.random() < 0.3:
+        uncalibrated = self.link == 4 and rng.random() < 0.95
+        if rng.random() < 0.3 and not uncalibrated:
             self.add("CALB", 6, [rng.choice((1.0, 0.3, 1.7, 64.0, 5e-324, 1.7e308))])
-        if rng.random() < 0.15:
+        if rng.random() < 0.15 and not uncalibrated:
             self.add("calb", 6, [rng.choice((1.0, 0.5, 2.0, 5e-324, 1.7e308))])
         if self.K <= 300 and rng.random() < (0.5 if self.link == 3 else 0.02):
             self.add("ABOV", 6, [rng.choice((0.0, -1.5, 3.0, 1.7e308)) for _ in range(self.K)])
@@ -306,7 +307,7 @@ class Draft:
         elif what == 2:
             self.kind = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 31, 32, 2**32 - 1))
         elif what == 3:
-            self.link, self.decoder = rng.choice((0, 4, self.link)), rng.choice((0, 1, 2, 3))
+            self.link, self.decoder = rng.choice((0, 5, self.link)), rng.choice((0, 1, 2, 3))
         elif what == 4:
             choice = rng.randrange(3)
             if choice == 0:

@@ -12,7 +12,7 @@ Check a .mcb model file and print what it holds."""
 TOP = 10
 CLASSES_SHOWN = 20
 LINKS = {"none": "none: scores only", "softmax": "p = softmax(F)", "softmax2": "p = softmax(2 F)"}
-LINKS["sigmoid"] = "p = 1 / (1 + exp(-F)) of each label"
+LINKS |= {"sigmoid": "p = 1 / (1 + exp(-F)) of each label", "shares": "p = F / sum of F"}
 
 
 def main(argv=None):

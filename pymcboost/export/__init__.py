@@ -1,7 +1,7 @@
 """Models in other forms, and models of other libraries.
 
 `to_c`, `to_onnx` and `to_treelite` take a `Model` or a fitted estimator, `to_integer_c` a `Model` of packed trees;
-`from_lightgbm` and `from_xgboost` read what those libraries save. What a form cannot hold is refused by its name.
+`from_lightgbm` and `from_xgboost` read what those libraries save, `from_sklearn` takes a fitted forest. What a form cannot hold is refused by its name.
 """
 
 from pymcboost.export.c import to_c
@@ -9,7 +9,10 @@ from pymcboost.export.integer_c import to_integer_c
 from pymcboost.export.integers import integer_labels
 from pymcboost.export.lightgbm import from_lightgbm
 from pymcboost.export.onnx import to_onnx
+from pymcboost.export.scikit_learn import from_sklearn
 from pymcboost.export.treelite import to_treelite
 from pymcboost.export.xgboost import from_xgboost
 
-__all__ = ["from_lightgbm", "from_xgboost", "integer_labels", "to_c", "to_integer_c", "to_onnx", "to_treelite"]
+__all__ = [
+    "from_lightgbm", "from_sklearn", "from_xgboost", "integer_labels", "to_c", "to_integer_c", "to_onnx", "to_treelite",
+]  # fmt: skip

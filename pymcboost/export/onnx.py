@@ -54,7 +54,13 @@ def to_onnx(model: Any) -> bytes:
     text = constants["labels"].dtype.kind == "O"
     k, floats = model.n_classes_, TensorProto.FLOAT
     out = [("label", TensorProto.STRING if text else TensorProto.INT64, ["m"]), ("scores", floats, ["m", k])]
-    if model.has_probabilities:
+    if model.link == "shares":
+        constants["axes"], constants["zero"] = np.array([1], dtype=np.int64), np.array(0, dtype=np.float32)
+        nodes.append(helper.make_node("Max", ["scores", "zero"], ["above"]))
+        nodes.append(helper.make_node("ReduceSum", ["above", "axes"], ["sum"], keepdims=1))
+        nodes.append(helper.make_node("Div", ["above", "sum"], ["probabilities"]))
+        out.append(("probabilities", floats, ["m", k]))
+    elif model.has_probabilities:
         constants["slope"] = np.array(LINKS[model.link] / (model.temperature or 1), dtype=np.float32)
         nodes.append(helper.make_node("Mul", ["scores", "slope"], ["scaled"]))
         nodes.append(helper.make_node("Softmax", ["scaled"], ["probabilities"], axis=1))

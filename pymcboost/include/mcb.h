@@ -112,7 +112,7 @@ extern "C" {
 /* --------------------------------------------------------------------------------------------------------- platform */
 
 #define MCB_FORMAT_MAJOR 1
-#define MCB_FORMAT_MINOR 11
+#define MCB_FORMAT_MINOR 12
 #define MCB_MAX_CLASSES 65535u
 #define MCB_MAX_FEATURES 2147483647u
 #define MCB_MAX_SECTIONS 64u
@@ -228,7 +228,7 @@ extern "C" {
     X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
     X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
     X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
-    X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0")                           \
+    X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0, or the link is shares")    \
     X(MCB_E_ABOVE, 60, "a threshold of a label is not finite, or is there without the link sigmoid")                   \
     X(MCB_E_EXIT, 61, "an early exit needs its checkpoints (section exit), and a model without a decoder")             \
     X(MCB_E_CHECKPOINT, 62, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
@@ -281,7 +281,13 @@ enum mcb_kind {
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
 enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
 /* Sigmoid: a row may have any number of labels, see mcb_labels_above. */
-enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2, MCB_LINK_SIGMOID = 3 };
+enum mcb_link {
+    MCB_LINK_NONE = 0,
+    MCB_LINK_SOFTMAX = 1,
+    MCB_LINK_SOFTMAX2 = 2,
+    MCB_LINK_SIGMOID = 3,
+    MCB_LINK_SHARES = 4
+};
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
 /* Sections this reader knows; their place in mcb_model.section. */
@@ -1286,6 +1292,8 @@ static inline int mcb__check_contents(mcb_model *m) {
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
     if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
+    if (m->link == MCB_LINK_SHARES && (s[MCB_S_CALB].data || s[MCB_S_FCAL].data))
+        return mcb__fail(m, MCB_E_CALIBRATION, mcb__rules[s[MCB_S_CALB].data ? MCB_S_CALB : MCB_S_FCAL].tag, 44);
     if ((status = mcb__check_exit(m))) return status;
     if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
         return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
@@ -1378,7 +1386,7 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     if (model->n_features < 1 || model->n_features > MCB_MAX_FEATURES)
         return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
     if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
-    if (model->link > MCB_LINK_SIGMOID) return mcb__fail(model, MCB_E_LINK, 0, 44);
+    if (model->link > MCB_LINK_SHARES) return mcb__fail(model, MCB_E_LINK, 0, 44);
     if (model->decoder != MCB_DECODER_LINEAR && (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
         return mcb__fail(model, MCB_E_DECODER, 0, 48);
 
@@ -5579,12 +5587,32 @@ static void mcb__softmax(double *scores, uint32_t K, int doubled, double factor)
     for (k = 0; k < K; k++) scores[k] /= sum;
 }
 
+/* The share of every class in the sum of the scores of one row, in place. Scores below 0 count as 0; where none is above
+ * 0, all shares are equal. */
+static void mcb__share_out(double *scores, uint32_t K) {
+    double top = scores[0], sum;
+    uint32_t k;
+    for (k = 1; k < K; k++)
+        if (scores[k] > top) top = scores[k];
+    if (top <= 0) {
+        for (k = 0; k < K; k++) scores[k] = 1.0 / K;
+        return;
+    }
+    for (k = 0; k < K; k++) scores[k] = scores[k] > 0 ? scores[k] / top : 0.0;
+    sum = mcb__sum_of_exponentials(scores, K); /* they are from 0 to 1, too */
+    for (k = 0; k < K; k++) scores[k] /= sum;
+}
+
 /* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
- * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3). MCB_E_NO_LINK, and scores untouched, if
- * the model has neither link nor factor. */
+ * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3); shares in the sum of the scores (link
+ * 4). MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k;
     double factor = mcb_calibration(m);
+    if (m->link == MCB_LINK_SHARES) {
+        mcb__share_out(scores, m->n_classes);
+        return MCB_OK;
+    }
     if (!(factor > 0)) {
         if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
         factor = 1;

@@ -16,7 +16,7 @@ from pymcboost.model.arrays import is_number, narrow
 from pymcboost.threads import available_memory, in_words
 
 MAGIC = b"\x89MCB\r\n\x1a\n"
-LINKS = ("none", "softmax", "softmax2", "sigmoid")
+LINKS = ("none", "softmax", "softmax2", "sigmoid", "shares")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16", "int8")
 # Sections of early exits: checkpoints, then those of each way.
@@ -26,7 +26,8 @@ COMMON = ("CALB", "calb", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
 # Sections that came after version 1.0, and the minor version they came with.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
 MINOR |= {"LOFF": 6, "PACK": 7, "LALL": 10, "calb": 11}
-SIGMOID_MINOR = 5
+# The same of links.
+MINOR_OF_LINK = {"sigmoid": 5, "shares": 12}
 LAYOUTS = ("list", "interval", "packed")
 HEADER_BYTES = 64
 # What is read of a pipe at once.
@@ -353,7 +354,7 @@ def encode(model, common, link="none"):
         Laid out, see `kind`.
     common : list of (tag, array)
         Sections of the calibration, of the labels and of what is there for information.
-    link : {"none", "softmax", "softmax2", "sigmoid"}
+    link : {"none", "softmax", "softmax2", "sigmoid", "shares"}
 
     Returns
     -------
@@ -380,7 +381,7 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections):
         )
         end = offset + len(data)
     table = b"".join(entries)
-    minor = max(*(MINOR.get(tag, 0) for tag, _ in sections), SIGMOID_MINOR * (link == LINKS.index("sigmoid")))
+    minor = max(*(MINOR.get(tag, 0) for tag, _ in sections), MINOR_OF_LINK.get(LINKS[link], 0))
     header = struct.pack(
         "<8sHHIQIIIIIIII", MAGIC, 1, minor, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
     )

@@ -69,9 +69,10 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
     n_classes_, n_features_in_ : int
     kind : int
         1: list of stumps; 2: interval table; 3: trees; 5: linear, 6: kernel machine; 7: packed trees.
-    link : {"none", "softmax", "softmax2", "sigmoid"}
+    link : {"none", "softmax", "softmax2", "sigmoid", "shares"}
         How scores become probabilities: softmax of F, or of 2 F; 1 / (1 + exp(-F)) of each label, of which a row may
-        have any number.
+        have any number; or F divided by its sum over the classes, as of forests, whose scores are sums of
+        probabilities.
     n_learners : int or None
         Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
     n_rounds : int or None
@@ -135,9 +136,10 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
             `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`.
         classes : array-like (K,)
             Distinct, sorted class labels: integers or strings.
-        link : {"none", "softmax", "softmax2", "sigmoid"}, default="none"
+        link : {"none", "softmax", "softmax2", "sigmoid", "shares"}, default="none"
             How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of
-            2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of rows that may have any number of them.
+            2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of rows that may have any number of them,
+            shares F / sum of F (averages of probabilities; scores below 0 count as 0).
         meta : dict, optional
             What JSON can hold; only for information.
         layout : {"list", "interval", "packed"}, default="list"

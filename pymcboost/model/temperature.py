@@ -95,6 +95,14 @@ def sums_of_exponentials(e):
     return np.floor(np.nan_to_num(e) * unit + 0.5).astype(np.int64).sum(axis=1, keepdims=True) / unit
 
 
+def shares(scores):
+    """Shares of the classes in the sum of the scores of every row (m, K), as `mcb_probabilities` gives them."""
+    top = scores.max(axis=1, keepdims=True)
+    part = np.where(scores > 0, scores, 0.0) / np.where(top > 0, top, 1.0)
+    part[top[:, 0] <= 0] = 1.0
+    return part / sums_of_exponentials(part)
+
+
 def log_softmax(z):
     """Logarithms of the softmax of z, whose largest in every row is 0; finite where it rounds to 0."""
     return z - elementary.log(sums_of_exponentials(elementary.exp(z)))
@@ -205,8 +213,12 @@ class Calibration:
         if self.link == "sigmoid":
             raise ValueError(f"{what} is for models of one class a row; this one has any number of labels")
 
+    def _refuse_shares(self, what):
+        if self.link == "shares":
+            raise ValueError(f"{what} is for scores whose softmax is taken; those of this model are sums of probabilities")
+
     def predict_log_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
-        """Logarithms of the probabilities, finite where these round to 0.
+        """Logarithms of the probabilities, finite where these round to 0 (with the link "shares": minus infinity at 0).
 
         Parameters
         ----------
@@ -223,6 +235,9 @@ class Calibration:
             As `Model.predict_proba`.
         """
         self._need_probabilities()
+        if self.link == "shares":
+            with np.errstate(divide="ignore"):
+                return np.log(self._probabilities_of(self.raw_scores(X, n_jobs)))
         z = self._log_odds(self.raw_scores(X, n_jobs))
         if self.link == "sigmoid":
             return np.minimum(z, 0) - elementary.log(1 + elementary.exp(-np.abs(z)))
@@ -236,6 +251,8 @@ class Calibration:
 
     def _probabilities_of(self, scores):
         """Probabilities from raw scores (m, K)."""
+        if self.link == "shares":
+            return shares(scores)
         if self.link != "sigmoid":
             factor = self._sections().get("CALB", [1.0])[0]
             return score.softmax(scores, self.link == "softmax2", factor)
@@ -262,6 +279,7 @@ class Calibration:
         """
         if temperature is not None:
             self._refuse_labels("a temperature")
+            self._refuse_shares("a temperature")
         given = self._sections().get("calb") if temperature is None else file.factor_of(temperature)
         model = self._changed(CALB=given)
         if not self._has_priors():
@@ -319,6 +337,7 @@ class Calibration:
         Model
         """
         self._refuse_labels("a temperature")
+        self._refuse_shares("a temperature")
         codes = codes_of(y, self.classes_)
         return self.with_temperature(fit_temperature(self.raw_scores(X, n_jobs), codes, sample_weight, self.link))
 
@@ -340,6 +359,7 @@ class Calibration:
         """
         self._need_probabilities()
         self._refuse_labels("weights of classes")
+        self._refuse_shares("reweighting")
         factors = np.asarray(factors, dtype=np.float64)
         if factors.shape != self.classes_.shape or not ((factors > 0) & np.isfinite(factors)).all():
             raise ValueError(f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}")

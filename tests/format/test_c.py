@@ -101,8 +101,9 @@ def check_bits(program, tmp_path):
         model = Model.from_ensemble(trees, range(n_classes), link=link, leaves=leaves)
         for n, cut in ((1, None), (17, None), (37, 5)):
             check_model(program, tmp_path, model, random_rows(n, 9), cut)
-    model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link="sigmoid")
-    check_model(program, tmp_path, model, random_rows(37, 9), None)
+    for link in ("sigmoid", "shares"):
+        model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link=link)
+        check_model(program, tmp_path, model, random_rows(37, 9), None)
     for i, machine in enumerate(machines()):
         model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
         check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)

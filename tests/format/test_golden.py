@@ -132,6 +132,9 @@ def models():
         model = Model.from_ensemble(trees, labels[k], link=links[k], layout="packed", leaves="int8")
         yield f"v1-packed-{k}-{mode}", model, random_rows(12, trees.n_features)
 
+    model = Model.from_ensemble(random_trees(9, 6, 3, "vector", seed=4), three, link="shares")
+    yield "v1-trees-3-shares", model, random_rows(12, 6)
+
     # Temperatures: found, asked for by the loss, and without a link.
     model = Model.from_ensemble(random_stumps(9, 6, 3, seed=3), three, link="softmax2")
     yield "v1-list-3-asked", model._with_link_temperature(0.75).with_temperature(2.5), finite_rows(6, 6)

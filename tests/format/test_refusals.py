@@ -230,7 +230,7 @@ CASES = [
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
     *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 31, 33, 0xFFFFFFFF)],
-    ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 4)),
+    ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 5)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(CODED, 48, "I", 3)),
@@ -358,6 +358,10 @@ CASES = [
             ("MCB_E_DUPLICATE", lambda tag=tag: with_section(CALIBRATED, tag, 6, struct.pack("<d", 1.0))),
             ("MCB_E_DTYPE", lambda tag=tag: with_section(LIST, tag, 5, struct.pack("<f", 1.0))),
         )
+    ],
+    *[
+        ("MCB_E_CALIBRATION", lambda tag=tag: with_section(patch(VECTOR, 44, "I", 4), tag, 6, struct.pack("<d", 1.0)))
+        for tag in (b"CALB", b"calb")
     ],
     *[
         ("MCB_E_CALIBRATION", lambda tag=tag, data=data: with_section(data, tag, 6, bytes(8)))

@@ -114,7 +114,7 @@ class File:
         need(2 <= self.K <= 65535, 9)
         need(1 <= self.d <= 2**31 - 1, 10)
         need(self.kind in EVERY, 11)
-        need(self.link <= 3, 12)
+        need(self.link <= 4, 12)
         need(self.decoder == 0 or (self.decoder <= 2 and self.kind == TREES), 13)
         self.data, self.items, self.types, self.meta = data, {}, {}, b""
         entries = [data[64 + 32 * i : 96 + 32 * i] for i in range(count)]
@@ -241,6 +241,7 @@ class File:
         self.finite(b"BIAS", 37)
         for tag in (b"CALB", b"calb"):
             need(all(0 < factor < math.inf for factor in self.items.get(tag, ())), 56)
+        need(self.link != 4 or not (self.has(b"CALB") or self.has(b"calb")), 56)
         self.exits()
         need(self.link == 3 or not self.has(b"ABOV"), 60)
         self.finite(b"ABOV", 60)
@@ -528,7 +529,12 @@ class File:
         factor = self.items.get(b"CALB", [1.0])[0]
         if self.link == 3:
             return [(exp(f * factor) if f < 0 else 1) / (1 + exp(-abs(f * factor))) for f in F]
-        parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
+        if self.link == 4 and max(F) <= 0:
+            return [1 / len(F)] * len(F)
+        if self.link == 4:
+            parts = [max(f, 0) / max(F) for f in F]
+        else:
+            parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
         unit = 2.0**52
         while unit * len(parts) > 2.0**62:
             unit /= 2

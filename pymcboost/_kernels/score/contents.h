@@ -271,6 +271,8 @@ static inline int mcb__check_contents(mcb_model *m) {
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
     if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
+    if (m->link == MCB_LINK_SHARES && (s[MCB_S_CALB].data || s[MCB_S_FCAL].data))
+        return mcb__fail(m, MCB_E_CALIBRATION, mcb__rules[s[MCB_S_CALB].data ? MCB_S_CALB : MCB_S_FCAL].tag, 44);
     if ((status = mcb__check_exit(m))) return status;
     if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
         return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);

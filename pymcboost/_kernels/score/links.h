@@ -41,12 +41,32 @@ static void mcb__softmax(double *scores, uint32_t K, int doubled, double factor)
     for (k = 0; k < K; k++) scores[k] /= sum;
 }
 
+/* The share of every class in the sum of the scores of one row, in place. Scores below 0 count as 0; where none is above
+ * 0, all shares are equal. */
+static void mcb__share_out(double *scores, uint32_t K) {
+    double top = scores[0], sum;
+    uint32_t k;
+    for (k = 1; k < K; k++)
+        if (scores[k] > top) top = scores[k];
+    if (top <= 0) {
+        for (k = 0; k < K; k++) scores[k] = 1.0 / K;
+        return;
+    }
+    for (k = 0; k < K; k++) scores[k] = scores[k] > 0 ? scores[k] / top : 0.0;
+    sum = mcb__sum_of_exponentials(scores, K); /* they are from 0 to 1, too */
+    for (k = 0; k < K; k++) scores[k] /= sum;
+}
+
 /* Turn the scores of one row into probabilities, in place: softmax of the scores, or of twice the scores (link 2), times
- * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3). MCB_E_NO_LINK, and scores untouched, if
- * the model has neither link nor factor. */
+ * the factor of a calibrated model; 1 / (1 + exp(-score)) of each label (link 3); shares in the sum of the scores (link
+ * 4). MCB_E_NO_LINK, and scores untouched, if the model has neither link nor factor. */
 MCB_API int mcb_probabilities(const mcb_model *m, double *scores) {
     uint32_t k;
     double factor = mcb_calibration(m);
+    if (m->link == MCB_LINK_SHARES) {
+        mcb__share_out(scores, m->n_classes);
+        return MCB_OK;
+    }
     if (!(factor > 0)) {
         if (m->link == MCB_LINK_NONE) return MCB_E_NO_LINK;
         factor = 1;

@@ -12,7 +12,13 @@ enum mcb_kind {
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
 enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
 /* Sigmoid: a row may have any number of labels, see mcb_labels_above. */
-enum mcb_link { MCB_LINK_NONE = 0, MCB_LINK_SOFTMAX = 1, MCB_LINK_SOFTMAX2 = 2, MCB_LINK_SIGMOID = 3 };
+enum mcb_link {
+    MCB_LINK_NONE = 0,
+    MCB_LINK_SOFTMAX = 1,
+    MCB_LINK_SOFTMAX2 = 2,
+    MCB_LINK_SIGMOID = 3,
+    MCB_LINK_SHARES = 4
+};
 enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
 
 /* Sections this reader knows; their place in mcb_model.section. */

@@ -79,7 +79,7 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     if (model->n_features < 1 || model->n_features > MCB_MAX_FEATURES)
         return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
     if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
-    if (model->link > MCB_LINK_SIGMOID) return mcb__fail(model, MCB_E_LINK, 0, 44);
+    if (model->link > MCB_LINK_SHARES) return mcb__fail(model, MCB_E_LINK, 0, 44);
     if (model->decoder != MCB_DECODER_LINEAR && (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
         return mcb__fail(model, MCB_E_DECODER, 0, 48);
 

@@ -1,7 +1,7 @@
 /* --------------------------------------------------------------------------------------------------------- platform */
 
 #define MCB_FORMAT_MAJOR 1
-#define MCB_FORMAT_MINOR 11
+#define MCB_FORMAT_MINOR 12
 #define MCB_MAX_CLASSES 65535u
 #define MCB_MAX_FEATURES 2147483647u
 #define MCB_MAX_SECTIONS 64u
