@@ -215,7 +215,9 @@ class Calibration:
 
     def _refuse_shares(self, what):
         if self.link == "shares":
-            raise ValueError(f"{what} is for scores whose softmax is taken; those of this model are sums of probabilities")
+            raise ValueError(
+                f"{what} is for scores whose softmax is taken; those of this model are sums of probabilities"
+            )
 
     def predict_log_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
         """Logarithms of the probabilities, finite where these round to 0 (with the link "shares": minus infinity at 0).
