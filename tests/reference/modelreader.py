@@ -532,7 +532,7 @@ class File:
         if self.link == 4 and max(F) <= 0:
             return [1 / len(F)] * len(F)
         if self.link == 4:
-            parts = [max(f, 0) / max(F) for f in F]
+            parts = [f / max(F) if f > 0 else 0.0 for f in F]
         else:
             parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
         unit = 2.0**52
