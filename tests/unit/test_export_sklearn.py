@@ -75,6 +75,16 @@ def test_digits_with_two_and_ten_classes_and_labels(kind):
     np.testing.assert_array_equal(model.predict_proba(X)[:, ::-1], from_sklearn(forest).predict_proba(X))
 
 
+@pytest.mark.parametrize("kind", FORESTS)
+def test_thresholds_between_two_neighbours_of_float32(kind):
+    """Their mean is no float32, and rounds to one or the other."""
+    low = np.float32(64) + np.arange(40, dtype=np.float32) * 64 * np.finfo(np.float32).eps
+    X = np.repeat(low, 10)[:, None]
+    y = np.repeat(np.arange(40) % 2, 10)
+    forest = kind(n_estimators=10, bootstrap=False, random_state=0).fit(X, y)
+    agrees(from_sklearn(forest), forest, X)
+
+
 def test_the_first_rounds_are_the_forest_of_these_trees():
     rng = np.random.default_rng(0)
     X, y = data(rng)
