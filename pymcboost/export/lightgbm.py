@@ -155,18 +155,30 @@ def named_levels(text, head, names, columns, where):
     if not levels:
         return {}
     coded = CODED.findall(text)
-    if coded:
-        columns = [int(number) for number in coded[-1].split(",") if number]
-    else:
-        infos = head.get("feature_infos", "").split(" ")
-        columns = [j for j, info in enumerate(infos) if info and info != "none" and not info.startswith("[")]
+    codes = codes_trained_on(head)
+    columns = [int(number) for number in coded[-1].split(",") if number] if coded else sorted(codes)
+    remedy = (
+        "so that the levels may be those of other columns; name the columns that were categories in category_columns"
+    )
     if len(columns) != len(levels):
         refuse(
             f"{where}: the frame had {len(levels)} columns of categories, and the model has {len(columns)} categorical "
-            "features, so that the levels may be those of others; name the columns that were categories in "
-            "category_columns"
+            f"features, {remedy}"
         )
+    for j, names_of in zip(columns, levels, strict=True):
+        if codes.get(j, -1) >= len(names_of):
+            refuse(
+                f"{where}: feature {j} had the code {codes[j]}, and the column of categories in its place has "
+                f"{counted(len(names_of), 'level')}, {remedy}"
+            )
     return dict(zip(columns, levels, strict=True))
+
+
+def codes_trained_on(head):
+    """The largest code of every categorical feature, by its number: as feature_infos lists them."""
+    infos = enumerate(head.get("feature_infos", "").split(" "))
+    listed = {j: info.split(":") for j, info in infos if info and info != "none" and not info.startswith("[")}
+    return {j: max((int(code) for code in codes if code.isdecimal()), default=-1) for j, codes in listed.items()}
 
 
 def levels_of_frame(text, where):

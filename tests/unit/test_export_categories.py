@@ -141,6 +141,18 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
             from_lightgbm(booster, category_columns=columns)
 
 
+def test_lightgbms_codes_beside_ordered_categories():
+    """As many columns of categories as categorical features, which are others."""
+    lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(6)
+    size = pd.Categorical(rng.choice(["low", "mid", "high"], 900), categories=["low", "mid", "high"], ordered=True)
+    data = pd.DataFrame({"size": size, "code": rng.integers(9, size=900)})
+    y = (data["size"] == "high") ^ data["code"].isin([1, 4, 7])
+    booster = lgb.train({**LIGHT, "objective": "binary"}, lgb.Dataset(data, y, categorical_feature=["code"]), 10)
+    with pytest.raises(ModelFormatError, match="feature 1 had the code 8, .* has 3 levels, .*category_columns"):
+        from_lightgbm(booster)
+    agrees(from_lightgbm(booster, category_columns=["size"]), data, booster.predict(data, raw_score=True))
+
+
 def lightgbm_text(words=(6,), ends=(0, 1), more="", last="pandas_categorical:null"):
     """A tree with one split on a set of codes: bits of words of 32."""
     head = "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=1\n"
@@ -186,7 +198,7 @@ def test_a_set_of_lightgbm(tmp_path):
         ({"last": "pandas_categorical:" + "[" * 100000}, "pandas_categorical is no JSON"),
         ({"last": 'pandas_categorical:{"a": 1}'}, "pandas_categorical must hold lists of text and numbers"),
         ({"last": "pandas_categorical:[[null]]"}, "pandas_categorical must hold lists of text and numbers"),
-        ({"last": 'pandas_categorical:[["a", "b"]]'}, "a set has the code 2, but there are 2 names"),
+        ({"last": 'pandas_categorical:[["a", "b"]]'}, "feature 0 had the code 2, and the column of"),
         ({"last": 'pandas_categorical:[["a", "b", "a"]]'}, "the categories of feature 0: 'a' is there twice, as text"),
         ({"last": 'pandas_categorical:[["1", "b", 1]]'}, "'1' is there twice, as text"),
         ({"last": 'pandas_categorical:[["a", "b", NaN]]'}, "one is missing"),
