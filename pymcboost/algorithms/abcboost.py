@@ -25,7 +25,7 @@ import numpy as np
 from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, bounds_for, together
-from pymcboost.learners.draws import drawn_of, leaves_of, share_of
+from pymcboost.learners.draws import leaves_of, share_of, share_of_features
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
@@ -89,11 +89,19 @@ class ClassTreesBooster(Booster):
         grown = self.n_threads if data.comm.size == 1 else together(data, counted, self.max_leaves)
         return [scores, own, *memory.trees(data, n_trees, self.max_leaves, grown, counted)]
 
+    def auto_values(self):
+        """See `Booster.auto_values`."""
+        p = self.params
+        return {
+            **super().auto_values(),
+            "max_leaf_nodes": self.max_leaves,
+            "max_features": share_of_features(p.max_features, p.max_features_tree, self.data),
+            "subsample": share_of(p.subsample, self.data.total_rows),
+        }
+
     def prepare(self, previous):
         """Scores, probabilities and the grower."""
-        p = self.params
-        pool = max(1, round(p.max_features_tree * len(self.data.column)))
-        drawn = drawn_of("auto", pool, self.data.total_rows) / pool
+        p, values = self.params, self.auto_values()
         self.trees = ClassTrees(
             self.data,
             max_leaves=self.max_leaves,
@@ -101,11 +109,11 @@ class ClassTreesBooster(Booster):
             min_samples_leaf=p.min_samples_leaf,
             counts=self.counts,
             n_threads=self.n_threads,
-            max_features=drawn if p.max_features == "auto" else p.max_features,
+            max_features=values["max_features"],
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_hessian_leaf=p.min_hessian_leaf,
-            subsample=share_of(p.subsample, self.data.total_rows),
+            subsample=values["subsample"],
             min_samples_category=p.min_samples_category,
         )
 

@@ -25,7 +25,7 @@ from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.comm import ALONE
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, OrderedLabels, group_bits, signs_of
-from pymcboost.learners.draws import drawn_of
+from pymcboost.learners.draws import drawn_of, share_of, share_of_features
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
@@ -181,6 +181,17 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.params.learning_rate *= times
         self._hastened *= times
         return math.ceil(n_rounds / times)
+
+    def auto_values(self):
+        """See `Booster.auto_values`."""
+        p, data = self.params, self.data
+        return {
+            **super().auto_values(),
+            "max_leaf_nodes": self.most_leaves,
+            "max_features": share_of_features(p.max_features, p.max_features_tree, data),
+            "subsample": share_of(p.subsample, data.total_rows),
+            "split_columns": self.fewer,
+        }
 
     def memory(self):
         """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""

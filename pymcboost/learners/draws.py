@@ -25,6 +25,14 @@ def drawn_of(max_features, n, n_rows):
     return min(max(1, round(drawn)), n)
 
 
+def share_of_features(max_features, max_features_tree, data):
+    """Share of a tree's features that a node draws."""
+    if max_features != "auto":
+        return max_features
+    pool = max(1, round(max_features_tree * len(data.column)))
+    return drawn_of(max_features, pool, data.total_rows) / pool
+
+
 def share_of(subsample, n_rows):
     """Share of the rows that a tree is grown on."""
     if subsample == "auto":

@@ -208,6 +208,10 @@ class Booster:
         """What the model file says besides algorithm, parameters and feature names."""
         return {"decided": self.decided} if self.decided else {}
 
+    def auto_values(self):
+        """Values that parameters which may be "auto" have in this training, by name."""
+        return {name: vars(self.params)[name] for name in self.choices}
+
     def memory(self):
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
         return []

@@ -67,7 +67,8 @@ class Training:
     def __init__(self, draft, callbacks, workers):
         self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
         self.thresholds, self.shares, self.workers, self.begun = None, None, workers, []
-        self.out_of_fold = None
+        self.out_of_fold = self.share_held = None
+        self.auto_values = {}
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
@@ -132,7 +133,7 @@ class Training:
         how = {"previous": previous, "validation": validation, "make_model": partial(_model, meta, self.classes)}
         trainer = Trainer(booster, dataset, divided.threads_of(params.n_jobs, workers), n_estimators, **how)
         del dataset, plan  # the layouts hold what the rounds need of it
-        self.state = trainer.state
+        self.state, self.auto_values = trainer.state, booster.auto_values()
         self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # which the loop closes
@@ -190,6 +191,8 @@ class Training:
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: as_column(values) for name, values in state.history.items()}
         draft.model_ = self._whole_model()
+        draft.why_ended_ = self._why_ended()
+        draft.auto_params_ = self._auto_params()
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
         draft._metrics = [*metrics_of(self.params.scoring)]
         draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
@@ -200,6 +203,25 @@ class Training:
             draft.oof_decision_function_ = draft.model_._decision(scores)
         if state.cv_results is not None:
             draft.cv_results_ = state.cv_results
+
+    def _why_ended(self):
+        """Why the training ended, in words."""
+        state = self.state
+        if state.interrupted:
+            return "it was interrupted"
+        if state.best_round is not None and state.n_rounds < state.n_estimators:
+            return f"early stopping: round {state.best_round} is the best one on the validation rows"
+        if state.stopped:
+            return "a callback ended it"
+        return state.ended or f"all {counted(state.n_estimators, 'round')} are done"
+
+    def _auto_params(self):
+        """The values of parameters that the user gave as "auto"."""
+        values = {**self.auto_values, "n_estimators": self.state.n_estimators}
+        if self.share_held is not None:
+            values["validation_fraction"] = self.share_held
+        given = self.draft.get_params(deep=False)
+        return {name: value for name, value in values.items() if isinstance(given[name], str) and given[name] == "auto"}
 
     def _whole_model(self):
         """The model of the rounds, with what followed them: temperature, thresholds, shares of classes, priors."""
@@ -293,6 +315,7 @@ class Training:
         n_classes = int(workers.maximum(np.array([codes.max(initial=0)], dtype=np.int64))[0]) + 1
         few = bool(calibrated_of(params, self.booster.link))
         share = share_held(params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few)
+        self.share_held = share
         if workers is ALONE:
             rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
             parts = dataset.X[rows], dataset.y(rows), codes[rows], dataset.weight[rows]

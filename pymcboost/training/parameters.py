@@ -327,6 +327,8 @@ ATTRIBUTES = {
     "feature_names_in_": ("ndarray of shape (n_features_in_,)", "Names of the columns, where X had any."),
     "model_": ("Model", "What is saved and scored."),
     "n_estimators_": ("int", "Rounds fitted."),
+    "why_ended_": ("str", "Why there are so many rounds, in words."),
+    "auto_params_": ("dict", 'The values of parameters that were given as "auto".'),
     "cv_results_": (
         "dict of ndarray",
         'With ``n_estimators="auto"`` alone. "rounds": (T,) after which the metric was measured, at first all of them, '

@@ -152,6 +152,12 @@ class Predicts:
 class PredictsProbabilities(Predicts):
     """Probabilities of fitted estimators, and the leaves that rows fall into."""
 
+    @property
+    def temperature_(self) -> float | None:
+        """By what scores are divided for probabilities, float; None where these are not calibrated."""
+        basis.check_is_fitted(self, "model_")
+        return self.model_.temperature
+
     @of_rows_alone
     def predict_proba(self, X: Features) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
