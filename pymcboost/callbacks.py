@@ -222,12 +222,13 @@ def _training_rows(dataset: TrainingSet, scoring):
     X = dataset.X if used.all() else dataset.X[rows]
     X = X.tocsc() if hasattr(X, "tocsc") else X
     given = dataset.given_to(scoring, None if used.all() else rows)
-    parts = dataset.codes[rows], dataset.weight[rows]
+    parts, first = (dataset.codes[rows], dataset.weight[rows]), dataset.first_scores(rows)
     if dataset.comm.size == 1:
-        own = Held.of("train", X, dataset.y(rows), *parts, given)
+        own = Held.of("train", X, dataset.y(rows), *parts, given, first)
         return own, own, lambda scores: scores
     every = OfAll(dataset, np.flatnonzero(used))
-    return Held("train", X, dataset.y(rows), *parts), Held.of("train", None, None, *map(every, parts)), every
+    own = Held("train", X, dataset.y(rows), *parts, None, first)
+    return own, Held.of("train", None, None, *map(every, parts)), every
 
 
 class LivePlot(Callback):

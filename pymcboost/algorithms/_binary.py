@@ -19,6 +19,16 @@ FIRST_SPLIT = {"feature": "of the first split", "threshold": "of the first split
 FIRST_STUMP = dict.fromkeys(FIRST_SPLIT, "of the stump; not with trees")
 
 
+class _Sums:
+    """Scores in pieces, and those that the rows began with."""
+
+    def __init__(self, scores, first, rows):
+        self._scores, self._first, self._rows = scores, first, rows
+
+    def __getitem__(self, piece):
+        return self._scores[piece] + self._first[self._rows[piece]]
+
+
 @estimator
 class BinaryClassifier(EnsembleClassifier):
     """Parameters of algorithms whose weak learners are stumps or trees with outputs -1 and +1."""
@@ -44,7 +54,7 @@ class BinaryBooster(Booster):
     def again(self):
         """Whether weights are computed from scores: of the rounds before, or after each `restart_every` rounds."""
         n = self.n_estimators
-        return self.has_rounds or n > (self.restart_every or n)
+        return self.has_rounds or self.init_score is not None or n > (self.restart_every or n)
 
     def layouts(self):
         """Stumps can be merged into tables."""
@@ -65,9 +75,10 @@ class BinaryBooster(Booster):
 
     def pairwise_scores(self):
         """`scores` for `blocks`, which go through them a few times: of very many classes, in pieces."""
-        if is_large(self.data.n_classes):
-            return ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
-        return super().scores()
+        if not is_large(self.data.n_classes):
+            return super().scores()
+        scores = ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
+        return scores if self.init_score is None else _Sums(scores, self.init_score, self.data.rows)
 
     def restart(self, scores):
         """Weights of these scores, of the classes or of the columns of a code."""

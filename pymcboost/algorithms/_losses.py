@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pymcboost.losses import loss_of
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
-from pymcboost.training.prediction import of_rows_alone
+from pymcboost.training.prediction import explains_arguments
 
 Features = Any
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -57,23 +57,26 @@ class EstimatorOfLosses(EnsembleClassifier):
             )
 
     @with_link
-    @of_rows_alone
-    def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
+    @explains_arguments
+    def predict_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature.
+
+        Scores are added to ``init_score`` before, where it is given; see `fit`.
+        """
         given = self._given()
         if given is None:
-            return super().predict_proba(X)
-        X = self._check_X(X)
-        return given.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs))
+            return super().predict_proba(X, init_score=init_score)
+        X, first = self._checked(X, init_score)
+        return given.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
 
     @with_link
-    def predict_log_proba(self, X: Features) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
         given = self._given()
         if given is None:
-            return super().predict_log_proba(X)
-        X = self._check_X(X)
-        return given.log_probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs))
+            return super().predict_log_proba(X, init_score=init_score)
+        X, first = self._checked(X, init_score)
+        return given.log_probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
 
     @with_link
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:
@@ -87,11 +90,18 @@ class EstimatorOfLosses(EnsembleClassifier):
         X = self._check_X(X)
         return map(given.probabilities, self.model_.staged_raw_scores(X))
 
-    def calibrate_on(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def calibrate_on(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+    ) -> Self:
         """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
 
         See `MCBoostClassifier.calibrate_on`. A loss that is given has a link of its own, and no temperature.
         """
         if self._given() is not None:
             raise ValueError("calibrate_on: a loss that is given has a link of its own, and no temperature")
-        return super().calibrate_on(X, y, sample_weight)
+        return super().calibrate_on(X, y, sample_weight, init_score=init_score)

@@ -43,7 +43,7 @@ class ClassTreesBooster(Booster):
     # Whether gains divide by weights rather than by second derivatives.
     counts = False
     refits = True
-    takes_workers = True
+    takes_workers = takes_init_score = True
     columns = {
         "missing": "probability missing from the true classes before the round, on average",
         "base": "code of the base class, -1 for none",

@@ -35,7 +35,7 @@ class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
     ends_when = "no weak learner has an edge above nu"
-    takes_workers = True
+    takes_workers = takes_init_score = True
     columns = {
         "feature": "of the first split",
         "threshold": "of the first split, NaN if it asks about levels of a category",

@@ -69,7 +69,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     ends_when = "no tree lowers the training loss any more"
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
-    takes_workers = True
+    takes_workers = takes_init_score = True
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):
@@ -255,7 +255,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     def restart(self, scores):
         """Take over these scores, or those that the loss begins with."""
         if self.narrow:
-            self.loss.start()
+            self.loss.start(self.first_scores())
             self.replay()
         elif scores is None and self._loss.begins:
             self.begin_at(self._loss.first(self.data))
@@ -281,7 +281,8 @@ class VectorTreeBoost(ManyLabels, Booster):
         """See `Booster.begin_at`."""
         if self._loss.begins:
             self.builder.bias = rounded(bias) if self.shares else bias.astype(np.float32)
-            self.loss.start(self.builder.bias)
+            first = self.first_scores()
+            self.loss.start(self.builder.bias if first is None else first + self.builder.bias)
 
     def go_on(self, previous):
         """See `Booster.go_on`."""

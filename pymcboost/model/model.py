@@ -5,7 +5,7 @@ from os import PathLike
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pymcboost import files
 from pymcboost._version import __version__
@@ -14,6 +14,7 @@ from pymcboost.model.categories import Categories
 from pymcboost.model.covers import Covers
 from pymcboost.model.early import Early, EarlyExit
 from pymcboost.model.file import ModelFormatError
+from pymcboost.model.init_scores import init_scores
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.labels import Labels
 from pymcboost.model.rows import Rows
@@ -236,7 +237,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
     def _sections(self):
         return file.arrays(self._data, self._scorer)
 
-    def raw_scores(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def raw_scores(
+        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """One score per class.
 
         Parameters
@@ -247,12 +250,19 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
             They go by position where the model, or the frame, has no names of text.
         n_jobs : int, optional
             Number of threads; None: one for fewer than 10,000 rows, otherwise all CPUs available.
+        init_score : array-like (m, K), or (m,) for two classes, optional
+            Scores that those of the model are added to, as the ``init_score`` of the training. One number for each row
+            is the score of class 1 minus that of class 0.
 
         Returns
         -------
         ndarray of float64 (m, K)
         """
-        return self._rows.scores(X, n_jobs)
+        scores = self._rows.scores(X, n_jobs)
+        if init_score is not None:
+            self._refuse_shares("init_score")
+            scores += init_scores(init_score, *scores.shape, pairs=self.link != "sigmoid")
+        return scores
 
     def features(self, X: Any) -> NDArray[np.float32]:
         """Rows as the model compares them with its thresholds: float32, with codes in place of categories.
@@ -271,53 +281,66 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         with np.errstate(over="ignore"):
             return X.astype(np.float32, copy=False)
 
-    def decision_function(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def decision_function(
+        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Scores of the classes; for two classes, the score of the second minus that of the first. All of labels.
 
         Parameters
         ----------
-        X, n_jobs
+        X, n_jobs, init_score
             See `raw_scores`.
 
         Returns
         -------
         ndarray of float64 (m, K), or (m,) if K is 2
         """
-        return self._decision(self.raw_scores(X, n_jobs))
+        return self._decision(self.raw_scores(X, n_jobs, init_score=init_score))
 
-    def predict(self, X: Any, n_jobs: int | None = None, early: Early | None = None) -> NDArray[Any]:
+    def predict(
+        self, X: Any, n_jobs: int | None = None, early: Early | None = None, *, init_score: ArrayLike | None = None
+    ) -> NDArray[Any]:
         """Label of the class with the highest score; ties go to the lowest class.
 
         With the link "sigmoid", an indicator of the labels whose scores are above `thresholds`.
 
         Parameters
         ----------
-        X, n_jobs
+        X, n_jobs, init_score
             See `raw_scores`.
         early : {"certified", "calibrated", "rejection"}, optional
             An early exit that the model has, see `with_early_exit`. `predict_early` says how many learners it takes.
+            It knows no ``init_score``.
 
         Returns
         -------
         ndarray (m,) of labels, or of int64 (m, K)
         """
         if early is not None:
+            if init_score is not None:
+                raise ValueError("an early exit knows the scores of the model only; leave out early, or init_score")
             return self.predict_early(X, early, n_jobs)[0]
         if self.link == "sigmoid":
-            return self._given(self.raw_scores(X, n_jobs))
-        return self.classes_[self.predict_codes(X, n_jobs)]
+            return self._given(self.raw_scores(X, n_jobs, init_score=init_score))
+        return self.classes_[self.predict_codes(X, n_jobs, init_score=init_score)]
 
-    def predict_codes(self, X: Any, n_jobs: int | None = None) -> NDArray[np.int64]:
+    def predict_codes(
+        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
         """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
+        if init_score is not None:
+            return self.raw_scores(X, n_jobs, init_score=init_score).argmax(axis=1)
         return self._rows.best(X, n_jobs)
 
-    def predict_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Probabilities of the classes.
 
         Parameters
         ----------
-        X, n_jobs
-            See `raw_scores`.
+        X, n_jobs, init_score
+            See `raw_scores`. A temperature divides the sum of both scores.
 
         Returns
         -------
@@ -329,6 +352,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
             If the model has neither a link from scores to probabilities nor a temperature.
         """
         self._need_probabilities()
+        if init_score is not None:
+            return self._probabilities_of(self.raw_scores(X, n_jobs, init_score=init_score))
         return self._rows.probabilities(X, n_jobs)
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ import sys
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pymcboost._kernels import elementary, exact, score
 from pymcboost.model import file
@@ -219,12 +219,14 @@ class Calibration:
                 f"{what} is for scores whose softmax is taken; those of this model are sums of probabilities"
             )
 
-    def predict_log_proba(self, X: Any, n_jobs: int | None = None) -> NDArray[np.float64]:
+    def predict_log_proba(
+        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+    ) -> NDArray[np.float64]:
         """Logarithms of the probabilities, finite where these round to 0 (with the link "shares": minus infinity at 0).
 
         Parameters
         ----------
-        X, n_jobs
+        X, n_jobs, init_score
             See `Model.raw_scores`.
 
         Returns
@@ -237,10 +239,11 @@ class Calibration:
             As `Model.predict_proba`.
         """
         self._need_probabilities()
+        scores = self.raw_scores(X, n_jobs, init_score=init_score)
         if self.link == "shares":
             with np.errstate(divide="ignore"):
-                return np.log(self._probabilities_of(self.raw_scores(X, n_jobs)))
-        z = self._log_odds(self.raw_scores(X, n_jobs))
+                return np.log(self._probabilities_of(scores))
+        z = self._log_odds(scores)
         if self.link == "sigmoid":
             return np.minimum(z, 0) - elementary.log(1 + elementary.exp(-np.abs(z)))
         return log_softmax(z)
@@ -318,7 +321,15 @@ class Calibration:
         more = dict(self.information)
         return model if more.pop(FIRST, self) is self else model._with_meta(more)
 
-    def calibrated(self, X: Any, y: Any, sample_weight: Any = None, n_jobs: int | None = None) -> Self:
+    def calibrated(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        n_jobs: int | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+    ) -> Self:
         """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.
 
         Give rows that the model has not been trained on. What ``restore_priors`` or `reweighted` gave the bias was
@@ -331,7 +342,7 @@ class Calibration:
             Labels that the model knows. Some of its classes may have no row.
         sample_weight : array-like (m,), optional
             Weights of the rows, 0 or more.
-        n_jobs : int, optional
+        n_jobs, init_score
             See `Model.raw_scores`.
 
         Returns
@@ -340,8 +351,8 @@ class Calibration:
         """
         self._refuse_labels("a temperature")
         self._refuse_shares("a temperature")
-        codes = codes_of(y, self.classes_)
-        return self.with_temperature(fit_temperature(self.raw_scores(X, n_jobs), codes, sample_weight, self.link))
+        codes, scores = codes_of(y, self.classes_), self.raw_scores(X, n_jobs, init_score=init_score)
+        return self.with_temperature(fit_temperature(scores, codes, sample_weight, self.link))
 
     def reweighted(self, factors: Any) -> Self:
         """The same model with the probability of every class times a number, and all divided by their sum.

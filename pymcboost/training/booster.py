@@ -9,6 +9,7 @@ import numpy as np
 from pymcboost.comm import ALONE
 from pymcboost.data.coded import is_coded, scores_of
 from pymcboost.model.model import Model
+from pymcboost.model.trees import Trees
 from pymcboost.threads import threads_for
 from pymcboost.training import memory
 from pymcboost.training.gains import Gains
@@ -79,6 +80,9 @@ class Booster:
     resumable = True
     # Whether several trainings may run in threads of one process.
     side_by_side = True
+    # Whether scores may begin at those that rows are given; and these, (n, K) of all rows of the dataset.
+    takes_init_score = False
+    init_score = None
     # Whether rows may be divided among workers.
     takes_workers = False
     # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
@@ -251,6 +255,7 @@ class Booster:
         self.categories = dataset.categories
         self.feature_names = dataset.feature_names
         self.n_estimators, self.n_validation = n_estimators, n_validation
+        self.init_score = dataset.init_score
         n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], n_threads)
         data = self.rows(dataset, n_threads, previous)
         self.data = data
@@ -262,8 +267,8 @@ class Booster:
             self.decide(decided if isinstance(decided, dict) else {})
         memory.refuse(self)
         self.builder = self.new_builder()
-        scores = None
         if previous is None:
+            scores = self.first_scores()
             self.gain = Gains(data.n_features)
         else:
             self.gain = previous.gain.copy()
@@ -301,9 +306,17 @@ class Booster:
             self.data.X.refuse(previous.model.ensemble, previous.how)
         return self.scores()
 
+    def first_scores(self):
+        """Scores that the training rows are given, (m, K); None without any."""
+        return None if self.init_score is None else self.init_score[self.data.rows]
+
     def scores(self):
         """Raw scores of the training rows: of the classes or of the columns of a code, (m, K) or (m, P)."""
-        return scores_of(self.builder.current().column_scores, self.data.X, self.data.rows)
+        if self.init_score is None:
+            return scores_of(self.builder.current().column_scores, self.data.X, self.data.rows)
+        scores = self.first_scores().astype(np.float64)
+        add_in_order(self.builder.current(), scores, self.data.X, self.data.rows)
+        return scores
 
     def follow(self, validation):
         """Bring the scores of the validation rows up to date."""
@@ -326,3 +339,28 @@ class Booster:
 
     # Whether cutting later rounds gives the model of an earlier one.
     cuts_give_models = True
+
+
+def add_in_order(ensemble, scores, X, rows):
+    """Add an ensemble's bias and trees to scores (m, K) of these rows of X, tree after tree, as the rounds did.
+
+    The sum of all trees, added at once, would be rounded otherwise, and a training that goes on give other bytes.
+    """
+    if not isinstance(ensemble, Trees):
+        scores += ensemble.column_scores(X)[rows]
+        return
+    scores += ensemble.bias
+    if not len(ensemble):
+        return
+    begin = ensemble.offset + np.arange(len(ensemble) + 1)
+    t = 0
+    for leaves in Model.from_ensemble(ensemble, range(scores.shape[1])).staged_apply(X):
+        for leaf in leaves[rows].T:
+            value = np.asarray(ensemble.leaf[begin[t] : begin[t + 1]], dtype=np.float64)[leaf]
+            if value.ndim == 2:
+                scores += value
+            else:
+                scores[:, ensemble.cls[t]] += value
+                if ensemble.base is not None and ensemble.base[t] >= 0:
+                    scores[:, ensemble.base[t]] -= value
+            t += 1

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymcboost._warn import warn
+from pymcboost.model.init_scores import need_init_score
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
 from pymcboost.training.basis import check_consistent_length, weights_of_rows
 from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, reason, sizes
@@ -78,7 +79,7 @@ def too_few(held):
 
 def temperature_of_rows(model, held):
     """Temperature of a model on validation rows (`Held`), those of labels that training has not seen left out."""
-    return fit_temperature(model.raw_scores(held.X), held.codes.clip(0), _known(held), model.link)
+    return fit_temperature(held.raw_scores(model), held.codes.clip(0), _known(held), model.link)
 
 
 def _known(held):
@@ -280,7 +281,8 @@ def shares(state, data, workers):
     None of a model with rounds, of labels, and of a loss that is given: it says itself where scores begin.
     """
     booster = state.booster
-    if state.n_rounds or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
+    begun = state.n_rounds or booster.init_score is not None
+    if begun or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
         return None
     own = np.bincount(data.y, data.weight, data.n_classes).astype(np.float64)  # int64 where there are no rows
     found = workers.sum(own)
@@ -315,9 +317,16 @@ class CalibratesOnRows:
     model_: ClassVar[Any]
     classes_: ClassVar[Any]
     n_jobs: int | None
-    _check_X: Any
+    _checked: Any
 
-    def calibrate_on(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def calibrate_on(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+    ) -> Self:
         """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
 
         It stays until the next `fit`. Scores and predictions do not change. What ``restore_priors`` gave the bias was
@@ -332,16 +341,20 @@ class CalibratesOnRows:
             Their labels. Some classes may have no row.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights. Weights of the classes are not multiplied with them.
+        init_score : array-like, default=None
+            Scores that those of the model are added to, as in `fit`.
 
         Returns
         -------
         self
         """
-        X = self._check_X(X)
+        X, first = self._checked(X, init_score)
+        need_init_score(self, "calibrate_on", first)
         if self.model_.link == "sigmoid":
             raise ValueError("calibrate_on: a temperature is for a class for each row, not for any number of labels")
         weight = weights_of_rows(sample_weight, X)
         codes = codes_of(y, self.classes_)
         check_consistent_length(X, codes)
-        vars(self)["model_"] = self.model_.calibrated(X, self.model_.classes_[codes], weight, n_jobs=self.n_jobs)
+        labels = self.model_.classes_[codes]
+        vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs, **first)
         return self

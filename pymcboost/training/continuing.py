@@ -82,6 +82,15 @@ def of_last_fit(draft):
     return Previous(model, draft.n_estimators_, draft.history_, Gains.of(draft.gain_), draft._kept)
 
 
+def check_first_scores(draft, has_init_score):
+    """Refuse a warm start whose rows begin at other scores than those of the rounds so far."""
+    had_init_score = getattr(draft, "_has_init_score", False)
+    if had_init_score and not has_init_score:
+        raise ValueError("warm_start: the rounds so far were fitted with init_score; give that of these rows again")
+    if has_init_score and not had_init_score:
+        raise ValueError("warm_start: the rounds so far were fitted without init_score; leave it out, or fit anew")
+
+
 def check_columns(n_features, names, model):
     """Refuse rows of other features than the model's; ``names`` are theirs, None where they have none."""
     if n_features != model.n_features_in_:

@@ -14,7 +14,8 @@ from pymcboost.comm import as_workers, hearing
 from pymcboost.data.blocks import Blocks, joined_rows
 from pymcboost.data.coded import is_coded
 from pymcboost.model.categories import columns_of
-from pymcboost.model.rows import listed, own_labels
+from pymcboost.model.init_scores import refuse_init_score
+from pymcboost.model.rows import listed, own_labels, positions
 from pymcboost.training import basis, continuing
 from pymcboost.training.divided import threads_of
 from pymcboost.training.labels import is_indicator, labels_given, refuse_labels
@@ -41,6 +42,8 @@ class Dataset:
         Class labels, integers or strings; or an indicator, or a list with a tuple of labels for each row.
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative weights. Rows of weight 0 are not trained on.
+    init_score : array-like of shape (n_samples, n_classes), or (n_samples,) for two classes, default=None
+        Scores at which the rows begin, as in `fit`. Predictions of rows of the Dataset begin there, too.
     groups : array-like of shape (n_samples,), default=None
         Rows of one group are held out together.
     categorical_features : "from_dtype", array-like of int or str, or None, default="from_dtype"
@@ -92,6 +95,7 @@ class Dataset:
         y: Any,
         sample_weight: ArrayLike | None = None,
         *,
+        init_score: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         categorical_features: Any = "from_dtype",
         max_bins: int = MOST_BINS,
@@ -99,7 +103,7 @@ class Dataset:
     ) -> None:
         reader = self._begin(max_bins, categorical_features, comm)
         with reader.together():
-            self._set = TrainingSet.read(reader, reader, X, y, sample_weight, groups=groups)
+            self._set = TrainingSet.read(reader, reader, X, y, sample_weight, init_score=init_score, groups=groups)
             if self._set.bins is not None:
                 self._set.bins.make()
 
@@ -251,10 +255,10 @@ class Dataset:
             raise ValueError("comm is not that of the Dataset; leave it out, or give Dataset(X, y, comm=...)")
         return self._set.comm
 
-    def _training_set(self, estimator, booster, y, sample_weight, groups, *, warm_start, initial):
+    def _training_set(self, estimator, booster, y, sample_weight, groups, *, init_score, warm_start, initial):
         """The rows as a training reads them, after a check that they go with it. Parameters: see `TrainingSet.read`."""
         name, rows = booster.name, self._set
-        for what, value in {"sample_weight": sample_weight, "groups": groups}.items():
+        for what, value in {"sample_weight": sample_weight, "groups": groups, "init_score": init_score}.items():
             if value is not None:
                 raise TypeError(f"{name}: {what} belongs to the Dataset; give Dataset(X, y, {what}=...)")
         max_bins = getattr(booster.params, "max_bins", self.max_bins)
@@ -274,7 +278,8 @@ class Dataset:
                 classes, codes = continuing.codes_in(initial, rows.classes, rows.codes)
             else:
                 classes, codes = _classes_of_subset(rows)
-            rows = replace(rows, classes=classes, codes=codes)
+            first = _scores_for(rows, classes)
+            rows = replace(rows, classes=classes, codes=codes, init_score=first)
         if warm_start:
             check_same_classes(rows.classes, estimator.classes_)
         estimator.n_features_in_ = rows.X.shape[1]
@@ -282,6 +287,11 @@ class Dataset:
         if rows.feature_names is not None:
             estimator.feature_names_in_ = np.array(rows.feature_names, dtype=object)
         return rows
+
+    def _init_score_for(self, classes):
+        """The scores at which the rows begin, of these classes: (n_samples, K), or None."""
+        first, subset = _scores_for(self._set, classes), self._set.subset
+        return first if first is None or subset is None else first[subset]
 
     def _features_for(self, model):
         """The rows as a model of these columns scores them, in the order of the subset."""
@@ -297,6 +307,7 @@ class Dataset:
 def _check_features(rows, booster):
     """Refuse missing values, weights and categories that an algorithm does not take, or does not ask for."""
     name = booster.name
+    refuse_init_score(rows.init_score, name, booster.takes_init_score)
     if is_coded(rows.X) and not booster.takes_coded:
         raise TypeError(f"{name} looks at values, and a Dataset of blocks keeps their bins alone; give arrays")
     if not booster.allows_missing and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any():
@@ -360,6 +371,19 @@ def _check_categories(rows, model):
             "the categories of the Dataset are not those of the model: codes would mean other levels; give arrays or "
             "frames"
         )
+
+
+def _scores_for(rows, classes):
+    """The columns of ``init_score`` that belong to these classes, which may be some of those of the rows."""
+    if rows.init_score is None or np.array_equal(rows.classes, classes):
+        return rows.init_score
+    column = positions(rows.classes, classes)
+    if (column < 0).any():
+        raise ValueError(
+            f"the Dataset has an init_score for the classes {rows.classes!r}, and none for those of the model, "
+            f"{classes!r}; give arrays"
+        )
+    return rows.init_score[:, column]
 
 
 def _classes_of_subset(rows):

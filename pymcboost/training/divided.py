@@ -134,15 +134,17 @@ def threads_of(n_jobs, workers):
     return resolve_n_jobs(n_jobs)
 
 
-def check_columns(workers, booster, X, names, labels):
+def check_columns(workers, booster, X, names, labels, has_init_score):
     """Refuse too many rows, and those of other columns, form or labels, (K,) or (), than those of the other workers."""
     if workers.size == 1:
         if X.shape[0] > OWN_ROWS:
             raise ValueError(f"X has {X.shape[0]} rows, more than {OWN_ROWS}; divide them among workers")
         return
     name, is_sparse = booster.name, hasattr(X, "tocsr")
-    every = workers.exchange((X.shape, None if names is None else list(names), labels, is_sparse))
-    for rank, (shape, its, its_labels, sparse) in enumerate(every):
+    every = workers.exchange((X.shape, None if names is None else list(names), labels, is_sparse, has_init_score))
+    if len({one[-1] for one in every}) > 1:
+        raise ValueError(f"{name}: init_score is given on some workers alone; give it on all, or on none")
+    for rank, (shape, its, its_labels, sparse, _) in enumerate(every):
         if shape[1] != every[0][0][1]:
             raise ValueError(f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}")
         if sparse != every[0][3]:
@@ -322,11 +324,16 @@ def _with_levels_of_all(frames):
 
 
 def _joined(parts):
-    """X, y and weights of several parts of a set; weights of 1 where a part has none and others have."""
+    """X, y, weights and first scores of several parts of a set; weights of 1 where a part has none and others have."""
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
     X, y = rows_of_all([part[0] for part in filled]), labels_of_parts([part[1] for part in filled])
+    without = {part[3] is None for part in filled}
+    if len(without) > 1:
+        raise ValueError("a validation set has an init_score on some workers alone; give it on all of them, or on none")
+    first = None if True in without else np.concatenate([np.asarray(part[3]) for part in filled])
     if all(part[2] is None for part in parts):
-        return X, y, None
-    return X, y, np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])
+        return X, y, None, first
+    weight = np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])
+    return X, y, weight, first

@@ -90,11 +90,12 @@ class BoostingClassifier(
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None
+        self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, init_score=None
     ):
         workers = X._workers(comm) if isinstance(X, Dataset) else as_workers(comm)
         with hearing(workers):
-            training = self._train(workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model)
+            given = X, y, sample_weight, groups, init_model, init_score
+            training = self._train(workers, given, held, callbacks, unknown)
             if not isinstance(X, Dataset):  # which keeps its communicator for other fits
                 release(workers, comm)
         if not training.booster.has_learnt():
@@ -103,7 +104,7 @@ class BoostingClassifier(
             warn(early if stopped else training.booster.why_constant())
         return self
 
-    def _train(self, workers, X, y, held, groups, callbacks, unknown, sample_weight, init_model):
+    def _train(self, workers, given, held, callbacks, unknown):
         """One training, after which the estimator has its model."""
         training = None
         # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
@@ -113,7 +114,7 @@ class BoostingClassifier(
             sets = given_sets(*held)
             self._refuse_arguments(unknown)
             training = Training(draft, as_callbacks(callbacks), workers)
-            training.run(X, y, sample_weight, sets, groups, init_model)
+            training.run(sets, *given)
             training.finish()
         except BaseException as error:
             workers.fail(error)  # which the others would wait for
@@ -208,6 +209,8 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         *,
         sample_weight_val: ArrayLike | None = None,
         validation_sets: Any = None,
+        init_score: ArrayLike | None = None,
+        init_score_val: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         init_model: Any = None,
         comm: Any = None,
@@ -232,8 +235,17 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             `TrainingState`.
         sample_weight_val : array-like, default=None
             Weights of the rows of ``X_val`` in the metric; class weights are multiplied with them.
-        validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
-            More sets whose metric the history keeps; early stopping does not look at them.
+        validation_sets : dict of str to tuple, default=None
+            More sets whose metric the history keeps; early stopping does not look at them. Each is (X, y),
+            (X, y, sample_weight) or (X, y, sample_weight, init_score).
+        init_score : array-like of shape (n_samples, n_classes), or (n_samples,) for two classes, default=None
+            Scores at which the rows begin, by the order of the classes: the model adds its own to them. One number for
+            each row is the score of class 1 minus that of class 0. The model does not hold them: give `predict` and
+            the others those of their rows. The rounds begin there even where a loss would begin with numbers of its
+            own. With ``init_model`` or ``warm_start`` its scores come on top. For vector trees, class-wise trees and
+            MCBoost.
+        init_score_val : array-like, default=None
+            The same of the rows of ``X_val``, which need it where the training rows have it.
         groups : array-like of shape (n_samples,), default=None
             Rows of one group are held out together: in folds, and by ``early_stopping`` without ``X_val``.
         init_model : Model, path or fitted estimator, default=None
@@ -257,8 +269,8 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        held = X_val, y_val, sample_weight_val, validation_sets
-        return self._fit(X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm)
+        held = X_val, y_val, sample_weight_val, validation_sets, init_score_val
+        return self._fit(X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, init_score)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ WORDS = {
     "X": "the features",
     "y": "the labels",
     "weight": "the weights of the rows",
+    "init_score": "the init_score",
     "validation": "the validation set",
     "groups": "the groups",
 }
@@ -52,7 +53,8 @@ def _crc_of_labels(dataset):
 
 def _set_of(held):
     weight = None if held.weight is None else _crc(held.weight, np.float64)
-    return [held.name, len(held.codes), weight]
+    first = [] if held.init_score is None else [_crc(held.init_score, np.float64)]
+    return [held.name, len(held.codes), weight, *first]
 
 
 def _crc(array, dtype, start=0):
@@ -74,6 +76,8 @@ def _of_numbered_rows(dataset):
     workers = dataset.comm
     number = row_numbers(workers, X.shape[0])
     parts = {"X": (X, np.float32), "y": (dataset.codes, np.int64), "weight": (dataset.weight, np.float64)}
+    if dataset.init_score is not None:
+        parts["init_score"] = dataset.init_score, np.float64
     found = workers.sum(np.array([_numbered(array, dtype, number) for array, dtype in parts.values()]))
     sums = dict(zip(parts, found.tolist(), strict=True))
     n_rows = int(workers.sum(np.array([X.shape[0]]))[0])
@@ -131,4 +135,4 @@ def data_differences(before, now):
     if before.get("sparse") != now["sparse"]:
         was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
         return [f"the features were {was}, they are {now}"]
-    return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now[name]]
+    return [f"{words} differ" for name, words in WORDS.items() if before.get(name) != now.get(name)]

@@ -10,6 +10,7 @@ import numpy as np
 from pymcboost._text import metrics_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
+from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.threads import counted
 from pymcboost.training import basis, calibration, continuing, divided, thresholds
 from pymcboost.training.callbacks import (
@@ -85,9 +86,10 @@ class Training:
                     callback.close(self.state)
             raise
 
-    def _run(self, X, y, sample_weight, sets, groups, init_model):
+    def _run(self, sets, X, y, sample_weight, groups, init_model, init_score):
         draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
         initial = None if init_model is None else continuing.previous_of(init_model, draft)
+        refuse_init_score(init_score, booster.name, booster.takes_init_score)
         divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, initial)
         booster.check()
         sets = divided.whole_sets(workers, sets)
@@ -104,7 +106,10 @@ class Training:
         continued = params.warm_start and hasattr(draft, "model_")
         read = X._training_set if isinstance(X, Dataset) else partial(TrainingSet.read, X=X)
         more = {"y": y, "sample_weight": sample_weight, "groups": groups, "warm_start": continued, "initial": initial}
-        dataset = read(draft, booster, **more)
+        dataset = read(draft, booster, init_score=init_score, **more)
+        self.has_init_score = dataset.init_score is not None
+        if continued:
+            continuing.check_first_scores(draft, self.has_init_score)
         own_val = "val" in sets
         meta = meta_of(draft, dataset.feature_names)
         class_weight = self._class_weight(dataset)
@@ -112,7 +117,7 @@ class Training:
             dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])
         divided.check_all_classes(workers, type(draft), dataset.classes, dataset.codes, dataset.weight)
         dataset, validation = self._validation(dataset, class_weight, sets)
-        del X, y, sample_weight, sets, groups, init_model
+        del X, y, sample_weight, sets, groups, init_model, init_score
         self.classes = dataset.classes
         self.priors = calibration.priors(draft, dataset.classes, class_weight)
         check_file(self.classes, meta)
@@ -194,6 +199,7 @@ class Training:
         draft.why_ended_ = self._why_ended()
         draft.auto_params_ = self._auto_params()
         draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
+        draft._has_init_score = self.has_init_score
         draft._metrics = [*metrics_of(self.params.scoring)]
         draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
         for name in ("cv_results_", *OUT_OF_FOLD):
@@ -319,17 +325,20 @@ class Training:
         if workers is ALONE:
             rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
             parts = dataset.X[rows], dataset.y(rows), codes[rows], dataset.weight[rows]
+            first = dataset.first_scores(rows)
         else:
             number = row_numbers(workers, dataset.n_rows)
             seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
             rows = divided.held_out(workers, codes, dataset.weight, share, number, seed)
             X_held = dataset.X[rows] if hasattr(dataset.X, "tocsc") else np.asarray(dataset.X[rows])
-            parts = divided.drawn_set(
-                workers, (X_held, dataset.y(rows), codes[rows], dataset.weight[rows]), number[rows]
-            )
+            parts = X_held, dataset.y(rows), codes[rows], dataset.weight[rows]
+            if dataset.init_score is None:
+                parts, first = divided.drawn_set(workers, parts, number[rows]), None
+            else:
+                *parts, first = divided.drawn_set(workers, (*parts, dataset.first_scores(rows)), number[rows])
         X_held, *labels_and_weights = parts
         X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-        return rows, Held.of("val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows))
+        return rows, Held.of("val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows), first)
 
     def _previous(self, plan, continued, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""

@@ -340,7 +340,8 @@ class _Model:
         # Rows of one worker alone are not what is measured, and may be none.
         held = Held if hasty or dataset.comm is not ALONE else Held.of
         given = None if hasty else dataset.given_to(estimator.scoring, rows)
-        self.held = held(f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given)
+        first = dataset.first_scores(rows)
+        self.held = held(f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given, first)
         self.validation = Validation([self.held], K)
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
         if hasty:

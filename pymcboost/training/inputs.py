@@ -19,6 +19,7 @@ from pymcboost.model.columns import (
     refuse_repeated_names,
     wrong_value,
 )
+from pymcboost.model.init_scores import init_scores
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
@@ -32,6 +33,7 @@ from pymcboost.training.labels import check_order, labels_given, rows_in
 from pymcboost.training.metrics import Held, as_given, looks_at_rows, measured
 from pymcboost.training.ranges import LONGEST_NAME, is_name
 
+SET_OF = "(X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score)"
 # Types that rows may have, the first for those of other types.
 TYPES = [np.float32, np.float64]
 # What early stopping sets aside by default: chosen on parts of training parts, see docs/reproduction.md.
@@ -51,6 +53,10 @@ class Validation:
         self.sets, self.X = sets, _stacked([held.X for held in sets])
         self.codes = np.concatenate([held.codes for held in sets])  # or indicators
         self.scores = np.zeros((self.X.shape[0], n_classes))
+        first = [held.init_score for held in sets]
+        self._first = None if any(scores is None for scores in first) else np.concatenate(first)
+        if self._first is not None:
+            self.scores += self._first
         self.n_learners = 0
         self.outputs = WeakKeyDictionary()  # of learners on these rows, for trainings that change all coefficients
         self._sums = None
@@ -58,7 +64,7 @@ class Validation:
     def add(self, learners):
         """Add the scores of more weak learners, or of a machine."""
         if self._sums is None:
-            self._sums = np.zeros((self.X.shape[0], learners.width))
+            self._sums = np.zeros((self.X.shape[0], learners.width)) if self._first is None else self.scores.copy()
         learners.add_scores_to(self._sums, self.X)
         self.scores = learners.decode(self._sums)
 
@@ -196,8 +202,8 @@ def refuse_categories(name, X):
         )
 
 
-def given_sets(X_val, y_val, sample_weight_val, validation_sets):
-    """Validation sets that the user gives, by name: X, y and weights or None."""
+def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=None):
+    """Validation sets that the user gives, by name: X, y, weights or None, and scores that they begin with or None."""
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
@@ -207,11 +213,13 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
             "X_val is a list of sets; give one set as X_val and y_val, and more of them as "
             "validation_sets={name: (X, y)}"
         )
+    if X_val is None and init_score_val is not None:
+        raise ValueError("init_score_val needs the rows whose scores it gives: give X_val and y_val")
     refuse_repeated_names(X_val, "X_val")
-    found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val)}
+    found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val, init_score_val)}
     if validation_sets is not None and not isinstance(validation_sets, Mapping):
         raise ValueError(
-            "validation_sets must be a dict of names to (X, y) or (X, y, sample_weight), as in {'test': (X, y)}, not "
+            f"validation_sets must be a dict of names to {SET_OF}, as in {{'test': (X, y)}}, not "
             f"{type(validation_sets).__name__}"
         )
     for name, parts in (validation_sets or {}).items():
@@ -220,16 +228,17 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets):
                 f"validation_sets: {str(name)[:LONGEST_NAME]!r} is no name; take a string of up to {LONGEST_NAME} "
                 "printable characters, and not 'val', which is X_val's"
             )
-        if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3):
-            raise ValueError(f"validation_sets[{name!r}] must be (X, y) or (X, y, sample_weight)")
+        if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3, 4):
+            raise ValueError(f"validation_sets[{name!r}] must be {SET_OF}")
         refuse_repeated_names(parts[0], f"the X of validation_sets[{name!r}]")
-        found[name] = (*parts, None)[:3]
+        found[name] = (*parts, None, None)[:4]
     return found
 
 
-def held_set(estimator, name, X, y, weight, dataset, class_weight, allow_nan):
+def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, allow_nan):
     """A validation set after checking it; the weights of the classes count in it as in training."""
     several, came = dataset.is_multilabel, X
+    _check_first_scores(name, init_score, dataset)
     try:
         check_sparse(X)
         X = encoded(estimator, dataset.categories, X, "X.columns")
@@ -242,6 +251,8 @@ def held_set(estimator, name, X, y, weight, dataset, class_weight, allow_nan):
             X, y = validated(estimator, X, y, **how)
             check_order(y)
         weight = weights_of_rows(weight, X)
+        if init_score is not None:
+            init_score = init_scores(init_score, X.shape[0], dataset.n_classes, pairs=not several)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error
     values = X.data if hasattr(X, "indptr") else X
@@ -254,11 +265,23 @@ def held_set(estimator, name, X, y, weight, dataset, class_weight, allow_nan):
         )
     given = as_given(came) if looks_at_rows(estimator.scoring) else None
     if several:
-        return Held.of(name, X, y, codes, weight, given)
+        return Held.of(name, X, y, codes, weight, given, init_score)
     codes = _encode(name, y, dataset.classes)
     with np.errstate(over="ignore"):
         weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
-    return Held.of(name, X, y, codes, weight, given)
+    return Held.of(name, X, y, codes, weight, given, init_score)
+
+
+def _check_first_scores(name, init_score, dataset):
+    """Refuse a validation set whose scores begin at 0 where those of the training rows do not, or the other way."""
+    if (init_score is None) == (dataset.init_score is None):
+        return
+    argument = "init_score_val" if name == "val" else f"a fourth member of validation_sets[{name!r}]"
+    if init_score is None:
+        raise ValueError(
+            f"the training rows have an init_score, and the validation set {name!r} has none; give it as {argument}"
+        )
+    raise ValueError(f"the validation set {name!r} has an init_score, and the training rows have none; give fit both")
 
 
 def share_held(fraction, n_rows, n_classes, few):

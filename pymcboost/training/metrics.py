@@ -46,6 +46,8 @@ class Held:
         None where all rows count the same.
     given : array, frame or sparse matrix (n, d), optional
         The rows as the user gave them, where a function measures; see `as_given`. By default X.
+    init_score : ndarray (n, K), optional
+        Scores that those of the model are added to.
     """
 
     name: str
@@ -54,9 +56,10 @@ class Held:
     codes: np.ndarray
     weight: np.ndarray | None
     given: Any = None
+    init_score: Any = None
 
     @classmethod
-    def of(cls, name, X, y, codes, weight, given=None):
+    def of(cls, name, X, y, codes, weight, given=None, init_score=None):
         """With the weights divided by their largest; an error where the rows have none."""
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
@@ -65,7 +68,12 @@ class Held:
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
-        return cls(name, X, y, codes, weight, given)
+        return cls(name, X, y, codes, weight, given, init_score)
+
+    def raw_scores(self, model):
+        """Scores of the rows by a model (n, K)."""
+        scores = model.raw_scores(self.X)
+        return scores if self.init_score is None else scores + self.init_score
 
     def mean(self, values):
         """Mean over the rows, which does not depend on their order."""

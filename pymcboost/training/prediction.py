@@ -6,8 +6,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own_labels
 from pymcboost.training import basis
@@ -21,11 +22,11 @@ Features = Any  # arrays, data frames and sparse matrices, for which there is no
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def of_rows_alone(method: Method) -> Method:
+def explains_arguments(method: Method) -> Method:
     """Decorator of a method of X: it says what is written here in place of other libraries' arguments."""
 
     @functools.wraps(method)
-    def call(self, X, **unknown):
+    def call(self, X, *, init_score=None, **unknown):
         for name in unknown:
             from pymcboost.training.other_names import hint_of_predict  # a table that only errors need
 
@@ -33,7 +34,7 @@ def of_rows_alone(method: Method) -> Method:
             raise TypeError(
                 f"{type(self).__name__}.{method.__name__}() got an unexpected keyword argument {name!r}{remedy}"
             )
-        return method(self, X)
+        return method(self, X, init_score=init_score)
 
     return cast(Method, call)
 
@@ -56,30 +57,49 @@ class Predicts:
                     raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
             return object.__getattribute__(self, name)  # the error with its own words
 
-    def _check_X(self, X):
+    def _check_X(self, X, with_init_score=False):
         basis.check_is_fitted(self, "model_")
         if isinstance(X, Dataset):
+            if X._set.init_score is not None and not with_init_score:
+                raise ValueError(
+                    "the Dataset has an init_score, which counts in decision_function, predict, predict_proba, "
+                    "predict_log_proba and score only; give the rows as an array"
+                )
             return X._features_for(self.model_)
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         X = encoded(self, self.model_.categories, X)
         return validated(self, X, accept_sparse="csr", reset=False, allow_nan=self.booster.allows_missing)
 
-    def decision_function(self, X: Features) -> NDArray[np.float64]:
-        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes."""
-        X = self._check_X(X)
-        return self.model_.decision_function(X, n_jobs=self.n_jobs)
+    def _checked(self, X, init_score):
+        """Checked rows, and the scores at which they begin as an argument of the model's methods."""
+        checked, name = self._check_X(X, with_init_score=True), type(self).__name__
+        if isinstance(X, Dataset):
+            if init_score is not None:
+                raise TypeError(f"{name}: init_score belongs to the Dataset; give Dataset(X, y, init_score=...)")
+            init_score = X._init_score_for(self.classes_)
+        refuse_init_score(init_score, name, self.booster.takes_init_score)
+        return checked, {} if init_score is None else {"init_score": init_score}
 
-    @of_rows_alone
-    def predict(self, X: Features) -> NDArray[Any]:
+    def decision_function(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes.
+
+        They are added to ``init_score``, where it is given; see `fit`.
+        """
+        X, first = self._checked(X, init_score)
+        return self.model_.decision_function(X, n_jobs=self.n_jobs, **first)
+
+    @explains_arguments
+    def predict(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[Any]:
         """Labels of the classes with the largest scores (the first one where they tie): (n_samples,).
 
-        Of rows with any number of labels: their indicator, (n_samples, n_labels).
+        Of rows with any number of labels: their indicator, (n_samples, n_labels). Scores are added to ``init_score``,
+        where it is given; see `fit`.
         """
-        X = self._check_X(X)
+        X, first = self._checked(X, init_score)
         if self.model_.link == "sigmoid":
-            return self.model_.predict(X, n_jobs=self.n_jobs)
-        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs)]
+            return self.model_.predict(X, n_jobs=self.n_jobs, **first)
+        return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs, **first)]
 
     def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is right, or all of whose labels are.
@@ -158,16 +178,19 @@ class PredictsProbabilities(Predicts):
         basis.check_is_fitted(self, "model_")
         return self.model_.temperature
 
-    @of_rows_alone
-    def predict_proba(self, X: Features) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature."""
-        X = self._check_X(X)
-        return self.model_.predict_proba(X, n_jobs=self.n_jobs)
+    @explains_arguments
+    def predict_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature.
 
-    def predict_log_proba(self, X: Features) -> NDArray[np.float64]:
+        Scores are added to ``init_score`` before, where it is given; see `fit`.
+        """
+        X, first = self._checked(X, init_score)
+        return self.model_.predict_proba(X, n_jobs=self.n_jobs, **first)
+
+    def predict_log_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
-        X = self._check_X(X)
-        return self.model_.predict_log_proba(X, n_jobs=self.n_jobs)
+        X, first = self._checked(X, init_score)
+        return self.model_.predict_log_proba(X, n_jobs=self.n_jobs, **first)
 
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:
         """Yield class probabilities after every round; the last are those of `predict_proba`, but for rounding.

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pymcboost.comm import ALONE
 from pymcboost.model import file
+from pymcboost.model.init_scores import init_scores, need_init_score
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs
 from pymcboost.training import basis
@@ -26,9 +27,17 @@ class RefitsLeaves:
     classes_: ClassVar[Any]
     n_jobs: int | None
     _booster: Any
-    _check_X: Any
+    _checked: Any
 
-    def refit_leaves(self, X: Any, y: ArrayLike, decay: float = 0.9, sample_weight: ArrayLike | None = None) -> Self:
+    def refit_leaves(
+        self,
+        X: Any,
+        y: ArrayLike,
+        decay: float = 0.9,
+        sample_weight: ArrayLike | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+    ) -> Self:
         """Move the leaves towards those that the training would give the same splits on these rows.
 
         Trees keep their splits, and the model its size. Round after round a leaf becomes ``decay`` times the old one
@@ -48,6 +57,8 @@ class RefitsLeaves:
             From 0, new leaves, to 1, the old ones.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights, multiplied with those of the classes.
+        init_score : array-like, default=None
+            Scores at which the rows begin, as in `fit`.
 
         Returns
         -------
@@ -62,7 +73,9 @@ class RefitsLeaves:
         number: Any = decay  # of any type, whatever the annotation says
         if not isinstance(number, Real) or not 0 <= decay <= 1:
             raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
-        X, booster, classes = self._check_X(X), self._booster(lambda: 0), self.classes_
+        X, first = self._checked(X, init_score)
+        need_init_score(self, "refit_leaves", first)
+        booster, classes = self._booster(lambda: 0), self.classes_
         several = booster.multilabel
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         basis.check_consistent_length(X, codes)
@@ -74,7 +87,10 @@ class RefitsLeaves:
         categories = self.model_.categories
         X = X if categories is None else categories.bounded(X)
         names = self.model_.feature_names
-        dataset = TrainingSet(X, classes, codes, weight, categories=categories, feature_names=names)
+        given = {"categories": categories, "feature_names": names}
+        if first:
+            given["init_score"] = init_scores(first["init_score"], len(codes), len(classes), pairs=not several)
+        dataset = TrainingSet(X, classes, codes, weight, **given)
         booster.start(dataset, resolve_n_jobs(self.n_jobs), n_estimators=0)
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)

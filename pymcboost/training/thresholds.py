@@ -11,7 +11,7 @@ from pymcboost.training.labels import best_thresholds
 def of_rows(model, held):
     """Thresholds (K,) of the largest F1 on validation rows (`Held`)."""
     weight = np.ones(len(held.codes)) if held.weight is None else held.weight
-    return best_thresholds(model.raw_scores(held.X), held.codes, weight)
+    return best_thresholds(held.raw_scores(model), held.codes, weight)
 
 
 def of_folds(estimator, dataset, seed, rounds, found=None, previous=None):

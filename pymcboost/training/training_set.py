@@ -13,6 +13,7 @@ from pymcboost.data.shared_bins import SharedBins
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of, refuse_repeated_names
+from pymcboost.model.init_scores import init_scores
 from pymcboost.model.rows import check_sparse, listed
 from pymcboost.threads import threads_for
 from pymcboost.training import basis, continuing, divided
@@ -51,6 +52,8 @@ class TrainingSet:
         X as the user gave it, where that is not X itself; None of rows that came in blocks or are divided.
     subset : ndarray of int, optional
         The rows that a `Dataset` was restricted to; all others have the weight 0.
+    init_score : ndarray (n, K), optional
+        Scores that those of the model are added to.
     """
 
     X: Any
@@ -64,6 +67,7 @@ class TrainingSet:
     bins: Any = None
     given: Any = None
     subset: np.ndarray | None = None
+    init_score: np.ndarray | None = None
 
     @property
     def n_rows(self):
@@ -89,6 +93,10 @@ class TrainingSet:
         """X, or rows of it, as the user gave it, where ``scoring`` has a function that may look at it; else None."""
         return as_given(self.given, rows) if looks_at_rows(scoring) and self.given is not None else None
 
+    def first_scores(self, rows):
+        """``init_score`` of rows; None without one."""
+        return None if self.init_score is None else self.init_score[rows]
+
     def reweighted(self, weight):
         """The same rows with these training weights (n,)."""
         return replace(self, weight=weight)
@@ -106,7 +114,10 @@ class TrainingSet:
         return self.reweighted(weight)
 
     @classmethod
-    def read(cls, estimator, booster, X, y, sample_weight=None, *, groups=None, warm_start=False, initial=None):
+    def read(
+        cls, estimator, booster, X, y, sample_weight=None, *, init_score=None, groups=None, warm_start=False,
+        initial=None,
+    ):  # fmt: skip
         """Check and encode the rows that a user gives to ``estimator.fit``.
 
         Parameters
@@ -115,7 +126,7 @@ class TrainingSet:
             Gets ``n_features_in_`` and ``feature_names_in_``; with ``warm_start`` the rows must have those.
         booster : Booster
             Says what the algorithm takes: missing values, categories, any number of labels, several workers.
-        X, y, sample_weight, groups
+        X, y, sample_weight, init_score, groups
             As of `fit`.
         warm_start : bool, default=False
             Whether the training goes on from ``estimator.model_``.
@@ -141,7 +152,7 @@ class TrainingSet:
         unrounded = X if head is None else head
         X, classes, codes = _labelled(estimator, booster, X, y, head=head, reset=not warm_start, initial=initial)
         names = getattr(estimator, "feature_names_in_", None)
-        divided.check_columns(comm, booster, X, names, codes.shape[1:])
+        divided.check_columns(comm, booster, X, names, codes.shape[1:], init_score is not None)
         if initial is not None:
             continuing.check_columns(X.shape[1], names_of(unrounded), model)
         if categories is not None and model is not None:
@@ -151,6 +162,8 @@ class TrainingSet:
             check_same_classes(classes, estimator.classes_)
         if initial is not None and codes.ndim == 1:
             classes, codes = continuing.codes_in(initial, classes, codes)
+        if init_score is not None:
+            init_score = init_scores(init_score, X.shape[0], len(classes), pairs=codes.ndim == 1)
         was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
         sample = unrounded if was_rounded else X if joined is None else joined.sample
         warn_of_merged_values(sample, names_of(unrounded))
@@ -179,6 +192,7 @@ class TrainingSet:
             comm=comm,
             bins=bins,
             given=user_X if keeps_given else None,
+            init_score=init_score,
         )
 
 

@@ -442,7 +442,7 @@ BAD_SETS = [
     ({"validation_sets": {"val": 2}}, "'val' is no name; take a string of .*, and not 'val'"),
     ({"validation_sets": {3: 2}}, "'3' is no name"),
     *(({"validation_sets": {name: 2}}, "is no name; take") for name in ("", "a\0b", "a\ud800", "a\nb", "n" * 201)),
-    ({"validation_sets": {"more": 1}}, r"validation_sets\['more'\] must be \(X, y\) or \(X, y, sample_weight\)"),
+    ({"validation_sets": {"more": 1}}, r"validation_sets\['more'\] must be \(X, y\), \(X, y, sample_weight\) or"),
     ({"validation_sets": {"more": 5}}, r"validation_sets\['more'\] must be"),
     ({"validation_sets": {"more": "narrow"}}, "validation set 'more': X has 2 features, but"),
     ({"validation_sets": {"more": "none"}}, "validation set 'more': Found array with 0 sample"),

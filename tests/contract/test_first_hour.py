@@ -174,11 +174,11 @@ MISTAKES = {
     ),
     "list of validation sets": (
         lambda: TREES().fit(X, y, validation_sets=[(X, y)]), ValueError,
-        r"validation_sets must be a dict of names to \(X, y\) or .*, as in {'test': \(X, y\)}, not list",
+        r"validation_sets must be a dict of names to \(X, y\), .*, as in {'test': \(X, y\)}, not list",
     ),
     "validation set without labels": (
         lambda: TREES().fit(X, y, validation_sets={"test": X}), ValueError,
-        r"validation_sets\['test'\] must be \(X, y\) or \(X, y, sample_weight\)",
+        r"validation_sets\['test'\] must be \(X, y\), \(X, y, sample_weight\) or",
     ),
     "lists as X_val and y_val": (
         lambda: TREES().fit(X, y, X_val=[X], y_val=[y]), ValueError,
@@ -306,7 +306,7 @@ def test_what_no_library_has_is_refused_as_python_does():
         plain().predict(X, nothing=1)
     assert not hasattr(plain(), "best_iteration_")
     for method in TREES.predict, TREES.predict_proba, MCBoostClassifier.predict_proba:
-        assert [*inspect.signature(method).parameters] == ["self", "X"]
+        assert [*inspect.signature(method).parameters] == ["self", "X", "init_score"]
 
 
 def test_remedies_are_there():

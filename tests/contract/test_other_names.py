@@ -71,7 +71,8 @@ def test_constructors_answer_with_the_name_here(name, answer):
         ("early_stopping", "use early_stopping of the constructor"),
         ("feature_name", "names are those of the columns of a data frame"),
         ("eval_sample_weight", "use sample_weight_val"),
-        ("init_score", "use init_model; it gives a model, not scores"),
+        ("base_margin", "use init_score"),
+        ("xgb_model", "use init_model"),
         ("X_vall", "did you mean X_val?"),
     ],
 )

@@ -1,0 +1,62 @@
+"""Scores that rows begin with before a model adds its own: ``init_score`` of fit and of predictions."""
+
+import numpy as np
+
+# Scores are compared with others and added to small steps: numbers beyond this leave nothing of these.
+LARGEST = 1e15
+
+
+def init_scores(given, n_rows, n_classes, *, pairs=True, shown="init_score"):
+    """``init_score`` as an array (n_rows, n_classes) of float32 or float64.
+
+    Parameters
+    ----------
+    given : array-like of shape (n_rows, n_classes), or (n_rows,)
+    n_rows, n_classes : int
+    pairs : bool, default=True
+        Whether (n_rows,) may be the score of class 1 minus that of class 0. Each class then gets half of it.
+    shown : str
+        Name of the array, for messages.
+
+    Raises
+    ------
+    ValueError
+        For another shape, and for what is no finite number.
+    """
+    try:
+        scores = np.asarray(given)
+        if scores.dtype not in (np.float32, np.float64):
+            scores = scores.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{shown} must hold numbers: {error}") from None
+    pairs = pairs and n_classes == 2
+    if pairs and scores.shape == (n_rows,):
+        half = scores / 2
+        scores = np.stack((-half, half), axis=1)
+    if scores.shape != (n_rows, n_classes):
+        other = f", or ({n_rows},): that of class 1 minus that of class 0" if pairs else ""
+        raise ValueError(
+            f"{shown} has the shape {scores.shape}; give a score for each row and class, ({n_rows}, {n_classes}){other}"
+        )
+    if scores.size and not (-LARGEST <= scores.min() and scores.max() <= LARGEST):
+        row, column = np.argwhere(~(np.abs(scores) <= LARGEST))[0].tolist()
+        raise ValueError(
+            f"{shown} holds {scores[row, column]:g} in row {row}, column {column}; scores must be finite, and at most "
+            f"{LARGEST:g} in size"
+        )
+    return scores
+
+
+def refuse_init_score(init_score, name, takes):
+    """Refuse ``init_score`` of an algorithm that does not begin at given scores."""
+    if init_score is not None and not takes:
+        raise TypeError(
+            f"{name} takes no init_score; VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, "
+            "MartClassifier, ABCLogitBoostClassifier and ABCMartClassifier do"
+        )
+
+
+def need_init_score(estimator, what, first):
+    """Refuse rows without ``init_score`` in ``what`` an estimator does, where it was fitted with one."""
+    if getattr(estimator, "_has_init_score", False) and not first:
+        raise ValueError(f"{what}: the model was fitted with init_score; give that of these rows, too")
