@@ -68,6 +68,9 @@ class BoostingClassifier(
         gain_: ClassVar[NDArray[np.float64]]
         history_: ClassVar[dict[str, NDArray[Any]]]
         cv_results_: ClassVar[dict[str, Any]]
+        auto_params_: ClassVar[dict[str, Any]]
+        why_ended_: ClassVar[str]
+        _kept: ClassVar[dict[str, Any]]
         oof_decision_function_: ClassVar[NDArray[np.float64]]
         oof_fold_: ClassVar[NDArray[np.int64]]
 
