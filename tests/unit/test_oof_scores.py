@@ -183,3 +183,15 @@ def test_pickles_keep_them_and_clones_and_files_do_not(tmp_path):
         one.save(tmp_path / str(i))
         sizes.append((tmp_path / str(i)).stat().st_size)
     assert sizes[0] - sizes[1] < 100, "the file has the parameters that differ"
+
+
+def test_scores_begin_at_those_given():
+    X, y = some_rows()
+    first, cv = np.random.default_rng(1).normal(size=(150, 3)), KFold(3)
+    same = {"calibrate": None, "subsample": 1.0, "max_features": 1.0, "random_state": 0}
+    model = VectorTreeBoostClassifier(cv=cv, n_estimators="auto", **same).fit(X, y, init_score=first)
+    by_hand = VectorTreeBoostClassifier(n_estimators=model.cv_results_["best_round"], **same)
+    for train, held in cv.split(X):
+        by_hand.fit(X[train], y[train], init_score=first[train])
+        expected = by_hand.decision_function(X[held], init_score=first[held])
+        np.testing.assert_allclose(model.oof_decision_function_[held], expected, rtol=1e-9)
