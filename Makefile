@@ -15,7 +15,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree
+.PHONY: help demo test test-long test-tools test-aarch64 tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree
 .DELETE_ON_ERROR:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
 	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
 	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
+	@echo "make test-aarch64  a wheel for aarch64, and a part of the tests under emulation; needs qemu-user-static, gcc-aarch64-linux-gnu"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make wheel      a wheel for Linux, tested, in dist"
 	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff check --fix"
@@ -46,6 +47,9 @@ test-long: $(VENV)/.stamp-build
 
 test-tools: $(VENV)/.stamp-build
 	$(PYTEST) $(PYTEST_ARGS) tools/tests
+
+test-aarch64: $(VENV)/.stamp-build
+	$(BIN)/python tools/aarch64.py
 
 tables: $(VENV)/.stamp-build
 	PYTHONPATH=.:tests $(BIN)/python tests/contract/test_public_types.py
