@@ -334,7 +334,7 @@ ATTRIBUTES = {
         'With ``n_estimators="auto"`` alone. "rounds": (T,) after which the metric was measured, at first all of them, '
         'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": '
         '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model. Of several metrics '
-        'these are those of the first; each further one has "folds_" and "mean_" with its name.',
+        'these are those of the first; each further one has ``"folds_"`` and ``"mean_"`` with its name.',
     ),
     "oof_decision_function_": (
         "ndarray of shape (n_samples, n_classes) or (n_samples,)",
