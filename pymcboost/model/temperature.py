@@ -239,7 +239,7 @@ class Calibration:
             As `Model.predict_proba`.
         """
         self._need_probabilities()
-        scores = self.raw_scores(X, n_jobs, init_score=init_score)
+        scores = self._scores(X, n_jobs, init_score)
         if self.link == "shares":
             with np.errstate(divide="ignore"):
                 return np.log(self._probabilities_of(scores))
@@ -247,6 +247,11 @@ class Calibration:
         if self.link == "sigmoid":
             return np.minimum(z, 0) - elementary.log(1 + elementary.exp(-np.abs(z)))
         return log_softmax(z)
+
+    def _scores(self, X, n_jobs, init_score):
+        """Raw scores; models that take no ``init_score`` have no such argument."""
+        first = {} if init_score is None else {"init_score": init_score}
+        return self.raw_scores(X, n_jobs, **first)
 
     def _log_odds(self, scores):
         """Logarithms of the probabilities, but for a number for each row."""
@@ -351,7 +356,7 @@ class Calibration:
         """
         self._refuse_labels("a temperature")
         self._refuse_shares("a temperature")
-        codes, scores = codes_of(y, self.classes_), self.raw_scores(X, n_jobs, init_score=init_score)
+        codes, scores = codes_of(y, self.classes_), self._scores(X, n_jobs, init_score)
         return self.with_temperature(fit_temperature(scores, codes, sample_weight, self.link))
 
     def reweighted(self, factors: Any) -> Self:
