@@ -4,6 +4,8 @@
     python tools/golden.py check                     every training
     python tools/golden.py check --only vector-tree  those whose names contain the text
     python tools/golden.py record --only jointboost  after a change that is meant: take the bytes of this tree
+    python tools/golden.py check --complete --against COMMIT
+                                                     only what is there without missing values, see --help
     python tools/golden.py confirm                   check all; in other environments this commit alone is then built
     python tools/golden.py run --tree FOLDER         JSON of the fingerprints that another built tree gives
 
@@ -68,23 +70,24 @@ def environment(tree):
     }
 
 
-def train(names, quick):
+def train(names, quick, complete=False):
     """Fingerprints of trainings by name: "scores sections"; what went wrong where there are none."""
     import golden_cases
 
     found = {}
     for name in names:
         try:
-            found[name] = " ".join(golden_cases.run(name, quick))
+            found[name] = " ".join(golden_cases.run(name, quick, sides=not complete))
         except Exception as error:
             found[name] = f"{type(error).__name__}: {error}"
     return found
 
 
-def train_beside(tree, names, quick, jobs=1):
+def train_beside(tree, names, options):
     """The same in processes of their own, by the package of a tree."""
-    command = [sys.executable, __file__, "run", "--tree", str(tree), *(["--subset"] if quick else []), "--names"]
-    found, running, jobs = {}, [], min(jobs, len(names))
+    told = [f"--{flag}" for flag in ("subset", "complete") if getattr(options, flag)]
+    command = [sys.executable, __file__, "run", "--tree", str(tree), *told, "--names"]
+    found, running, jobs = {}, [], min(options.jobs, len(names))
     with tempfile.TemporaryDirectory() as folder:
         for i in range(jobs):
             path = Path(folder, str(i))
@@ -100,14 +103,14 @@ def train_beside(tree, names, quick, jobs=1):
 
 def train_in(commit, names, options):
     """The same by another commit."""
-    return train_beside(other_tree.built(commit), names, options.subset, options.jobs)
+    return train_beside(other_tree.built(commit), names, options)
 
 
 def train_here(names, options):
     """The same by this tree."""
     if options.jobs == 1:
-        return train(names, options.subset)
-    return train_beside(other_tree.ROOT, names, options.subset, options.jobs)
+        return train(names, options.subset, options.complete)
+    return train_beside(other_tree.ROOT, names, options)
 
 
 def recorded(table, names):
@@ -204,8 +207,12 @@ def main(arguments=None):
     parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="train in so many processes (default: 1)")
     parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the table")
+    parser.add_argument("--complete", action="store_true",
+        help="with --against: rows have no missing values, and files do not say where these go")  # fmt: skip
     parser.add_argument("--tree", default=str(other_tree.ROOT), help="folder of the package to run (default: this one)")
     options = parser.parse_args(arguments)
+    if options.complete and options.action != "run" and not (options.action == "check" and options.against):
+        parser.error("--complete needs check --against COMMIT: the table has fingerprints of all rows")
     # The tests of the tree have workers that are threads.
     sys.path[:0] = [options.tree, str(Path(options.tree, "tests"))]
     import golden_cases
@@ -219,7 +226,7 @@ def main(arguments=None):
     if not names:
         raise SystemExit(f"golden: no training has a name with {options.only}")
     if options.action == "run":
-        json.dump(train(names, options.subset), sys.stdout)
+        json.dump(train(names, options.subset, options.complete), sys.stdout)
         return 0
     return {"check": check, "record": record, "confirm": confirm}[options.action](names, options)
 

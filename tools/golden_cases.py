@@ -288,24 +288,44 @@ def set_small_work(value):
     return before
 
 
-def sections(file):
-    """Bytes of a model file that say what it does: sizes and kinds in its header, all sections but the meta text."""
+def sections(file, sides=True):
+    """Bytes of a model file that say what it does: sizes and kinds in its header, all sections but the meta text.
+
+    Without ``sides``, the bits that say where missing values go are 0.
+    """
     (count,) = struct.unpack_from("<I", file, 24)
     parts = [file[32:52]]
     for i in range(count):
         tag, kind, offset, items = struct.unpack_from("<4sB3xQQ", file, 64 + 32 * i)
-        if tag != b"meta":
-            size = items * {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}[kind]
-            parts += [tag, bytes([kind]), file[offset : offset + size]]
+        if tag == b"meta":
+            continue
+        size = items * {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}[kind]
+        section = file[offset : offset + size]
+        if tag == b"FEAT" and not sides:
+            features = np.frombuffer(section, dtype=f"<u{size // max(1, items)}") if items else np.zeros(0, "<u1")
+            section = (features & (np.iinfo(features.dtype).max >> 1)).tobytes()
+        parts += [tag, bytes([kind]), section]
     return b"".join(parts)
 
 
-def fingerprint(model, *rows):
-    """Checksums of the scores and of the sections of the model file: 16 digits each."""
+def completed(X):
+    """X with 0 in place of missing values."""
+    X = X.copy()
+    values = X.data if scipy.sparse.issparse(X) else X
+    values[np.isnan(values)] = 0
+    return X
+
+
+def fingerprint(model, *rows, sides=True):
+    """Checksums of the scores and of the sections of the model file: 16 digits each.
+
+    Without ``sides``, no row has missing values, and the file does not say where they go.
+    """
     scores = hashlib.sha256()
     for X in rows:
+        X = X if sides else completed(X)
         scores.update(np.ascontiguousarray(model.raw_scores(X), dtype=np.float64).tobytes())
-    return scores.hexdigest()[:16], hashlib.sha256(sections(model.to_bytes())).hexdigest()[:16]
+    return scores.hexdigest()[:16], hashlib.sha256(sections(model.to_bytes(), sides)).hexdigest()[:16]
 
 
 def fit_as(condition, cls, params, X, y):
@@ -433,7 +453,7 @@ def called_back(cls, params, X, y):
     return estimator
 
 
-def run(name, quick=False):
+def run(name, quick=False, sides=True):
     """Fingerprint of one training; with different threads it must be one and the same."""
     algorithm, variant, condition = name.split("/")
     cls = estimators()[algorithm]
@@ -450,7 +470,7 @@ def run(name, quick=False):
             warnings.simplefilter("ignore")
             for n_jobs in threads:
                 estimator = fit_as(condition, cls, {**params, "n_jobs": n_jobs}, X, y)
-                found.append(fingerprint(estimator.model_, X, other))
+                found.append(fingerprint(estimator.model_, X, other, sides=sides))
     finally:
         if before is not None:
             set_small_work(before)

@@ -30,6 +30,9 @@ cdef extern from "class_trees.h" nogil:
         const int64_t *cell_ptr
         const int32_t *cell_row
         pmb_level_data levels
+        int32_t weighted
+        const int64_t *weight
+        int64_t whole
     ctypedef struct pmb_pair_options:
         int32_t edge, cell_words, pool, few, threads, divided, count_bits
         int64_t min_h
@@ -105,6 +108,8 @@ cdef extern from "class_trees.h" nogil:
     void pmb_step_scan(pmb_pairs *w, const pmb_step *s, int64_t *message)
     int64_t pmb_step_records(pmb_pairs *w, const pmb_step *s, int64_t *records, int back)
     void pmb_step_choose(pmb_pairs *w, const pmb_step *s)
+    void pmb_pairs_weigh(pmb_pairs *w, int64_t *weight)
+    void pmb_pairs_sides(pmb_pairs *w, const int64_t *weight)
     void pmb_softmax(int is_double, const double *F, int64_t m, int K, int own, int64_t n, const double *weight,
                      double *top, void *total, void *S, const double *magic, int64_t *sums)
     void pmb_log_odds(double *x, int64_t n)

@@ -35,6 +35,9 @@ typedef struct {
     const int64_t *cell_ptr;     /* the same by cell: (n_sparse + 1,) */
     const int32_t *cell_row;
     pmb_level_data levels; /* of categorical features */
+    int32_t weighted;      /* whether rows have weights that differ */
+    const int64_t *weight; /* of the rows, in whole units; NULL where they do not differ, or there are no rows */
+    int64_t whole;         /* sum of these weights */
 } pmb_pair_data;
 
 /* What the payload keeps of a node. */
@@ -44,6 +47,7 @@ typedef struct {
     int64_t rows;        /* of all workers */
     int32_t slot;        /* of its histogram in the pool */
     uint64_t key;        /* of its draw of features */
+    int32_t unseen;      /* whether it has no missing values of the feature that it is split on */
 } pmb_pair_node;
 
 /* The nodes whose best splits are sought next, -1: none. Rows are counted of the first alone, where all histograms are kept. */
@@ -63,6 +67,7 @@ typedef struct {
     int64_t *gh, *gathered, *hist;
     pmb_split *found;
     int32_t *free_slots, *order; /* order: 12 * max_leaves */
+    int64_t *weight;             /* of the rows of each node, once the tree is grown */
     uint8_t *counted;            /* of the gathered rows, (bytes, m) */
     uint8_t *chosen;             /* features of two nodes that are searched together, (2, n_features) */
     int32_t *listed;             /* how many of them there are, and which, (2, 1 + n_features) */
@@ -186,7 +191,7 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
                 const int64_t *cells = hist + (int64_t)d->c.cell0[f] * 16 * o->cell_words + k;
                 if (pmb_scan_feature(&d->c, f, cells, 16 * o->cell_words, 16, total, o, q, best)) won = -1;
             } else {
-                pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}, NULL};
+                pmb_split here = {by_lane.score[k], f, by_lane.code[k] >> 1, by_lane.code[k] & 1, {0, 0, 0}, NULL, 0};
                 if (pmb_split_before(&d->c, &here, best)) {
                     *best = here;
                     won = k;
@@ -197,6 +202,7 @@ PMB_STATIC void pmb_scan_part(const pmb_pairs *w, int tile, int64_t *hist, pmb_s
     if (won >= 0) {
         int next = best->pos + 1;
         best->left = pmb_prefix(hist + won, o, best->pos, best->nan_left, rows);
+        best->unseen = !missing || pmb_cell(hist + won + (int64_t)rows * 16 * o->cell_words, o, 16).h == 0;
         while (next < rows && pmb_cell(hist + won + (int64_t)next * 16 * o->cell_words, o, 16).h == 0) next++;
         if (next < rows) best->pos = (best->pos + next - 1) / 2;
     }
@@ -308,6 +314,7 @@ PMB_STATIC void pmb_pairs_choose(pmb_pairs *w, int32_t at, int side, int parts) 
     node->nan_left = best->nan_left;
     node->gain = pmb_gain(w->its[at].sums, best, w->o->edge, &w->limits, w->its[at].rows);
     w->its[at].left = best->left;
+    w->its[at].unseen = best->unseen;
     if (best->score >= 0 && best->set) {
         const pmb_level_data *l = &w->d->levels;
         uint64_t *own = w->sets + 2 * (int64_t)l->set_words + at * (int64_t)l->most_words;
@@ -342,6 +349,7 @@ PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     free(w->found);
     free(w->free_slots);
     free(w->order);
+    free(w->weight);
     free(w->counted);
     free(w->chosen);
     free(w->listed);

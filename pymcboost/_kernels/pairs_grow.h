@@ -157,6 +157,43 @@ PMB_STATIC int pmb_pairs_begin(pmb_pairs *w, int64_t n) {
     return w->d->n_tiles + (w->d->row_ptr != NULL) > 0 && w->g.max_leaves > 1 && pmb_pairs_splittable(w, 0);
 }
 
+/* Sum of the weights of n rows; four sums, which do not wait for each other. */
+PMB_CLONES PMB_STATIC int64_t pmb_weight_of(const int64_t *PMB_RESTRICT weight, const int32_t *PMB_RESTRICT rows, int64_t n) {
+    int64_t sum[4] = {0, 0, 0, 0}, i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int j = 0; j < 4; j++) sum[j] += weight[rows[i + j]];
+    for (; i < n; i++) sum[0] += weight[rows[i]];
+    return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+/* Weights of the rows of each node of a grown tree: of the rows here, or their numbers, of all workers, where weights do
+ * not differ. The leaf with most rows has what the others leave. Children come after their parents. */
+PMB_STATIC void pmb_pairs_weigh(pmb_pairs *w, int64_t *weight) {
+    const pmb_node *nodes = w->g.nodes;
+    int32_t n = w->g.n_nodes, most = -1;
+    int64_t rest = w->d->whole;
+    for (int32_t j = 0; w->d->weighted && nodes[0].n == w->d->c.m && j < n; j++)
+        if (!nodes[j].is_split && (most < 0 || nodes[j].n > nodes[most].n)) most = j;
+    for (int32_t j = 0; j < n; j++) {
+        if (nodes[j].is_split || j == most) continue;
+        if (w->d->weighted) weight[j] = pmb_weight_of(w->d->weight, w->g.rows + nodes[j].start, nodes[j].n);
+        else weight[j] = w->its[j].rows;
+        rest -= weight[j];
+    }
+    if (most >= 0) weight[most] = rest;
+    for (int32_t j = n - 1; j >= 0; j--)
+        if (nodes[j].is_split) weight[j] = weight[nodes[j].left] + weight[nodes[j].right];
+}
+
+/* Missing values that a node has not seen go to its heavier side, the left one of equals. No row that the tree was grown
+ * on moves. */
+PMB_STATIC void pmb_pairs_sides(pmb_pairs *w, const int64_t *weight) {
+    for (int32_t j = 0; j < w->g.n_nodes; j++) {
+        pmb_node *node = w->g.nodes + j;
+        if (node->is_split && w->its[j].unseen) node->nan_left = weight[node->left] >= weight[node->right];
+    }
+}
+
 /* Grow a tree on the n rows in w->g.rows (ascending) with the values w->gh of all rows. Where the features drawn for the
  * root cannot split it, no node draws. */
 PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
@@ -164,8 +201,10 @@ PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
     pmb_pairs_root(w, pmb_pairs_sums(w, n), n);
     for (;; w->take = 0) {
         if (pmb_pairs_begin(w, n)) pmb_pairs_evaluate(w, &root);
-        if (pmb_grow(&w->g) || !w->take) return;
+        if (pmb_grow(&w->g) || !w->take) break;
     }
+    pmb_pairs_weigh(w, w->weight);
+    pmb_pairs_sides(w, w->weight);
 }
 
 /* Memory for growing trees one after the other; 0 if there is not enough (then nothing is held). */
@@ -185,6 +224,7 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->found = malloc(sizeof(pmb_split) * 2 * parts);
     w->free_slots = malloc(sizeof(int32_t) * (J + 1));
     w->order = malloc(sizeof(int32_t) * 12 * J);
+    w->weight = malloc(sizeof(int64_t) * 2 * J);
     w->counted = malloc(d->counted ? ((size_t)d->n_tiles + 7) / 8 * m : 1);
     w->chosen = malloc(2 * (size_t)d->c.n_features + 1);
     w->listed = d->row_ptr ? malloc(2 * (1 + (size_t)d->c.n_features) * sizeof(int32_t)) : NULL;
@@ -192,7 +232,7 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     there = there && (!d->row_ptr || (w->listed && w->marks));
     w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1, sizeof(uint64_t));
     if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
-        !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
+        !w->weight || !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
         pmb_pairs_free(w);
         return 0;
     }

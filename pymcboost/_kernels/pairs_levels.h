@@ -68,14 +68,14 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
 }
 
 /* The best set of levels of a plain lane, `cells` of one tile; missing values are in row `rows`. The heavier side is the
- * right one, where levels go that the node does not have. set: room for its bits. */
+ * right one, where levels and missing values go that the node does not have. set: room for its bits. */
 PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data *l, int f, const int64_t *cells,
                                      int rows, pmb_sums total, const pmb_pair_options *o, const pmb_limits *q,
                                      const pmb_level_scratch *scratch, uint64_t *set) {
     int words = o->cell_words;
     pmb_level *level = scratch->level + PMB_THREAD() * scratch->most;
     uint64_t *key = scratch->key + PMB_THREAD() * 2 * scratch->most;
-    pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set};
+    pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set, 0};
     pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
     int32_t n = pmb_order_levels(c, l, f, cells, o, level, key), at = -1, parts = 0;
     if (c->has_missing[f]) missing = pmb_cell(cells + (int64_t)rows * 16 * words, o, 16);

@@ -65,6 +65,7 @@ typedef struct {
     int32_t feature, pos, nan_left;
     pmb_sums left;
     const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
+    int32_t unseen; /* whether the node has no missing values of the feature: their side is decided later */
 } pmb_split;
 
 /* Bits of the count in the second word of a cell. */
@@ -194,7 +195,7 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     for (int b = 0; b < bins - !has_missing; b++) {
         pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o, gap), 1);
         for (int side = 0; side <= has_missing; side++) {
-            pmb_split here = {0, f, b, side, left, NULL};
+            pmb_split here = {0, f, b, side, left, NULL, missing.h == 0};
             pmb_sums right = total;
             if (side) pmb_sums_add(&here.left, missing, 1);
             pmb_sums_add(&right, here.left, -1);

@@ -167,7 +167,8 @@ PMB_STATIC void pmb_step_copy(const pmb_pairs *w, pmb_split *found, int side, in
     const pmb_level_data *l = &w->d->levels;
     if (!back) { /* 0: no split */
         if (found->score < 0) return;
-        record[0] = ((int64_t)found->feature + 1) * ((int64_t)1 << 32) + 2 * (int64_t)found->pos + found->nan_left;
+        record[0] = ((int64_t)found->feature + 1) * ((int64_t)1 << 32) + 4 * (int64_t)found->pos +
+                    2 * found->nan_left + found->unseen;
         memcpy(record + 1, &found->score, sizeof(double));
         memcpy(record + 2, &found->left, sizeof(pmb_sums));
     } else {
@@ -175,8 +176,9 @@ PMB_STATIC void pmb_step_copy(const pmb_pairs *w, pmb_split *found, int side, in
         found->score = -1;
         if (!record[0]) return;
         found->feature = (int32_t)(record[0] >> 32) - 1;
-        found->pos = (int32_t)((record[0] & 0xFFFFFFFF) >> 1);
-        found->nan_left = (int32_t)(record[0] & 1);
+        found->pos = (int32_t)((record[0] & 0xFFFFFFFF) >> 2);
+        found->nan_left = (int32_t)(record[0] >> 1 & 1);
+        found->unseen = (int32_t)(record[0] & 1);
         memcpy(&found->score, record + 1, sizeof(double));
         memcpy(&found->left, record + 2, sizeof(pmb_sums));
     }

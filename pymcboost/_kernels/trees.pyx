@@ -16,7 +16,7 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.class_trees cimport (
     PMB_FEW, PMB_PARTS, PMB_STEP_RECORD, pmb_class_tree, pmb_edge_begin, pmb_edge_job, pmb_edge_sample, pmb_edge_size,
     pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data, pmb_out_of, pmb_pair_data,
-    pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_scale, pmb_softmax_begin, pmb_softmax_job,
+    pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides, pmb_pairs_weigh, pmb_scale, pmb_softmax_begin, pmb_softmax_job,
     pmb_softmax_sums, pmb_softmax_tree, pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill,
     pmb_step_part, pmb_step_records, pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_turn, pmb_step_words,
     pmb_take_rows, pmb_tree_out, pmb_write_tree,
@@ -76,6 +76,9 @@ cdef class Grower:
     h_error : float
         How far the h of a row may be from its integer: gains within the rounding of their sums are 0. All workers must
         have the same. Below 0, gains are not compared with rounding.
+    weight : ndarray of int64 (m,), optional
+        Weights of the rows in whole units, where they differ: missing values that a node has not seen go to the side of
+        its rows with more of it.
     """
 
     cdef pmb_pair_data data
@@ -86,7 +89,7 @@ cdef class Grower:
 
     def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
                   int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False, least_levels=None, int count_bits=0, double h_error=-1):
+                  bint divided=False, least_levels=None, int count_bits=0, double h_error=-1, weight=None):
         if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
             raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
         if (count_bits > 0) != (cell_words == 2):
@@ -102,7 +105,11 @@ cdef class Grower:
             levels.least_level = <const int64_t *> address(least[0])
             levels.whole_level = <const int64_t *> address(least[1])
         cell_ptr, cell_row = data.by_cell()
-        self.keep = data, set_at, least, cell_ptr, cell_row
+        self.keep = data, set_at, least, cell_ptr, cell_row, weight
+        if weight is not None and (weight.shape != (data.n_rows,) or weight.dtype != np.int64):
+            raise ValueError("the weights do not fit the data")
+        self.data.weighted, self.data.weight = weight is not None, <const int64_t *> address(weight)
+        self.data.whole = 0 if weight is None else weight.sum()
         self.data.c = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
@@ -288,6 +295,18 @@ cdef class Grower:
                 comm.sum(here.base, sure=True)
             for j in range(n):
                 pmb_step_turn(&self.work[j], &step[j], here[j])
+        self.weigh(n, comm)
+
+    cdef object weigh(self, int n, comm):
+        """Sides of missing values that nodes of the n trees have not seen, by the weights of the rows of all workers."""
+        cdef int j, outer = min(n, self.n_threads)
+        cdef int64_t[:, ::1] weights = np.zeros((n, 2 * self.max_leaves), dtype=np.int64)
+        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
+            pmb_pairs_weigh(&self.work[j], &weights[j, 0])
+        if self.data.weighted:
+            comm.sum(weights.base, sure=True)
+        for j in range(n):
+            pmb_pairs_sides(&self.work[j], &weights[j, 0])
 
     cdef object add_up(self, pmb_step *step, int n, message, const int64_t[:, ::1] cells, comm):
         """Sums of all workers of a message; of this worker's share where ``cells`` (n, workers) say what each has."""

@@ -186,7 +186,7 @@ PMB_STATIC double pmb_vt_chance(const pmb_vt_data *d, const pmb_vt_run *run, con
     return n > 2 ? d->level_cost * (n - 2) : 0;
 }
 
-/* The heavier side of a subset becomes the right one, where levels go that the node does not have. */
+/* The heavier side of a subset becomes the right one, where levels and missing values go that the node does not have. */
 PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_vt_run *run,
                             const pmb_vt_scratch *s, pmb_vt_subset *best) {
     uint64_t present[PMB_VT_WORDS];

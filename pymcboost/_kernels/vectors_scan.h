@@ -312,7 +312,7 @@ PMB_INLINE int32_t pmb_vt_pick(const pmb_vt_data *d, const pmb_vt_run *run, cons
     return -1;
 }
 
-/* Best position of an ordered run. */
+/* Best position of an ordered run. Where the node has no missing rows, those to come go to its heavier side. */
 PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s, int64_t weight,
                             int64_t least, double *score, int32_t *code, double *on_left) {
     const int32_t *bin = s->bin + run->first;
@@ -323,6 +323,7 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     if (j + 1 == run->count) b = d->c.n_bins[run->feature] - 1;
     else if (marked >= 0) b = marked;
     else b = (b + bin[j + 1] - 1) / 2;
+    if (run->missing == PMB_VT_NONE) side = 2 * s->left[run->first + j] >= (double)weight;
     *code = 2 * b + side;
     *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
 }

@@ -1,5 +1,7 @@
 """Training rows: checked, weighted and sorted by class, before any layout of their features."""
 
+from functools import cached_property
+
 import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
@@ -13,6 +15,8 @@ SMALL_DATA = 1 << 15
 # With more columns of weights than these, tables of classes and columns are worked on in parts.
 MANY_COLUMNS = 2048
 LARGEST_THRESHOLD = np.finfo(np.float32).max
+# Bits of the sum of all weights in whole units: sums of some are exact in float64, too.
+WHOLE_BITS = 52
 # Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
 TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
 
@@ -117,6 +121,15 @@ class TrainingRows:
         if self.weight_ends[0] == self.weight_ends[1]:
             return 1.0
         return min(self.weight_unit, self.total_weight / self.total_rows)
+
+    @cached_property
+    def whole_weight(self):
+        """Weights in whole units, int64 (m,), whose sums are exact in any order; None where all workers' are equal."""
+        least, largest = self.weight_ends
+        if least == largest:
+            return None
+        bits = WHOLE_BITS - self.total_rows.bit_length()
+        return np.rint(np.ldexp(self.weight, bits - int(np.frexp(largest)[1]))).astype(np.int64)
 
     @property
     def is_sparse(self):

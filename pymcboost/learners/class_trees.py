@@ -72,6 +72,7 @@ class ClassTrees:
             data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,
             min_gain=min_gain, divided=data.comm.size > 1, least_levels=levels, count_bits=units.count_bits,
             h_error=0.0 if counts and units.uniform else 0.5,  # equal weights are whole units
+            weight=data.whole_weight,
         )  # fmt: skip
         self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]
         self.total = float(data.total_rows) if units.uniform else data.total_weight

@@ -92,7 +92,7 @@ class _EdgeTrees:
         return _trees.Grower(
             self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
             self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share,
-            count_bits=self._units.count_bits, **self._options,
+            count_bits=self._units.count_bits, weight=self.data.whole_weight, **self._options,
         )  # fmt: skip
 
     def _grower_options(self):

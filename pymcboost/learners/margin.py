@@ -98,6 +98,7 @@ class MarginTrees:
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
             data.pools(units.cell_words, max_leaves), n_threads, min_share, count_bits=units.count_bits,
+            weight=data.whole_weight,
         )  # fmt: skip
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)

@@ -68,6 +68,8 @@ class _StumpSearch:
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._begins = self._first.tolist()  # looked up in a fifth of the time
         self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
+        self._sees_missing = np.concatenate([store.sees_missing for store in data.stores] or [self._feature > 0])
+        self._heavier_left = {}
 
     def _set_result(self, best):
         """Have the scans fill ``best``."""
@@ -103,15 +105,32 @@ class _StumpSearch:
         code = int(split - self._best.start[slot])
         return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
 
+    def _place(self, at):
+        """The layout of slot ``at``, and its number there."""
+        s = bisect_right(self._begins, at) - 1
+        return self.data.stores[s], at - self._begins[s]
+
+    def _side_of_missing(self, at, pos, nan_left):
+        """Whether missing values go left at a threshold of slot ``at``.
+
+        Where no training row misses the column, they go to the side of more weight, the left one of equals.
+        """
+        if self._sees_missing[at]:
+            return nan_left
+        if at not in self._heavier_left:
+            store, slot = self._place(at)
+            weights = store.weights(slot, self.data.whole_weight, self.data.n_rows)
+            below = self.data.comm.sum(np.asarray(weights, dtype=np.float64)).cumsum()
+            self._heavier_left[at] = 2 * below >= below[-1]
+        return bool(self._heavier_left[at][pos])
+
     def _stump(self, at, edge, pos, cls, nan_left, h):
         """The stump of slot ``at``; its outputs go into ``h``."""
-        s = bisect_right(self._begins, at) - 1
-        slot = at - self._begins[s]
-        store = self.data.stores[s]
+        store, slot = self._place(at)
         store.side(slot, pos, nan_left, h)
         if edge < 0:
             np.negative(h, out=h)
-        polarity = 1 if edge > 0 else -1
+        polarity, nan_left = 1 if edge > 0 else -1, self._side_of_missing(at, pos, nan_left)
         return StumpFit(int(store.feature[slot]), store.thresholds[slot][pos], nan_left, polarity, cls, abs(edge), h)
 
     def _stumps(self, at, edge, code, columns, h):
@@ -129,8 +148,10 @@ class _StumpSearch:
             store.sides(slots, codes, to, h, self.n_threads)
         for row in columns[edge < 0]:
             np.negative(h[row], out=h[row])
+        splits = zip(at.tolist(), code.tolist(), strict=True)
+        nan_left = [self._side_of_missing(slot, c >> 1, bool(c & 1)) for slot, c in splits]
         rows = zip(
-            self._feature[at].tolist(), threshold, (code & 1).astype(bool).tolist(),
+            self._feature[at].tolist(), threshold, nan_left,
             np.where(edge > 0, 1, -1).tolist(), columns.tolist(), np.abs(edge).tolist(), [h[row] for row in columns],
             strict=True,
         )  # fmt: skip

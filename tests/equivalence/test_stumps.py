@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from reference.stumps import best_stump, candidates, gradient_of, outputs
+from reference.stumps import best_stump, candidates, gradient_of, outputs, side_of_missing, whole_weights
 
 from pymcboost.comm import Alone
 from pymcboost.data import stump_scans
@@ -73,13 +73,15 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
             assert allowed.get(f, set()) == every
         else:
             assert 100 < len(allowed[f]) < 256
-    edge, feature, threshold, nan_left, cls, signed = best_stump(used, a, allowed)
+    edge, feature, threshold, nan_left, cls, signed = best_stump(used, a, allowed, data.weight)
     fit = SharedStump(data, n_threads).fit(blocks)
     if edge == 0:
         assert fit is None
         return
     h = outputs(used[:, fit.feature], fit.threshold, fit.nan_left)
     np.testing.assert_array_equal(fit.h, h * fit.polarity)
+    missing = np.isnan(used[:, fit.feature])
+    assert fit.nan_left == side_of_missing(whole_weights(data.weight), h < 0, missing, fit.nan_left)
     true_edge = float(fit.h @ a[:, fit.cls])
     np.testing.assert_allclose(fit.edge, true_edge, rtol=1e-5)
     assert true_edge >= edge * (1 - 1e-5)

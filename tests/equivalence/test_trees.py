@@ -118,7 +118,7 @@ def grow(
     **bounds,
 ):
     """Trees of the kernel, as a list of dictionaries."""
-    bounds["count_bits"] = COUNT_BITS if cell_words == 2 else 0
+    bounds |= {"count_bits": COUNT_BITS if cell_words == 2 else 0, "weight": data.whole_weight}
     grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds)
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows, data.set_words)

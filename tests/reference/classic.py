@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from .stumps import candidates, outputs
+from .stumps import candidates, outputs, side_of_missing, whole_weights
 
 TIE = 1 + 1e-10
 LARGEST = 10.0
@@ -19,12 +19,19 @@ def rounded(values):
 
 
 class AllStumps:
-    """Every stump of a data set, lower features first, then lower thresholds, then missing values right."""
+    """Every stump of a data set, lower features first, then lower thresholds, then missing values right.
+
+    Where a feature has no missing values, those to come go to the side with more rows.
+    """
 
     def __init__(self, X):
-        X = np.asarray(X, dtype=np.float32)
-        self.splits = [(f, t, n) for f in range(X.shape[1]) for t, n in candidates(X[:, f])]
-        self.h = np.array([outputs(X[:, f], t, n) for f, t, n in self.splits], dtype=np.float64)
+        X, weight = np.asarray(X, dtype=np.float32), whole_weights(np.ones(len(X)))
+        splits = [(f, t, n) for f in range(X.shape[1]) for t, n in candidates(X[:, f])]
+        self.h = np.array([outputs(X[:, f], t, n) for f, t, n in splits], dtype=np.float64)
+        self.splits = [
+            (f, t, side_of_missing(weight, h < 0, np.isnan(X[:, f]), n))
+            for (f, t, n), h in zip(splits, self.h, strict=True)
+        ]
 
     def first_best(self, value):
         """Number of the stump with the largest value, the first of equals."""

@@ -1,6 +1,23 @@
 """Twin of the stump search: every feature, threshold, direction of missing values and class, one after the other."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
+
+
+def whole_weights(weight):
+    """Weights as integers, in units of which all of them have at most 2^52."""
+    size = 52 - len(weight).bit_length() - math.frexp(max(weight))[1]
+    return np.array([round(Fraction(float(w)) * Fraction(2) ** size) for w in weight])
+
+
+def side_of_missing(weight, left, missing, nan_left):
+    """Whether missing values go left at a split of rows of these whole weights.
+
+    Where no row is missing, that is the side of more weight, the left one of equals.
+    """
+    return nan_left if missing.any() else bool(2 * weight[left].sum() >= weight.sum())
 
 
 def gradient_of(u, y):
@@ -37,10 +54,10 @@ def outputs(column, threshold, nan_left):
     return np.where(left, -1, 1)
 
 
-def best_stump(X, a, allowed=None):
+def best_stump(X, a, allowed=None, weight=None):
     """(|edge|, feature, threshold, nan_left, class, signed edge) with the largest |edge|; first of exact ties.
 
-    ``allowed``: feature -> thresholds, where only those of lossy bins are to be tried.
+    ``allowed``: feature -> thresholds, where only those of lossy bins are to be tried; ``weight`` of the rows: 1 each.
     """
     best = (0.0, None, None, None, None, 0.0)
     for f in range(X.shape[1]):
@@ -51,4 +68,8 @@ def best_stump(X, a, allowed=None):
             r = int(np.argmax(np.abs(edges)))
             if abs(edges[r]) > best[0]:
                 best = (abs(edges[r]), f, threshold, nan_left, r, edges[r])
+    if best[1] is not None:
+        column, whole = X[:, best[1]], whole_weights(np.ones(len(X)) if weight is None else weight)
+        side = side_of_missing(whole, outputs(column, *best[2:4]) < 0, np.isnan(column), best[3])
+        best = (*best[:3], side, *best[4:])
     return best

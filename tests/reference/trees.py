@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .stumps import side_of_missing, whole_weights
 from .vtrees import GOLDEN, MASK, child_key, mix, sample
 
 LARGEST_STEP = 50.0
@@ -24,6 +25,7 @@ class View:
     def __init__(self, data, X, least=None, level_cost=0.0):
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         self.X = X[data.rows].astype(np.float32)
+        self.weight = whole_weights(data.weight)
         self.cuts, self.bins, self.least, self.levels = {}, {}, least or {}, {}
         self.level_cost = level_cost
         for f, column in enumerate(data.column):
@@ -35,6 +37,13 @@ class View:
                 self.levels[int(column)] = levels = np.unique(values[~np.isnan(values)])
                 self.bins[int(column)] = np.where(np.isnan(values), -1, np.searchsorted(levels, values))
         self.sides = {column: 1 + bool((bins < 0).any()) for column, bins in self.bins.items()}
+
+    def side_of_missing(self, rows, split):
+        """Whether missing values go left at a split of these rows. Of categories the heavier side is the right one."""
+        missing = np.isnan(self.X[rows, split.column])
+        if split.subset is not None:
+            return split.nan_left
+        return side_of_missing(self.weight[rows], self.goes_left(rows, split), missing, split.nan_left)
 
     def goes_left(self, rows, split):
         values = self.X[rows, split.column]
@@ -257,6 +266,8 @@ def grow(
         deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
         drawn = {pool[j] for j in sample(key, len(pool), take)} if take else columns
         best = None if deep else best_split(view, rows, values, least, real, drawn, l2, least_h)
+        if best is not None:
+            best.nan_left = view.side_of_missing(rows, best)
         if best is not None and h_error >= 0:
             goes_left = view.goes_left(rows, best)
             left, right = (np.array([v[rows[side]].sum() for v in values]) for side in (goes_left, ~goes_left))

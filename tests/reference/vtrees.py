@@ -136,7 +136,8 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
     if top < 0:
         return None
     best = int(np.flatnonzero(score * TIE >= top)[0])
-    return score[best], int(position[at[best]]), bool(nan_left[best])
+    heavier = left[best] >= right[best]
+    return score[best], int(position[at[best]]), bool(nan_left[best]) if gone.any() else bool(heavier)
 
 
 def leading(sums, weights):

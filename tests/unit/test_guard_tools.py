@@ -1,5 +1,6 @@
 """The guard notices what it is there for: a changed byte, threads that do not agree, a slowed subject, more memory."""
 
+import dataclasses
 import functools
 import json
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from divided import threads
 
+import pymcboost
 from pymcboost.comm import Alone
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
@@ -96,6 +98,28 @@ def test_meta_is_no_part_of_the_bytes():
     cls = golden_cases.estimators()["mart"]
     one, other = (cls(n_estimators=2, n_iter_no_change=n, random_state=0).fit(X, y).model_.to_bytes() for n in (5, 6))
     assert one != other and golden_cases.sections(one) == golden_cases.sections(other)
+
+
+def test_complete_rows_do_not_ask_for_the_side_of_missing_values():
+    X, y, other = golden_cases.data_of("nan", holes=True)
+    model = golden_cases.estimators()["logitboost"](n_estimators=3, random_state=0).fit(X, y).model_
+    ensemble = model.ensemble
+    models = [
+        pymcboost.Model.from_ensemble(dataclasses.replace(ensemble, **changed), model.classes_)
+        for changed in ({}, {"nan_left": ~ensemble.nan_left}, {"threshold": ensemble.threshold + 1})
+    ]
+    whole, complete = (
+        [golden_cases.fingerprint(one, X, other, sides=sides) for one in models] for sides in (True, False)
+    )
+    for part in range(2):
+        assert len({pair[part] for pair in whole}) == 3
+        assert complete[0][part] == complete[1][part] != complete[2][part]
+
+
+def test_only_another_commit_has_fingerprints_of_complete_rows(capsys):
+    with pytest.raises(SystemExit):
+        golden.main(["check", "--complete"])
+    assert "--against" in capsys.readouterr().err
 
 
 def test_failures_and_absent_trainings(recorded, monkeypatch, capsys):
