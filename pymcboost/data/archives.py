@@ -24,6 +24,8 @@ OTHER = {
 }
 DAMAGES = EOFError, zlib.error, lzma.LZMAError
 BLOCK = 1 << 16
+# Bytes of a line that are read at once.
+PART = 1 << 24
 
 
 class _Streams(io.RawIOBase):
@@ -111,6 +113,15 @@ def buffered(stream):
         yield reader
     finally:
         reader.detach()
+
+
+def next_line(lines, check):
+    """The next line of `buffered`; ``check`` is told how long a long one is so far, and may refuse it by an error."""
+    parts = [lines.readline(PART)]
+    while len(parts[-1]) == PART and not parts[-1].endswith(b"\n"):
+        check(PART * len(parts))
+        parts.append(lines.readline(PART))
+    return b"".join(parts) if len(parts) > 1 else parts[0]
 
 
 def damage(path, error):

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from pymcboost.data import archives
+
 # Bytes of lines that are taken at once.
 STEP = 1 << 16
 LARGEST = 2**53
@@ -18,6 +20,8 @@ class LabelLists:
         One of `archives.buffered`.
     refuse : callable
         Makes the error of a line, a column and a reason.
+    check : callable
+        Told how many bytes of a long line are read; raises where there is no memory for more.
 
     Attributes
     ----------
@@ -25,18 +29,24 @@ class LabelLists:
         Labels of the rows so far, increasing.
     """
 
-    def __init__(self, lines, refuse):
-        self._lines, self._refuse = lines, refuse
+    def __init__(self, lines, refuse, check):
+        self._lines, self._refuse, self._check = lines, refuse, check
         self._rest, self._number, self.lists = b"", 0, []
 
     def readinto(self, buffer):
         """Fill a buffer as far as there is text; the number of bytes."""
         if not self._rest:
-            self._rest = b"".join(map(self._row, self._lines.readlines(min(STEP, len(buffer)))))
+            self._rest = b"".join(map(self._row, self._next_lines(min(STEP, len(buffer)))))
         part = self._rest[: len(buffer)]
         buffer[: len(part)] = part
         self._rest = self._rest[len(part) :]
         return len(part)
+
+    def _next_lines(self, size):
+        """Lines of so many bytes or more; fewer at the end."""
+        while size > 0 and (line := archives.next_line(self._lines, self._check)):
+            size -= len(line)
+            yield line
 
     def _row(self, line):
         self._number += 1

@@ -326,7 +326,7 @@ def load_stream(
     """
     rows = _Rows(name, memory_limit)
     with archives.buffered(stream) if multilabel else nullcontext(stream) as text, intact(name):
-        text = LabelLists(text, lambda *at: SvmlightError("{}:{}:{}: {}".format(name, *at))) if multilabel else text
+        text = _label_lists(text, name, rows) if multilabel else text
         scanner = _scan(text, name, size, base, rows, lines)
     rows.trim(scanner.rows, scanner.nnz)
     notices, before = [], lines or 0
@@ -347,6 +347,18 @@ def load_stream(
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
     y = text.y() if multilabel else rows.labels if scanner.fractions else rows.labels.astype(np.int64)
     return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found, scanner.nnz
+
+
+def _label_lists(text, name, rows):
+    """The stream without its lists of labels. A long line is there up to six times before the scanner sees it."""
+
+    def refuse(*at):
+        return SvmlightError("{}:{}:{}: {}".format(name, *at))
+
+    def check(size):
+        rows.check_memory(6 * size, f"a line of {in_words(size)} or more", "check that the file has line ends")
+
+    return LabelLists(text, refuse, check)
 
 
 def _settle_base(name, base, scanner, rows, notices, before):

@@ -4,10 +4,13 @@ import numpy as np
 
 from pymcboost._kernels import svmtext
 from pymcboost.data import archives
-from pymcboost.data.svmlight import CompressedRows, intact, refusal
+from pymcboost.data.svmlight import CompressedRows, SvmlightMemoryError, intact, refusal
+from pymcboost.threads import available_memory, in_words
 
 # Most features of rows that are filled up; wider ones are compressed.
 DENSE = 1 << 12
+# Bytes of memory for each byte of a long line: its copies, and the arrays of `_room`.
+MEMORY_A_BYTE = 25
 
 
 class Lines:
@@ -47,7 +50,7 @@ class Lines:
         """Yield each row (1, n_features), an array or `CompressedRows`, and its label or None."""
         try:
             with archives.buffered(self._stream) as lines, intact(self.name):
-                for line in iter(lines.readline, b""):
+                while line := archives.next_line(lines, self._check):
                     self.number += 1
                     found = self._row(line)
                     if found is not None:
@@ -55,6 +58,15 @@ class Lines:
         finally:
             if self._ours:
                 self._stream.close()
+
+    def _check(self, size):
+        """Refuse a line of which so many bytes are read where there is no memory for it."""
+        room, needed = available_memory(), MEMORY_A_BYTE * size
+        if room is not None and needed > room:
+            raise SvmlightMemoryError(
+                f"{self.name}:{self.number + 1}: a line of {in_words(size)} or more needs about {in_words(needed)} of "
+                f"memory and this machine has {in_words(room)}; check that the file has line ends"
+            )
 
     def _row(self, line):
         if self.number == 1 and line.startswith(b"\xef\xbb\xbf"):

@@ -9,6 +9,7 @@ import runpy
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 import pymcboost
 from pymcboost import SvmlightError, dump_svmlight, load_svmlight
+from pymcboost.data import archives, svmlines
 
 svmlight, svmwrite = sys.modules[load_svmlight.__module__], sys.modules[dump_svmlight.__module__]
 SvmlightMemoryError = svmlight.SvmlightMemoryError
@@ -320,6 +322,49 @@ def test_memory_limit(write, monkeypatch):
         load_svmlight(write(text))
     monkeypatch.setattr(svmlight, "available_memory", lambda: None)
     assert load_svmlight(write(text), layout="dense").X.shape == (1000, 1000)
+
+
+@pytest.mark.parametrize("how", ["rows", "lists of labels", "line by line"])
+def test_a_line_without_end_is_refused_before_it_is_read(write, monkeypatch, how):
+    """It is 32 MB, and 32 kB as an archive."""
+    path = write("1 1:1\n")
+    packed = path.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(b"1 1:1\n" + bytes(1 << 25)))
+    monkeypatch.setattr(archives, "PART", 100_000)
+    for module in svmlight, svmlines:
+        monkeypatch.setattr(module, "available_memory", lambda: 2_500_000)
+
+    def read(path):
+        if how == "line by line":
+            return list(svmlines.Lines(os.fspath(path), 1, 1))
+        return load_svmlight(path, multilabel=how != "rows")
+
+    read(path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SvmlightMemoryError, match="a line .* needs about .*; check that the file has line ends"):
+            read(packed)
+        assert tracemalloc.get_traced_memory()[1] < 8_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_long_lines_in_parts(write, monkeypatch, end):
+    """A line may end where a part does."""
+    rows = [" ".join(f"{j}:{j % 7}" for j in range(1, 200 + n)) for n in range(3)]
+    text = "\n".join(f"{n},9 {row}" for n, row in enumerate(rows)) + end
+    length = len(text.partition("\n")[0])
+    path, alone = write(text), [f"{n} {row}\n" for n, row in enumerate(rows)]
+    expected = load_svmlight(write("".join(alone), "alone"))
+    for part in (1, 7, length, length + 1, len(text)):
+        monkeypatch.setattr(archives, "PART", part)
+        found = load_svmlight(path, multilabel=True)
+        assert found.y.tolist() == [(0, 9), (1, 9), (2, 9)]
+        np.testing.assert_array_equal(found.X, expected.X)
+        lines = list(svmlines.Lines(os.fspath(path.parent / "alone"), 201, 1))
+        np.testing.assert_array_equal(np.concatenate([row for row, _ in lines]), expected.X)
+        assert [label for _, label in lines] == [0, 1, 2]
 
 
 def test_available_memory_is_plausible():
