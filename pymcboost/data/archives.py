@@ -75,11 +75,15 @@ def suffix_of(path):
     return suffix if suffix in MAGIC.values() else ""
 
 
-def other_format(start, name):
-    """What the first bytes of a file say that it is, where that is no text, and what to do; else None."""
+def other_format(start, name=None):
+    """What the first bytes of a file say that it is, where that is no text, and what to do; else None.
+
+    ``name`` is that of the file, if its end says how the reader unpacks it.
+    """
     for magic, suffix in MAGIC.items():
         if start.startswith(magic):
-            remedy = "unpack it first, as with gzip -dc" if name == "<stdin>" else f"its name must end with {suffix}"
+            by_hand = name in (None, "<stdin>")
+            remedy = "unpack it first, as with gzip -dc" if by_hand else f"its name must end with {suffix}"
             return f"this is compressed data; {remedy}"
     return next((f"this is {what}" for magic, what in OTHER.items() if start.startswith(magic)), None)
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from pymcboost.data.archives import other_format
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.categories import LONGEST_NAME, MOST_LEVELS, Categories, text_of
 from pymcboost.model.file import ModelFormatError
@@ -16,6 +17,7 @@ MOST_CLASSES, MOST_FEATURES = 65535, (1 << 31) - 1
 # Bytes of memory for each byte of a file: lists of numbers are larger than their digits.
 MEMORY_A_BYTE = 6
 CHUNK = 1 << 20
+MARK = b"\xef\xbb\xbf"  # which some editors put before UTF-8
 LARGEST = float(np.finfo(np.float32).max)
 # Times by which a tree may grow where unknown categories and missing values go different ways, and leaves that it may
 # always have.
@@ -55,8 +57,12 @@ def read_bytes(source):
             f"give a file or a booster, not {type(source).__name__}; a fitted estimator has one: .booster_ (LightGBM), "
             ".get_booster() (XGBoost)"
         )
+    name = os.fsdecode(source)
     with open(source, "rb") as file:
-        return _read_what_fits(file, os.fsdecode(source)), os.fspath(source)
+        data = _read_what_fits(file, name)
+    if other := other_format(data[:8]):
+        refuse(f"{name}: {other}")
+    return data.removeprefix(MARK), name
 
 
 def _read_what_fits(file, name):

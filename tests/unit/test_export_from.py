@@ -1,6 +1,9 @@
 """Models of LightGBM and XGBoost: their scores, and files that are damaged or hold what a model cannot."""
 
+import bz2
+import gzip
 import json
+import lzma
 import math
 import os
 import random
@@ -458,6 +461,32 @@ def test_what_is_neither_json_nor_ubjson(tmp_path, data, message):
     with pytest.raises(ModelFormatError, match="neither JSON nor UBJSON") as caught:
         imported(from_xgboost, tmp_path, data)
     assert message in str(caught.value)
+
+
+def test_marks_of_utf_8_are_passed_over(tmp_path):
+    """Some editors put one before a text that they save."""
+    for read, text in (from_lightgbm, lightgbm()[1]), (from_xgboost, json.dumps(xgboost()[1])):
+        expected = imported(read, tmp_path, text)
+        assert imported(read, tmp_path, "\ufeff" + text).to_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("read", [from_lightgbm, from_xgboost])
+@pytest.mark.parametrize(
+    ("pack", "said"),
+    [
+        (lambda data: data.decode().encode("utf-16"), "this is UTF-16 text; convert it, as iconv"),
+        (gzip.compress, "this is compressed data; unpack it first, as with gzip -dc"),
+        (bz2.compress, "this is compressed data"),
+        (lzma.compress, "this is compressed data"),
+        (lambda data: lzma.compress(data, lzma.FORMAT_ALONE), "this is a .lzma archive; decompress it"),
+        (lambda data: b"(\xb5/\xfd\x04" + data, "this is a zstd archive; decompress it"),
+        (lambda data: b"PK\x03\x04" + data, "this is a zip archive; extract the file first"),
+    ],
+)
+def test_archives_and_other_text_are_named_as_what_they_are(read, pack, said, tmp_path):
+    text = lightgbm()[1] if read is from_lightgbm else json.dumps(xgboost()[1])
+    with pytest.raises(ModelFormatError, match=f"model: {said}"):
+        imported(read, tmp_path, pack(text.encode()))
 
 
 def test_ubjson():
