@@ -280,13 +280,46 @@ def frame(case, data):
     return replace(outcome(model, data.rows), scores=model.raw_scores(rows[names[::-1]]))
 
 
+LEVELS = np.array(["blue", "green", "red", "white"])  # in the order of the codes
+TEXTS = (0, 2)  # columns of few values, where a pair has text
+
+
+def codes(case, data):
+    """Columns of few values as codes of categories."""
+    return outcome(fit(case, data.X, data.y, data.weight, categorical_features=list(TEXTS)), data.rows)
+
+
+def text(case, data):
+    """A frame with the same columns as text, which are categories without being named."""
+    kind = (object, "string", "category")[case.number % 3]
+    made = []
+    for rows in (data.X, data.rows):
+        table = pd.DataFrame(rows, columns=[f"column {j}" for j in range(rows.shape[1])])
+        for j in TEXTS:
+            words = LEVELS[np.nan_to_num(rows[:, j]).astype(int)]
+            table[f"column {j}"] = pd.Series(np.where(np.isnan(rows[:, j]), None, words), dtype=kind)
+        made.append(table)
+    return outcome(fit(case, made[0], data.y, data.weight, categorical_features="from_dtype"), made[1])
+
+
+def of_dataset(case):
+    """Those of the parameters that belong to a Dataset."""
+    return {name: case.params[name] for name in ("categorical_features", "max_bins") if name in case.params}
+
+
+def dataset(case, data):
+    """The second training on rows that were checked and binned once."""
+    rows = Dataset(data.X, data.y, data.weight, **of_dataset(case))
+    fit(case, rows, None)
+    return outcome(fit(case, rows, None), data.rows)
+
+
 def blocks(case, data):
     """The same rows in parts, in which some are empty."""
     cuts = np.sort(data.rng.integers(0, len(data.y) + 1, 3))
     arrays = [data.X, data.y] if data.weight is None else [data.X, data.y, data.weight]
     parts = list(zip(*(np.split(array, cuts) for array in arrays), strict=True))
-    of_dataset = {name: case.params[name] for name in ("categorical_features", "max_bins") if name in case.params}
-    return outcome(fit(case, Dataset.from_blocks(parts, **of_dataset), None), data.rows)
+    return outcome(fit(case, Dataset.from_blocks(parts, **of_dataset(case)), None), data.rows)
 
 
 def many_threads(case, data):
@@ -380,6 +413,21 @@ def init_model(case, data):
     first = pymcboost.Model.from_bytes(fit(case, data.X, data.y, data.weight).model_.to_bytes())
     more = estimator(case, n_estimators=MORE_ROUNDS)
     return outcome(more.fit(data.X, data.y, **weights(data.weight), init_model=first), data.rows)
+
+
+def on_a_model(case, data):
+    """Some rounds more than those of a model."""
+    first = fit(case, data.X, data.y, data.weight).model_
+    more = estimator(case, n_estimators=MORE_ROUNDS).fit(data.X, data.y, **weights(data.weight), init_model=first)
+    return Outcome(more.model_.raw_scores(data.rows))
+
+
+def init_score(case, data):
+    """The same rounds, of a model of their own, and the scores of the first model at which rows begin."""
+    first = fit(case, data.X, data.y, data.weight).model_
+    more = estimator(case, n_estimators=MORE_ROUNDS)
+    more.fit(data.X, data.y, **weights(data.weight), init_score=first.raw_scores(data.X))
+    return Outcome(more.model_.raw_scores(data.rows, init_score=first.raw_scores(data.rows)))
 
 
 def resumed(case, data):
@@ -556,6 +604,19 @@ ALL_ROWS = {
     "min_relative_gain": 0.0,
     "subsample": 1.0,
 }
+# Rounds do not depend on their numbers, by which trees draw rows and columns, and search for base classes; and leaves
+# of few levels are those of a whole model.
+ANY_ROUND = {
+    **WHOLE,
+    "gap": 1,
+    "leaf_levels": None,
+    "max_features": 1.0,
+    "max_features_tree": 1.0,
+    "restore_priors": False,
+    "split_columns": None,
+    "subsample": 1.0,
+    "warmup_rounds": 0,
+}
 # With the logistic loss MCBoost's penalty nu counts in units of the mean weight. A split on categories must gain more
 # than chance gives one, which depends on the number of rows.
 REPEATED = {**ALL_ROWS, "nu": 0.0, **NUMBERS}
@@ -569,10 +630,13 @@ SPARSE = {**NUMBERS, "max_bins": 256, "min_weight_fraction_leaf": 0.0, "split_co
 LINEAR = {"decoder": "linear", **NUMBERS}
 SMALL = {"large": False}  # data that are searched in presorted order, in double precision
 INTEGERS = {"weights": "integers", **SMALL}
+WORDS = {"columns": ("few", "normal", "few", "skewed")}  # as `TEXTS` says
 
 PAIRS = (
     Pair("forms of X", forms, "bytes"),
     Pair("frame", frame, "bytes"),
+    Pair("text", text, "bits", WORKHORSES, first=codes, params=NUMBERS, data=WORDS),
+    Pair("Dataset", dataset, "bytes"),
     Pair("sparse", sparse, "bytes", WEIGHTED - {"jointboost"}, params=SPARSE, data=SMALL),
     Pair("sparse, sums in order", sparse, 1e-9, frozenset({"jointboost"}), params=SPARSE, data=SMALL),
     Pair("blocks", blocks, "bytes", WORKHORSES),
@@ -596,6 +660,16 @@ PAIRS = (
     Pair("first rounds", first_rounds, "bits", STAGES, params=WHOLE),
     Pair("warm start", warm_start, "bits", STAGES, first=longer, params=WHOLE, restarts=True),
     Pair("init_model", init_model, "bits", STAGES - ENDING, first=warm_start, params=WHOLE),
+    Pair(
+        "init_score",
+        init_score,
+        1e-6,
+        WORKHORSES,
+        first=on_a_model,
+        params=ANY_ROUND,
+        data=SMALL,
+        unsteady=WORKHORSES,
+    ),
     Pair("resumed", resumed, "bytes", WEIGHTED, first=longer, params=WHOLE, restarts=True),
     Pair("loaded", loaded, "bytes"),
     Pair("packed", packed, "bits", PACKED, params={"leaf_levels": 7, **NUMBERS}),
@@ -654,10 +728,11 @@ def _is_unsteady(case):
     weight = np.ones(len(data.y)) if data.weight is None else data.weight
     with settings(case), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = plain(case, data)
+        path = BY_NAME[case.pair].first
+        expected = path(case, data)
         for _ in range(5):
             moved = weight * (1 + 1e-7 * data.rng.normal(size=len(weight)))
-            if _unlike(1e-6, expected, plain(case, replace(data, weight=moved))):
+            if _unlike(1e-6, expected, path(case, replace(data, weight=moved))):
                 return True
     return False
 

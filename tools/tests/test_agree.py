@@ -62,14 +62,27 @@ def without_an_entry(X, y, more):
     return X, y
 
 
-def without_last_block(X, y, more):
-    """The last row of the last block is lost."""
+def one_level_less(X, y, more):
+    """Two levels of the first column are one."""
+    X = X.copy()
+    X.iloc[:, 0] = X.iloc[:, 0].replace("blue", "green")
+    return X, y
+
+
+def without_last_row_of_all(X, y, more):
+    """The last row of a Dataset is lost."""
     return X.subset(slice(0, len(X) - 1)), None
 
 
 def of_at_most_two(X, y, more):
     """No row weighs more than 2."""
     more["sample_weight"] = np.minimum(more["sample_weight"], 2)
+    return X, y
+
+
+def other_scores(X, y, more):
+    """Half of the scores at which rows begin."""
+    more["init_score"] = more["init_score"] / 2
     return X, y
 
 
@@ -189,6 +202,7 @@ def always(estimator, X, y, more):
 
 few_weights = in_fit(lambda estimator, X, y, more: "sample_weight" in more, of_at_most_two)
 lost_entry = in_fit(is_sparse, without_an_entry)
+lost_row = in_fit(lambda estimator, X, y, more: isinstance(X, Dataset), without_last_row_of_all)
 doubled = in_fit(always, rows_again)
 
 FAULTS = {
@@ -196,7 +210,9 @@ FAULTS = {
     "sparse": lost_entry,
     "sparse, sums in order": lost_entry,
     "frame": in_fit(lambda estimator, X, y, more: isinstance(X, pd.DataFrame), other_value),
-    "blocks": in_fit(lambda estimator, X, y, more: isinstance(X, Dataset), without_last_block),
+    "text": in_fit(lambda estimator, X, y, more: isinstance(X, pd.DataFrame), one_level_less),
+    "Dataset": lost_row,
+    "blocks": lost_row,
     "threads": in_fit(lambda estimator, X, y, more: estimator.n_jobs > 1, without_last_row),
     "workers": sum_without_a_worker,
     "repeated rows": few_weights,
@@ -209,6 +225,7 @@ FAULTS = {
     "first rounds": one_round_more,
     "warm start": in_fit(lambda estimator, X, y, more: hasattr(estimator, "model_"), other_label),
     "init_model": in_fit(lambda estimator, X, y, more: "init_model" in more, other_label),
+    "init_score": in_fit(lambda estimator, X, y, more: "init_score" in more, other_scores),
     "resumed": resumed_moved,
     "loaded": loaded_moved,
     "packed": in_layout("packed"),
