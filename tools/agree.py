@@ -284,16 +284,25 @@ LEVELS = np.array(["blue", "green", "red", "white"])  # in the order of the code
 TEXTS = (0, 2)  # columns of few values, where a pair has text
 
 
+def seen_in_training(data):
+    """The rows to score without values of `TEXTS` that training has not seen: codes below the largest are levels."""
+    rows = data.rows.copy()
+    for j in TEXTS:
+        rows[~np.isin(rows[:, j], data.X[:, j]), j] = np.nan
+    return rows
+
+
 def codes(case, data):
     """Columns of few values as codes of categories."""
-    return outcome(fit(case, data.X, data.y, data.weight, categorical_features=list(TEXTS)), data.rows)
+    model = fit(case, data.X, data.y, data.weight, categorical_features=list(TEXTS))
+    return outcome(model, seen_in_training(data))
 
 
 def text(case, data):
     """A frame with the same columns as text, which are categories without being named."""
     kind = (object, "string", "category")[case.number % 3]
     made = []
-    for rows in (data.X, data.rows):
+    for rows in (data.X, seen_in_training(data)):
         table = pd.DataFrame(rows, columns=[f"column {j}" for j in range(rows.shape[1])])
         for j in TEXTS:
             words = LEVELS[np.nan_to_num(rows[:, j]).astype(int)]
