@@ -16,7 +16,8 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.class_trees cimport (
     PMB_FEW, PMB_PARTS, PMB_STEP_RECORD, pmb_class_tree, pmb_edge_begin, pmb_edge_job, pmb_edge_sample, pmb_edge_size,
     pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data, pmb_out_of, pmb_pair_data,
-    pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides, pmb_pairs_weigh, pmb_scale, pmb_softmax_begin, pmb_softmax_job,
+    pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides, pmb_pairs_weigh, pmb_scale,
+    pmb_softmax_begin, pmb_softmax_job,
     pmb_softmax_sums, pmb_softmax_tree, pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill,
     pmb_step_part, pmb_step_records, pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_turn, pmb_step_words,
     pmb_take_rows, pmb_tree_out, pmb_write_tree,
@@ -298,7 +299,7 @@ cdef class Grower:
         self.weigh(n, comm)
 
     cdef object weigh(self, int n, comm):
-        """Sides of missing values that nodes of the n trees have not seen, by the weights of the rows of all workers."""
+        """Sides of missing values that nodes of the n trees have not seen, by the weights of all workers' rows."""
         cdef int j, outer = min(n, self.n_threads)
         cdef int64_t[:, ::1] weights = np.zeros((n, 2 * self.max_leaves), dtype=np.int64)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
