@@ -118,10 +118,10 @@ class Dataset:
     ) -> "Dataset":
         """Rows that come in blocks, more of them than the memory holds as floats.
 
-        The blocks are read twice (three times with several ``comm``): first for the labels and the bins, then for the
-        codes of the bins, of one byte for each value. Values are not kept, unless there are so few rows that all of
-        them are looked at for the bins: up to 262,144, and 67 million values. The model is then that of the same rows
-        in memory, byte for byte. Of more rows, the bins come from a sample of that size.
+        The blocks are read once for the labels and the bins, and once more for the code of each value, one byte.
+        Several workers read them once more, to number their rows. Values are kept only while the bins come from all
+        rows: up to 262,144 rows and 67 million values. The model is then that of the same rows in memory, byte for
+        byte. With more rows, the bins come from a sample of that size.
 
         Parameters
         ----------
