@@ -12,8 +12,9 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import row_numbers
 from pymcboost.data.binning import MOST_CODES, Bins, cuts_between
 from pymcboost.data.coded import CodedRows
+from pymcboost.data.rows import WeightedRows
 from pymcboost.data.scrambling import scrambled
-from pymcboost.data.shared_bins import WeightedRows, bin_rows
+from pymcboost.data.shared_bins import bin_rows
 from pymcboost.model.categories import MOST_LEVELS, columns_of, is_frame
 from pymcboost.model.categories import find as find_categories
 from pymcboost.model.columns import in_order, names_of, refuse_dates, refuse_no_rows, refuse_repeated_names, wrong_value
@@ -213,10 +214,8 @@ def _categories(levels, first):
 
 def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
     """`Bins` of the rows of the sample; columns of categories have one for every level."""
-    rows = WeightedRows(
-        values, np.zeros(len(values), dtype=np.int64), 1, weight, n_threads=n_threads, comm=comm, exact=True
-    )
-    bins = bin_rows(rows, max_bins, n_threads)
+    rows = np.flatnonzero(weight > 0)
+    bins = bin_rows(WeightedRows(values, rows, weight[rows], comm=comm, exact=True), max_bins, n_threads)
     low, high, n_bins = [*bins.low], [*bins.high], np.maximum(bins.n_bins, 1)
     for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values of the sample are missing
         low[f] = high[f] = np.zeros(1, dtype=np.float32)

@@ -71,7 +71,10 @@ def merged_columns(X):
     rounded_before = getattr(X, "dtype", None) == np.float32
     are_merged = _are_neighbours if rounded_before else _are_equal_in_float32
     found = []
-    for column, values in _entries_by_column(X) if hasattr(X, "tocsr") else _close_columns(X):
+    is_sparse = hasattr(X, "tocsr")
+    if is_sparse and rounded_before and np.abs(X.data).max(initial=0) < COARSE:
+        return []
+    for column, values in _entries_by_column(X) if is_sparse else _close_columns(X):
         low, high = values[:-1], values[1:]
         distinct = high - low > NOISE * np.maximum(np.abs(low), np.abs(high))
         merged = distinct & are_merged(low, high)

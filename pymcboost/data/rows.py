@@ -27,7 +27,62 @@ def layout(n_columns):
     return lanes, -(-n_columns // lanes)
 
 
-class TrainingRows:
+def by_class(y, weight):
+    """Rows of positive weight in the order of their class codes: int64 (m,)."""
+    rows = np.flatnonzero(weight > 0)
+    classes = y[rows]
+    if classes.max(initial=0) < 1 << 16:
+        classes = classes.astype(np.uint16)  # numpy sorts these by their digits, several times as fast
+    return rows[np.argsort(classes, kind="stable")].astype(np.int64, copy=False)
+
+
+class WeightedRows:
+    """Some rows of X and their positive weights.
+
+    Parameters
+    ----------
+    X : ndarray (n, d) float32 or float64, or scipy.sparse matrix
+    rows : ndarray of int64 (m,)
+    weight : ndarray of float64 (m,)
+        Positive. Equal weights become 1; others, where their mean is below 1/2048, or at least 1024, are divided by
+        the power of two next to it.
+    comm : object, default=ALONE
+        Communicator of the workers among which the rows are divided.
+    exact : bool, default=False
+        Weights are rounded to multiples of a power of two, so that their sums are exact in any order.
+    """
+
+    # The least sum of weights on either side of a cut.
+    least_weight = 0.0
+
+    def __init__(self, X, rows, weight, *, comm=ALONE, exact=False):
+        self.X, self.rows, self.comm, self.exact = X, rows, comm, exact
+        self.n_rows, self.n_features = len(rows), X.shape[1]
+        self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
+        self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
+
+    def refuse_large(self, needed, what):
+        """Refuse, before anything large is taken, what needs so many bytes for the columns while they are made."""
+        room, free = share_of_memory(available_memory(), self.comm.beside)
+        if room is not None and needed > room:
+            raise MemoryError(
+                f"{what} needs about {in_words(needed)} for the columns; {free}. Use fewer rows or features, or a "
+                "machine with more memory"
+            )
+
+    def refuse_infinite(self, bad, features=None):
+        """Refuse columns, of all or of ``features``, whose row ``bad`` of the training rows is infinite (-1: none)."""
+        columns = np.flatnonzero(bad >= 0)
+        if len(columns):
+            column = columns[0] if features is None else features[columns[0]]
+            row = self.rows[bad[columns[0]]]
+            raise ValueError(
+                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
+                "must be finite as float32. Clip or rescale the column; use NaN for a missing value"
+            )
+
+
+class TrainingRows(WeightedRows):
     """Rows with positive weight, sorted by class.
 
     Parameters
@@ -75,38 +130,22 @@ class TrainingRows:
     def __init__(
         self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE, exact=False
     ):
-        self.comm, self.exact = comm, exact
-        keep = np.flatnonzero(sample_weight > 0)
-        self.rows = keep[np.argsort(y[keep], kind="stable")].astype(np.int64)
-        self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
+        rows = by_class(y, sample_weight)
+        super().__init__(X, rows, sample_weight[rows].astype(np.float64, copy=False), comm=comm, exact=exact)
+        self.y = np.ascontiguousarray(y[rows], dtype=np.int32)
         self.n_classes = n_classes
-        self.n_rows = len(self.rows)
-        self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
-        weight = np.ascontiguousarray(sample_weight[self.rows], dtype=np.float64)
-        self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
-        self.row_number = row_numbers(comm, len(y))[self.rows]
-        self.n_features = X.shape[1]
+        self.row_number = rows if comm is ALONE else row_numbers(comm, len(y))[rows]
         self.class_start = np.searchsorted(self.y, np.arange(n_classes + 1)).astype(np.int64)
         self.lanes, self.n_blocks = layout(n_classes)
         size = self.total_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
-        self.X = X
-        self._check_memory(X, n_threads)
+        what = f"training on {X.shape[0]} rows, {X.shape[1]} features and {n_classes} classes"
+        self.refuse_large(self.store_bytes(X, n_threads), what)
         self.total_weight = float(comm.sum(self.weight.sum(keepdims=True))[0])
         ends = comm.maximum(np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)]))
         self.weight_ends = -float(ends[0]), float(ends[1])
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self.least_weight = min_weight_fraction_leaf * self.total_weight * (1 - 1e-9)
-
-    def _check_memory(self, X, n_threads):
-        """Refuse before anything large is taken: what the columns need while they are made."""
-        room, free = share_of_memory(available_memory(), self.comm.beside)
-        needed = self.store_bytes(X, n_threads)
-        if room is not None and needed > room:
-            raise MemoryError(
-                f"training on {X.shape[0]} rows, {X.shape[1]} features and {self.n_classes} classes needs about "
-                f"{in_words(needed)} for the columns; {free}. Use fewer rows or features, or a machine with more memory"
-            )
 
     def store_bytes(self, X, n_threads):
         """Bytes of the columns in the form that is scanned, while it is made."""
@@ -144,17 +183,6 @@ class TrainingRows:
     def zeros(self, shape, dtype):
         """Zeros that start on a cache line."""
         return aligned_zeros(shape, dtype)
-
-    def refuse_infinite(self, bad, features=None):
-        """Refuse columns, of all or of ``features``, whose row ``bad`` of the training rows is infinite (-1: none)."""
-        columns = np.flatnonzero(bad >= 0)
-        if len(columns):
-            column = columns[0] if features is None else features[columns[0]]
-            row = self.rows[bad[columns[0]]]
-            raise ValueError(
-                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
-                "must be finite as float32. Clip or rescale the column; use NaN for a missing value"
-            )
 
 
 def _moderate(weight):

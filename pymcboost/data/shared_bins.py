@@ -6,11 +6,11 @@ import numpy as np
 
 from pymcboost.data.binning import bin_dense, bin_exactly
 from pymcboost.data.divided import bin_divided
-from pymcboost.data.rows import TrainingRows
+from pymcboost.data.rows import WeightedRows, by_class
 
 
 def bin_rows(data, max_bins, n_threads, *, small=False, categorical=()):
-    """`Bins` of the dense columns of ``data`` (`TrainingRows`), for trees.
+    """`Bins` of the dense columns of ``data`` (`WeightedRows`), for trees.
 
     Columns of ``categorical`` codes have a bin for every code; in ``small`` data, every column has one for every
     distinct value.
@@ -58,7 +58,7 @@ class SharedBins:
 
     def __init__(self, X, codes, weight, *, max_bins, n_threads, categorical, comm):
         self._X, self._weight, self._comm = X, weight, comm
-        self._y = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int64)
+        self._y = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int8)
         self._max_bins, self._n_threads, self._categorical = max_bins, n_threads, categorical
         self._lock, self._bins = threading.Lock(), None
 
@@ -78,32 +78,29 @@ class SharedBins:
 
     def of(self, data, n_threads):
         """`Bins` of the rows of ``data`` (`TrainingRows`), all of which have a positive sample weight."""
-        self.make()
+        self.make(data.rows)
         if data.total_rows == self._total_rows and np.array_equal(data.rows, self._rows):
             return self._bins
         return self._bins.taken(self._position[data.rows], self._comm, n_threads)
 
-    def make(self):
-        """Bin all rows, unless that was done before."""
+    def make(self, known=None):
+        """Bin all rows, unless that was done before. Where they are the rows ``known``, that array is kept."""
         with self._lock:
             if self._bins is None:
-                self._make()
+                self._make(known)
 
-    def _make(self):
-        n_classes = int(self._y.max(initial=0)) + 1
-        data = WeightedRows(
-            self._X, self._y, n_classes, self._weight, n_threads=self._n_threads, comm=self._comm, exact=True
-        )
+    def _make(self, known):
+        rows = by_class(self._y, self._weight)
+        rows = known if np.array_equal(rows, known) else rows
+        data = WeightedRows(self._X, rows, self._weight[rows], comm=self._comm, exact=True)
+        m, d = self._X.shape
+        data.refuse_large(binning_bytes(m, d, self._n_threads), f"a data set of {m} rows and {d} features")
         self._bins = bin_rows(data, self._max_bins, self._n_threads, categorical=self._categorical)
-        self._rows, self._total_rows = data.rows, data.total_rows
+        self._rows, self._total_rows = rows, data.total_rows
         self._position = np.empty(len(self._weight), dtype=np.int64)
-        self._position[data.rows] = np.arange(data.n_rows)
+        self._position[rows] = np.arange(len(rows))
 
 
-class WeightedRows(TrainingRows):
-    """All rows of positive weight."""
-
-    def store_bytes(self, X, n_threads):
-        """Bytes of the codes while they are made."""
-        m, d = X.shape
-        return m * d + 2200 * d + m * (20 + 50 * n_threads)
+def binning_bytes(m, d, n_threads):
+    """Bytes of the codes of m rows of d columns while they are made."""
+    return m * d + 2200 * d + m * (20 + 50 * n_threads)

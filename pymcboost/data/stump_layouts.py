@@ -47,13 +47,6 @@ class StumpLayout:
         """Whether the column of each slot has missing values."""
         return self.missing > 0
 
-    def weights(self, slot, weight, n_rows):
-        """Weight of the training rows between the cuts of a column without missing values.
-
-        ``weight`` (m,) is that of the rows; None where each is 1.
-        """
-        raise NotImplementedError
-
     def side(self, slot, pos, nan_left, h):
         """Outputs of one split on the training rows, -1 on its left, go into ``h`` (m,)."""
         raise NotImplementedError
@@ -131,13 +124,6 @@ class Tiles(StumpLayout):
             rounded, self.codes, self.byte_cells, self.byte_ptr, self.stride, self.bins, at, scratch, cells, n_threads
         )
 
-    def weights(self, slot, weight, n_rows):
-        """As `StumpLayout.weights`: those of the byte's cells, which are summed down."""
-        byte = self.byte[slot]
-        cells = np.bincount(self.codes[byte // 4, :, byte % 4], weight, self.byte_cells[byte])
-        bins = np.arange(len(cells)) // self.stride[slot] % self.bins[slot]
-        return np.bincount(bins, cells, self.bins[slot])
-
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         byte = self.byte[slot]
@@ -204,11 +190,6 @@ class Lists(StumpLayout):
             rounded, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, at, scratch, cells, n_threads
         )
 
-    def weights(self, slot, weight, n_rows):
-        """As `StumpLayout.weights`."""
-        part = slice(self.ptr[slot], self.ptr[slot + 1])
-        return _weights_beside(self.mode[slot], self.rows[part], self.codes[part], self.bins[slot], weight, n_rows)
-
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
@@ -249,31 +230,10 @@ class Sorted(StumpLayout):
             n_threads,
         )  # fmt: skip
 
-    def weights(self, slot, weight, n_rows):
-        """As `StumpLayout.weights`. The last entry of each run has its row negated; unlisted rows are one run."""
-        order, default_at = self.order[self.ptr[slot] : self.ptr[slot + 1]], self.default_at[slot]
-        ends = order < 0
-        run = np.cumsum(ends) - ends
-        default = int(np.count_nonzero(ends[: max(default_at, 0)]))
-        if default_at >= 0:
-            run[default_at:] += 1
-        rows = np.where(ends, ~order, order)
-        return _weights_beside(default, rows, run, len(self.thresholds[slot]) + 1, weight, n_rows)
-
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_sorted(self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h)
-
-
-def _weights_beside(default, rows, bins, n_bins, weight, n_rows):
-    """Weights of bins, of which all rows but the listed ones have the default."""
-    if weight is None:
-        found, total = np.bincount(bins, minlength=n_bins), n_rows
-    else:
-        found, total = np.bincount(bins, weight[rows], n_bins), weight.sum(dtype=np.int64)
-    found[default] += total - found.sum()
-    return found
 
 
 def _bundle(features, n_bins):

@@ -110,27 +110,30 @@ class _StumpSearch:
         s = bisect_right(self._begins, at) - 1
         return self.data.stores[s], at - self._begins[s]
 
-    def _side_of_missing(self, at, pos, nan_left):
-        """Whether missing values go left at a threshold of slot ``at``.
+    def _side_of_missing(self, at, pos, nan_left, h):
+        """Whether missing values go left at a threshold of slot ``at``; ``h`` is negative on its left.
 
         Where no training row misses the column, they go to the side of more weight, the left one of equals.
         """
         if self._sees_missing[at]:
             return nan_left
-        if at not in self._heavier_left:
-            store, slot = self._place(at)
-            weights = store.weights(slot, self.data.whole_weight, self.data.n_rows)
-            below = self.data.comm.sum(np.asarray(weights, dtype=np.float64)).cumsum()
-            self._heavier_left[at] = 2 * below >= below[-1]
-        return bool(self._heavier_left[at][pos])
+        if (at, pos) not in self._heavier_left:
+            weight, is_left = self.data.whole_weight, h < 0
+            if weight is None:
+                left, total = np.count_nonzero(is_left), len(h)
+            else:
+                left, total = weight[is_left].sum(), weight.sum()
+            left, total = self.data.comm.sum(np.array([left, total], dtype=np.float64))
+            self._heavier_left[at, pos] = bool(2 * left >= total)
+        return self._heavier_left[at, pos]
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
         """The stump of slot ``at``; its outputs go into ``h``."""
         store, slot = self._place(at)
         store.side(slot, pos, nan_left, h)
+        nan_left, polarity = self._side_of_missing(at, pos, nan_left, h), 1 if edge > 0 else -1
         if edge < 0:
             np.negative(h, out=h)
-        polarity, nan_left = 1 if edge > 0 else -1, self._side_of_missing(at, pos, nan_left)
         return StumpFit(int(store.feature[slot]), store.thresholds[slot][pos], nan_left, polarity, cls, abs(edge), h)
 
     def _stumps(self, at, edge, code, columns, h):
@@ -146,10 +149,10 @@ class _StumpSearch:
                 store.thresholds[j][p] for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
             ]
             store.sides(slots, codes, to, h, self.n_threads)
+        splits = zip(at.tolist(), code.tolist(), columns.tolist(), strict=True)
+        nan_left = [self._side_of_missing(slot, c >> 1, bool(c & 1), h[row]) for slot, c, row in splits]
         for row in columns[edge < 0]:
             np.negative(h[row], out=h[row])
-        splits = zip(at.tolist(), code.tolist(), strict=True)
-        nan_left = [self._side_of_missing(slot, c >> 1, bool(c & 1)) for slot, c in splits]
         rows = zip(
             self._feature[at].tolist(), threshold, nan_left,
             np.where(edge > 0, 1, -1).tolist(), columns.tolist(), np.abs(edge).tolist(), [h[row] for row in columns],

@@ -237,29 +237,37 @@ class Booster:
 
     # -- what the loop calls -------------------------------------------------------------------------------------------
 
-    def start(self, dataset, n_threads, n_estimators, previous=None, n_validation=0):
-        """Lay out the rows and get ready for the first round, or for the next one after those of ``previous``.
+    def lay_out(self, dataset, n_threads, previous=None):
+        """Put the rows into the form that the weak learners read; nothing else is needed of the dataset. Returns self.
 
         Parameters
         ----------
         dataset : TrainingSet
         n_threads : int
             Most threads; small data take one.
+        previous : Previous, optional
+        """
+        self.classes = dataset.classes
+        self.categories = dataset.categories
+        self.feature_names = dataset.feature_names
+        self.init_score = dataset.init_score
+        n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], n_threads)
+        self.data = self.rows(dataset, n_threads, previous)
+        self.n_threads = threads_for(self.data.n_entries * self.data.n_blocks, n_threads)
+        return self
+
+    def start(self, n_estimators, previous=None, n_validation=0):
+        """Get ready for the first round, or for the next one after those of ``previous``.
+
+        Parameters
+        ----------
         n_estimators : int
             Rounds that there will be at most, with those of ``previous``.
         previous : Previous, optional
         n_validation : int, default=0
             Rows whose scores will be followed.
         """
-        self.classes = dataset.classes
-        self.categories = dataset.categories
-        self.feature_names = dataset.feature_names
         self.n_estimators, self.n_validation = n_estimators, n_validation
-        self.init_score = dataset.init_score
-        n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], n_threads)
-        data = self.rows(dataset, n_threads, previous)
-        self.data = data
-        self.n_threads = threads_for(data.n_entries * data.n_blocks, n_threads)
         self.has_rounds = previous is not None
         if previous is not None:
             self.check_previous(previous)
@@ -269,7 +277,7 @@ class Booster:
         self.builder = self.new_builder()
         if previous is None:
             scores = self.first_scores()
-            self.gain = Gains(data.n_features)
+            self.gain = Gains(self.data.n_features)
         else:
             self.gain = previous.gain.copy()
             self.n_rounds = previous.n_rounds

@@ -136,8 +136,9 @@ class Training:
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
         choice = self._choice(kept, folds, previous, n_estimators)
         how = {"previous": previous, "validation": validation, "make_model": partial(_model, meta, self.classes)}
-        trainer = Trainer(booster, dataset, divided.threads_of(params.n_jobs, workers), n_estimators, **how)
-        del dataset, plan  # the layouts hold what the rounds need of it
+        booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
+        del dataset, plan  # the bins take memory that the weights need
+        trainer = Trainer(booster, n_estimators, **how)
         self.state, self.auto_values = trainer.state, booster.auto_values()
         self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]

@@ -348,7 +348,7 @@ class _Model:
             done = 0 if previous is None else previous.n_rounds
             most = done + booster.hasten(most - done)
         how = {"previous": previous, "validation": self.validation}
-        self.trainer = Trainer(booster, dataset.only(train), n_threads, most, **how)
+        self.trainer = Trainer(booster.lay_out(dataset.only(train), n_threads, previous), most, **how)
         if previous is not None:
             self.validation.add_rounds(booster.builder)
 

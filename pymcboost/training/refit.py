@@ -91,7 +91,7 @@ class RefitsLeaves:
         if first:
             given["init_score"] = init_scores(first["init_score"], len(codes), len(classes), pairs=not several)
         dataset = TrainingSet(X, classes, codes, weight, **given)
-        booster.start(dataset, resolve_n_jobs(self.n_jobs), n_estimators=0)
+        booster.lay_out(dataset, resolve_n_jobs(self.n_jobs)).start(n_estimators=0)
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)

@@ -1,18 +1,15 @@
-"""The training of one model: its rows laid out, its booster started, its rounds."""
+"""The training of one model: its booster started, its rounds."""
 
 from pymcboost.training.loop import TrainingState, one_round, train
 
 
 class Trainer:
-    """One model in training. `fit` trains one, and each fold another; the rows, the booster and callbacks differ.
+    """One model in training. `fit` trains one, and each fold another; the booster and callbacks differ.
 
     Parameters
     ----------
     booster : Booster
-        Not yet started.
-    dataset : TrainingSet
-        The rows to train on.
-    n_threads : int
+        Its rows are laid out. It is not yet started.
     n_estimators : int
         Rounds of the whole model, with those of ``previous``.
     previous : Previous, optional
@@ -29,9 +26,9 @@ class Trainer:
         Whether nothing is left to learn.
     """
 
-    def __init__(self, booster, dataset, n_threads, n_estimators, *, previous=None, validation=None, make_model=None):
+    def __init__(self, booster, n_estimators, *, previous=None, validation=None, make_model=None):
         n_validation = 0 if validation is None else validation.X.shape[0]
-        booster.start(dataset, n_threads, n_estimators, previous, n_validation)
+        booster.start(n_estimators, previous, n_validation)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None else previous.best_gain
         self.booster, self.is_over = booster, False
