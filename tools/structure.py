@@ -33,7 +33,7 @@ FEATURES = {
     "column offsets": (r"\boffsets\b|(with|takes|has)_offsets", r"offsets|rounding|merging"),
     "blocks of rows": (r"from_blocks|JoinedRows|CodedRows|is_coded", r"blocks|coded"),
     "early exits": (r"[._ ]early\b(?!.stop)|EARLY|EarlyExit|early_(exit|size)|_exits?\b", r"early|exits"),
-    "checkpoints": (r"(?i)checkpoint|resumable|resumed\b", r"checkpoint|fingerprint"),
+    "checkpoints": (r"(?i)checkpoint|resumable|resumed\b", r"checkpoint"),
 }
 
 # A string, a docstring (which begins its line) or a comment: whichever comes first in the text.

@@ -4,6 +4,7 @@ import base64
 import math
 import os
 import time
+import zlib
 from collections.abc import Callable
 from os import PathLike, fspath
 from typing import Any, TypeVar
@@ -14,18 +15,18 @@ from numpy.typing import ArrayLike
 from pymcboost import files
 from pymcboost._version import __version__
 from pymcboost._warn import warn
+from pymcboost.comm import row_numbers
 from pymcboost.model.file import MAGIC
 from pymcboost.model.model import Model, load_model
 from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.callbacks import Callback, as_callbacks
 from pymcboost.training.estimator import BoostingClassifier
-from pymcboost.training.fingerprint import data_differences, fingerprint
 from pymcboost.training.gains import Gains
 from pymcboost.training.loop import as_column
 
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
-FORMAT = 3
+FORMAT = 4
 AGAIN = "remove the file (or name another) to begin anew"
 # Arrays of a file: booleans, numbers, dates and text.
 ARRAY_KINDS = "biufcMmSU"
@@ -34,6 +35,17 @@ CV_ARRAYS = {"rounds", "mean", "folds"}
 CV_NUMBERS = {"best_round", "n_estimators"}
 # Before the names of metrics after the first.
 CV_OF_METRICS = ("mean_", "folds_")
+# What is known of the data of a training, besides its size, in words.
+DATA = {
+    "X": "the features",
+    "y": "the labels",
+    "weight": "the weights of the rows",
+    "init_score": "the init_score",
+    "validation": "the validation set",
+    "groups": "the groups",
+}
+# Numbers of which checksums are made at once.
+CHUNK = 1 << 16
 # The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
 SEEDS = 2**32
 
@@ -157,14 +169,14 @@ class Checkpoint(Callback):
             self.seed, self._best = self._saved["seed"], self._saved["best"]
 
     def resume(self, plan):
-        """Take the fingerprint of the data; the rounds in the file."""
-        self._data = fingerprint(plan.dataset, plan.validation)
+        """The rounds in the file, if it is of this training."""
+        self._data = _identity(plan.dataset, plan.validation)
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
             return None
         saved, self._saved = self._saved, None
         model, rounds = saved["model"], saved["rounds"]
-        found = _differences(model.meta, plan.meta, plan.defaults) or data_differences(saved["data"], self._data)
+        found = _differences(model.meta, plan.meta, plan.defaults) or _data_differences(saved["data"], self._data)
         if found:
             raise ValueError(
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
@@ -365,6 +377,67 @@ def _gains(column, value, n_columns):
     if not fits:
         raise ValueError("these are no gains of columns")
     return Gains(n_columns, column.astype(np.int64), value)
+
+
+def _identity(dataset, validation):
+    """What tells the data of a training from others: a dictionary that JSON keeps.
+
+    Checksums are sums over the rows with their numbers. The division of the rows among workers does not change them.
+    """
+    X, number = dataset.X, row_numbers(dataset.comm, dataset.n_rows)
+    parts = {"y": dataset.codes, "weight": dataset.weight, "init_score": dataset.init_score}
+    sums = [_checksum(X, number, np.float32), *(_checksum(array, number) for array in parts.values())]
+    n_rows, *sums = dataset.comm.sum(np.array([len(number), *sums])).tolist()
+    data = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr")}
+    data |= zip(("X", *parts), sums, strict=True)
+    data["y"] = [zlib.crc32(repr(dataset.classes.tolist()).encode()), data["y"]]
+    data["groups"] = None if dataset.groups is None else zlib.crc32(repr(dataset.groups.tolist()).encode())
+    data["validation"] = None if validation is None else [_identity_of_set(held) for held in validation.sets]
+    return data
+
+
+def _identity_of_set(held):
+    number = np.arange(len(held.codes))
+    parts = held.codes, held.weight, held.init_score
+    return [held.name, *held.X.shape, _checksum(held.X, number, np.float32), *(_checksum(a, number) for a in parts)]
+
+
+def _checksum(array, number, dtype=np.float64):
+    """Sum over the rows, with these numbers, of a hash of each; 0 without an array."""
+    if array is None:
+        return 0
+    n_columns, total = math.prod(array.shape[1:]), np.zeros(1, dtype=np.uint64)
+    factor = _mixed(np.arange(n_columns, dtype=np.uint64)) | np.uint64(1)
+    bits, step = f"u{np.dtype(dtype).itemsize}", max(1, CHUNK // max(1, n_columns))
+    if hasattr(array, "tocsr"):
+        array, step = array.tocsr(), max(1, len(number))
+    for begin in range(0, len(number), step):
+        part = array[begin : begin + step]
+        if hasattr(part, "tocsr"):
+            data = part.data.astype(dtype).view(bits).astype(np.uint64)
+            part = type(part)((data, part.indices, part.indptr), shape=part.shape)
+        else:
+            part = np.ascontiguousarray(part, dtype=dtype).reshape(-1, n_columns).view(bits).astype(np.uint64)
+        total += _mixed(_mixed(part @ factor) + number[begin : begin + step].astype(np.uint64)).sum()
+    return int(total.view(np.int64)[0])
+
+
+def _mixed(z):
+    """Integers of 64 bits, each spread over all bits."""
+    z = (z + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(29))
+
+
+def _data_differences(before, now):
+    """In words, what the data of a checkpoint have otherwise."""
+    sizes = [name for name in ("rows", "features") if before.get(name) != now[name]]
+    if sizes:
+        return [f"the data had {before.get(name)} {name}, they have {now[name]}" for name in sizes]
+    if before.get("sparse") != now["sparse"]:
+        was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
+        return [f"the features were {was}, they are {now}"]
+    return [f"{words} differ" for name, words in DATA.items() if before.get(name) != now[name]]
 
 
 def _differences(before, now, defaults):
