@@ -302,25 +302,48 @@ PMB_STATIC double pmb_edge_tree(pmb_pairs *w, pmb_edge_job *job, pmb_tree_out ou
 }
 
 /* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].
- * Leaf values are sum g / sum h, summed row by row. Rows of weight 0 take no part. */
-PMB_STATIC void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of,
-                               const double *h_of, pmb_scale scale, pmb_tree_out out) {
+ * Leaf values are sum g / sum h, of sums in parts with these units: the order of the rows does not matter. Rows of weight 0
+ * take no part. */
+typedef struct {
+    const double *weight;
+    const int32_t *y;
+    const double *g_of, *h_of;
+    pmb_scale scale;
+    const double *unit, *magic; /* of the sums of leaves (PMB_PARTS,) */
+} pmb_class_job;
+
+/* Sum g / sum h of n rows. */
+PMB_STATIC double pmb_class_value(const pmb_class_job *job, const int32_t *rows, int64_t n) {
+    double G[PMB_LEAF_ROWS], H[PMB_LEAF_ROWS];
+    int64_t sums[2][PMB_PARTS] = {{0}, {0}};
+    for (int64_t start = 0; start < n; start += PMB_LEAF_ROWS) {
+        int here = n - start < PMB_LEAF_ROWS ? (int)(n - start) : PMB_LEAF_ROWS;
+        for (int j = 0; j < here; j++) {
+            int32_t row = rows[start + j];
+            G[j] = job->weight[row] * job->g_of[job->y[row]];
+            H[j] = job->weight[row] * job->h_of[job->y[row]];
+        }
+        pmb_add_parts(G, here, job->magic, sums[0]);
+        pmb_add_parts(H, here, job->magic, sums[1]);
+    }
+    double h = pmb_of_parts(sums[1], job->unit);
+    return (double)(float)(pmb_of_parts(sums[0], job->unit) / (h > 1e-300 ? h : 1e-300));
+}
+
+PMB_STATIC void pmb_class_tree(pmb_pairs *w, const pmb_class_job *job, pmb_tree_out out) {
+    const double *weight = job->weight;
+    const pmb_scale scale = job->scale;
     int64_t n_drawn = 0, m = w->d->c.m;
     for (int64_t i = 0; i < m; i++) {
+        int32_t c = job->y[i];
         if (weight[i] > 0) w->g.rows[n_drawn++] = (int32_t)i;
-        pmb_pack(w, i, weight[i] * g_of[y[i]] * scale.g, weight[i] * h_of[y[i]] * scale.h, scale.n);
+        pmb_pack(w, i, weight[i] * job->g_of[c] * scale.g, weight[i] * job->h_of[c] * scale.h, scale.n);
     }
     const int32_t *sample = n_drawn < m && n_drawn > 0 ? w->g.rows : NULL;
     int n_leaves = pmb_grow_to(w, sample, n_drawn, scale.h / (scale.g * scale.g), &out);
     for (int j = 0; j < n_leaves; j++) {
         const pmb_node *node = w->g.nodes + pmb_leaf_node(w, j);
-        double g = 0, h = 0;
-        for (int64_t i = node->start; i < node->start + node->n; i++) {
-            int32_t row = w->g.rows[i];
-            g += weight[row] * g_of[y[row]];
-            h += weight[row] * h_of[y[row]];
-        }
-        out.value[j] = (double)(float)(g / (h > 1e-300 ? h : 1e-300));
+        out.value[j] = pmb_class_value(job, w->g.rows + node->start, node->n);
     }
 }
 

@@ -74,6 +74,14 @@ cdef extern from "class_trees.h" nogil:
         double limit, unit, per_count, size
         int32_t is_double, stride
         int64_t n, n_all
+    ctypedef struct pmb_class_job:
+        const double *weight
+        const int32_t *y
+        const double *g_of
+        const double *h_of
+        pmb_scale scale
+        const double *unit
+        const double *magic
     ctypedef struct pmb_step:
         int64_t place
         int32_t at, done
@@ -88,8 +96,7 @@ cdef extern from "class_trees.h" nogil:
     const int32_t *pmb_edge_sample(const pmb_pairs *w, const pmb_edge_job *job)
     double pmb_edge_tree(pmb_pairs *w, pmb_edge_job *job, pmb_tree_out out)
     double pmb_edge_write(pmb_pairs *w, const pmb_edge_job *job, pmb_tree_out out)
-    void pmb_class_tree(pmb_pairs *w, const double *weight, const int32_t *y, const double *g_of, const double *h_of,
-                        pmb_scale scale, pmb_tree_out out)
+    void pmb_class_tree(pmb_pairs *w, const pmb_class_job *job, pmb_tree_out out)
     int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_sample)
     void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job)
     double pmb_job_unit(const pmb_softmax_job *job)

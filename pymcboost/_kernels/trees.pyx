@@ -14,13 +14,13 @@ import numpy as np
 from pymcboost._kernels.aligned import aligned_zeros
 
 from pymcboost._kernels.class_trees cimport (
-    PMB_FEW, PMB_PARTS, PMB_STEP_RECORD, pmb_class_tree, pmb_edge_begin, pmb_edge_job, pmb_edge_sample, pmb_edge_size,
-    pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data, pmb_out_of, pmb_pair_data,
-    pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides, pmb_pairs_weigh, pmb_scale,
-    pmb_softmax_begin, pmb_softmax_job,
-    pmb_softmax_sums, pmb_softmax_tree, pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill,
-    pmb_step_part, pmb_step_records, pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_turn, pmb_step_words,
-    pmb_take_rows, pmb_tree_out, pmb_write_tree,
+    PMB_FEW, PMB_PARTS, PMB_STEP_RECORD, pmb_class_job, pmb_class_tree, pmb_edge_begin, pmb_edge_job,
+    pmb_edge_sample, pmb_edge_size, pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data,
+    pmb_out_of, pmb_pair_data, pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides,
+    pmb_pairs_weigh, pmb_scale, pmb_softmax_begin, pmb_softmax_job, pmb_softmax_sums, pmb_softmax_tree,
+    pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill, pmb_step_part, pmb_step_records,
+    pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_turn, pmb_step_words, pmb_take_rows, pmb_tree_out,
+    pmb_write_tree,
 )
 from pymcboost._kernels.columns cimport address, columns_of
 
@@ -412,7 +412,7 @@ cdef class Grower:
             edge[j] = pmb_edge_write(&self.work[j], &job[j], pmb_out_of(first, j, J, self.data.c.m))
 
     def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
-                     const double[:, ::1] h_of, const double[:, ::1] scale, out):
+                     const double[:, ::1] h_of, const double[:, ::1] scale, const double[:, ::1] units, out):
         """Grow regression trees on targets that depend on a row's class alone.
 
         Tree j has g = weight * g_of[j, y] and h = weight * h_of[j, y]; its leaf values are sum g / sum h, in float32.
@@ -423,6 +423,7 @@ cdef class Grower:
         y : IN (m,)
         g_of, h_of : IN (n, K)
         scale : IN (n, 3) units per 1 of g and h, and of every row's n
+        units : IN (2, PARTS) of the sums of leaves, see `exact.units_in_parts`
         out : Grown
         """
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
@@ -430,11 +431,19 @@ cdef class Grower:
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
         if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
+        if units.shape[1] != PMB_PARTS:
+            raise ValueError("the arrays do not fit the data")
+        room = np.zeros(max(1, n) * sizeof(pmb_class_job), dtype=np.uint8)
+        cdef pmb_class_job *job = <pmb_class_job *> address(room)
+        for j in range(n):
+            job[j].weight, job[j].y = &weight[own * j, 0], &y[0]
+            job[j].g_of, job[j].h_of = &g_of[j, 0], &h_of[j, 0]
+            job[j].scale = (<const pmb_scale *> &scale[j, 0])[0]
+            job[j].unit, job[j].magic = &units[0, 0], &units[1, 0]
         self.options.active = NULL
         self.prepare(outer)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_class_tree(&self.work[threadid()], &weight[own * j, 0], &y[0], &g_of[j, 0], &h_of[j, 0],
-                           (<const pmb_scale *> &scale[j, 0])[0], pmb_out_of(first, j, J, self.data.c.m))
+            pmb_class_tree(&self.work[threadid()], &job[j], pmb_out_of(first, j, J, self.data.c.m))
 
 
 cdef object edge_jobs(const real[:, :, ::1] A, int n):

@@ -10,6 +10,7 @@ from pymcboost._kernels import class_loss as _class_loss
 from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import trees as _trees
 from pymcboost._kernels import weights as _weights
+from pymcboost._kernels.exact import total, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.learners.sampling import draw_distinct
 from pymcboost.learners.stumps import EveryStump, add_stumps
@@ -98,7 +99,7 @@ class MarginTrees:
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
             data.pools(units.cell_words, max_leaves), n_threads, min_share, count_bits=units.count_bits,
-            weight=data.whole_weight,
+            h_error=1.0, weight=data.whole_weight,
         )  # fmt: skip
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)
@@ -115,12 +116,14 @@ class MarginTrees:
             n = max(1, round(self._subsample * data.n_rows))
             weight = np.array([draw_distinct(weight[0] * of[data.y], n, generator) for of in h_of])
             g_of, h_of = 1 / self._z, np.ones((K, K))
-        of_class = np.array([[part.sum() for part in np.split(row, data.class_start[1:-1])] for row in weight])
+        of_class = np.array([[total(part) for part in np.split(row, data.class_start[1:-1])] for row in weight])
+        largest = weight.max() * max(np.abs(g_of).max(), h_of.max())
         scale = np.empty((K, 3))
         scale[:, 0] = units.limit_g / (np.abs(g_of) * of_class).sum(axis=1)
         scale[:, 1] = units.limit_h / (h_of * of_class).sum(axis=1)
         scale[:, 2] = 1  # rows are counted, whatever they weigh: units of the weights of all may not fit
-        self._grower.grow_classes(weight, data.y, g_of, h_of, scale, self._grown)
+        leaf_units = units_in_parts(largest, data.n_rows)
+        self._grower.grow_classes(weight, data.y, g_of, h_of, scale, leaf_units, self._grown)
         found = self._grown.trees(np.arange(K), data)
         *_, value, gain = found
         return found if len(gain) and value.any() else None

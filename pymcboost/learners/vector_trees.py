@@ -293,7 +293,7 @@ class ClassificationTrees(VectorTrees):
 
     def leaf_vectors(self, rows, leaf_start):
         """See `VectorTrees`."""
-        K, y, weight = self.data.n_classes, self.data.y, self.loss.weight
+        K, y, weight = self.data.n_classes, self.data.y, self.loss.counts
         votes = np.zeros((len(leaf_start) - 1, self.loss.width))
         for j in range(len(votes)):
             part = rows[leaf_start[j] : leaf_start[j + 1]]

@@ -19,6 +19,8 @@ class ClassWeights(Integers):
     ----------
     weight : ndarray (m,)
         To be set before every tree.
+    counts : ndarray of int32 (m,)
+        The weights of the last `integers`.
     units : float
         Of a weight of 1, where the weights of all rows that have one are 1 on average.
     """
@@ -35,9 +37,19 @@ class ClassWeights(Integers):
         return 1
 
     def integers(self, key=None):
-        """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums."""
-        integers = self._quantise(self.weight, self.weight.sum(), None)
+        """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums.
+
+        Whole sample weights are whole multiples of each other as integers, too, as long as the weights are theirs:
+        ties are ties. A row's class has the integer of its weight: in a pure node nothing gains.
+        """
+        data, K = self.data, self.data.n_classes
+        mean = data.total_weight / data.total_rows
+        scale = mean * scale_of(data.total_rows, mean * self.weight.sum(), mean * self.weight.max())
+        integers = self._quantise(self.weight, scale, scale)
+        counts = integers[K // self.lanes, :, K % self.lanes]
         # Rows of weight 0 take no part: a leaf of them alone would name a class that nothing speaks for.
-        lane, K = self.lanes, self.data.n_classes
-        integers[K // lane, self.weight == 0, K % lane] = 0
+        counts[self.weight == 0] = 0
+        rows = np.flatnonzero(self.gradient[np.arange(data.n_rows), data.y] == 1.0)
+        integers[data.y[rows] // self.lanes, rows, data.y[rows] % self.lanes] = counts[rows]
+        self.counts = counts
         return integers

@@ -88,11 +88,13 @@ class Integers:
         self.gradient = data.zeros((data.n_rows if rows is None else rows, self.width), np.float32)
         self._integers = None  # splits may be found on others
 
-    def _quantise(self, weight, top, units):
-        """Gradients and weights (units per 1) as integers; one power of two scales all gradients, ``top`` their sum."""
+    def _scale(self, weight, top):
+        """Power of two by which gradients become integers, ``top`` their sum."""
         n = self.data.total_rows
-        scale = scale_of(n, top, self._largest(weight) if is_wide(n) else 0.0)
-        units = scale if units is None else units
+        return scale_of(n, top, self._largest(weight) if is_wide(n) else 0.0)
+
+    def _quantise(self, weight, scale, units):
+        """Gradients (scale per 1) and weights (units per 1) as integers."""
         self.gain_unit = units / scale / scale
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
@@ -198,7 +200,9 @@ class Rows(Integers):
         sums = None if sums is None else sums[: on.n_columns].copy()
         least = SMALLEST_GRADIENT * self.total
         top, error = refined(self.data.comm, sizes, self.data.total_rows, unit, sums, least)
-        return on._quantise(self.weight, top + error, self.units) if top > least else None
+        if not top > least:
+            return None
+        return on._quantise(self.weight, on._scale(self.weight, top + error), self.units)
 
     def directions(self, n_columns):
         """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""

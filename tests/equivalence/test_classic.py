@@ -37,6 +37,7 @@ from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import trees as tree_kernel
 from pymcboost._kernels import weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
+from pymcboost._kernels.exact import units_in_parts
 from pymcboost.algorithms.papers.adaboost_ml import logistic_step, own_slopes
 from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.data.stump_data import TrainingData, layout
@@ -366,7 +367,7 @@ def test_regression_trees_of_classes(m, K, cell_words, sparse):
             data.tiles, J, 0, least, cell_words, False, pool, n_threads, share, count_bits=bits
         )
         grown = Grown.empty(n_trees, J, m)
-        grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), grown)
+        grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), units_in_parts(50.0, m), grown)
         for j in range(n_trees):
             weight = weights[j % len(weights)]
             g, h = (weight * g_of[j][data.y]).astype(np.int64), (weight * h_of[j][data.y]).astype(np.int64)
@@ -393,7 +394,8 @@ def test_regression_tree_explains_most_by_its_first_split():
     grown = Grown.empty(1, 2, 80)
     grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1, count_bits=24)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
-    grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, grown)
+    units = units_in_parts(50.0, 80)
+    grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, units, grown)
     best = (np.inf, None)
     stumps = twin.AllStumps(X[data.rows])
     for split, h in zip(stumps.splits, stumps.h, strict=True):

@@ -14,6 +14,7 @@ losses, Algorithm 1.
 
 import numpy as np
 
+from pymcboost._kernels.exact import total
 from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, DrawingClassifier
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.data.tree_data import TreeData
@@ -74,7 +75,7 @@ class GentleBoost(ClassicBooster):
         """A regression stump or tree for every class."""
         margin, learner = self.margin, self.learner
         weight = self.data.weight * np.exp(margin.min() - margin)
-        weight /= weight.mean()
+        weight /= total(weight) / len(weight)
         for attempt in self.tries():
             found = self.fit_learner(learner, weight, attempt)
             if found is not None:
