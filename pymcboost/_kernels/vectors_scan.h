@@ -56,6 +56,8 @@ typedef struct {
     const int64_t *least_level;  /* weights of levels in a node below which they go together, from 64 set_at[f] on */
     const int64_t *whole_level;  /* likewise: weights below which levels are in parts */
     double level_cost;           /* gain that a set loses for every level in parts but two */
+    double row_error;            /* how far rounding may move a row's gradient less its weight times a mean; 0: nowhere */
+    double rows_per_weight;
     const double *worth;         /* by feature: factor of its gains; NULL: 1 for all */
     const uint8_t *used;         /* by feature from used_at on: marks of its thresholds that cost nothing; or NULL */
     const int64_t *used_at;
@@ -328,6 +330,14 @@ PMB_INLINE void pmb_vt_best(const pmb_vt_data *d, const pmb_vt_run *run, const p
     *on_left = s->left[run->first + j] + (side ? (double)run->n_missing : 0);
 }
 
+/* Whether rounding alone may make a score: of means that are equal. Where it moves the vector of a row by row_error at most,
+ * it moves G_L - G_T n_L / n_T by so many times (rows_L n_R + rows_R n_L) / n_T. Rows are not counted: a side is taken to have
+ * its share of them by weight, and one more. */
+PMB_INLINE int pmb_vt_is_rounding(const pmb_vt_data *d, double score, double left, double right) {
+    const double most = d->row_error * (2 * d->rows_per_weight * left * right / (left + right) + 1);
+    return score * left * right <= most * most;
+}
+
 /* Best of the features: those within the tie tolerance of the best are equal, and the first column wins. set: room for
  * the levels on the left. */
 PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_node *node, pmb_vt_node *its,
@@ -346,6 +356,7 @@ PMB_STATIC void pmb_vt_choose(const pmb_vt_data *d, const pmb_vt_place *p, pmb_n
             node->pos = p->code[f] >> 1;
             node->nan_left = p->code[f] & 1;
             node->gain = p->score[f] * (double)its->weight;
+            if (pmb_vt_is_rounding(d, p->score[f], p->left[f], (double)its->weight - p->left[f])) node->gain = 0;
             its->left_weight = (int64_t)p->left[f];
             if (d->set_at && d->set_at[f] >= 0) {
                 memcpy(set, p->sets + d->set_at[f], sizeof(uint64_t) * (size_t)((d->c.n_bins[f] + 63) / 64));

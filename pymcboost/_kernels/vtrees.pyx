@@ -44,7 +44,7 @@ cdef extern from "vectors.h" nogil:
         int64_t kept
         const int64_t *least_level
         const int64_t *whole_level
-        double level_cost
+        double level_cost, row_error, rows_per_weight
         const double *worth
         const uint8_t *used
         const int64_t *used_at
@@ -220,10 +220,13 @@ cdef class Grower:
         self.w.d.worth, self.w.d.used = <const double *> address(worth), <const uint8_t *> address(used)
         self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
 
-    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0):
+    def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
+             double row_error=0, double rows_per_weight=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
-        Sets of levels lose ``level_cost`` for every level in parts but two.
+        Sets of levels lose ``level_cost`` for every level in parts but two. Gains that are within the rounding of their
+        sums are 0, where the vector of a row is moved by ``row_error`` and the weights of all rows make their number
+        times ``rows_per_weight``.
 
         Returns
         -------
@@ -247,6 +250,7 @@ cdef class Grower:
         if A.shape[0] != self.w.d.blocks:
             raise ValueError(f"A has {A.shape[0]} blocks of gradients; this grower needs {self.w.d.blocks}")
         self.w.g.min_gain, self.w.d.level_cost = min_gain, level_cost
+        self.w.d.row_error, self.w.d.rows_per_weight = row_error, rows_per_weight
         self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)

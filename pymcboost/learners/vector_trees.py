@@ -168,9 +168,10 @@ class VectorTrees:
         level_cost = self._level_cost() / unit
         of = self._subsample if subsample is None else subsample
         grower = self._grower if of == self._subsample else self._new_grower(self._n_drawn, self._pool, of)
-        grown = grower.grow(A, key, least, level_cost)
+        how = A, key, least, level_cost, self._searched.row_error, self._searched.rows_per_weight
+        grown = grower.grow(*how)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used, of).grow(A, key, least, level_cost)
+            grown = self._new_grower(self._n_used, self._n_used, of).grow(*how)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None

@@ -1,5 +1,7 @@
 """What classification trees are grown on: no loss, but held as one."""
 
+import math
+
 import numpy as np
 
 from pymcboost.losses.rows import Integers, scale_of
@@ -45,7 +47,7 @@ class ClassWeights(Integers):
         data, K = self.data, self.data.n_classes
         mean = data.total_weight / data.total_rows
         scale = mean * scale_of(data.total_rows, mean * self.weight.sum(), mean * self.weight.max())
-        integers = self._quantise(self.weight, scale, scale)
+        integers = self._quantise(self.weight, scale, scale, math.sqrt(2.0), self.weight.sum())
         counts = integers[K // self.lanes, :, K % self.lanes]
         # Rows of weight 0 take no part: a leaf of them alone would name a class that nothing speaks for.
         counts[self.weight == 0] = 0

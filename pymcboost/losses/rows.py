@@ -80,6 +80,10 @@ class Integers:
         Classes, and one lane more for the weight, go in blocks of lanes.
     gain_unit : float
         What a gain of 1 in the last integers is in gradients squared per weight.
+    row_error : float
+        How far the last rounding may have moved the vector of a row less its weight times any mean of others.
+    rows_per_weight : float
+        Rows in a weight of 1 in the last integers.
     """
 
     def __init__(self, data, n_threads, n_columns=None, rows=None):
@@ -93,9 +97,18 @@ class Integers:
         n = self.data.total_rows
         return scale_of(n, top, self._largest(weight) if is_wide(n) else 0.0)
 
-    def _quantise(self, weight, scale, units):
-        """Gradients (scale per 1) and weights (units per 1) as integers."""
+    def _quantise(self, weight, scale, units, size=1.0, total=None):
+        """Gradients (scale per 1) and weights (units per 1) as integers; no row's vector is longer than ``size``.
+
+        total : sum of the weights of all rows; None where they are equal.
+        """
         self.gain_unit = units / scale / scale
+        self.row_error, self.rows_per_weight = 0.0, 1.0  # equal rows of equal weights have the same integers
+        if total is not None:
+            n = self.data.total_rows
+            halves = math.sqrt(self.n_columns) + size * scale / units
+            self.row_error = 0.5 * halves + 2.0**-22 * INTEGER_ROOM / n  # and those of float32
+            self.rows_per_weight = n / (total * units)
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
         _vrows.quantise(self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads)
@@ -202,7 +215,12 @@ class Rows(Integers):
         top, error = refined(self.data.comm, sizes, self.data.total_rows, unit, sums, least)
         if not top > least:
             return None
-        return on._quantise(self.weight, on._scale(self.weight, top + error), self.units)
+        scale = on._scale(self.weight, top + error)
+        if self.uniform:
+            return on._quantise(self.weight, scale, self.units)
+        # A vector whose numbers add up to 0 is not longer than the root of 2 times the bound.
+        size = math.sqrt(2 if self.shift_invariant else self.data.n_classes) * self.bound()
+        return on._quantise(self.weight, scale, self.units, size, self.total)
 
     def directions(self, n_columns):
         """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""

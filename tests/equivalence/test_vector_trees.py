@@ -84,7 +84,8 @@ def grown(data, loss, trees, key):
     A = on.integers(key)
     least = trees._least_gain() / on.gain_unit
     cost = trees._level_cost() / on.gain_unit
-    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = trees._grower.grow(A, key, least, cost)
+    found = trees._grower.grow(A, key, least, cost, on.row_error, on.rows_per_weight)
+    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
     for j in range(len(leaf_start) - 1):
@@ -120,7 +121,8 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
             settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
             least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
-            level_cost=learners[0][1]._level_cost() / on.gain_unit,
+            level_cost=learners[0][1]._level_cost() / on.gain_unit, row_error=on.row_error,
+            rows_per_weight=on.rows_per_weight,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected

@@ -275,8 +275,10 @@ def _across(sums, weights, inside):
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
          pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0):  # fmt: skip
+         level_cost=0.0, row_error=0.0, rows_per_weight=0.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
+
+    A split gains nothing where rounding alone may part the means: each row's vector is off by ``row_error`` at most.
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
     multiplied by ``worth`` of the feature, and by ``new_worth`` at positions that are not in ``used`` of the feature.
@@ -303,6 +305,10 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             top = max(b[1] for b in best)
             f, score, position, nan_left = next(b for b in best if b[1] * TIE >= top)
             found.update(gain=score * weight, split=(f, position, nan_left))
+            goes_left = is_left(found, rows)
+            left, right = (float(A[rows[side], n_classes].sum()) for side in (goes_left, ~goes_left))
+            if score * left * right <= (row_error * (2 * rows_per_weight * left * right / weight + 1)) ** 2:
+                found["gain"] = 0.0
         return found
 
     def is_left(at, rows):
