@@ -38,7 +38,15 @@ import scipy.sparse
 import pymcboost
 from pymcboost import Dataset
 from pymcboost.comm import Alone
-from pymcboost.export import integer_labels, to_integer_c, to_onnx, to_treelite
+from pymcboost.export import (
+    from_lightgbm,
+    from_sklearn,
+    from_xgboost,
+    integer_labels,
+    to_integer_c,
+    to_onnx,
+    to_treelite,
+)  # fmt: skip
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.training.parameters import parameters
 
@@ -341,7 +349,7 @@ def one_worker(case, data):
     return outcome(fit(case, data.X, data.y, data.weight, comm=Alone()), data.rows)
 
 
-def workers(case, data):
+def workers(case, data, form=np.asarray):
     """Two or three workers with rows drawn for each of them."""
     of = data.rng.integers(0, 2 + case.number % 2, len(data.y))
     parts = [np.flatnonzero(of == rank) for rank in range(2 + case.number % 2)]
@@ -350,7 +358,7 @@ def workers(case, data):
         part = parts[comm.rank]
         weight = None if data.weight is None else data.weight[part]
         comm = threads.numbered(comm, part)
-        return outcome(fit(case, data.X[part], data.y[part], weight, comm=comm), data.rows)
+        return outcome(fit(case, form(data.X[part]), data.y[part], weight, comm=comm), form(data.rows))
 
     found = threads.run(len(parts), task)
     for result in found:
@@ -359,6 +367,17 @@ def workers(case, data):
     if len({result.file for result in found}) > 1:
         raise AssertionError("the workers have different models")
     return found[0]
+
+
+def one_sparse_worker(case, data):
+    """A worker that has all rows, which are sparse."""
+    X, rows = scipy.sparse.csr_array(data.X), scipy.sparse.csr_array(data.rows)
+    return outcome(fit(case, X, data.y, data.weight, comm=Alone()), rows)
+
+
+def sparse_workers(case, data):
+    """Workers with sparse rows."""
+    return workers(case, data, scipy.sparse.csr_array)
 
 
 def repeated(case, data):
@@ -558,6 +577,77 @@ def treelite(case, data):
     return Outcome(scores.reshape(len(data.rows), -1).astype(float), tolerance=made.attributes["score_error"])
 
 
+# Models of other libraries, trained on the rows of a case with what parameters they share.
+
+
+def shared_params(case, **names):
+    """Those of the parameters that another library knows by these names."""
+    values = {name: case.params.get(own) for own, name in names.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def as_loaded(model):
+    """An imported model that was saved and loaded."""
+    return pymcboost.Model.from_bytes(model.to_bytes())
+
+
+def margins(model, rows):
+    """Scores of an imported model; of two classes their difference, which is all that boosters keep."""
+    scores, error = model.raw_scores(rows), model.meta["score_error"]
+    if scores.shape[1] == 2:
+        return Outcome(scores[:, 1:] - scores[:, :1], tolerance=2 * error)
+    return Outcome(scores, tolerance=error)
+
+
+def lightgbm(case, data):
+    """Scores of LightGBM, and of its model read here."""
+    import lightgbm as package
+
+    names = {"max_leaf_nodes": "num_leaves", "max_depth": "max_depth", "learning_rate": "learning_rate"}
+    params = {"objective": "multiclass", "num_class": case.n_classes} if case.n_classes > 2 else {"objective": "binary"}
+    params |= {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 3, "min_data_per_group": 3}
+    params |= shared_params(case, **names)
+    categories = case.params.get("categorical_features") or "auto"
+    rows = package.Dataset(data.X, data.y, weight=data.weight, categorical_feature=categories)
+    booster = package.train(params, rows, case.n_rounds)
+    scores = booster.predict(data.rows, raw_score=True).reshape(len(data.rows), -1)
+    return Outcome(scores), margins(as_loaded(from_lightgbm(booster)), data.rows)
+
+
+def xgboost(case, data):
+    """Scores of XGBoost, and of its model read here: trees of gbtree, of DART, or with a vector in each leaf."""
+    import xgboost as package
+
+    categories = case.params.get("categorical_features") or ()
+    kind = ({}, {"booster": "dart", "rate_drop": 0.5}, {"multi_strategy": "multi_output_tree"})[case.number % 3]
+    kind = {} if categories and "multi_strategy" in kind else kind  # which XGBoost does not have together
+    params = {"objective": "binary:logistic"}
+    if case.n_classes > 2:
+        params = {"objective": "multi:softprob", "num_class": case.n_classes}
+    params |= {"nthread": 1, "verbosity": 0, "seed": case.number, **kind}
+    params |= shared_params(case, max_depth="max_depth", learning_rate="eta", l2_regularization="lambda")
+    types = ["c" if j in categories else "q" for j in range(data.X.shape[1])]
+    both = [
+        package.DMatrix(X, y, weight=weight, feature_types=types, enable_categorical=True)
+        for X, y, weight in ((data.X, data.y, data.weight), (data.rows, None, None))
+    ]
+    booster = package.train(params, both[0], case.n_rounds)
+    scores = booster.predict(both[1], output_margin=True).reshape(len(data.rows), -1)
+    return Outcome(scores.astype(float)), margins(as_loaded(from_xgboost(booster)), data.rows)
+
+
+def forest(case, data):
+    """Probabilities of a forest of scikit-learn, and of the model made of it."""
+    from sklearn import ensemble
+
+    names = {"max_leaf_nodes": "max_leaf_nodes", "max_depth": "max_depth"}
+    params = {"n_estimators": case.n_rounds, "random_state": case.number, **shared_params(case, **names)}
+    cls = (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier)[case.number % 2]
+    made = cls(**params).fit(data.X, data.y, sample_weight=data.weight)
+    shares = as_loaded(from_sklearn(made)).predict_proba(data.rows)
+    return Outcome(made.predict_proba(data.rows)), Outcome(shares, tolerance=1e-6)
+
+
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
@@ -599,6 +689,7 @@ SYMMETRIC = STAGES - {"adaboost-ecc", "adaboost-erp", "adaboost-mo", "adaboost-o
 STUMPS = frozenset(name for name in ALL if "interval" in get_class(name)().layouts())
 PACKED = frozenset({"vector-tree"})  # packed trees have room for 256 values of leaves, which leaf_levels sees to
 VOTES = frozenset({"vector-tree", "mart", "logitboost"})
+FOREIGN = frozenset({"logitboost"})  # whose parameters those of other libraries are taken from
 
 NUMBERS = {"categorical_features": None}
 # All rows train, in the rounds that are asked for.
@@ -651,6 +742,7 @@ PAIRS = (
     Pair("blocks", blocks, "bytes", WORKHORSES),
     Pair("threads", many_threads, "bytes"),
     Pair("workers", workers, "bytes", WORKHORSES, first=one_worker),
+    Pair("sparse workers", sparse_workers, "bytes", WORKHORSES, first=one_sparse_worker, params=NUMBERS),
     Pair("repeated rows", repeated, 1e-6, WEIGHTED, params=REPEATED, data=INTEGERS, unsteady=WEIGHTED),
     Pair("permuted rows", permuted, "bytes", WEIGHTED - IN_ORDER, params=ALL_ROWS, data=SMALL),
     Pair("permuted rows, sums in order", permuted, 1e-9, IN_ORDER, params=ALL_ROWS, data=SMALL, unsteady=IN_ORDER),
@@ -687,6 +779,9 @@ PAIRS = (
     Pair("integers", integers, "bits", VOTES, params=NUMBERS, data={"n_classes": 5}),
     Pair("onnx", onnx, 0.0, WEIGHTED, params=LINEAR, needs="onnxruntime"),
     Pair("treelite", treelite, 0.0, WEIGHTED, params=LINEAR, needs="treelite"),
+    Pair("LightGBM", lightgbm, 0.0, FOREIGN, needs="lightgbm"),
+    Pair("XGBoost", xgboost, 0.0, FOREIGN, needs="xgboost"),
+    Pair("scikit-learn", forest, 0.0, FOREIGN, needs="sklearn"),
 )
 BY_NAME = {pair.name: pair for pair in PAIRS}
 

@@ -109,6 +109,12 @@ def written_moved(name):
     return lambda monkeypatch: monkeypatch.setattr(agree, name, lambda model: original(moved(model)))
 
 
+def read_moved(name):
+    """A model of another library is read with one threshold moved."""
+    original = getattr(agree, name)
+    return lambda monkeypatch: monkeypatch.setattr(agree, name, lambda source: moved(original(source)))
+
+
 def in_layout(layout):
     """Bytes of a layout have one threshold moved."""
 
@@ -215,6 +221,7 @@ FAULTS = {
     "blocks": lost_row,
     "threads": in_fit(lambda estimator, X, y, more: estimator.n_jobs > 1, without_last_row),
     "workers": sum_without_a_worker,
+    "sparse workers": sum_without_a_worker,
     "repeated rows": few_weights,
     "permuted rows": doubled,
     "permuted rows, sums in order": doubled,
@@ -234,6 +241,9 @@ FAULTS = {
     "integers": without_a_class,
     "onnx": written_moved("to_onnx"),
     "treelite": written_moved("to_treelite"),
+    "LightGBM": read_moved("from_lightgbm"),
+    "XGBoost": read_moved("from_xgboost"),
+    "scikit-learn": read_moved("from_sklearn"),
 }
 
 
