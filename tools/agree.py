@@ -683,7 +683,7 @@ TREES = WORKHORSES - {"mcboost"}
 STAGES = WEIGHTED - {"multiboost", "multiboost-cw"}
 # These end with a learner without mistakes, of which a warm start knows. With init_model, which may have other rows,
 # they go on.
-ENDING = frozenset({"adaboost-m1", "adaboost-m2", "adaboost-mh", "samme"})
+ENDING = frozenset({"adaboost-m1", "adaboost-m2", "adaboost-mh", "adaboost-ml", "samme"})
 # The others draw codes or colourings by the numbers of the classes, or go through the classes one after the other.
 SYMMETRIC = STAGES - {"adaboost-ecc", "adaboost-erp", "adaboost-mo", "adaboost-oc"}
 STUMPS = frozenset(name for name in ALL if "interval" in get_class(name)().layouts())
