@@ -1,5 +1,6 @@
 """Rows that come in blocks: their labels, and their values or bins."""
 
+import math
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -66,6 +67,7 @@ class JoinedRows:
     X : ndarray of float32 (n, d), or CodedRows
     y : ndarray (n,) or (n, K)
     weight : ndarray of float64 (n,), or None
+    init_score : ndarray (n,) or (n, K), or None
     head : array or frame
         The first row as it came.
     categories : Categories or None
@@ -78,6 +80,7 @@ class JoinedRows:
     X: Any
     y: np.ndarray
     weight: np.ndarray | None
+    init_score: np.ndarray | None
     head: Any
     categories: Any
     sample: np.ndarray
@@ -91,15 +94,15 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
     codes. Several workers read their labels first, since the sample goes by the numbers of the rows among all.
     """
     first = blocks.read()
-    y, weight, sample = _read_first(first, comm)
+    y, weight, init_score, sample = _read_first(first, comm)
     if _is_numbered(comm):
         sample = Sample(row_numbers(comm, first.n_rows))
-        for X, _, _ in blocks.read_again(first):
+        for X, *_ in blocks.read_again(first):
             sample.add(X)
     values = sample.of_all(first.n_features, comm)
     levels = first.levels_of_all(comm)
     categories = _categories(levels, first)
-    rows = JoinedRows(values, y, weight, first.head, categories, values)
+    rows = JoinedRows(values, y, weight, init_score, first.head, categories, values)
     if sample.has_all:
         return rows
     weight = np.ones(len(values)) if weight is None else weight[sample.places]
@@ -115,20 +118,21 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
 
 
 def _read_first(first, comm):
-    """Labels, weights and, of one worker, a sample of the first reading."""
-    labels, weights, sample = [], [], Sample()
-    for X, y, weight in first:
+    """Labels, weights, scores to begin with and, of one worker, a sample of the first reading."""
+    labels, weights, scores, sample = [], [], [], Sample()
+    for X, y, weight, init_score in first:
         labels.append(y.copy())  # it may be a column of its block, which goes
         weights += [] if weight is None else [weight.copy()]
+        scores += [] if init_score is None else [init_score.copy()]
         if not _is_numbered(comm):
             sample.add(X)
     if first.n_features is None or (comm.size == 1 and not first.n_rows):
         remedy = "; a worker without rows gives a block of none, with its columns" if comm.size > 1 else ""
         raise ValueError(f"from_blocks: they have no rows{remedy}")
     y = joined(labels) if labels else first.no_labels
-    if not first.weighted:
-        return y, None, sample
-    return y, np.concatenate(weights) if weights else np.zeros(0), sample
+    weight = np.concatenate([np.zeros(0), *weights]) if first.weighted else None
+    none = first.no_scores
+    return y, weight, None if none is None else np.concatenate([none, *scores]), sample
 
 
 def _is_numbered(comm):
@@ -245,7 +249,7 @@ def _coded(reading, bins, codes, comm, n_threads):
     cuts = np.concatenate([*bins.cuts, np.zeros(1, dtype=np.float32)])
     start = np.concatenate(([0], np.cumsum([len(column) for column in bins.cuts]))).astype(np.int64)
     begin = 0
-    for X, _, _ in reading:
+    for X, *_ in reading:
         part = np.empty((d, len(X)), dtype=codes.dtype)
         _bins.code_columns(X, np.arange(len(X)), cuts, start, part, counts, n_threads)
         codes[:, begin : begin + len(X)] = part[:, : max(0, n_rows - begin)]
@@ -257,14 +261,15 @@ def _coded(reading, bins, codes, comm, n_threads):
 
 
 class _Reading:
-    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None) in pieces."""
+    """One pass over the blocks: checks them, and yields (X, y, sample_weight or None, init_score or None) in pieces."""
 
     def __init__(self, source, categorical_features):
         self.source, self.wanted, self.levels = source, categorical_features, {}
         if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
             raise TypeError(f"from_blocks: the function must return or yield blocks, not {type(source).__name__}")
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
-        self.weighted, self.no_labels, self.crc, self.kinds = None, None, [0, 0, 0], {}
+        self.weighted, self.no_labels, self.no_scores = None, None, None
+        self.crc, self.kinds = [0, 0, 0, 0], {}
 
     def levels_of_all(self, comm):
         """Codes that occur in the columns of categories, on any worker: float64, by column."""
@@ -282,12 +287,12 @@ class _Reading:
                 raise ValueError(f"block {number}: {error}") from error
 
     def _pieces(self, block):
-        X, y, weight = self._parts(block)
+        X, y, weight, init_score = self._parts(block)
         step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
             values = self._values(X if step == len(y) else X[rows])
-            given = values, y[rows], None if weight is None else weight[rows]
+            given = values, y[rows], *(None if of is None else of[rows] for of in (weight, init_score))
             for i, array in enumerate(given):
                 if array is not None:
                     self.crc[i] = zlib.crc32(_bytes(array), self.crc[i])
@@ -303,26 +308,37 @@ class _Reading:
             yield given
 
     def _parts(self, block):
-        """X, y and weights of a block, of the shapes and names of the others."""
-        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3):
-            raise ValueError(f"it must be (X, y) or (X, y, sample_weight), not {type(block).__name__}")
-        X, y, weight = (*block, None)[:3]
+        """X, y, weights and scores to begin with of a block, of the shapes and names of the others."""
+        if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
+            raise ValueError(
+                f"it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), not "
+                f"{type(block).__name__}"
+            )
+        X, y, weight, init_score = (*block, None, None)[:4]
         if hasattr(X, "tocsr"):
             raise ValueError("X is sparse; give X.toarray(), or all rows as one sparse matrix to fit")
         refuse_dates(X)
         X = self._columns(X)
-        y, kind = _labels(y)
+        y, y_kind = _labels(y)
         weight = None if weight is None else np.asarray(weight, dtype=np.float64)
         if y.ndim not in (1, 2) or len(y) != len(X) or (weight is not None and weight.shape != (len(X),)):
             sizes = [len(X), *(part.shape for part in (y, weight) if part is not None)]
             raise ValueError(f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}")
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave these rows out")
+        if init_score is not None:
+            init_score = np.asarray(init_score)
+            init_score = init_score if init_score.dtype == np.float32 else init_score.astype(np.float64)
+            if init_score.ndim not in (1, 2) or len(init_score) != len(X):
+                raise ValueError(f"X has {len(X)} rows, init_score has the shape {init_score.shape}")
         self.weighted, self.no_labels = weight is not None, y[:0].copy()
+        self.no_scores = None if init_score is None else init_score[:0].copy()
+        of_row = None if init_score is None else math.prod(init_score.shape[1:])
+        self._alike("scores", "no init_score" if of_row is None else f"an init_score of {of_row} numbers a row")
         self._alike("weights", "sample_weight" if self.weighted else "no sample_weight")
         if len(y):
-            self._alike("y", kind)
-        return X, y, weight
+            self._alike("y", y_kind)
+        return X, y, weight, init_score
 
     def _alike(self, what, kind):
         first = self.kinds.setdefault(what, kind)

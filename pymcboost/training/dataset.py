@@ -126,10 +126,10 @@ class Dataset:
         Parameters
         ----------
         source : iterable or callable
-            Blocks (X, y) or (X, y, sample_weight): arrays, memory maps or data frames; X without categories of type
-            category, y in any form that ``fit`` takes, the same in all blocks. A list, or another object that can be
-            gone through several times; or a function without arguments that begins anew whenever it is called, such as
-            a generator function.
+            Blocks (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), whose weights may be None:
+            arrays, memory maps or data frames; X without categories of type category, y in any form that ``fit`` takes,
+            the same in all blocks. A list, or another object that can be gone through several times; or a function
+            without arguments that begins anew whenever it is called, such as a generator function.
         categorical_features : array-like of int or str, default=None
             Columns that hold codes of categories.
         max_bins, comm

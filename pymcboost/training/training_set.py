@@ -139,6 +139,7 @@ class TrainingSet:
         if isinstance(X, JoinedRows):
             joined = X
             X, y, sample_weight, head, categories = joined.X, joined.y, joined.weight, joined.head, joined.categories
+            init_score = joined.init_score
         else:
             refuse_repeated_names(X)
             check_sparse(X)

@@ -233,6 +233,7 @@ def test_sources(tmp_path):
 
 
 X100, Y100, W100 = made(100)
+S100 = np.zeros((100, 3))
 INFINITE = X100.copy()
 INFINITE[3, 2] = 1e39
 FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
@@ -243,7 +244,17 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
     [
         ([], "they have no rows"),
         ([(X100[:0], Y100[:0])], "they have no rows"),
-        ([X100], "block 0: it must be (X, y) or (X, y, sample_weight), not ndarray"),
+        ([X100], "block 0: it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), not ndarray"),
+        ([(X100, Y100, None, S100[1:])], "block 0: X has 100 rows, init_score has the shape (99, 3)"),
+        (
+            [(X100, Y100, None, S100), (X100, Y100)],
+            "block 1: it has no init_score, the first block has an init_score of 3",
+        ),
+        (
+            [(X100, Y100, None, S100), (X100, Y100, None, S100[:, :2])],
+            "block 1: it has an init_score of 2 numbers a row",
+        ),
+        ([(X100, Y100, None, S100[:, :2])], "init_score has the shape (100, 2); give a score for each row and class"),
         ([(X100, Y100), (X100[:, :3], Y100)], "block 1: X has 3 columns, the first block has 8"),
         ([(FRAME, Y100), (FRAME.rename(columns={"b": "d"}), Y100)], "block 1: the columns of X are not those"),
         ([(FRAME, Y100), (X100[:, :2], Y100)], "block 1: X is a data frame in some blocks and an array in others"),
@@ -269,6 +280,42 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
 def test_wrong_blocks(blocks, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         trees().fit(from_blocks(blocks))
+
+
+@pytest.mark.parametrize("n", [200, N])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_blocks_have_scores_to_begin_with(n, weighted):
+    X, y, weight = made(n)
+    scores = np.random.default_rng(1).normal(size=(n, 3)).astype(np.float32)
+    weight = weight if weighted else np.ones(n)
+    expected = file_of(trees().fit(X, y, weight, init_score=scores))
+    parts = [(*part[:2], part[2] if weighted else None, part[3]) for part in cut([10, 10, 150], X, y, weight, scores)]
+    data = from_blocks(parts)
+    assert file_of(trees().fit(data)) == expected
+    assert file_of(trees().fit(X, y, weight)) != expected
+    with pytest.raises(TypeError, match="GradBoostClassifier takes no init_score"):
+        GradBoostClassifier(n_estimators=1).fit(data)
+
+
+def test_another_reading_gives_the_same_scores_to_begin_with(monkeypatch):
+    monkeypatch.setattr(blocks, "FEWEST_SAMPLED", 50)
+    monkeypatch.setattr(blocks, "MOST_NUMBERS", 50)
+    readings = []
+
+    def source():
+        readings.append(None)
+        return [(X100, Y100, None, S100 + len(readings))]
+
+    with pytest.raises(ValueError, match="another reading of the blocks gave other rows"):
+        from_blocks(source)
+
+
+def test_dask_takes_no_scores_to_begin_with():
+    pytest.importorskip("dask")
+    from pymcboost import dask
+
+    with pytest.raises(TypeError, match="init_score"):
+        dask.DaskVectorTreeBoostClassifier().fit(X100, Y100, init_score=S100)
 
 
 def test_wrong_use():

@@ -41,6 +41,24 @@ def test_bytes_are_those_of_one_worker_with_all_rows_in_memory(cls, n):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+def test_scores_to_begin_with(cls):
+    """One of the workers may have no rows, and none without the scores."""
+    X, y, weight = made(300)
+    scores = np.random.default_rng(1).normal(size=(300, 3))
+    expected = file_of(model_of(cls).fit(X, y, weight, init_score=scores, comm=Alone()))
+    parts = [np.arange(0, 200), np.arange(200, 200), np.arange(200, 300)]
+
+    def task(workers, without=-1):
+        own = parts[workers.rank]
+        members = X[own], y[own], weight[own], scores[own]
+        source = cut([5, 50], *members[: 3 if workers.rank == without else 4])
+        return file_of(model_of(cls).fit(Dataset.from_blocks(source, comm=numbered(workers, own))))
+
+    assert set(run(3, task)) == {expected}
+    assert all("init_score" in str(error) for error in run(3, lambda workers: task(workers, without=2)))
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
 def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
     monkeypatch.setattr(blocks, "FEWEST_SAMPLED", 500)
     monkeypatch.setattr(blocks, "MOST_SAMPLED", 1000)
