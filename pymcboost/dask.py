@@ -19,10 +19,10 @@ from pymcboost.algorithms._losses import with_link
 from pymcboost.comm import CollectiveWorkers, WorkerError
 from pymcboost.comm.collective import collective
 from pymcboost.registry import ALGORITHMS, load
-from pymcboost.training import basis
 from pymcboost.training.divided import labels_of_parts, rows_of_all
 from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import OUT_OF_FOLD, Parameter, checked, estimator
+from pymcboost.training.prediction import check_is_fitted
 
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
 # Words of errors that follow from that of another worker.
@@ -194,7 +194,7 @@ class DaskClassifier:
         return found
 
     def _lazy(self, method, X):
-        basis.check_is_fitted(self, "model_")
+        check_is_fitted(self)
         local, example = self.to_local(), self.to_local()
         if not hasattr(X, "to_delayed"):
             return getattr(local, method)(X)

@@ -71,12 +71,25 @@ def hint(name):
 
 
 def load(entry):
-    """The object behind a public name."""
-    return getattr(importlib.import_module(entry.module), entry.name)
+    """The object behind a public name; an estimator is made of a class of `pymcboost.algorithms`."""
+    found = getattr(importlib.import_module(entry.module), entry.name)
+    if entry.algorithm is None:
+        return found
+    return importlib.import_module("pymcboost.training.scikit_learn").classifier(found)
 
 
 def get_class(algorithm):
     """Estimator class of an algorithm, by its name on the command line."""
+    return load(_entry(algorithm))
+
+
+def get_plain_class(algorithm):
+    """The same without scikit-learn, for programs that check their rows and labels."""
+    entry = _entry(algorithm)
+    return getattr(importlib.import_module(entry.module), entry.name)
+
+
+def _entry(algorithm):
     if algorithm not in ALGORITHMS:
         raise ValueError(f"unknown algorithm {algorithm!r}; known: {', '.join(sorted(ALGORITHMS))}")
-    return load(ALGORITHMS[algorithm])
+    return ALGORITHMS[algorithm]

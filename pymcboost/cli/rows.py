@@ -181,7 +181,7 @@ def set_weights(estimator, weights, y, note):
     if unknown:
         note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
     if weights.keys() - set(unknown):
-        estimator.set_params(class_weight={label: weights.get(label, 1.0) for label in present})
+        estimator.class_weight = {label: weights.get(label, 1.0) for label in present}
 
 
 def read_table(path, arguments, note, allows_missing, like=None):

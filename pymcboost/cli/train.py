@@ -43,7 +43,7 @@ from pymcboost.cli.options import (
 )
 from pymcboost.cli.rows import read_like, read_training, refuse_one_class, set_weights
 from pymcboost.cli.workers import add_mpi, agreed, begin, check_mpi, labels_of_all, read_part
-from pymcboost.registry import get_class
+from pymcboost.registry import get_plain_class
 from pymcboost.threads import counted
 
 PROGRAM = "mcboost-train"
@@ -57,20 +57,14 @@ LAYOUTS = ("list", "interval", "packed")
 
 def main(argv=None):
     """Run ``mcboost-train`` and return its exit status; without arguments it takes those of the process."""
-    return run(PROGRAM, functools.partial(train, alone=argv is None), argv)
+    return run(PROGRAM, train, argv)
 
 
-def parse(argv, alone=False):
-    """Return the arguments, a new estimator with the parameters they ask for, and the class weights.
-
-    Where the process is this program's ``alone``, the estimators do without scikit-learn.
-    """
+def parse(argv):
+    """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
     arguments, given, weights = read_arguments(argv)
     with importing():
-        from pymcboost.training import plain
-
-        plain.wanted = alone
-        estimator = get_class(arguments.algorithm)(**given)
+        estimator = get_plain_class(arguments.algorithm)(**given)
         if estimator.early_stopping and not arguments.validation_file:
             import sklearn.model_selection  # noqa: F401  it sets rows aside; Ctrl-C is safe here
     arguments.lists = lists_wanted(arguments, estimator.booster, getattr(estimator, "loss", None), weights)
@@ -193,9 +187,9 @@ def check_target(path, what="model file", streams=True):
                 raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
 
 
-def train(argv, alone=False):
+def train(argv):
     """Do what ``mcboost-train``'s arguments ask."""
-    arguments, estimator, weights = parse(argv, alone)
+    arguments, estimator, weights = parse(argv)
     workers = begin(arguments)
     note = notifier(PROGRAM, arguments.quiet or (workers is not None and workers.rank > 0))
     try:
@@ -220,7 +214,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     if workers is not None:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
-        estimator.set_params(categorical_features=data.categories)
+        estimator.categorical_features = data.categories
     X, y = data.X, data.y
     labels = labels_of_all(workers, y)
     if data.labels is None:
@@ -228,7 +222,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
     set_weights(estimator, weights, labels, note)
 
     if arguments.libsvm_c is not None:
-        estimator.set_params(C=arguments.libsvm_c * len(y))
+        estimator.C = arguments.libsvm_c * len(y)
         note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:

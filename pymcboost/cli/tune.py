@@ -37,7 +37,7 @@ from pymcboost.cli.console import (
 from pymcboost.cli.options import DEFAULTS, add_algorithm_options, get_algorithm, option_of
 from pymcboost.cli.rows import read_training, set_weights
 from pymcboost.cli.train import check_target, model_bytes
-from pymcboost.registry import get_class
+from pymcboost.registry import get_plain_class
 from pymcboost.threads import counted, resolve_n_jobs
 
 PROGRAM = "mcboost-tune"
@@ -166,7 +166,7 @@ def made(algorithm, params, n_rows):
         params["C"] = libsvm_c * n_rows
     if "n_iter_no_change" in params:
         params.setdefault("early_stopping", True)
-    return get_class(algorithm)(**params)
+    return get_plain_class(algorithm)(**params)
 
 
 def train_fold(algorithm, params, X, y, train, held, names):
@@ -195,7 +195,7 @@ def tune(argv):
 
         from pymcboost.cli.validate import folds_of
 
-        estimator = get_class(algorithm)()
+        estimator = get_plain_class(algorithm)()
     lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
     names = OF_LISTS if lists else OF_ONE_LABEL
     by = arguments.best_by or names[0]

@@ -9,6 +9,7 @@ from pymcboost.cli.lists import TITLES, measures
 from pymcboost.threads import counted
 from pymcboost.training import labels
 from pymcboost.training.metrics import error, log_loss
+from pymcboost.training.parameters import values_of
 
 
 class Curve:
@@ -52,7 +53,7 @@ def measure(estimator, X, y, train, held, libsvm_c=None, **more):
     Of an indicator the rows whose labels are all right, and the metrics of rows with any number of labels.
     """
     if libsvm_c is not None:
-        estimator.set_params(C=libsvm_c * len(train))
+        estimator.C = libsvm_c * len(train)
     model = estimator.fit(X[train], y[train], **more).model_
     if y.ndim == 2:
         scores = model.raw_scores(X[held])
@@ -68,7 +69,7 @@ def cross_validate(estimator, X, y, arguments):
 
     Of lists of labels the share of rows whose labels are all right, then the lines of ``mcboost-predict``.
     """
-    folds, params = arguments.cross_validation, estimator.get_params()
+    folds, params = arguments.cross_validation, values_of(estimator)
     hits, found, curves = 0, [], []
     for train, held in folds_of(y, folds, params.get("random_state")):
         more, curve = {}, Curve()

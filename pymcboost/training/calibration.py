@@ -27,9 +27,9 @@ from numpy.typing import ArrayLike
 from pymcboost._warn import warn
 from pymcboost.model.init_scores import need_init_score
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
-from pymcboost.training.basis import check_consistent_length, weights_of_rows
 from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, reason, sizes
 from pymcboost.training.folds import OutOfFoldScores, held_scores, splits
+from pymcboost.training.inputs import check_consistent_length, weights_of_rows
 from pymcboost.training.metrics import CalibratedLogLoss, Held
 
 # Where the second model has at least this share of the rows of the others, it tells nothing.

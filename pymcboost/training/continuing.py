@@ -11,6 +11,7 @@ from pymcboost.threads import counted
 from pymcboost.training.booster import Previous
 from pymcboost.training.gains import Gains
 from pymcboost.training.inputs import labels_of_file
+from pymcboost.training.parameters import values_of
 
 
 def previous_of(init_model, estimator):
@@ -21,7 +22,7 @@ def previous_of(init_model, estimator):
     ValueError, TypeError
         Where it is none of these, or of another algorithm, or has no rounds that others can be added to.
     """
-    now = estimator.get_params(deep=False)
+    now = values_of(estimator)
     if now["warm_start"]:
         raise ValueError("warm_start adds rounds to the estimator's own model, init_model to the one given: use one")
     if now["n_estimators"] == "auto":

@@ -16,7 +16,7 @@ from pymcboost.data.coded import is_coded
 from pymcboost.model.categories import columns_of
 from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.model.rows import listed, own_labels, positions
-from pymcboost.training import basis, continuing
+from pymcboost.training import continuing
 from pymcboost.training.divided import threads_of
 from pymcboost.training.labels import is_indicator, labels_given, refuse_labels
 from pymcboost.training.training_set import MOST_BINS, TrainingSet, check_same_classes
@@ -396,10 +396,10 @@ def _classes_of_subset(rows):
     return rows.classes[present], new[rows.codes]
 
 
-class _Reader(basis.BaseEstimator):
+class _Reader:
     """What `Dataset` reads its rows for: any estimator."""
 
-    name, allows_missing = "Dataset", True
+    name, allows_missing, checks_rows = "Dataset", True, True
 
     def __init__(self, categorical_features, max_bins, workers):
         self.workers = workers
@@ -420,3 +420,8 @@ class _Reader(basis.BaseEstimator):
     def takes_labels(self, y):
         """Whether rows may have any number of labels."""
         return is_indicator(y)
+
+    def __sklearn_tags__(self):
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()

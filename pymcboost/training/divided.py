@@ -12,8 +12,7 @@ from pymcboost.model.categories import MOST_LEVELS, Categories, column_of, is_ca
 from pymcboost.model.columns import names_of
 from pymcboost.model.rows import joined, names_labels, own_labels, positions
 from pymcboost.threads import available_cpus, resolve_n_jobs, startable
-from pymcboost.training.basis import weights_of_rows
-from pymcboost.training.inputs import check_classes, weights_of_classes
+from pymcboost.training.inputs import check_classes, weights_of_classes, weights_of_rows
 from pymcboost.training.labels import joined_labels
 
 # Of one worker, whose kernels number them in 32 bits, and of all, whose sums in units of a row have room for these.

@@ -1,18 +1,19 @@
-"""The scikit-learn contract: checks what a training is given, runs it, and scores with its model."""
+"""What all estimators share: a training, and the attributes that it leaves.
+
+Nothing here needs scikit-learn; `scikit_learn` adds what makes these classes its estimators.
+"""
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pymcboost._version import __version__
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, as_workers, hearing, release
 from pymcboost.model.model import Model
-from pymcboost.training import basis, calibration, docs, prediction, refit
+from pymcboost.training import calibration, prediction, refit
 from pymcboost.training.booster import Booster
 from pymcboost.training.callbacks import as_callbacks
 from pymcboost.training.dataset import Dataset
@@ -28,12 +29,13 @@ from pymcboost.training.parameters import (
     checked,
     estimator,
     hint_for,
+    values_of,
 )
 
-if TYPE_CHECKING:
-    from pymcboost.training._bases import BaseEstimator, ClassifierMixin
+if TYPE_CHECKING:  # as the public classes are
+    from pymcboost.training.scikit_learn import ScikitLearnClassifier as Base
 else:
-    from pymcboost.training.basis import BaseEstimator, ClassifierMixin
+    Base = object
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -48,9 +50,7 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(
-    calibration.CalibratesOnRows, refit.RefitsLeaves, prediction.Predicts, docs.Link, ClassifierMixin, BaseEstimator
-):
+class BoostingClassifier(calibration.CalibratesOnRows, refit.RefitsLeaves, prediction.Predicts, Base):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -58,6 +58,8 @@ class BoostingClassifier(
     # Rows of the table of parameters, and help texts, that are others here.
     own_parameters: ClassVar[dict[str, Parameter]] = {}
     own_help: ClassVar[dict[str, str]] = {}
+    # Whether scikit-learn checks rows and labels; those of a program are checked.
+    checks_rows: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # of a fitted estimator
         classes_: ClassVar[NDArray[Any]]
@@ -136,60 +138,13 @@ class BoostingClassifier(
             remedy = hint_for(type(self), name, "fit")
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{remedy}")
 
-    def set_params(self, **params: Any) -> Self:
-        """Change parameters of the estimator.
-
-        Parameters
-        ----------
-        **params : dict
-            Values by the names that the constructor has.
-
-        Returns
-        -------
-        self
-        """
-        known = self.get_params(deep=False)
-        for name in params:
-            if name not in known and "__" not in name:
-                remedy = hint_for(type(self), name, "constructor")
-                raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}")
-        return super().set_params(**params)
-
-    @classmethod
-    @cache  # scikit-learn reads the constructor, which takes it half a millisecond
-    def _get_param_names(cls):
-        return super()._get_param_names()
-
     def _booster(self, draw_seed=None, comm=ALONE):
-        params = checked(type(self), self.get_params(deep=False))
+        params = checked(type(self), values_of(self))
         return self.booster(params, draw_seed, type(self).__name__, comm)
 
     def layouts(self) -> tuple[str, ...]:
         """Layouts that a model file of these parameters may have, see `save`: tuple of str."""
         return self._booster().layouts()
-
-    def __getstate__(self):
-        if hasattr(self, "model_"):
-            self.model_.__getstate__()  # says in its own words why it cannot be pickled, where it cannot
-        return {**super().__getstate__(), "_pymcboost_version": __version__}
-
-    def __setstate__(self, state):
-        state = dict(state)
-        version = state.pop("_pymcboost_version", "an unknown version")
-        if version != __version__:
-            warn(
-                f"this {type(self).__name__} was pickled by pymcboost {version}, this is {__version__}: it may fail or "
-                "differ. Keep models in files (save, load_model), which every later version reads"
-            )
-        super().__setstate__(state)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        booster = self.booster(self.get_params(deep=False))
-        tags.input_tags.sparse = booster.takes_sparse()
-        tags.input_tags.allow_nan = booster.allows_missing
-        tags.classifier_tags.multi_label = booster.multilabel or booster.labels_by_form
-        return tags
 
 
 @estimator
@@ -282,6 +237,6 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         Trees: of the gains of all splits (`gain_`). Stumps: of the absolute leaf values. What a saved model knows, the
         number of splits of trees, is ``model_.feature_importances()``.
         """
-        basis.check_is_fitted(self, "model_")
+        prediction.check_is_fitted(self)
         total = self.gain_.sum()
         return self.gain_ / total if total > 0 else self.model_.feature_importances()

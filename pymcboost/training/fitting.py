@@ -12,7 +12,7 @@ from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
 from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.threads import counted
-from pymcboost.training import basis, calibration, continuing, divided, thresholds
+from pymcboost.training import calibration, continuing, divided, thresholds
 from pymcboost.training.callbacks import (
     CalibratedCurve,
     EarlyStopping,
@@ -27,6 +27,7 @@ from pymcboost.training.inputs import (
     Validation,
     check_class_weight,
     check_file,
+    check_random_state,
     held_out,
     held_set,
     labels_of_file,
@@ -35,7 +36,7 @@ from pymcboost.training.inputs import (
 from pymcboost.training.loop import as_column
 from pymcboost.training.meta import defaults_of, meta_of
 from pymcboost.training.metrics import Held, calibrated_of, metrics_by
-from pymcboost.training.parameters import OUT_OF_FOLD
+from pymcboost.training.parameters import OUT_OF_FOLD, values_of
 from pymcboost.training.trainer import Trainer
 from pymcboost.training.training_set import TrainingSet
 
@@ -73,7 +74,7 @@ class Training:
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
-        self.booster = draft._booster(lambda: share(int(basis.check_random_state(seed()).randint(2**31))), workers)
+        self.booster = draft._booster(lambda: share(int(check_random_state(seed()).randint(2**31))), workers)
         self.params = self.booster.params
 
     def run(self, *given):
@@ -227,7 +228,7 @@ class Training:
         values = {**self.auto_values, "n_estimators": self.state.n_estimators}
         if self.share_held is not None:
             values["validation_fraction"] = self.share_held
-        given = self.draft.get_params(deep=False)
+        given = values_of(self.draft)
         return {name: value for name, value in values.items() if isinstance(given[name], str) and given[name] == "auto"}
 
     def _whole_model(self):
@@ -329,7 +330,7 @@ class Training:
             first = dataset.first_scores(rows)
         else:
             number = row_numbers(workers, dataset.n_rows)
-            seed = workers.broadcast(int(basis.check_random_state(random_state).randint(2**31)))
+            seed = workers.broadcast(int(check_random_state(random_state).randint(2**31)))
             rows = divided.held_out(workers, codes, dataset.weight, share, number, seed)
             X_held = dataset.X[rows] if hasattr(dataset.X, "tocsc") else np.asarray(dataset.X[rows])
             parts = X_held, dataset.y(rows), codes[rows], dataset.weight[rows]

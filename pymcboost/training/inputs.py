@@ -23,12 +23,6 @@ from pymcboost.model.init_scores import init_scores
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse, own, own_labels, positions
 from pymcboost.threads import counted
-from pymcboost.training.basis import (
-    check_random_state,
-    column_or_1d,
-    validate_data,
-    weights_of_rows,
-)
 from pymcboost.training.labels import check_order, labels_given, rows_in
 from pymcboost.training.metrics import Held, as_given, looks_at_rows, measured
 from pymcboost.training.ranges import LONGEST_NAME, is_name
@@ -113,6 +107,8 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
     """
     options |= {"dtype": TYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if head is not None:
+        from sklearn.utils import column_or_1d
+
         _validated(estimator, head, names=names, **options)
         return (X, *map(column_or_1d, y)) if y else X
     refuse_no_rows(X)
@@ -136,6 +132,12 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
 
 def _validated(estimator, X, *y, names, **options):
     """scikit-learn's `validate_data` without warnings of sums that overflow; names in another order have a remedy."""
+    if not estimator.checks_rows:
+        if options.get("reset", True):
+            estimator.n_features_in_ = X.shape[1]
+        return (X, *y) if y else X
+    from sklearn.utils.validation import validate_data
+
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             return validate_data(estimator, X, *y, **options)
@@ -164,6 +166,49 @@ def encoded(estimator, categories, X, names="model.feature_names_in_"):
     if is_frame(X):
         _validated(estimator, X, names=names, reset=False, skip_check_array=True)
     return categories.encoded(X)
+
+
+def check_consistent_length(X, y):
+    """Refuse labels that are not as many as the rows."""
+    if X.shape[0] != len(y):
+        n_rows, n_labels = counted(X.shape[0], "row"), counted(len(y), "label")
+        raise ValueError(f"X has {n_rows}, y has {n_labels}; give each row a label")
+
+
+def check_random_state(seed):
+    """The generator of a ``random_state``: of None that of NumPy."""
+    if isinstance(seed, np.random.RandomState):
+        return seed
+    return np.random.mtrand._rand if seed is None else np.random.RandomState(seed)
+
+
+def weights_of_rows(weight, X):
+    """The weights that are given, not negative, or ones: float64 (m,)."""
+    n_rows = X.shape[0]
+    allowed = f"give one number >= 0 for each of {n_rows} rows"
+    if weight is None:
+        return np.ones(n_rows)
+    if isinstance(weight, (str, dict)):
+        kind = ValueError if isinstance(weight, str) else TypeError
+        what = f"sample_weight is a {type(weight).__name__}"
+        raise kind(f"{what}; {allowed}; class_weight of the constructor weights classes")
+    try:
+        values = np.array(own(weight), dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"sample_weight holds what is no number; {allowed} ({str(error)[:80]})") from error
+    if values.ndim == 0:
+        values = np.full(n_rows, values)
+    if values.shape != (n_rows,):
+        raise ValueError(f"sample_weight has the shape {values.shape}; {allowed}")
+    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
+    if len(wrong):
+        value = values[wrong[0]]
+        raise ValueError(
+            f"sample_weight[{wrong[0]}] is {value:g}; weights are finite numbers >= 0, and 0 leaves a row out"
+        )
+    if not values.any():
+        raise ValueError("all sample weights are zero; give a weight above 0 to the rows that count")
+    return values
 
 
 def groups_given(groups, n_rows, params):

@@ -11,6 +11,7 @@ import numpy as np
 from pymcboost._version import __version__
 from pymcboost.losses.own import shown as shown_own
 from pymcboost.model.categories import Categories
+from pymcboost.training.parameters import values_of
 
 # Parameters that do not change the model, and so are not written into it; and those that are where they are set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
@@ -23,7 +24,7 @@ WHERE_SET = {
 
 def meta_of(estimator, feature_names=None):
     """Algorithm, parameters, version and feature names, where there are any: a dictionary that JSON keeps."""
-    params, defaults = estimator.get_params(deep=False), defaults_of(estimator)
+    params, defaults = values_of(estimator), defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     if "loss" in shown:
         shown["loss"] = shown_own(params["loss"])

@@ -226,6 +226,11 @@ PARTED_CATEGORY = (
 )
 
 
+def values_of(estimator):
+    """Values of the parameters of an estimator by name."""
+    return {field.name: getattr(estimator, field.name) for field in fields(estimator)}
+
+
 @functools.cache
 def parameters(cls):
     """Rows of the parameters of an estimator class by name, its own before those that it shares.

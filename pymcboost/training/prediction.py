@@ -10,16 +10,25 @@ from numpy.typing import ArrayLike, NDArray
 
 from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse, own_labels
-from pymcboost.training import basis
+from pymcboost.model.rows import check_sparse
 from pymcboost.training.dataset import Dataset
 from pymcboost.training.inputs import encoded, validated
-from pymcboost.training.labels import is_indicator, labels_given, rows_in
 
 Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def check_is_fitted(estimator):
+    """Raise scikit-learn's error of an estimator that is not fitted."""
+    if not hasattr(estimator, "model_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+            "using this estimator."
+        )
 
 
 def explains_arguments(method: Method) -> Method:
@@ -58,7 +67,7 @@ class Predicts:
             return object.__getattribute__(self, name)  # the error with its own words
 
     def _check_X(self, X, with_init_score=False):
-        basis.check_is_fitted(self, "model_")
+        check_is_fitted(self)
         if isinstance(X, Dataset):
             if X._set.init_score is not None and not with_init_score:
                 raise ValueError(
@@ -101,25 +110,6 @@ class Predicts:
             return self.model_.predict(X, n_jobs=self.n_jobs, **first)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs, **first)]
 
-    def score(self, X: Features, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is right, or all of whose labels are.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like
-            As in `fit`.
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        basis.check_is_fitted(self, "model_")
-        if self.model_.link == "sigmoid" and is_indicator(y):
-            _, y = labels_given(y, rows_in(y), self.classes_)
-        return float(basis.ClassifierMixin.score(self, X, own_labels(y), sample_weight))
-
     def predict_top(self, X: Features, k: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """The labels of the k highest scores and these scores, from the highest on: (n_samples, k) each.
 
@@ -136,7 +126,7 @@ class Predicts:
 
     def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
         """Yield `predict` after every round."""
-        basis.check_is_fitted(self, "model_")
+        check_is_fitted(self)
         if self.model_.link == "sigmoid":
             return map(self.model_._given, self.staged_decision_function(X))
         return (
@@ -165,7 +155,7 @@ class Predicts:
         leaves : {"float32", "float16", "int8"}, default="float32"
             "float16" halves the leaves of trees in size; their values keep 11 bits. "int8" rounds them to 255 values.
         """
-        basis.check_is_fitted(self, "model_")
+        check_is_fitted(self)
         self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
 
 
@@ -175,7 +165,7 @@ class PredictsProbabilities(Predicts):
     @property
     def temperature_(self) -> float | None:
         """By what scores are divided for probabilities, float; None where these are not calibrated."""
-        basis.check_is_fitted(self, "model_")
+        check_is_fitted(self)
         return self.model_.temperature
 
     @explains_arguments

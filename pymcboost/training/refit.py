@@ -12,8 +12,8 @@ from pymcboost.model import file
 from pymcboost.model.init_scores import init_scores, need_init_score
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs
-from pymcboost.training import basis
 from pymcboost.training.divided import class_weights
+from pymcboost.training.inputs import check_consistent_length, weights_of_rows
 from pymcboost.training.labels import labels_given
 from pymcboost.training.parameters import OUT_OF_FOLD
 from pymcboost.training.training_set import TrainingSet
@@ -78,8 +78,8 @@ class RefitsLeaves:
         booster, classes = self._booster(lambda: 0), self.classes_
         several = booster.multilabel
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
-        basis.check_consistent_length(X, codes)
-        weight = basis.weights_of_rows(sample_weight, X)
+        check_consistent_length(X, codes)
+        weight = weights_of_rows(sample_weight, X)
         weight = weight if several else weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")

@@ -16,7 +16,7 @@ from pymcboost.model.columns import names_of, refuse_repeated_names
 from pymcboost.model.init_scores import init_scores
 from pymcboost.model.rows import check_sparse, listed
 from pymcboost.threads import threads_for
-from pymcboost.training import basis, continuing, divided
+from pymcboost.training import continuing, divided
 from pymcboost.training.inputs import encoded, groups_given, refuse_categories, validated
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
 from pymcboost.training.metrics import as_given, looks_at_rows
@@ -236,7 +236,10 @@ def _labelled(estimator, booster, X, y, *, head, reset, initial):
     X, y = validated(estimator, X, y, **how)
     if len(y):
         check_order(y)
-        basis.check_classification_targets(y)
+        if estimator.checks_rows:
+            from sklearn.utils.multiclass import check_classification_targets
+
+            check_classification_targets(y)
     classes, codes = divided.classes_of(comm, y)
     return X, classes, codes
 

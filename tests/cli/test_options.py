@@ -21,8 +21,8 @@ from pymcboost.cli.workers import DIVIDED
 from pymcboost.model import file
 from pymcboost.model.kernel import KERNELS
 from pymcboost.registry import ALGORITHMS as REGISTRY
-from pymcboost.registry import get_class
-from pymcboost.training.parameters import parameters
+from pymcboost.registry import get_plain_class
+from pymcboost.training.parameters import parameters, values_of
 
 # Every command-line parameter of MCBoostClassifier: arguments, and what the estimator must then hold.
 GIVEN = {
@@ -194,7 +194,7 @@ def on_command_line(cls):
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_every_parameter_has_help_and_a_valid_default(algorithm):
-    cls = get_class(algorithm)
+    cls = get_plain_class(algorithm)
     for name in on_command_line(cls):
         assert parameters(cls)[name].help, f"{cls.__name__} does not document {name}"
     for name, parameter in inspect.signature(cls).parameters.items():
@@ -206,7 +206,7 @@ def test_what_is_read_is_what_the_classes_say():
     assert {int(number): name for number, name in NUMBERED["kernel"].items()} == {n: k for k, n in KERNELS.items()}
     assert LAYOUTS == file.LAYOUTS
     for name in REGISTRY:
-        rows = {own: row for own, row in parameters(get_class(name)).items() if not row.python_only}
+        rows = {own: row for own, row in parameters(get_plain_class(name)).items() if not row.python_only}
         read = get_algorithm(name).rows
         first = {own: row._replace(help=row.help.partition("\n\n")[0]) for own, row in rows.items()}
         assert list(read.items()) == list(first.items())
@@ -214,7 +214,7 @@ def test_what_is_read_is_what_the_classes_say():
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_table_is_complete(algorithm):
-    assert sorted(TABLES[algorithm]) == sorted(on_command_line(get_class(algorithm)))
+    assert sorted(TABLES[algorithm]) == sorted(on_command_line(get_plain_class(algorithm)))
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_table_is_complete(algorithm):
 )
 def test_option_sets_parameter(algorithm, name, text, value):
     _, estimator, _ = parse(["-a", algorithm, *text.split(), "train.svm"])
-    assert type(estimator) is get_class(algorithm)
-    parameters = estimator.get_params()
+    assert type(estimator) is get_plain_class(algorithm)
+    parameters = values_of(estimator)
     assert parameters[name] == value
     assert type(parameters[name]) is type(value)
 
@@ -236,10 +236,10 @@ def test_help_names_the_algorithms_of_workers_and_chunks():
 
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(algorithm):
-    cls = get_class(algorithm)
+    cls = get_plain_class(algorithm)
     _, estimator, _ = parse(["train.svm", "-a", algorithm])
     defaults = {name: p.default for name, p in inspect.signature(cls).parameters.items()}
-    assert estimator.get_params() == {**defaults, "random_state": 0, "verbose": 0}
+    assert values_of(estimator) == {**defaults, "random_state": 0, "verbose": 0}
 
 
 @pytest.mark.parametrize(("options", "verbose"), [("", 1), ("-q", 0), ("-v 3", 0), ("--verbose 0", 0)])
@@ -254,7 +254,7 @@ def test_libsvms_c_goes_with_a_validation_file():
 
 
 def test_algorithm_is_mcboost_where_none_is_named():
-    assert type(parse(["train.svm"])[1]) is get_class("mcboost")
+    assert type(parse(["train.svm"])[1]) is get_plain_class("mcboost")
 
 
 def help_of(capsys, algorithm):

@@ -42,10 +42,8 @@ CODE = """
 import json, os, sys, warnings
 import numpy as np
 import scipy.optimize  # which some trainings of very many classes load
-from pymcboost.registry import ALGORITHMS, load
-from pymcboost.training import memory, plain
-
-plain.wanted = True  # without scikit-learn, which takes a second to load
+from pymcboost.registry import get_plain_class  # without scikit-learn, which takes a second to load
+from pymcboost.training import memory
 
 warnings.simplefilter("ignore")
 
@@ -76,7 +74,7 @@ def train(algorithm, params, m, d, K, seed=0):
     with open("/proc/self/clear_refs", "w") as reset:  # begins the peak anew
         reset.write("5")
     found["begin"] = status("VmRSS")
-    cls, params = load(ALGORITHMS[algorithm]), dict(params)
+    cls, params = get_plain_class(algorithm), dict(params)
     if params.pop("restarts", False):
         cls.booster.restart_every = 1
     cls(n_jobs=1, **params).fit(X, y)
@@ -265,15 +263,12 @@ def test_many_classes_are_refused_with_what_to_change(cls, what, remedy, monkeyp
 LIMITED = """
 import resource, warnings
 import numpy as np
-from pymcboost.registry import ALGORITHMS, load
-from pymcboost.training import plain
-
-plain.wanted = True  # without scikit-learn, which takes a second to load
+from pymcboost.registry import ALGORITHMS, get_plain_class  # without scikit-learn, which takes a second to load
 
 X, y = np.zeros((60_000, 2), dtype=np.float32), np.arange(60_000) % 30_000
 X[:, 0] = y % 7
 warnings.simplefilter("ignore")
-estimators = [load(cls)(n_estimators=1) for cls in ALGORITHMS.values()]
+estimators = [get_plain_class(name)(n_estimators=1) for name in ALGORITHMS]
 resource.setrlimit(resource.RLIMIT_AS, (5 << 29, 5 << 29))
 for one in estimators:
     try:

@@ -13,7 +13,7 @@ import pytest
 
 import pymcboost
 from pymcboost import callbacks
-from pymcboost.registry import ALGORITHMS, PUBLIC, get_class, load
+from pymcboost.registry import ALGORITHMS, PUBLIC, get_class, get_plain_class, load
 from pymcboost.training.callbacks import Callback
 
 PACKAGE = Path(pymcboost.__file__)
@@ -38,7 +38,8 @@ def test_names_and_algorithms_stand_once():
 @pytest.mark.parametrize("entry", PUBLIC, ids=lambda entry: entry.name)
 def test_every_name_loads_and_is_defined_where_the_registry_says(entry):
     assert getattr(pymcboost, entry.name) is load(entry)
-    assert load(entry).__module__ == entry.module
+    assert load(entry).__module__ == ("pymcboost" if entry.algorithm else entry.module)
+    assert entry.algorithm is None or issubclass(load(entry), get_plain_class(entry.algorithm))
     assert entry.name in pymcboost.__all__
     assert entry.name in dir(pymcboost)
 

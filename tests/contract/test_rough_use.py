@@ -545,9 +545,7 @@ def test_ctrl_c_is_never_lost_in_libsvm():
     code = """
 import os, random, signal, threading
 import numpy as np
-from pymcboost.training import plain
-plain.wanted = True  # without scikit-learn, which takes a second to load
-from pymcboost import HingeBoostOCClassifier
+from pymcboost.algorithms.papers.hingeboost import HingeBoostOCClassifier  # without scikit-learn, which takes a second
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4)); y = rng.integers(0, 4, 300)
 words = dict(n_estimators=1_000_000, kernel="rbf", C=1e4, n_jobs=1)
@@ -673,9 +671,7 @@ def test_work_on_features_that_are_not_scaled_is_bounded():
 def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken():
     code = f"""
 import numpy as np, resource, scipy.sparse
-from pymcboost.training import plain
-plain.wanted = True  # without scikit-learn, which takes a second to load
-from pymcboost import HingeBoostOCClassifier
+from pymcboost.algorithms.papers.hingeboost import HingeBoostOCClassifier  # without scikit-learn, which takes a second
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 X = scipy.sparse.csr_matrix((np.ones(4, "f"), [0, 5, {WIDEST - 1}, 7], [0, 1, 2, 3, 4]), shape=(4, {WIDEST}))
 try:
@@ -697,9 +693,9 @@ OLD_CPU = {
 TRAININGS = """
 import hashlib, sys, warnings
 import numpy as np
-from pymcboost.training import plain
-plain.wanted = True  # without scikit-learn, which takes a second to load
-from pymcboost import HingeBoostOCClassifier, JointBoostClassifier, load_svmlight
+from pymcboost import load_svmlight
+from pymcboost.algorithms.papers.hingeboost import HingeBoostOCClassifier  # without scikit-learn, which takes a second
+from pymcboost.algorithms.papers.jointboost import JointBoostClassifier
 from pymcboost.data.stump_data import TrainingData
 from pymcboost.losses import PAIRWISE, pairwise
 warnings.simplefilter("ignore")

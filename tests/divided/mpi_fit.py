@@ -14,9 +14,8 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-import pymcboost
 from pymcboost.comm import MPIWorkers
-from pymcboost.training import plain
+from pymcboost.registry import PUBLIC, get_plain_class, load
 
 ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 2000, 8, 2.5, 1.0
 MORE = {
@@ -73,15 +72,19 @@ def say(line):
 
 def main(trouble="none", *names):
     comm = MPI.COMM_WORLD
-    plain.wanted = trouble != "raise"
     X, y = rows()
     part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
     mine = comm.rank == 1 and trouble != "none"
     if mine and trouble == "raise":
         X[part[3], 2] = np.inf
-    models = [
-        getattr(pymcboost, name)(n_estimators=ROUNDS, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
+    entries = {entry.name: entry for entry in PUBLIC}
+    classes = {
+        name: load(entries[name]) if trouble == "raise" else get_plain_class(entries[name].algorithm)
         for name in names or ["VectorTreeBoostClassifier"]
+    }
+    models = [
+        cls(n_estimators=ROUNDS, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
+        for name, cls in classes.items()
     ]
     kind = Interrupted if trouble == "interrupt-tree" else MPIWorkers
     callbacks = [Trouble(trouble)] if mine and kind is MPIWorkers and trouble != "raise" else []

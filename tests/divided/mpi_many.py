@@ -9,11 +9,8 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
+from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier  # without scikit-learn, which takes a second
 from pymcboost.comm import as_workers, mpi, release
-from pymcboost.training import plain
-
-plain.wanted = True  # without scikit-learn, which takes a second to load
-from pymcboost import VectorTreeBoostClassifier  # noqa: E402
 
 
 def main(n):

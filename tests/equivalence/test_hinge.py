@@ -389,9 +389,7 @@ def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monk
 def test_libsvm_says_nothing_and_keeps_its_own_output():
     code = """
 import numpy as np, sys
-from pymcboost.training import plain
-plain.wanted = True  # without scikit-learn, which takes a second to load
-from pymcboost import HingeBoostOCClassifier
+from pymcboost.algorithms.papers.hingeboost import HingeBoostOCClassifier  # without scikit-learn, which takes a second
 assert "libsvm" not in sys.modules
 X = np.random.default_rng(0).normal(size=(60, 3)); y = np.arange(60) % 3
 HingeBoostOCClassifier(n_estimators=2).fit(X, y)

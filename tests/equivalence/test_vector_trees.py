@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse
 from reference import vtrees as twin
 
+from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import exact
 from pymcboost._kernels import vrows as _vrows
 from pymcboost._kernels import vtrees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
-from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier
 from pymcboost.callbacks import Callback
 from pymcboost.data import tree_layouts
 from pymcboost.data.tree_data import TreeData

@@ -179,9 +179,9 @@ def test_refused():
     for more, words in (
         ((X, y + 1), r"y\[\d+\] is 3 of type int64, which is no class of the model"),
         ((X, NAMES[y]), r"y\[0\] is 'setosa'"),
-        ((X, y[:-1]), "inconsistent numbers of samples"),
-        ((X, y, np.zeros(150)), "at least one non-zero"),
-        ((X, y, -np.ones(150)), "[Nn]egative"),
+        ((X, y[:-1]), "X has 150 rows, y has 149 labels"),
+        ((X, y, np.zeros(150)), "all sample weights are zero"),
+        ((X, y, -np.ones(150)), r"sample_weight\[0\] is -1"),
         ((X[:, :3], y), "features"),
     ):
         with pytest.raises(ValueError, match=words):

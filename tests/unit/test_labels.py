@@ -325,7 +325,7 @@ def test_other_rows_must_have_the_same_labels():
         model(2).fit(X, Y[:, :3], init_model=model(2).fit(X, Y))
     with pytest.raises(ValueError, match="the indicator y has 3 columns"):
         model(2).fit(X, Y).refit_leaves(X, Y[:, :3])
-    with pytest.raises(ValueError, match="must contain at least one non-zero number"):
+    with pytest.raises(ValueError, match="all sample weights are zero"):
         model().fit(X, Y, sample_weight=np.zeros(len(X)))
 
 

@@ -246,9 +246,7 @@ def test_pickles_clones_and_going_on(tmp_path):
 
 def test_the_checksum_of_a_loss_does_not_depend_on_the_order_of_sets():
     code = (
-        "from pymcboost.training import plain\n"
-        "plain.wanted = True\n"  # without scikit-learn, which takes a second to load
-        "from pymcboost import VectorTreeBoostClassifier\n"
+        "from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier\n"  # without scikit-learn
         "from pymcboost.training.meta import meta_of\n"
         "class Mine:\n"
         "    def __init__(self, *words):\n"

@@ -32,10 +32,10 @@ from pymcboost.hinge.rounds import CodeRounds
 from pymcboost.model.kernel import KernelMachine
 from pymcboost.model.linear import LinearMachine
 from pymcboost.training import memory
-from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
 from pymcboost.training.parameters import Parameter, Scoring, estimator
+from pymcboost.training.prediction import check_is_fitted
 
 # SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
@@ -417,7 +417,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
     @property
     def solver_(self) -> str:
         """The solver of the SVMs, as ``solver`` names it: "libsvm" or "coordinate"."""
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         return self._kept["solver"]
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
@@ -460,5 +460,5 @@ class HingeBoostOCClassifier(BoostingClassifier):
         linear = self.kernel == "linear" if model is None else isinstance(model.ensemble, LinearMachine)
         if not linear:
             raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         return self.model_.feature_importances()

@@ -16,8 +16,8 @@ from typing import ClassVar, Literal
 
 from pymcboost.algorithms._binary import BinaryClassifier
 from pymcboost.algorithms.papers._column_generation import ColumnGeneration, sparsity
-from pymcboost.training.basis import check_is_fitted
 from pymcboost.training.parameters import Parameter, Rounds, estimator
+from pymcboost.training.prediction import check_is_fitted
 
 MAX_PASSES = (
     "Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that "
@@ -64,7 +64,7 @@ class TotallyCorrectiveClassifier(BinaryClassifier):
     @property
     def sparsity_(self) -> dict[str, int]:
         """Numbers of "generated" and kept "learners", their "coefficients" and how many of those are "zero"."""
-        check_is_fitted(self, "model_")
+        check_is_fitted(self)
         per_learner = len(self.classes_) if self.booster.shared else 1
         return sparsity(self.model_.ensemble, self.history_, per_learner)
 

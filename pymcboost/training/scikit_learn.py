@@ -1,0 +1,132 @@
+"""The estimators as scikit-learn has them: the classes of `pymcboost.algorithms`, and its bases.
+
+Programs use those classes as they are, on rows that they have read and checked. So they do not load scikit-learn, which
+takes a second.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from numpy.typing import NDArray
+
+from pymcboost._version import __version__
+from pymcboost._warn import warn
+from pymcboost.model.model import Model
+from pymcboost.model.rows import own_labels
+from pymcboost.training.docs import Link
+from pymcboost.training.labels import is_indicator, labels_given, rows_in
+from pymcboost.training.parameters import hint_for
+from pymcboost.training.prediction import check_is_fitted
+
+if TYPE_CHECKING:  # scikit-learn has no types. With its own bases, wrong parameters would go unnoticed.
+
+    class ClassifierMixin:
+        """What scikit-learn adds to a classifier."""
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            """Accuracy."""
+            raise NotImplementedError
+
+    class BaseEstimator:
+        """What scikit-learn adds to an estimator."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Parameters by name."""
+            raise NotImplementedError
+
+        def set_params(self, **params: Any) -> Self:
+            """Change parameters."""
+            raise NotImplementedError
+
+        def __getstate__(self) -> dict[str, Any]:
+            raise NotImplementedError
+
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            raise NotImplementedError
+
+        def __sklearn_tags__(self) -> Any:
+            raise NotImplementedError
+else:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+
+class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
+    """What scikit-learn asks of a classifier; the other base of the class is one of `pymcboost.algorithms`."""
+
+    # scikit-learn checks rows and labels.
+    checks_rows: ClassVar[bool] = True
+    classes_: ClassVar[NDArray[Any]]
+    model_: ClassVar[Model]
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters of the estimator.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by the names that the constructor has.
+
+        Returns
+        -------
+        self
+        """
+        known = self.get_params(deep=False)
+        for name in params:
+            if name not in known and "__" not in name:
+                remedy = hint_for(type(self), name, "constructor")
+                raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}")
+        return super().set_params(**params)
+
+    @classmethod
+    @cache  # scikit-learn reads the constructor, which takes it half a millisecond
+    def _get_param_names(cls):
+        return super()._get_param_names()
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is right, or all of whose labels are.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like
+            As in `fit`.
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        if self.model_.link == "sigmoid" and is_indicator(y):
+            _, y = labels_given(y, rows_in(y), self.classes_)
+        return float(super().score(X, own_labels(y), sample_weight))
+
+    def __getstate__(self):
+        if hasattr(self, "model_"):
+            self.model_.__getstate__()  # says in its own words why it cannot be pickled, where it cannot
+        return {**super().__getstate__(), "_pymcboost_version": __version__}
+
+    def __setstate__(self, state):
+        state = dict(state)
+        version = state.pop("_pymcboost_version", "an unknown version")
+        if version != __version__:
+            warn(
+                f"this {type(self).__name__} was pickled by pymcboost {version}, this is {__version__}: it may fail or "
+                "differ. Keep models in files (save, load_model), which every later version reads"
+            )
+        super().__setstate__(state)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        booster = self.booster(self.get_params(deep=False))
+        tags.input_tags.sparse = booster.takes_sparse()
+        tags.input_tags.allow_nan = booster.allows_missing
+        tags.classifier_tags.multi_label = booster.multilabel or booster.labels_by_form
+        return tags
+
+
+@cache
+def classifier(algorithm):
+    """The public class of a class of `pymcboost.algorithms`: both have one name."""
+    space = {"__doc__": algorithm.__doc__, "__module__": "pymcboost"}
+    return type(algorithm.__name__, (ScikitLearnClassifier, algorithm), space)
