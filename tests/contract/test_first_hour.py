@@ -225,7 +225,7 @@ MISTAKES = {
         lambda: TREES().fit(X, y, sample_weight=["heavy"] * 60), ValueError, "holds what is no number; give one number",
     ),
     "weights of 0": (
-        lambda: TREES().fit(X, y, sample_weight=np.zeros(60)), ValueError, "weights are 0; give a weight above 0 to",
+        lambda: TREES().fit(X, y, sample_weight=np.zeros(60)), ValueError, "weights are zero; give a weight above 0 to",
     ),
     "list as class_weight": (
         lambda: TREES(class_weight=[1, 2, 3]).fit(X, y), ValueError,
