@@ -71,7 +71,7 @@ class ClassTrees:
             data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
             data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,
             min_gain=min_gain, divided=data.comm.size > 1, least_levels=levels, count_bits=units.count_bits,
-            h_error=0.0 if counts and units.uniform else 0.5,  # equal weights are whole units
+            h_error=0.0 if counts and units.uniform else 1.0,  # equal weights are whole units; h is one at least
             weight=data.whole_weight,
         )  # fmt: skip
         self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]

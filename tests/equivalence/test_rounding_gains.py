@@ -121,6 +121,23 @@ def test_leaves_of_gentleboost_do_not_depend_on_the_order_of_the_rows():
         assert other.model_.to_bytes() == first
 
 
+@pytest.mark.parametrize("smallest", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("largest", [0.4, 0.49, 1.4])
+def test_rows_that_are_learnt_are_not_split_by_their_least_unit(smallest, largest):
+    """Rows of one class with second derivatives of so many units, which become one: g / h is -1 in all of them."""
+    y = np.r_[np.arange(40) % 2, np.ones(100, dtype=int)]
+    X = np.r_[np.zeros(40), np.repeat([0.0, 1.0], 50)][:, None]
+    data = TreeData(X, y, 2, np.ones(140))
+    trees = ClassTrees(data, max_leaves=8, max_depth=None, min_samples_leaf=0.0, counts=False, n_threads=1)
+    p = np.repeat([smallest, largest], 50) * (40 * 0.25 / trees.units.limit_h)  # others have p = 1/2
+    F = np.zeros((140, 2))
+    F[40:, 1] = np.log((1 - p) / p)
+    trees.restart(F[data.rows])
+    learnt = np.flatnonzero(data.rows >= 40).astype(np.int32)
+    grown = trees.grow([(0, -1)], 0.1, learnt, np.zeros(0, dtype=np.uint8))
+    assert grown.n_splits[0] == 0
+
+
 def first_columns(repeat):
     """Columns of the first splits where two columns part all rows alike but for two that are learnt to 80 digits.
 

@@ -130,7 +130,7 @@ def gain_of(left, right, l2=0.0):
         return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / h) * l2
 
 
-def is_rounding(left, right, n_rows, l2=0.0, h_error=0.5):
+def is_rounding(left, right, n_rows, l2=0.0, h_error=1.0):
     """Whether half a unit in the g of every row, and h_error in its h, may part G_L/H_L from G_R/H_R.
 
     A side is taken to have its share of n among the rows, and one more.
@@ -419,7 +419,7 @@ class Boosting:
         tree = grow(
             self.view, *ints, least=max(1, self.least * unit), l2=0.0 if self.counts else self.l2 * of_h,
             least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h,
-            h_error=0.0 if self.counts and (self.weight == 1).all() else 0.5, **self.options,
+            h_error=0.0 if self.counts and (self.weight == 1).all() else 1.0, **self.options,
         )  # fmt: skip
         factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
         leaf = np.empty(len(self.y), dtype=int)
