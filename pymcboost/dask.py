@@ -21,7 +21,7 @@ from pymcboost.comm.collective import collective
 from pymcboost.registry import ALGORITHMS, load
 from pymcboost.training.divided import labels_of_parts, rows_of_all
 from pymcboost.training.inputs import given_sets
-from pymcboost.training.parameters import OUT_OF_FOLD, Parameter, checked, estimator
+from pymcboost.training.parameters import OUT_OF_FOLD, Parameter, checked, document, estimator
 from pymcboost.training.prediction import check_is_fitted
 
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
@@ -333,7 +333,9 @@ def _made(of):
     }  # fmt: skip
     if hasattr(of, "_refuse_function"):
         space["predict_proba"] = with_link(DaskClassifier.predict_proba)
-    return estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
+    found = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
+    found.__doc__ = document(found)
+    return found
 
 
 __all__ = []

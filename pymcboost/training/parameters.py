@@ -285,11 +285,9 @@ def checked(cls, values):
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(cls: Class) -> Class:
-    """Class decorator: make the constructor from the fields, and the docstring's Parameters and Attributes."""
+    """Class decorator: make the constructor from the fields."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)
     cls.__init__ = _named(cls.__init__, {field.name for field in fields(cls)})  # type: ignore[misc]
-    if "algorithm" in vars(cls):
-        cls.__doc__ = _document(cls)
     return cls
 
 
@@ -356,8 +354,8 @@ ATTRIBUTES = {
 }
 
 
-def _document(cls):
-    """The class's docstring with its parameters and attributes before the first other section."""
+def document(cls):
+    """The docstring of an estimator class with its parameters and attributes before the first other section."""
     text = inspect.cleandoc(cls.__doc__)
     at = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
     head, tail = (text[: at.start()], text[at.start() :]) if at else (text + "\n\n", "")

@@ -15,7 +15,7 @@ from pymcboost.model.model import Model
 from pymcboost.model.rows import own_labels
 from pymcboost.training.docs import Link
 from pymcboost.training.labels import is_indicator, labels_given, rows_in
-from pymcboost.training.parameters import hint_for
+from pymcboost.training.parameters import document, hint_for
 from pymcboost.training.prediction import check_is_fitted
 
 if TYPE_CHECKING:  # scikit-learn has no types. With its own bases, wrong parameters would go unnoticed.
@@ -128,5 +128,5 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
 @cache
 def classifier(algorithm):
     """The public class of a class of `pymcboost.algorithms`: both have one name."""
-    space = {"__doc__": algorithm.__doc__, "__module__": "pymcboost"}
+    space = {"__doc__": document(algorithm), "__module__": "pymcboost"}
     return type(algorithm.__name__, (ScikitLearnClassifier, algorithm), space)
