@@ -208,22 +208,16 @@ class AdaptiveBaseBooster(ClassTreesBooster):
 
     def memory(self):
         """As without a base class, and the trees that a search for it grows."""
-        p, K, m = self.params, self.data.n_classes, self.data.n_rows
+        p, K = self.params, self.data.n_classes
         if K == 2 or p.warmup_rounds >= self.n_estimators:
             return super().memory()
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
-        numbers = [K * (K - 1) // 2 - (K - c) * (K - c - 1) // 2 for c in range(K + 1)]
+        n_trees = K * (K - 1) // 2 - (K - tried) * (K - tried - 1) // 2
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        here = m
-        each = Grown.bytes_of(1, self.max_leaves, here, self.data.set_words) + 8 * self.max_leaves + 1000
-
-        def remedy(room):
-            fitting = [c for c in range(1, tried) if numbers[c] * each <= room]
-            first = f"n_candidates={fitting[-1]}, which fits, " if fitting else ""
-            return f"{first}fewer rows, an algorithm without base class"
-
-        what = f"{numbers[tried]:,} trees, which a search of {tried} of {K} classes for the base class grows at once"
-        return [*self._memory_of(0, 4 + PARTS), memory.Part(what, numbers[tried] * each, remedy)]
+        each = Grown.bytes_of(1, self.max_leaves, self.data.n_rows, self.data.set_words) + 8 * self.max_leaves + 1000
+        remedy = "a smaller n_candidates, fewer rows, an algorithm without base class"
+        what = f"{n_trees:,} trees, which a search of {tried} of {K} classes for the base class grows at once"
+        return [*self._memory_of(0, 4 + PARTS), memory.Part(what, n_trees * each, remedy)]
 
     def grow(self, drawn):
         """As without a base class at first, then with the last base class or with a new one."""

@@ -5,7 +5,6 @@ before anything else is made. The model itself, which grows with the rounds, is 
 classes: see `leaves`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,14 +28,11 @@ NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such ta
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the memory: ``n_bytes`` for ``what``, ``passing`` more for a while, and what needs less.
-
-    ``remedy`` may be a function of the bytes that there are for this part.
-    """
+    """Some of the memory: ``n_bytes`` for ``what``, ``passing`` more for a while, and what needs less."""
 
     what: str
     n_bytes: float
-    remedy: str | Callable[[float], str]
+    remedy: str
     passing: float = 0.0
 
 
@@ -60,13 +56,10 @@ def refuse(booster):
         return
     data, largest = booster.data, max(parts, key=lambda part: part.n_bytes + part.passing)
     size = largest.n_bytes + largest.passing
-    remedy = largest.remedy
-    if not isinstance(remedy, str):
-        remedy = remedy(room - needed([part for part in parts if part is not largest]))
     raise MemoryError(
         f"{booster.name}: training on {data.n_rows} rows, {data.n_features} features and {data.n_classes} classes "
         f"needs about {in_words(needed(parts))}, {in_words(size)} of it for {largest.what}; {free}. "
-        f"Use {remedy}, or a machine with more memory"
+        f"Use {largest.remedy}, or a machine with more memory"
     )
 
 
@@ -191,10 +184,14 @@ def stumps(data, n_columns):
             outputs(data, n_columns)]  # fmt: skip
 
 
-def edges(data, n_columns, more=0):
-    """Edges of all splits in all columns, and ``more`` numbers for each: `learners.EveryStump`."""
+def edges(data, n_columns, more=0, of_splits=0):
+    """Edges of all splits in all columns: `learners.EveryStump`.
+
+    Besides, ``more`` numbers for each, and ``of_splits`` for each that there is: without missing values half of them.
+    """
     n = 2 * sum(len(thresholds) for store in data.stores for thresholds in store.thresholds)
-    size = 8 * n * (width(n_columns) + more)
+    share = 1 if any(store.has_missing for store in data.stores) else 0.5
+    size = 8 * n * (width(n_columns) + more + share * of_splits)
     remedy = "a smaller max_bins, fewer features or fewer classes"
     return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 10 * n)
 
@@ -208,10 +205,9 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
     sent = 2 * histogram * n_grown * (data.comm.size > 1)  # the message, and room for those of other workers
-    here = m
     entries = 0 if columns.row_cell is None else 4 * len(columns.row_cell) + 8 * columns.n_sparse
     return [
-        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, here, data.set_words), FEWER),
+        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m, data.set_words), FEWER),
         Part("the columns in tiles", tiles, "fewer features or rows"),
         Part("the sparse entries by column", entries, "fewer features or rows", 2 * entries),
         Part(

@@ -811,7 +811,7 @@ def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatc
             assert total[n] > memory.needed(counted[0][:-1]) + size[n]
         monkeypatch.setattr(memory, "available_memory", lambda total=total: total[2])
         model = cls(**small)
-        words = "780 trees, .* 40 of 40 classes .* Use n_candidates=2"
+        words = "780 trees, .* 40 of 40 classes .* Use a smaller n_candidates"
         with pytest.raises(MemoryError, match=words):
             model.fit(X, y)
         assert not hasattr(model, "model_")

@@ -89,7 +89,7 @@ class AdaBoostM2(ClassicBooster):
         data, K = self.data, self.data.n_classes
         scores = memory.outputs(data, K, 5 * 8)
         if self.stumps:
-            return [scores, memory.weights(data, K), memory.edges(data, K, 3 * K)]
+            return [scores, memory.weights(data, K), memory.edges(data, K, of_splits=3 * K)]
         drawn = len(data.columns.column)
         tree = memory.vectors(data, K, self.params.max_leaf_nodes, drawn, self.n_threads)
         return [scores, memory.rows(data, scores=False), tree]

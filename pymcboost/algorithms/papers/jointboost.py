@@ -38,8 +38,7 @@ class JointBoost(ClassicBooster):
     def memory(self):
         """Two coded columns for every class, their edges, and the sums of all splits."""
         data, K = self.data, self.data.n_classes
-        missing = any(store.has_missing for store in data.stores)
-        return [*memory.coded(data, 2 * K, self.again, 1), memory.edges(data, 2 * K, (4 if missing else 2) * K)]
+        return [*memory.coded(data, 2 * K, self.again, 1), memory.edges(data, 2 * K, of_splits=4 * K)]
 
     def prepare(self, previous):
         """Columns of w z, then of w, and the search over all splits."""
