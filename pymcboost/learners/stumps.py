@@ -115,17 +115,19 @@ class _StumpSearch:
 
         Where no training row misses the column, they go to the side of more weight, the left one of equals.
         """
+        known = self._heavier_left.get((at, pos))
+        if known is not None:
+            return known
         if self._sees_missing[at]:
             return nan_left
-        if (at, pos) not in self._heavier_left:
-            weight, is_left = self.data.whole_weight, h < 0
-            if weight is None:
-                left, total = np.count_nonzero(is_left), len(h)
-            else:
-                left, total = weight[is_left].sum(), weight.sum()
-            left, total = self.data.comm.sum(np.array([left, total], dtype=np.float64))
-            self._heavier_left[at, pos] = bool(2 * left >= total)
-        return self._heavier_left[at, pos]
+        weight, is_left = self.data.whole_weight, h < 0
+        if weight is None:
+            left, total = np.count_nonzero(is_left), len(h)
+        else:
+            left, total = weight[is_left].sum(), weight.sum()
+        left, total = self.data.comm.sum(np.array([left, total], dtype=np.float64))
+        self._heavier_left[at, pos] = found = bool(2 * left >= total)
+        return found
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
         """The stump of slot ``at``; its outputs go into ``h``."""
