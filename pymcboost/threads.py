@@ -156,9 +156,9 @@ def _count_tasks():
 SMALL_WORK = 1_000_000
 
 
-def threads_for(work, n_threads):
-    """Threads for a scan of this many table updates: one where there are few."""
-    return 1 if work < SMALL_WORK else n_threads
+def threads_for(work, n_threads, small=None):
+    """Threads for a scan of this many table updates: one where there are fewer than ``small``."""
+    return 1 if work < min(SMALL_WORK, SMALL_WORK if small is None else small) else n_threads
 
 
 def in_words(size):

@@ -60,12 +60,11 @@ typedef struct {
 
 typedef struct pmb_grower {
     const pmb_columns *columns;
-    int32_t max_leaves, max_depth, max_nodes, n_nodes; /* max_depth 0: no bound */
+    int32_t max_leaves, max_depth, max_nodes; /* max_depth 0: no bound */
     double min_gain; /* only larger gains are splits */
     pmb_node *nodes;
     int32_t *rows, *spare; /* (m,) each; more rows may be read ahead of the last */
     int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
-    int32_t n_open, at, n_left; /* how many they are, the one that comes next, and splits that are left with it */
     uint8_t *taken;        /* (max_leaves + 1,) */
     int32_t *reached;      /* (2 (max_leaves + 1),) */
     uint8_t *side;         /* (batch, n_side) 1 for the codes on the left */
@@ -77,6 +76,10 @@ typedef struct pmb_grower {
     void (*split)(struct pmb_grower *, const int32_t *batch, int32_t n_batch, int last);
     /* How many nodes to part together with the one that comes next. */
     int32_t (*ahead)(const struct pmb_grower *);
+    char apart[64];             /* what follows changes, and is not in one line of the cache with what does not */
+    int32_t n_nodes;
+    int32_t n_open, at, n_left; /* open leaves, the one that comes next, and splits that are left with it */
+    char behind[64];
 } pmb_grower;
 
 /* 0 where there is not enough memory; `rows` and `spare` are left to the caller. */
@@ -227,16 +230,6 @@ PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t *batch) {
     if (n) return n;
     batch[0] = g->open[g->at];
     return 1;
-}
-
-/* Whether a leaf to come is never split, as it gains `most` at most: that many splits are not left. */
-PMB_INLINE int pmb_comes_too_late(const pmb_grower *g, double most) {
-    int32_t n = 0;
-    for (int32_t j = 0; j < g->n_open; j++) {
-        double gain = g->nodes[g->open[j]].gain;
-        n += j != g->at && gain >= most && gain > g->min_gain;
-    }
-    return n >= g->n_left - 1;
 }
 
 /* Start with the rows in g->rows, ascending; the payload then finds the best split of node 0. */

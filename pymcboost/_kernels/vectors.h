@@ -1,234 +1,89 @@
-/* Trees with vector leaves: the payload of vectors for grower.h. Nodes may be parted ahead of their turn by several
- * threads; a tree keeps only those that best-first order reaches. A node's random features depend on the tree's key and
- * the node's path from the root alone. */
+/* Trees with vector leaves: growing them, the rows of their leaves, and memory. The files it includes are layers, from
+ * what is found in a histogram (vectors_scan.h) to nodes that several threads split (vectors_wide.h, vectors_team.h). A
+ * node's random features depend on the tree's key and the node's path from the root alone. */
 #ifndef PYMCBOOST_VECTORS_H
 #define PYMCBOOST_VECTORS_H
 
-#include "vectors_move.h"
+#include "vectors_team.h"
 
-/* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
-PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, int32_t at, uint8_t *side) {
-    static const uint8_t same[2] = {0, 1};
-    const pmb_node *node = w->g.nodes + at;
-    const pmb_vt_node *its = w->its + at;
-    int32_t *rows = w->g.rows + node->start;
-    pmb_sides(&w->d.c, node, side);
-    if (!its->entries) pmb_vt_look_up_sides(w, node->feature, side, rows, node->n, w->node_of_row, at, w->row_side);
-    else pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
-                             its->entries, NULL, at, w->row_side);
-    return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
-}
-
-/* Bits of the rows of a node. */
-PMB_STATIC void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits) {
-    memset(bits, 0, sizeof(uint64_t) * (size_t)((m + 63) / 64));
-    for (int64_t i = 0; i < n; i++) bits[rows[i] >> 6] |= (uint64_t)1 << (rows[i] & 63);
-}
-
-/* Bits of the rows of a lane with other codes than the given one; returns their number. */
-PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits) {
-    int64_t n = 0;
-    for (int64_t w = 0; w < (m + 63) / 64; w++) {
-        uint64_t word = 0;
-        int64_t last = m - 64 * w < 64 ? m - 64 * w : 64;
-        for (int64_t i = 0; i < last; i++) word |= (uint64_t)(codes[64 * w + i] != code) << i;
-        bits[w] = word;
-        for (; word; word &= word - 1) n++;
-    }
-    return n;
-}
-
-/* No split of a node gains more: the squares of its rows about their mean. */
-PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
-    const pmb_node *node = w->g.nodes + at;
-    int L = w->d.lanes, last = w->d.n_classes / L, lane = w->d.n_classes % L;
-    const int32_t *A = pmb_vt_gradients(w, at);
-    int64_t block = w->d.c.m * L;
-    double all = 0, of_sum = 0;
-    for (int b = 0; b < w->d.blocks; b++)
-        PMB_VT(L, pmb_vt_spread_, A + b * block, A + last * block + lane, b == last ? lane : -1,
-               w->g.rows + node->start, node->n, &all, &of_sum);
-    /* Rounding, which grows with the rows that are added up, does not bring it below a gain. */
-    return all * (1 + 1e-9 + 1e-15 * (double)node->n) - of_sum / (double)w->its[at].weight;
-}
-
-PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
-    const pmb_node *node = w->g.nodes + at;
-    const pmb_vt_node *its = w->its + at;
-    return !its->late && (node->n > 1 || w->sum) && its->weight >= 2 * w->o.least &&
-           (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
-           (double)its->weight > w->o.min_share * (double)w->its[0].weight;
-}
-
-/* Draw the features of a node, of those of the tree that may follow the ones on its path; no split of them is known. */
-PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_node *its) {
-    const uint8_t *pool = w->o.pool < w->d.c.n_features ? w->pool : NULL;
-    int32_t d = w->d.c.n_features, n = w->o.pool, take = w->o.take;
-    if (w->groups) {
-        n = 0;
-        for (int32_t f = 0; f < d; f++) n += p->allowed[f] = (!pool || pool[f]) && (w->groups[f] & its->groups);
-        pool = p->allowed;
-        take = take < n ? take : n;
-    }
-    pmb_sample_of(its->key, pool, d, n, take, p->chosen);
-    p->n_features = pmb_marked(p->chosen, d, p->features);
-    for (int32_t j = 0; j < p->n_features; j++) p->score[p->features[j]] = -1;
-}
-
-/* A list for a node of few entries whose parent has none, or marks of its rows. */
-PMB_STATIC void pmb_vt_find_entries(pmb_vectors *w, int32_t at) {
-    const pmb_node *node = w->g.nodes + at;
-    const int32_t *rows = w->g.rows + node->start;
-    if (pmb_vt_has_list(w, w->its[at].n_entries)) pmb_vt_list_entries(w, at);
-    else
-        for (int64_t i = 0; i < node->n; i++) w->node_of_row[rows[i]] = at;
-}
-
-/* Get node `at` ready to be searched at a place: choose its features, list their lanes, and sum up or gather its rows
- * where the search will not. */
-PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
-    const pmb_columns *c = &w->d.c;
-    const pmb_node *node = w->g.nodes + at;
-    p->node = -1;
-    if (!pmb_vt_splittable(w, at)) return;
-    p->node = at;
-    p->n_lanes = 0;
-    if (w->node_of_row && at > 0 && !w->its[at].entries) pmb_vt_find_entries(w, at);
-    pmb_vt_draw(w, p, w->its + at);
-    for (int32_t lane = 0; lane < c->n_lanes; lane++) { /* without a branch, which would be guessed wrongly */
-        uint8_t any = 0;
-        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++) any |= p->chosen[c->lane_feature[j]];
-        p->lanes[p->n_lanes] = lane;
-        p->n_lanes += any;
-    }
-    p->has_bits = p->in_node && node->n * 64 >= c->m;
-    if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, c->m, p->in_node);
-    for (int b = 0; (at > 0 || !w->whole) && b < w->d.blocks; b++) {
-        pmb_sum *total = pmb_vt_totals(w, at, b);
-        memset(total, 0, sizeof(pmb_sum) * (size_t)w->d.lanes);
-        if (w->gathered)
-            pmb_vt_gather(w, at, b, 0, node->n,
-                          pmb_vt_gathered(w, at) + ((int64_t)b * c->m + node->start) * w->d.lanes, total);
-        else if (w->n_entries)
-            pmb_vt_sum_up(w, at, b, s->gathered);
-    }
-}
-
-PMB_STATIC void pmb_vt_do(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
-    const pmb_vt_place *p = w->places + task->place;
-    int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
-    if (task->what == PMB_VT_OF_CELLS) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
-    else if (task->what == PMB_VT_OF_FEATURES) pmb_vt_search_all(w, p, task->first, (int32_t)task->entry, s);
-    else pmb_vt_search(w, p, task->first, s);
-}
-
-/* Best splits of the prepared places. */
-PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
-    int n_tasks = 0;
-    if (w->sum) pmb_vt_evaluate_all(w, n_places, threads);
-    for (int c = 0; c < n_places && !w->sum; c++) {
-        const pmb_vt_place *p = w->places + c;
-        if (p->node < 0) continue;
-        const pmb_vt_node *its = w->its + p->node;
-        int64_t entry = 0, cell = 0, n = p->n_features, shares = threads > 1 ? PMB_VT_SHARES : 1;
-        for (int64_t j = 0; j < shares && its->n_entries && !its->entries; j++)
-            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(n * j / shares), PMB_VT_OF_FEATURES, n * (j + 1) / shares};
-        for (int64_t from = 0; from < its->n_cells; from += PMB_VT_CHUNK) {
-            while (cell < from) entry += its->cells[cell++].count;
-            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), PMB_VT_OF_CELLS, entry};
-        }
-        for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP)
-            w->tasks[n_tasks++] = (pmb_vt_task){c, j, PMB_VT_OF_LANES, 0};
-    }
-    PMB_SHARED(threads, n_tasks, pmb_vt_do(w, w->tasks + t, w->scratch + PMB_THREAD()));
-    for (int c = 0; c < n_places && !w->failed; c++)
-        if (w->places[c].node >= 0)
-            pmb_vt_choose(&w->d, w->places + c, w->g.nodes + w->places[c].node, w->its + w->places[c].node,
-                          w->sets + (size_t)w->places[c].node * (size_t)w->d.most_words);
-}
-
-/* Rows and sparse entries of a node to its two children, whose places were taken before. */
-PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last) {
-    const pmb_node *node = w->g.nodes + at;
-    const pmb_vt_node *its = w->its + at;
-    pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
-    int to = node->depth % 2, sparse = w->d.c.lane[node->feature] < 0;
-    int64_t n_left = sparse ? pmb_vt_part_sparse(w, at, side)
-                            : pmb_part_rows(pmb_vt_columns(w, at), node, side, w->g.rows + node->start, node->n,
-                                            w->g.spare + node->start);
-    pmb_set_rows(&w->g, node, n_left);
-    left->weight = its->left_weight;
-    right->weight = its->weight - its->left_weight;
-    for (int c = 0; c < 2 && !last && !w->sum && w->g.n_open >= w->g.n_left; c++) {
-        int32_t child = c ? node->right : node->left;
-        w->its[child].late = pmb_vt_splittable(w, child) && pmb_comes_too_late(&w->g, pmb_vt_most(w, child));
-    }
-    if (!its->n_entries || last) return;
-    if (!its->entries) { /* marks of the rows are made later, as other threads look at them here */
-        left->first_entry = its->first_entry;
-        left->n_entries = pmb_vt_count_entries(&w->d, w->g.rows + node->start, n_left);
-        right->first_entry = its->first_entry + left->n_entries;
-        right->n_entries = its->n_entries - left->n_entries;
-    } else if (pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right))
-        pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
-                            w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
-}
-
-PMB_STATIC void pmb_vt_prepare_child(pmb_vectors *w, pmb_vt_place *p, int32_t at, int is_right) {
-    const pmb_node *node = w->g.nodes + at;
-    pmb_vt_prepare(w, p, is_right ? node->right : node->left, w->scratch + PMB_THREAD());
-}
-
-/* Histogram updates per row of a node. */
-PMB_INLINE int64_t pmb_vt_row_work(const pmb_vectors *w) {
-    return (w->n_entries ? w->n_entries / w->d.c.m + 1 : w->o.take) * w->d.blocks;
-}
-
-PMB_STATIC void pmb_vt_split(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
+/* Workers: part the nodes of a batch, and search their children. */
+PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
     pmb_vectors *w = g->payload;
     int64_t rows = 0;
     for (int32_t b = 0; b < n_batch; b++) {
-        pmb_node *node = g->nodes + batch[b];
-        rows += node->n;
+        rows += g->nodes[batch[b]].n;
         if (!last && pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
-        pmb_add_children(g, node);
-        for (int c = 0; c < 2; c++) {
-            pmb_vt_node *child = w->its + (c ? node->right : node->left);
-            memset(child, 0, sizeof *child);
-            child->key = pmb_child_key(w->its[batch[b]].key, c);
-            child->moved = w->its[batch[b]].moved;
-            child->groups = w->groups ? w->its[batch[b]].groups & w->groups[node->feature] : 0;
-        }
+        pmb_vt_add_children(w, batch[b]);
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1;
     PMB_SHARED(n_batch > 1 ? threads : 1, n_batch, pmb_vt_part(w, batch[t], g->side + t * g->n_side, last));
     if (last) return;
     PMB_SHARED(threads, 2 * n_batch, pmb_vt_prepare_child(w, w->places + t, batch[t / 2], t % 2));
-    pmb_vt_evaluate(w, 2 * n_batch, threads);
+    pmb_vt_evaluate_all(w, 2 * n_batch, threads);
+    for (int c = 0; c < 2 * n_batch && !w->failed; c++)
+        if (w->places[c].node >= 0) pmb_vt_choose_at(w, w->places + c);
 }
 
-/* Small nodes are parted several at a time, one by each thread, or to be in one message, while there is room for those
- * parted in vain. */
+/* Workers: how many nodes are parted together, to be in one message, while there is room for those parted in vain. The same
+ * for all. */
 PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g) {
-    const pmb_vectors *w = g->payload;
-    int32_t room = (g->max_nodes - 2 * g->n_left - g->n_nodes) / 2;
-    int32_t limit = w->sum ? pmb_vt_together(w) : PMB_BATCH; /* the same for all workers */
-    int64_t rows = g->nodes[g->open[g->at]].n;
-    if (!w->sum && (w->o.threads == 1 || rows * pmb_vt_row_work(w) >= 8 * PMB_VT_SHARED_WORK)) return 1;
+    int32_t room = (g->max_nodes - 2 * g->n_left - g->n_nodes) / 2, limit = pmb_vt_together(g->payload);
     return limit < room ? limit : room;
 }
 
-/* Grow a tree on gradients A (blocks, m, lanes) of all rows, or of those drawn. Returns the number of splits. */
-PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
-    pmb_vt_node *root = w->its;
-    int64_t m = w->d.c.m, n = pmb_vt_draw_rows(key, w->o.share, m, w->row_number, w->g.rows, w->g.spare);
+/* Sums of a piece of the rows, which are all rows, and their numbers. */
+PMB_STATIC void pmb_vt_root_piece(void *vectors, int64_t piece, int thread) {
+    pmb_vectors *w = vectors;
+    int64_t m = w->d.c.m, from = piece * PMB_VT_PART, to = m - from < PMB_VT_PART ? m : from + PMB_VT_PART;
     int L = w->d.lanes;
-    w->A = A;
-    w->failed = 0;
-    if (w->o.share >= 1 || !pmb_vt_all_rows(w, n))
-        for (n = 0; n < m; n++) w->g.rows[n] = (int32_t)n;
-    w->whole = w->o.share >= 1 || (n == m && !w->sum);
-    if (w->o.pool < w->d.c.n_features) pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->d.c.n_features, w->o.pool, w->pool);
+    (void)thread;
+    for (int64_t i = from; i < to; i++) w->g.rows[i] = (int32_t)i;
+    for (int b = 0; b < w->d.blocks; b++) {
+        pmb_sum sums[PMB_VT_LANES], *total = pmb_vt_totals(w, 0, b);
+        PMB_VT(L, pmb_vt_sum_, w->A + ((int64_t)b * m + from) * L, to - from, sums);
+        pmb_lock_it(&w->lock);
+        for (int l = 0; l < L; l++) total[l] += sums[l];
+        pmb_unlock_it(&w->lock);
+    }
+}
+
+/* The sums of a root that has all rows. */
+PMB_STATIC void pmb_vt_root_of_all(pmb_vectors *w, int threads) {
+    memset(pmb_vt_totals(w, 0, 0), 0, sizeof(pmb_sum) * (size_t)(w->d.blocks * w->d.lanes));
+    w->threads->run(threads, (w->d.c.m + PMB_VT_PART - 1) / PMB_VT_PART, pmb_vt_root_piece, w);
+    if (w->sum) pmb_vt_all(w, pmb_vt_totals(w, 0, 0), w->d.blocks * w->d.lanes, NULL);
+}
+
+/* The drawn rows of a root, and their sums; where it is searched, they are marked and gathered at the first place. */
+PMB_STATIC void pmb_vt_root_of_drawn(pmb_vectors *w, pmb_vt_rows *rows, int threads) {
+    pmb_vt_node *root = w->its;
+    int b = w->d.n_classes / w->d.lanes;
+    if (w->sum || w->n_entries || w->g.max_leaves < 2) {
+        w->threads->run(threads, rows->n_pieces, pmb_vt_place_piece, rows);
+        pmb_vt_root_of_part(w, rows->n_left);
+        if (w->sum) pmb_vt_all(w, pmb_vt_totals(w, 0, b), w->d.lanes, NULL);
+        return;
+    }
+    root->weight = INT64_MAX; /* which is to come */
+    rows->places[0] = w->places;
+    pmb_vt_begin_pieces(w, w->places, 0);
+    w->threads->run(threads, rows->n_pieces, pmb_vt_place_piece, rows);
+}
+
+/* Start a tree: its rows, their sums, and the best split of the root. */
+PMB_STATIC void pmb_vt_root(pmb_vectors *w, uint64_t key) {
+    pmb_vt_node *root = w->its;
+    int64_t m = w->d.c.m, n = m, pieces = (m + PMB_VT_PART - 1) / PMB_VT_PART;
+    int threads = m * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1, of_weight = w->d.n_classes / w->d.lanes;
+    pmb_vt_rows rows = {w, 0, m, pieces, 0, NULL, &w->d.c, key, {NULL, NULL}};
+    w->whole = w->o.share >= 1;
+    if (!w->whole) {
+        w->threads->run(threads, pieces, pmb_vt_part_piece, &rows);
+        pmb_vt_add_counts(&rows);
+        n = rows.n_left;
+        w->whole = !pmb_vt_all_rows(w, n) || (n == m && !w->sum);
+        if (w->whole) n = m;
+    }
     pmb_grow_root(&w->g, n);
     memset(root, 0, sizeof *root);
     root->key = key;
@@ -240,29 +95,118 @@ PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
         root->cells = w->all_cells;
         root->n_cells = w->n_used_cells;
     }
-    if (w->whole)
-        for (int b = 0; b < w->d.blocks; b++) PMB_VT(L, pmb_vt_sum_, A + (int64_t)b * m * L, m, pmb_vt_totals(w, 0, b));
-    else pmb_vt_root_of_part(w, n);
-    if (w->sum) pmb_vt_all(w, pmb_vt_totals(w, 0, w->whole ? 0 : w->d.n_classes / L), (w->whole ? w->d.blocks : 1) * L, NULL);
-    root->weight = pmb_vt_totals(w, 0, w->d.n_classes / L)[w->d.n_classes % L];
-    if (w->g.max_leaves > 1) {
-        pmb_vt_prepare(w, w->places, 0, w->scratch);
-        pmb_vt_evaluate(w, 1, n * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->o.threads : 1);
+    if (w->whole) pmb_vt_root_of_all(w, threads);
+    else pmb_vt_root_of_drawn(w, &rows, threads);
+    root->weight = pmb_vt_totals(w, 0, of_weight)[w->d.n_classes % w->d.lanes];
+    if (rows.places[0] && !w->gathered) /* the search adds up once more */
+        memset(pmb_vt_totals(w, 0, 0), 0, sizeof(pmb_sum) * (size_t)(w->d.blocks * w->d.lanes));
+    if (w->g.max_leaves < 2) return;
+    if (!rows.places[0]) pmb_vt_prepare(w, w->places, 0, w->scratch);
+    else if (!pmb_vt_splittable(w, 0)) w->places->node = -1;
+    if (!w->sum) pmb_vt_evaluate(w, 1, threads);
+    else {
+        pmb_vt_evaluate_all(w, 1, threads);
+        if (!w->failed && w->places->node >= 0) pmb_vt_choose_at(w, w->places);
     }
-    return pmb_grow(&w->g);
 }
 
-/* Rows of the leaves in ascending order, leaf after leaf, and the leaf of every row. */
+/* Grow a tree on gradients A (blocks, m, lanes) of all rows, or of those drawn. Returns the number of splits. */
+PMB_STATIC int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key) {
+    int64_t work = w->d.c.m * pmb_vt_row_work(w);
+    w->A = A;
+    w->failed = 0;
+    if (w->o.pool < w->d.c.n_features) pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->d.c.n_features, w->o.pool, w->pool);
+    pmb_vt_root(w, key);
+    return w->sum ? pmb_grow(&w->g) : pmb_vt_grow_by(w, work > PMB_VT_TEAM_WORK ? w->o.threads : 1);
+}
+
+/* The leaves of a grown tree. */
+typedef struct {
+    pmb_vectors *w;
+    const int32_t *leaf_node;
+    int32_t n_leaves, *leaf_of_row;
+    int64_t n_pieces;
+} pmb_vt_its_leaves;
+
+/* A row has its own number in some nodes, and in others its place among the moved ones. */
+PMB_STATIC void pmb_vt_leaf_of_rows(pmb_vectors *w, int32_t at, int32_t leaf, int32_t *leaf_of_row) {
+    const pmb_node *node = w->g.nodes + at;
+    const int32_t *rows = w->g.rows + node->start, *origin = w->its[at].moved ? w->origin : NULL;
+    if (node->left >= 0) {
+        pmb_vt_leaf_of_rows(w, node->left, leaf, leaf_of_row);
+        pmb_vt_leaf_of_rows(w, node->right, leaf, leaf_of_row);
+    } else
+        for (int64_t i = 0; i < node->n; i++) leaf_of_row[origin ? origin[rows[i]] : rows[i]] = leaf;
+}
+
+/* Rows of a piece of the leaves. Where the tree has not been grown on all, the others will be put among them. */
+PMB_STATIC void pmb_vt_leaves_piece(void *of, int64_t piece, int thread) {
+    const pmb_vt_its_leaves *l = of;
+    pmb_vectors *w = l->w;
+    (void)thread;
+    for (int64_t j = l->n_leaves * piece / l->n_pieces; j < l->n_leaves * (piece + 1) / l->n_pieces; j++) {
+        const pmb_node *node = w->g.nodes + l->leaf_node[j];
+        if (!w->whole) {
+            pmb_vt_leaf_of_rows(w, l->leaf_node[j], (int32_t)j, l->leaf_of_row);
+            continue;
+        }
+        pmb_vt_rows_of_leaf(w, l->leaf_node[j]);
+        for (int64_t i = node->start; i < node->start + node->n; i++) l->leaf_of_row[w->g.rows[i]] = (int32_t)j;
+    }
+}
+
+/* Leaves of a piece of the rows that the tree has not been grown on. */
+PMB_STATIC void pmb_vt_route_piece(void *of, int64_t piece, int thread) {
+    const pmb_vt_its_leaves *l = of;
+    pmb_vectors *w = l->w;
+    int64_t first = w->g.nodes[0].n, n = w->d.c.m - first, from = n * piece / l->n_pieces;
+    pmb_vt_route(w, first + from, n * (piece + 1) / l->n_pieces - from, w->waiting + thread * (w->g.max_leaves + 1),
+                 w->g.side + thread * w->g.n_side, l->leaf_of_row);
+}
+
+/* How many rows of a piece of all rows each leaf has. */
+PMB_STATIC void pmb_vt_count_piece(void *of, int64_t piece, int thread) {
+    const pmb_vt_its_leaves *l = of;
+    int64_t m = l->w->d.c.m, *counts = l->w->counts + piece * l->n_leaves;
+    (void)thread;
+    memset(counts, 0, sizeof(int64_t) * (size_t)l->n_leaves);
+    for (int64_t i = m * piece / l->n_pieces; i < m * (piece + 1) / l->n_pieces; i++) counts[l->leaf_of_row[i]]++;
+}
+
+/* Put them into the list of all leaves' rows. */
+PMB_STATIC void pmb_vt_list_piece(void *of, int64_t piece, int thread) {
+    const pmb_vt_its_leaves *l = of;
+    int64_t m = l->w->d.c.m, *next = l->w->counts + piece * l->n_leaves;
+    (void)thread;
+    for (int64_t i = m * piece / l->n_pieces; i < m * (piece + 1) / l->n_pieces; i++)
+        l->w->g.rows[next[l->leaf_of_row[i]]++] = (int32_t)i;
+}
+
+/* Rows of the leaves in ascending order, leaf after leaf, and the leaf of every row: also of those that the tree has not
+ * been grown on, as a leaf's vector is that of all its rows. */
 PMB_STATIC void pmb_vt_leaves(pmb_vectors *w, const int32_t *leaf_node, int32_t n_leaves, int64_t *leaf_start,
                               int32_t *leaf_of_row) {
+    int64_t m = w->d.c.m, at = 0;
+    int threads = m < 2 * PMB_VT_PART ? 1 : w->o.threads, searched = w->n_entries ? 1 : threads;
+    pmb_vt_its_leaves l = {w, leaf_node, n_leaves, leaf_of_row, threads};
+    l.n_pieces = n_leaves < 16 * threads ? n_leaves : 16 * threads;
+    w->threads->run(threads, l.n_pieces, pmb_vt_leaves_piece, &l);
+    leaf_start[n_leaves] = m;
+    for (int32_t j = 0; j < n_leaves; j++) leaf_start[j] = w->g.nodes[leaf_node[j]].start;
+    if (w->whole) return;
+    l.n_pieces = searched; /* sparse features' sides are looked up for all rows at a time */
+    w->threads->run(searched, l.n_pieces, pmb_vt_route_piece, &l);
+    l.n_pieces = threads;
+    w->threads->run(threads, l.n_pieces, pmb_vt_count_piece, &l);
     for (int32_t j = 0; j < n_leaves; j++) {
-        const pmb_node *node = w->g.nodes + leaf_node[j];
-        pmb_vt_rows_of_leaf(w, leaf_node[j]);
-        for (int64_t i = node->start; i < node->start + node->n; i++) leaf_of_row[w->g.rows[i]] = j;
-        leaf_start[j] = node->start;
+        leaf_start[j] = at;
+        for (int64_t piece = 0; piece < l.n_pieces; piece++) {
+            int64_t *its = w->counts + piece * n_leaves + j, n = *its;
+            *its = at;
+            at += n;
+        }
     }
-    leaf_start[n_leaves] = w->d.c.m;
-    if (!w->whole) pmb_vt_add_rows(w, w->g.nodes[0].n, n_leaves, leaf_start, leaf_of_row);
+    w->threads->run(threads, l.n_pieces, pmb_vt_list_piece, &l);
 }
 
 #define PMB_ALIGNED(p) ((void *)(((uintptr_t)(p) + 63) / 64 * 64))
@@ -339,8 +283,12 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
     for (int j = 0; j < 2; j++) {
         free(w->entries[j]);
         free(w->cells[j]);
-        free(w->memory[j]);
     }
+    for (int j = 0; j < 3; j++) free(w->memory[j]);
+    free(w->places);
+    free(w->sums);
+    free(w->counts);
+    free(w->open.leaf);
     free(w->row_side);
     free(w->node_of_row);
     free(w->pool);
@@ -351,15 +299,16 @@ PMB_STATIC void pmb_vectors_free(pmb_vectors *w) {
     free(w->lengths);
 }
 
-/* The searched features of a node take room for at most so many places at a time. */
+/* Room for the searched features of as many nodes as are searched at a time. */
 PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, lanes = (size_t)w->d.c.n_lanes, words = w->d.others ? ((size_t)w->d.c.m + 63) / 64 : 0;
     size_t one = d * (2 * sizeof(double) + 2 * sizeof(int32_t) + 2) + lanes * sizeof(int32_t) + words * sizeof(uint64_t);
     size_t sets = (size_t)w->d.set_words;
     one += sets * sizeof(uint64_t);
     one = (one + 63) / 64 * 64;
-    char *at = w->memory[1] = malloc(PMB_VT_PLACES * one);
-    for (int j = 0; at && j < PMB_VT_PLACES; j++, at += one) {
+    w->places = calloc((size_t)w->n_places, sizeof(pmb_vt_place));
+    char *at = w->memory[1] = w->places ? malloc((size_t)w->n_places * one) : NULL;
+    for (int j = 0; at && j < w->n_places; j++, at += one) {
         pmb_vt_place *p = w->places + j;
         p->score = (double *)at;
         p->left = p->score + d;
@@ -372,6 +321,22 @@ PMB_STATIC int pmb_vt_places_new(pmb_vectors *w) {
         p->allowed = p->chosen + d;
     }
     return at != NULL;
+}
+
+/* Room for histograms whose rows are filled in in shares, and for counts of pieces; 0 where there is not enough memory. */
+PMB_STATIC int pmb_vt_sums_new(pmb_vectors *w) {
+    size_t size = (size_t)PMB_GROUP * (size_t)w->d.max_cells * (size_t)w->d.lanes;
+    size_t pieces = (size_t)(w->d.c.m / PMB_VT_PART) + 2, leaves = (size_t)w->o.threads * ((size_t)w->g.max_leaves + 1);
+    w->n_sums = w->o.threads > 1 && w->d.blocks == 1 && w->d.c.m >= 2 * PMB_VT_SHARE && !w->n_entries && !w->sum
+                    ? PMB_VT_PIECES * w->o.threads : 0;
+    w->counts = malloc((pieces > leaves ? pieces : leaves) * sizeof(int64_t));
+    w->sums = calloc((size_t)w->n_sums + 1, sizeof(pmb_vt_sum_of_shares));
+    w->memory[2] = calloc((size_t)w->n_sums * size * sizeof(pmb_sum) + 64, 1);
+    w->open.leaf = malloc(2 * (size_t)w->g.max_nodes * sizeof(pmb_vt_leaf));
+    if (!w->counts || !w->sums || !w->memory[2] || !w->open.leaf) return 0;
+    w->offered.leaf = w->open.leaf + w->g.max_nodes;
+    for (int j = 0; j < w->n_sums; j++) w->sums[j].hist = (pmb_sum *)PMB_ALIGNED(w->memory[2]) + (size_t)j * size;
+    return 1;
 }
 
 /* Where the cells and entries of every sparse feature begin; 0 where there is not enough memory. */
@@ -396,25 +361,29 @@ PMB_STATIC int pmb_vt_index(pmb_vectors *w) {
 PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells) {
     const pmb_columns *c = &w->d.c;
     /* Room for as many nodes again that were split ahead in vain. */
-    size_t m = (size_t)c->m, nodes = 4 * (size_t)max_leaves + 4 * PMB_BATCH, lanes = (size_t)w->d.lanes;
+    size_t m = (size_t)c->m, nodes = 4 * (size_t)max_leaves + 4 * PMB_BATCH + 2 * (size_t)w->o.threads, lanes = (size_t)w->d.lanes;
     size_t n = (size_t)w->n_entries + 1;
     int64_t cells = (int64_t)PMB_GROUP * w->d.max_cells, sparse = PMB_VT_CELLS + most_sparse_cells;
-    int there = pmb_grower_new(&w->g, c, max_leaves, max_depth, (int32_t)nodes, PMB_BATCH);
+    int batch = w->o.threads > PMB_BATCH ? w->o.threads : PMB_BATCH; /* a node for every thread */
+    int there = pmb_grower_new(&w->g, c, max_leaves, max_depth, (int32_t)nodes, batch);
+    w->n_places = 2 * batch;
     w->g.payload = w;
-    w->g.split = pmb_vt_split;
+    w->g.split = pmb_vt_split_batch;
     w->g.ahead = pmb_vt_ahead;
     w->g.beyond = w->sum != NULL;
     w->g.spare = malloc(m * sizeof(int32_t));
     w->its = malloc(nodes * sizeof(pmb_vt_node));
     w->sets = malloc((nodes * (size_t)w->d.most_words + 1) * sizeof(uint64_t));
     w->totals = malloc(nodes * (size_t)w->d.blocks * lanes * sizeof(pmb_sum));
-    w->tasks = malloc(sizeof(pmb_vt_task) * (PMB_VT_PLACES * ((size_t)c->n_lanes / PMB_GROUP + 2 + PMB_VT_SHARES) + n / PMB_VT_CHUNK + 1));
+    size_t most_groups = (size_t)c->n_lanes / PMB_GROUP + 2 + PMB_VT_SHARES;
+    w->tasks = malloc(sizeof(pmb_vt_task) * ((size_t)(2 * PMB_VT_PIECES * w->o.threads) + PMB_VT_PLACES * most_groups +
+                                             n / PMB_VT_CHUNK + 1));
     w->row_side = malloc(w->n_entries ? m : 1);
     int looked_up = w->n_entries && (int64_t)w->o.take * PMB_VT_FEW <= c->n_features;
     if (looked_up) w->node_of_row = malloc(m * sizeof(int32_t));
     there = there && (!looked_up || w->node_of_row);
     w->pool = malloc((size_t)c->n_features + 1);
-    w->waiting = malloc(((size_t)max_leaves + 1) * sizeof(pmb_vt_waiting));
+    w->waiting = malloc((size_t)w->o.threads * ((size_t)max_leaves + 1) * sizeof(pmb_vt_waiting));
     there = there && w->pool && w->waiting && pmb_vt_index(w);
     for (int j = 0; j < 2; j++) {
         w->entries[j] = malloc(n * sizeof(int32_t));
@@ -429,7 +398,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
         w->gathered = PMB_ALIGNED(w->memory[0]);
         there = there && w->memory[0];
     }
-    there = (!w->sum || pmb_vt_messages_new(w)) && there;
+    there = (!w->sum || pmb_vt_messages_new(w)) && pmb_vt_sums_new(w) && there;
     return pmb_vt_places_new(w) && there && w->g.spare && w->its && w->sets && w->totals && w->tasks && w->row_side && w->scratch;
 }
 

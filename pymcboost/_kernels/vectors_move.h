@@ -51,8 +51,7 @@ PMB_STATIC void pmb_vt_move_piece(pmb_vectors *w, int32_t at, int64_t piece) {
 
 /* Move the rows of a node. */
 PMB_STATIC void pmb_vt_move(pmb_vectors *w, int32_t at) {
-    int pieces = (int)((w->g.nodes[at].n + PMB_VT_PIECE - 1) / PMB_VT_PIECE);
-    PMB_SHARED(w->o.threads, pieces, pmb_vt_move_piece(w, at, t));
+    for (int64_t piece = 0; piece * PMB_VT_PIECE < w->g.nodes[at].n; piece++) pmb_vt_move_piece(w, at, piece);
     w->its[at].moved = 1;
 }
 
@@ -70,7 +69,7 @@ PMB_STATIC void pmb_vt_rows_of_leaf(pmb_vectors *w, int32_t at) {
     if (node->left >= 0) {
         pmb_vt_rows_of_leaf(w, node->left);
         pmb_vt_rows_of_leaf(w, node->right);
-        pmb_vt_merge(rows, w->g.nodes[node->left].n, node->n, w->g.spare);
+        pmb_vt_merge(rows, w->g.nodes[node->left].n, node->n, w->g.spare + node->start);
     } else if (w->its[at].moved)
         for (int64_t i = 0; i < node->n; i++) rows[i] = w->origin[rows[i]];
 }

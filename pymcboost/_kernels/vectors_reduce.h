@@ -10,7 +10,6 @@
  * would have more bytes than these, but PMB_VT_TOGETHER at least. */
 #define PMB_VT_MESSAGE (1 << 26)
 #define PMB_VT_TOGETHER 4
-#define PMB_VT_LANES 16 /* at most */
 /* Numbers of what is found for a feature: those of its score, its threshold and side, and the weight on the left; a set of
  * levels follows them. */
 #define PMB_VT_SCORE ((int)(sizeof(double) / sizeof(pmb_sum)))
@@ -44,7 +43,7 @@ PMB_STATIC void pmb_vt_fill_sent(const pmb_vectors *w, const pmb_vt_task *task, 
     pmb_vt_group q;
     pmb_vt_group_of(w, p, task->first, 0, &q);
     for (int b = 0; b < w->d.blocks; b++) {
-        pmb_vt_fill(w, p, &q, b, s, NULL);
+        pmb_vt_fill(w, p, &q, b, 0, 1, pmb_vt_totals(w, p->node, b), s, NULL);
         for (int j = 0; j < q.n; j++) {
             size_t size = sizeof(pmb_sum) * (size_t)w->d.c.lane_cells[q.lanes[j]] * (size_t)w->d.lanes;
             memcpy(to, s->hist + q.base[j] * w->d.lanes, size);
@@ -89,7 +88,7 @@ PMB_STATIC int pmb_vt_divide(pmb_vectors *w, int n_places, int64_t *size) {
         if (p->node < 0) continue;
         for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) {
             int32_t last = p->n_lanes < j + PMB_GROUP ? p->n_lanes : j + PMB_GROUP;
-            w->tasks[n_tasks++] = (pmb_vt_task){c, j, PMB_VT_OF_LANES, *size};
+            w->tasks[n_tasks++] = (pmb_vt_task){c, j, PMB_VT_OF_LANES, *size, 0, 1, 0};
             *size += w->d.blocks * pmb_vt_sent(w, p, j, last);
         }
     }

@@ -15,7 +15,7 @@ PMB_STATIC void pmb_vt_side_of_rows(const pmb_columns *c, int f, const uint8_t *
     for (; cell < end && cell->cell < first; cell++) entry += cell->count;
     for (; cell < end && cell->cell < last; cell++)
         for (int32_t k = 0; k < cell->count; k++, entry++)
-            if (!node_of_row || node_of_row[*entry] == at) row_side[*entry] = side[cell->cell - first];
+            if (!node_of_row || PMB_READ(node_of_row + *entry) == at) row_side[*entry] = side[cell->cell - first];
 }
 
 /* The same of a feature whose entries are looked up among those of all rows. */
@@ -114,19 +114,20 @@ PMB_INLINE int pmb_vt_has_list(const pmb_vectors *w, int64_t n_entries) {
     return n_entries * w->d.c.n_features < w->n_entries * w->o.take;
 }
 
-/* Rows whose numbers the key draws with the given probability to the front of `rows`, the others behind, both ascending.
- * number: NULL for those from 0 on. Returns how many are drawn. */
-PMB_STATIC int64_t pmb_vt_draw_rows(uint64_t key, double share, int64_t m, const int64_t *PMB_RESTRICT number,
+/* Of n rows from the first on, those whose numbers the key draws with the given probability to the front of `rows`, the
+ * others behind, both ascending. number: NULL for those from 0 on. Returns how many are drawn. */
+PMB_STATIC int64_t pmb_vt_draw_some(uint64_t key, double share, int64_t first, int64_t n, const int64_t *PMB_RESTRICT number,
                                     int32_t *PMB_RESTRICT rows, int32_t *PMB_RESTRICT others) {
     uint64_t below = (uint64_t)(share * 4294967296.0);
-    int64_t n = 0;
+    int64_t drawn = 0;
     key = pmb_mix(key + 1);
-    for (int64_t i = 0; i < m && share < 1; i++) {
-        rows[n] = others[i - n] = (int32_t)i;
-        n += pmb_mix(key + ((uint64_t)(number ? number[i] : i) + 1) * PMB_GOLDEN) >> 32 < below;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t row = first + i;
+        rows[drawn] = others[i - drawn] = (int32_t)row;
+        drawn += pmb_mix(key + ((uint64_t)(number ? number[row] : row) + 1) * PMB_GOLDEN) >> 32 < below;
     }
-    if (share < 1) memcpy(rows + n, others, sizeof(int32_t) * (size_t)(m - n));
-    return n;
+    memcpy(rows + drawn, others, sizeof(int32_t) * (size_t)(n - drawn));
+    return drawn;
 }
 
 /* Start a tree with the first n of the rows: their sparse entries and their sums. */
@@ -146,41 +147,31 @@ PMB_STATIC void pmb_vt_root_of_part(pmb_vectors *w, int64_t n) {
     pmb_vt_sum_up(w, 0, b, w->scratch->gathered);
 }
 
-/* Leaves of the rows from n on, which go down the grown tree together. */
-PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t n, int32_t *leaf_of_row) {
+/* Leaves of n rows from `start` on, which go down the grown tree together. waiting, side: of a thread. */
+PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t start, int64_t n, pmb_vt_waiting *waiting, uint8_t *side,
+                             int32_t *leaf_of_row) {
     static const uint8_t same[2] = {0, 1};
     const pmb_columns *c = &w->d.c;
     int32_t leaf = 0, top = 0;
-    w->waiting[top++] = (pmb_vt_waiting){0, n, c->m - n};
+    waiting[top++] = (pmb_vt_waiting){0, start, n};
     while (top) {
-        pmb_vt_waiting at = w->waiting[--top];
+        pmb_vt_waiting at = waiting[--top];
         const pmb_node *node = w->g.nodes + at.node;
         int32_t *rows = w->g.rows + at.start, *spare = w->g.spare + at.start;
-        int64_t n_left;
+        int64_t n_left = 0;
         if (!node->is_split) {
             for (int64_t i = 0; i < at.n; i++) leaf_of_row[rows[i]] = leaf;
             leaf++;
             continue;
         }
-        if (c->lane[node->feature] < 0) {
-            pmb_sides(c, node, w->g.side);
-            pmb_vt_look_up_sides(w, node->feature, w->g.side, rows, at.n, NULL, 0, w->row_side);
+        if (at.n && c->lane[node->feature] < 0) {
+            pmb_sides(c, node, side);
+            pmb_vt_look_up_sides(w, node->feature, side, rows, at.n, NULL, 0, w->row_side);
             n_left = pmb_part_by_8(w->row_side, same, rows, at.n, spare);
-        } else n_left = pmb_part_rows(c, node, w->g.side, rows, at.n, spare);
-        w->waiting[top++] = (pmb_vt_waiting){node->right, at.start + n_left, at.n - n_left};
-        w->waiting[top++] = (pmb_vt_waiting){node->left, at.start, n_left};
+        } else if (at.n) n_left = pmb_part_rows(c, node, side, rows, at.n, spare);
+        waiting[top++] = (pmb_vt_waiting){node->right, at.start + n_left, at.n - n_left};
+        waiting[top++] = (pmb_vt_waiting){node->left, at.start, n_left};
     }
-}
-
-/* Add the rows from n on to the leaves: a leaf's vector is that of all its rows. */
-PMB_STATIC void pmb_vt_add_rows(pmb_vectors *w, int64_t n, int32_t n_leaves, int64_t *leaf_start, int32_t *leaf_of_row) {
-    pmb_vt_route(w, n, leaf_of_row);
-    memset(leaf_start, 0, sizeof(int64_t) * ((size_t)n_leaves + 1));
-    for (int64_t i = 0; i < w->d.c.m; i++) leaf_start[leaf_of_row[i] + 1]++;
-    for (int32_t j = 0; j < n_leaves; j++) leaf_start[j + 1] += leaf_start[j];
-    for (int64_t i = 0; i < w->d.c.m; i++) w->g.rows[leaf_start[leaf_of_row[i]]++] = (int32_t)i;
-    for (int32_t j = n_leaves; j > 0; j--) leaf_start[j] = leaf_start[j - 1];
-    leaf_start[0] = 0;
 }
 
 #endif

@@ -74,6 +74,7 @@ typedef struct {
     uint64_t groups;             /* bits of those that have all features on its path */
     int32_t late;                /* whether it is never split, as enough others gain more */
     int32_t moved;              /* whether its rows are places in the moved columns */
+    int32_t parted;             /* whether its rows are being parted (1), or its children have been searched (2) */
 } pmb_vt_node;
 
 /* Searched features of a node, and what is found. */
@@ -89,6 +90,8 @@ typedef struct {
     int32_t *code;     /* 2 pos + nan_left */
     double *left;      /* weight on the left */
     uint64_t *sets;    /* levels on the left of categorical features */
+    int32_t n_pieces, n_shares; /* pieces of its search that have not been done, and shares of the rows in them */
+    char apart[64];    /* two threads do not write to one line of the cache */
 } pmb_vt_place;
 
 /* One feature in a group: its occupied value bins in order are steps [first, first + count). */

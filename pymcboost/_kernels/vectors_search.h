@@ -2,13 +2,15 @@
 #ifndef PYMCBOOST_VECTORS_SEARCH_H
 #define PYMCBOOST_VECTORS_SEARCH_H
 
+#include "team.h"
 #include "vectors_levels.h"
 
 #define PMB_VT_SHARED_WORK 60000 /* updates of histogram rows below which starting threads costs more than it saves */
 #define PMB_VT_CHUNK 8192        /* sparse cells of a node that one thread searches */
 #define PMB_VT_FEW 4             /* nodes look up their sparse features where at most one in so many is searched */
 #define PMB_VT_SHARES 8          /* parts of a node's features that threads look up, each one at a time */
-#define PMB_VT_PLACES (2 * PMB_BATCH)
+#define PMB_VT_PLACES (2 * PMB_BATCH) /* at least */
+#define PMB_VT_LANES 16 /* at most */
 
 typedef struct {
     int32_t take, threads; /* features searched at a node */
@@ -25,13 +27,31 @@ typedef struct {
     int32_t place, first;
     pmb_vt_what what;
     int64_t entry; /* first of the chunk, or the end of the features; among workers, where it begins in the message */
+    int32_t share, n_shares, sum; /* of the rows that are filled in, and which of the sums of several shares they go to */
 } pmb_vt_task;
+
+/* Histograms of a group of lanes, whose rows several pieces fill in. Between two searches all numbers are 0. */
+typedef struct {
+    pmb_lock lock;
+    int32_t left; /* shares that are missing */
+    pmb_sum *hist;
+} pmb_vt_sum_of_shares;
 
 /* Rows that have come down to a node. */
 typedef struct {
     int32_t node;
     int64_t start, n;
 } pmb_vt_waiting;
+
+/* Nodes that may be split, the best one first. */
+typedef struct {
+    double gain;
+    int32_t order, node;
+} pmb_vt_leaf;
+typedef struct {
+    int32_t n;
+    pmb_vt_leaf *leaf;
+} pmb_vt_heap;
 
 typedef struct {
     pmb_grower g;
@@ -46,8 +66,13 @@ typedef struct {
     int32_t *origin;        /* (m,) */
     pmb_sum *totals;        /* (nodes, blocks, lanes) */
     pmb_vt_scratch *scratch;
-    pmb_vt_place places[PMB_VT_PLACES];
+    pmb_vt_place *places;   /* (n_places,) */
+    int32_t n_places;
     pmb_vt_task *tasks;
+    const pmb_pool_calls *threads;
+    pmb_vt_sum_of_shares *sums; /* (n_sums,) */
+    int32_t n_sums;
+    int64_t *counts;        /* of pieces of the rows, and of their leaves */
     const int32_t *all_entries; /* sparse entries of all rows, their cells and their numbers */
     const pmb_vt_cell *all_cells;
     int64_t n_entries, n_used_cells;
@@ -64,7 +89,7 @@ typedef struct {
     pmb_vt_waiting *waiting; /* (max_leaves + 1,) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, and the end */
     uint64_t *sets;         /* (nodes, most_words) levels on the left */
-    void *memory[2];        /* of gathered, and of the places */
+    void *memory[3];        /* of gathered, of the places, and of the sums */
     /* Where rows are divided among workers: sums n numbers over all of them, or only this worker's part where there are
      * lengths of all parts; not 0 where that fails. */
     int (*sum)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths);
@@ -72,6 +97,13 @@ typedef struct {
     int32_t failed;
     pmb_sum *message, *records; /* what is to be summed: histograms, and splits that were found */
     int32_t n_workers, rank;
+    char apart[64];
+    pmb_lock lock;          /* of what all threads change: leaves that are open, sums of rows */
+    int32_t n_waiting;      /* threads that wait for a node to be split */
+    int32_t n_ordered, n_ahead; /* leaves that have been opened, and nodes whose children were searched ahead of their turn */
+    pmb_vt_heap open;       /* leaves of the tree, in the order in which they are split */
+    pmb_vt_heap offered;    /* nodes that nobody splits yet */
+    char behind[64];
     int64_t *lengths, scattered; /* (n_workers,) parts of a message, and bytes from which on it has parts */
 } pmb_vectors;
 
@@ -158,28 +190,58 @@ PMB_INLINE void pmb_vt_fill_rows(const pmb_vectors *w, const pmb_vt_group *q, co
         PMB_VT(w->d.lanes, pmb_vt_fill_16_, q->cols, q->n_counted, rows, n, a, hist, q->counted_at, bits, words);
 }
 
-/* Fill the histograms of a group for one block of classes. bits: cells in use are marked, or NULL. */
-PMB_STATIC void pmb_vt_fill(const pmb_vectors *w, const pmb_vt_place *p, const pmb_vt_group *q, int b,
-                            pmb_vt_scratch *s, uint64_t *bits) {
+/* Fill a share of the rows of a node into the histograms of a group for one block of classes. bits: cells in use are
+ * marked, or NULL. Rows that are not kept side by side are added up to `totals`. */
+PMB_STATIC void pmb_vt_fill(const pmb_vectors *w, const pmb_vt_place *p, const pmb_vt_group *q, int b, int share,
+                            int n_shares, pmb_sum *totals, pmb_vt_scratch *s, uint64_t *bits) {
     const pmb_vt_data *d = &w->d;
     const pmb_node *node = w->g.nodes + p->node;
-    const int32_t *rows = w->g.rows + node->start;
     int64_t m = d->c.m, words = (m + 63) / 64, at = (int64_t)b * m * d->lanes;
+    int64_t from = node->n * share / n_shares, to = node->n * (share + 1) / n_shares;
+    int64_t word = words * share / n_shares, n_words = words * (share + 1) / n_shares - word;
+    const int32_t *rows = w->g.rows + node->start;
     if (p->node == 0 && w->whole) {
-        pmb_vt_fill_rows(w, q, rows, node->n, w->A + at, s->hist, bits);
+        pmb_vt_fill_rows(w, q, rows + from, to - from, w->A + at + from * d->lanes, s->hist, bits);
     } else if (w->gathered) {
-        pmb_vt_fill_rows(w, q, rows, node->n, pmb_vt_gathered(w, p->node) + at + node->start * d->lanes, s->hist, bits);
+        pmb_vt_fill_rows(w, q, rows + from, to - from,
+                         pmb_vt_gathered(w, p->node) + at + (node->start + from) * d->lanes, s->hist, bits);
     } else {
-        for (int64_t i = 0; i < node->n; i += PMB_VT_ROWS) {
-            int64_t n = node->n - i < PMB_VT_ROWS ? node->n - i : PMB_VT_ROWS;
-            pmb_vt_gather(w, p->node, b, i, n, s->gathered, pmb_vt_totals(w, p->node, b));
+        for (int64_t i = from; i < to; i += PMB_VT_ROWS) {
+            int64_t n = to - i < PMB_VT_ROWS ? to - i : PMB_VT_ROWS;
+            pmb_vt_gather(w, p->node, b, i, n, s->gathered, totals);
             pmb_vt_fill_rows(w, q, rows + i, n, s->gathered, s->hist, bits);
         }
     }
     for (int j = 0; j < q->n; j++)
         if (q->skipped[j])
-            PMB_VT(d->lanes, pmb_vt_fill_others_, (const uint8_t *)d->c.codes + (int64_t)q->lanes[j] * m,
-                   d->others + q->lanes[j] * words, p->in_node, words, w->A + at, s->hist + q->base[j] * d->lanes);
+            PMB_VT(d->lanes, pmb_vt_fill_others_, (const uint8_t *)d->c.codes + (int64_t)q->lanes[j] * m + 64 * word,
+                   d->others + q->lanes[j] * words + word, p->in_node + word, n_words, w->A + at + 64 * word * d->lanes,
+                   s->hist + q->base[j] * d->lanes);
+}
+
+/* Take n numbers to others, and leave 0. */
+PMB_CLONES PMB_STATIC void pmb_vt_take_sums(pmb_sum *PMB_RESTRICT to, pmb_sum *PMB_RESTRICT from, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        to[i] += from[i];
+        from[i] = 0;
+    }
+}
+
+/* Add the share of a task, in scratch, to the others; whether it is the last one, which then has the sums in scratch. */
+PMB_STATIC int pmb_vt_add_share(const pmb_vectors *w, const pmb_vt_task *task, const pmb_vt_group *q,
+                                const pmb_sum *totals, pmb_vt_scratch *s) {
+    pmb_vt_sum_of_shares *all = w->sums + task->sum;
+    pmb_sum *sums = pmb_vt_totals(w, w->places[task->place].node, 0);
+    pmb_lock_it(&all->lock);
+    int last = --all->left == 0;
+    for (int j = 0; j < q->n; j++) {
+        int64_t at = q->base[j] * w->d.lanes, n = (int64_t)w->d.c.lane_cells[q->lanes[j]] * w->d.lanes;
+        if (last) pmb_vt_take_sums(s->hist + at, all->hist + at, n);
+        else pmb_vt_take_sums(all->hist + at, s->hist + at, n);
+    }
+    for (int l = 0; l < w->d.lanes; l++) sums[l] += totals[l];
+    pmb_unlock_it(&all->lock);
+    return last;
 }
 
 /* Steps of the chosen features of a group, from the cells in use; returns the number of runs. */
@@ -213,17 +275,23 @@ PMB_STATIC int pmb_vt_list_steps(const pmb_vectors *w, const pmb_vt_place *p, co
     return n_runs;
 }
 
-/* Fill the histograms of a group of lanes and scan its chosen features, one block of classes after the other. */
-PMB_STATIC void pmb_vt_search(const pmb_vectors *w, const pmb_vt_place *p, int32_t first, pmb_vt_scratch *s) {
+/* Fill the histograms of a group of lanes and scan its chosen features, one block of classes after the other. Of several
+ * shares of the rows, the last one that is filled scans. */
+PMB_STATIC void pmb_vt_search(const pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
     const pmb_vt_data *d = &w->d;
+    const pmb_vt_place *p = w->places + task->place;
     int marked = w->g.nodes[p->node].n < d->max_cells, n_runs = 0;
     int32_t n_occupied[PMB_GROUP] = {0};
     pmb_vt_group q;
-    pmb_vt_group_of(w, p, first, marked, &q);
+    pmb_vt_group_of(w, p, task->first, marked, &q);
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
         uint64_t *bits = marked && turn == 0 ? s->bits : NULL;
-        pmb_vt_fill(w, p, &q, b, s, bits);
+        if (task->n_shares > 1) { /* of one block */
+            pmb_sum totals[PMB_VT_LANES] = {0};
+            pmb_vt_fill(w, p, &q, b, task->share, task->n_shares, totals, s, bits);
+            if (!pmb_vt_add_share(w, task, &q, totals, s)) return;
+        } else pmb_vt_fill(w, p, &q, b, 0, 1, pmb_vt_totals(w, p->node, b), s, bits);
         if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, bits, n_occupied);
         pmb_vt_judge(d, w->its + p->node, pmb_vt_totals(w, p->node, b), turn, n_runs, w->o.least, s, p);
         for (int j = 0; j < q.n; j++)
@@ -257,7 +325,7 @@ PMB_STATIC void pmb_vt_judge_cells(const pmb_vectors *w, const pmb_vt_place *p, 
 PMB_STATIC void pmb_vt_search_all(const pmb_vectors *w, const pmb_vt_place *p, int32_t from, int32_t to,
                                   pmb_vt_scratch *s) {
     const pmb_vt_cell *all = w->all_cells;
-    const int32_t at = p->node, *PMB_RESTRICT node_of_row = w->node_of_row;
+    const int32_t at = p->node, *node_of_row = w->node_of_row;
     const int64_t m = w->d.c.m;
     int32_t *PMB_RESTRICT members = s->members;
     for (int32_t next = from; next < to;) {
@@ -272,7 +340,7 @@ PMB_STATIC void pmb_vt_search_all(const pmb_vectors *w, const pmb_vt_place *p, i
                 for (int32_t j = 0; j < all[c].count; j++) {
                     int32_t row = *entry++;
                     members[found] = row;
-                    found += node_of_row[row] == at;
+                    found += PMB_READ(node_of_row + row) == at;
                 }
                 s->occupied[n] = all[c].cell;
                 s->its_count[n] = (int32_t)(found - before);

@@ -5,10 +5,10 @@ Rows have lanes for the classes, in blocks, and one lane for the weight. Sums ov
 depends on the order of the rows, on their division or on the number of threads. They are in units, see `exact`.
 """
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from .aligned import aligned_zeros
+from .pool cimport run
 from .vrows_values cimport (
     or_null, pmb_signs, pmb_signs_of, pmb_steps, pmb_steps_of, pmb_sum, pmb_values_of, steps_of,
 )
@@ -50,12 +50,68 @@ cdef extern from "vrows_lanes.h" nogil:
                         const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out)
 
 cdef enum:
-    BLOCK_ROWS = 4096
+    BLOCK_ROWS = 1024   # of a piece, which a thread does at a time
     FEW_ROWS = 256
     CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
+    # Numbers below which one thread is faster: where exponentials are taken of them, and where none are.
+    FEW_SCORES = 1 << 13
+    FEW_NUMBERS = 1 << 16
 
 # Losses of `gradient`.
 SOFTMAX, LOGISTIC = PMB_SOFTMAX, PMB_LOGISTIC
+
+
+# What is read and written in a pass over the rows, or over leaves; each pass has some of it.
+cdef struct Pass:
+    int lanes, blocks, loss, n_classes
+    int64_t m, width, stored, rows, few  # rows: of a piece; few: whose scores stay in the cache
+    double magic, scale, units
+    double *F
+    const double *V
+    const double *w
+    const int32_t *leaf
+    const int32_t *y
+    const float *G
+    float *out
+    int32_t *A
+    double *scratch  # of each thread
+    float *narrow    # likewise
+    uint64_t *sums
+    const float *P
+    const int32_t *classes
+    const int64_t *start
+    const pmb_signs *signs
+    const int32_t *listed   # rows of the leaves
+    const int64_t *leaf_start
+    const double *magics
+    double *table
+    uint8_t *small
+    const pmb_steps *steps
+
+
+cdef Pass rows_pass(const float[:, ::1] G, const double[::1] weight, int lanes, double magic):
+    """A pass over the rows of gradients."""
+    cdef Pass p
+    p.lanes, p.blocks, p.magic = lanes, <int> (G.shape[1] // lanes), magic
+    p.m, p.width, p.rows, p.G, p.w = G.shape[0], G.shape[1], BLOCK_ROWS, &G[0, 0], or_null(weight)
+    return p
+
+
+cdef Pass leaves_pass(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
+                      const int64_t[::1] leaf_start):
+    """A pass over leaves, a piece each."""
+    cdef Pass p = rows_pass(G, weight, lanes, 0)
+    p.listed, p.leaf_start, p.m = &rows[0], &leaf_start[0], rows.shape[0]
+    return p
+
+
+cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
+    return (p.m + p.rows - 1) // p.rows
+
+
+cdef inline int enough(const Pass *p, int n_threads, int64_t few) noexcept nogil:
+    """As many threads as pay for so few numbers."""
+    return n_threads if p.m * p.width > few else 1
 
 
 def _scratch(stored, width, rows, n_threads):
@@ -76,23 +132,27 @@ def add_leaves(double[:, ::1] F not None, const double[:, ::1] V not None, const
     F : INOUT (m, blocks * lanes), or (m, K) without unused lanes
     V : IN (n_leaves, blocks * lanes)
     """
-    cdef int64_t b, start, m = F.shape[0], stored = F.shape[1], width = V.shape[1], rows = BLOCK_ROWS
-    cdef int blocks = <int> (width // lanes)
-    cdef bint whole = stored == width
-    if not whole:
-        rows = FEW_ROWS
-    cdef int64_t n = (m + rows - 1) // rows
-    cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
+    cdef Pass p
+    cdef double[:, ::1] scratch
+    p.m, p.stored, p.width, p.lanes, p.blocks = F.shape[0], F.shape[1], V.shape[1], lanes, <int> (V.shape[1] // lanes)
+    p.rows = BLOCK_ROWS if p.stored == p.width else FEW_ROWS
+    scratch = _scratch(p.stored, p.width, p.rows, n_threads)
+    p.F, p.V, p.leaf, p.scratch = &F[0, 0], &V[0, 0], &leaf[0], &scratch[0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), add_piece, &p)
+
+
+cdef void add_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = piece * p.rows, n = min(p.rows, p.m - start)
     cdef double *to
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        start = b * rows
-        if whole:
-            pmb_vr_add(lanes, &F[0, 0], &V[0, 0], &leaf[0], blocks, start, min(m, start + rows))
-        else:
-            to = &scratch[threadid(), 0]
-            pmb_vr_copy(&F[start, 0], stored, to, width, stored, min(rows, m - start))
-            pmb_vr_add(lanes, to, &V[0, 0], &leaf[start], blocks, 0, min(rows, m - start))
-            pmb_vr_copy(to, width, &F[start, 0], stored, stored, min(rows, m - start))
+    if p.stored == p.width:
+        pmb_vr_add(p.lanes, p.F, p.V, p.leaf, p.blocks, start, start + n)
+        return
+    to = p.scratch + thread * p.rows * p.width
+    pmb_vr_copy(p.F + start * p.stored, p.stored, to, p.width, p.stored, n)
+    pmb_vr_add(p.lanes, to, p.V, p.leaf + start, p.blocks, 0, n)
+    pmb_vr_copy(to, p.width, p.F + start * p.stored, p.stored, p.stored, n)
 
 
 def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
@@ -109,41 +169,47 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
     loss : SOFTMAX, or LOGISTIC: the sigmoid of what each score is above that of the own class
     G : OUT (m, blocks * lanes)
     """
-    cdef int64_t b, start, stop, end, m = F.shape[0], stored = F.shape[1], width = G.shape[1], rows = BLOCK_ROWS
-    cdef int blocks = <int> (width // lanes)
-    cdef bint whole = stored == width
-    cdef const double *w = or_null(weight)
+    cdef Pass p = rows_pass(G, weight, lanes, magic)
     cdef const double[:, ::1] values
-    cdef const double *v = NULL
+    cdef double[:, ::1] scratch
+    cdef int64_t[:, ::1] sums
+    p.stored, p.loss, p.few = F.shape[1], loss, max(8, CACHED // p.width)
+    scratch = _scratch(p.stored, p.width, p.rows, n_threads)
+    p.F, p.y, p.out, p.scratch, p.V, p.sums = &F[0, 0], &y[0], &G[0, 0], &scratch[0, 0], NULL, NULL
     if V is not None:
         values = V
-        v = &values[0, 0]
-    cdef int64_t n = (m + rows - 1) // rows, few = max(8, CACHED // width)
-    cdef double[:, ::1] scratch = _scratch(stored, width, rows, n_threads)
+        p.V, p.leaf = &values[0, 0], &leaf[0]
+    sums_ = None
+    if summed or loss != PMB_SOFTMAX or p.w != NULL or p.blocks == 1:
+        sums = sums_ = np.zeros((pieces_of(&p), p.width), dtype=np.int64)
+        p.sums = <uint64_t *> &sums[0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_SCORES), pieces_of(&p), gradient_piece, &p)
+    return None if sums_ is None else sums_.sum(axis=0)
+
+
+cdef void gradient_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = piece * p.rows, stop = min(p.m, start + p.rows), end
+    cdef uint64_t *sums = NULL
     cdef double *to
-    summed = summed or loss != PMB_SOFTMAX or w != NULL or blocks == 1
-    sums_ = np.zeros((n if summed else 0, width), dtype=np.int64)
-    cdef int64_t[:, ::1] sums = sums_
-    cdef uint64_t *its
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        start, stop = b * rows, min(m, (b + 1) * rows)
-        its = <uint64_t *> &sums[b, 0] if summed else NULL
-        if whole:
-            while start < stop:
-                end = min(stop, start + few)
-                if v != NULL:
-                    pmb_vr_add(lanes, &F[0, 0], v, &leaf[0], blocks, start, end)
-                pmb_vr_gradient(lanes, loss, &F[0, 0], &y[0], w, blocks, start, end, magic, &G[0, 0], its)
-                start = end
-        else:
-            to = &scratch[threadid(), 0]
-            pmb_vr_copy(&F[start, 0], stored, to, width, stored, stop - start)
-            if v != NULL:
-                pmb_vr_add(lanes, to, v, &leaf[start], blocks, 0, stop - start)
-                pmb_vr_copy(to, width, &F[start, 0], stored, stored, stop - start)
-            pmb_vr_gradient(lanes, loss, to, &y[start], w + start if w != NULL else NULL, blocks, 0, stop - start,
-                            magic, &G[start, 0], its)
-    return sums_.sum(axis=0) if summed else None
+    if p.sums != NULL:
+        sums = p.sums + piece * p.width
+    if p.stored == p.width:
+        while start < stop:
+            end = min(stop, start + p.few)
+            if p.V != NULL:
+                pmb_vr_add(p.lanes, p.F, p.V, p.leaf, p.blocks, start, end)
+            pmb_vr_gradient(p.lanes, p.loss, p.F, p.y, p.w, p.blocks, start, end, p.magic, p.out, sums)
+            start = end
+        return
+    to = p.scratch + thread * p.rows * p.width
+    pmb_vr_copy(p.F + start * p.stored, p.stored, to, p.width, p.stored, stop - start)
+    if p.V != NULL:
+        pmb_vr_add(p.lanes, to, p.V, p.leaf + start, p.blocks, 0, stop - start)
+        pmb_vr_copy(to, p.width, p.F + start * p.stored, p.stored, p.stored, stop - start)
+    pmb_vr_gradient(p.lanes, p.loss, to, p.y + start, p.w + start if p.w != NULL else NULL, p.blocks, 0, stop - start,
+                    p.magic, p.out + start * p.width, sums)
 
 
 def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, double scale, double units,
@@ -154,12 +220,17 @@ def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, dou
     ----------
     G : IN (m, blocks * lanes); A : OUT (blocks, m, lanes)
     """
-    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    cdef int blocks = <int> A.shape[0], lanes = <int> A.shape[2]
-    cdef const double *w = or_null(weight)
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_quantise(lanes, &G[0, 0], w, blocks, n_classes, m, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), scale,
-                        units, &A[0, 0, 0])
+    cdef Pass p = rows_pass(G, weight, <int> A.shape[2], 0)
+    p.blocks, p.n_classes, p.scale, p.units, p.A = <int> A.shape[0], n_classes, scale, units, &A[0, 0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), quantise_piece, &p)
+
+
+cdef void quantise_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = piece * p.rows
+    pmb_vr_quantise(p.lanes, p.G, p.w, p.blocks, p.n_classes, p.m, start, min(p.m, start + p.rows), p.scale, p.units,
+                    p.A)
 
 
 def half_signs(key, int32_t n_classes, int32_t n, int width):
@@ -219,71 +290,96 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
     G : IN (m, at least K); P : IN (K, blocks * lanes), 0 in unused lanes; out : OUT (m, blocks * lanes)
         Blocks of a row of P that are 0 cost nothing, where there are several.
     """
-    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    cdef int blocks = <int> out.shape[1] // lanes
-    cdef const double *w = or_null(weight)
+    cdef Pass p = rows_pass(G, weight, lanes, magic)
+    cdef int64_t n = pieces_of(&p)
+    p.blocks, p.width = <int> (out.shape[1] // lanes), G.shape[1]
     classes_, start_ = np.arange(len(P), dtype=np.int32), np.array((0, len(P)), dtype=np.int64)
-    if blocks > 1:
-        used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
+    if p.blocks > 1:
+        used, of_block = np.nonzero(np.asarray(P).reshape(len(P), p.blocks, lanes).any(axis=2).T)
         classes_ = np.append(of_block, 0).astype(np.int32)
-        start_ = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
+        start_ = np.searchsorted(used, np.arange(p.blocks + 1)).astype(np.int64)
     cdef int32_t[::1] classes = classes_
     cdef int64_t[::1] start = start_
     sums_ = np.empty((n, out.shape[1]), dtype=np.int64)
     cdef int64_t[:, ::1] sums = sums_
     cdef float[:, ::1] sign, scratch
     cdef pmb_signs signs
+    p.P, p.classes, p.start, p.out, p.sums = &P[0, 0], &classes[0], &start[0], &out[0, 0], <uint64_t *> &sums[0, 0]
+    p.signs = NULL
     if lanes == 16:
         sign = np.empty((len(classes_), lanes), dtype=np.float32)
         scratch = np.zeros((n_threads + 1, 8 * G.shape[1]), dtype=np.float32)
         signs = pmb_signs(&sign[0, 0], &scratch[n_threads, 0], &classes[0], &start[0])
-        if pmb_signs_of(&P[0, 0], blocks, &classes[0], &start[0], &sign[0, 0], &scratch[n_threads, 0]):
-            for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-                pmb_project_signs(&G[0, 0], G.shape[1], &signs, w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS),
-                                  magic, &scratch[threadid(), 0], &out[0, 0], <uint64_t *> &sums[b, 0])
-            return sums_.sum(axis=0)
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_project(lanes, &G[0, 0], G.shape[1], &P[0, 0], &classes[0], &start[0], w, blocks, b * BLOCK_ROWS,
-                       min(m, (b + 1) * BLOCK_ROWS), magic, &out[0, 0], <uint64_t *> &sums[b, 0])
+        if pmb_signs_of(p.P, p.blocks, p.classes, p.start, &sign[0, 0], &scratch[n_threads, 0]):
+            p.signs, p.narrow = &signs, &scratch[0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), n, project_piece, &p)
     return sums_.sum(axis=0)
+
+
+cdef void project_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = piece * p.rows, stop = min(p.m, start + p.rows)
+    cdef uint64_t *sums = p.sums + piece * p.blocks * p.lanes
+    if p.signs != NULL:
+        pmb_project_signs(p.G, p.width, p.signs, p.w, p.blocks, start, stop, p.magic, p.narrow + thread * 8 * p.width,
+                          p.out, sums)
+    else:
+        pmb_vr_project(p.lanes, p.G, p.width, p.P, p.classes, p.start, p.w, p.blocks, start, stop, p.magic, p.out, sums)
 
 
 def sizes(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
     """Sums of w |g| by lane in units."""
-    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    cdef int blocks = <int> G.shape[1] // lanes
-    cdef const double *w = or_null(weight)
-    sums_ = np.empty((n, G.shape[1]), dtype=np.int64)
+    cdef Pass p = rows_pass(G, weight, lanes, magic)
+    sums_ = np.empty((pieces_of(&p), G.shape[1]), dtype=np.int64)
     cdef int64_t[:, ::1] sums = sums_
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_sizes(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), magic,
-                     <uint64_t *> &sums[b, 0])
+    p.sums = <uint64_t *> &sums[0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), sizes_piece, &p)
     return sums_.sum(axis=0)
+
+
+cdef void sizes_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = piece * p.rows
+    pmb_vr_sizes(p.lanes, p.G, p.w, p.blocks, start, min(p.m, start + p.rows), p.magic, p.sums + piece * p.width)
 
 
 def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
     """Sum of w g^2 over rows and lanes in units: (1,)."""
-    cdef int64_t b, m = G.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    cdef int blocks = <int> G.shape[1] // lanes
-    cdef const double *w = or_null(weight)
-    sums_ = np.empty(n, dtype=np.int64)
+    cdef Pass p = rows_pass(G, weight, lanes, magic)
+    sums_ = np.empty(pieces_of(&p), dtype=np.int64)
     cdef int64_t[::1] sums = sums_
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_vr_square(lanes, &G[0, 0], w, blocks, b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS), magic,
-                      <uint64_t *> &sums[b])
+    p.sums = <uint64_t *> &sums[0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), squares_piece, &p)
     return sums_.sum(keepdims=True)
+
+
+cdef void squares_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = piece * p.rows
+    pmb_vr_square(p.lanes, p.G, p.w, p.blocks, start, min(p.m, start + p.rows), p.magic, p.sums + piece)
 
 
 def leaf_bounds(const float[:, ::1] G, int lanes, const int32_t[::1] rows, const int64_t[::1] leaf_start,
                 int n_threads):
     """Largest |g| of the rows of every leaf, 0 of none: (n_leaves, blocks * lanes)."""
-    cdef int64_t j, n = leaf_start.shape[0] - 1
-    cdef int blocks = <int> G.shape[1] // lanes
+    cdef const double[::1] no_weight = np.empty(0)
+    cdef Pass p = leaves_pass(G, no_weight, lanes, rows, leaf_start)
+    cdef int64_t n = leaf_start.shape[0] - 1
     out_ = np.empty((n, G.shape[1]))
     cdef double[:, ::1] out = out_
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_vr_tops(lanes, &G[0, 0], blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j], &out[j, 0])
+    p.table = &out[0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), n, bounds_piece, &p)
     return out_
+
+
+cdef void bounds_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.leaf_start[j]
+    pmb_vr_tops(p.lanes, p.G, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.table + j * p.width)
 
 
 def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_t[::1] leaf_start):
@@ -300,15 +396,21 @@ def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_
 def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
               const int64_t[::1] leaf_start, const double[:, ::1] magic, int n_threads):
     """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf, in units: int64 (n_leaves, 2, blocks * lanes)."""
-    cdef int64_t j, n = leaf_start.shape[0] - 1
-    cdef int blocks = <int> G.shape[1] // lanes
-    cdef const double *w = or_null(weight)
+    cdef Pass p = leaves_pass(G, weight, lanes, rows, leaf_start)
+    cdef int64_t n = leaf_start.shape[0] - 1
     out_ = np.empty((n, 2, G.shape[1]), dtype=np.int64)
     cdef int64_t[:, :, ::1] out = out_
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], leaf_start[j + 1] - leaf_start[j], &magic[j, 0],
-                    <uint64_t *> &out[j, 0, 0])
+    p.magics, p.sums = &magic[0, 0], <uint64_t *> &out[0, 0, 0]
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), n, leaf_piece, &p)
     return out_
+
+
+cdef void leaf_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.leaf_start[j]
+    pmb_vr_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.magics + j * p.width,
+                p.sums + 2 * j * p.width)
 
 
 def in_ones(const int64_t[:, :, ::1] sums, const double[:, ::1] magic, int n_classes, const int64_t[::1] least):
@@ -373,20 +475,28 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
     small : ndarray
         Leaves with sums of fewer than 2^bits units a row, whose values are of no use.
     """
-    cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = G.shape[1]
-    cdef int blocks = <int> width // lanes
-    cdef const double *w = or_null(weight)
+    cdef Pass p = leaves_pass(G, weight, lanes, rows, leaf_start)
+    cdef int64_t n = leaf_start.shape[0] - 1, width = G.shape[1]
     cdef pmb_steps s = steps_of(how, width, magic[0])
     value_, small_ = np.empty((n, width)), np.empty(n, dtype=np.uint8)
     cdef double[:, ::1] value = value_, step = np.empty((n_threads, width))
     cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
     cdef uint8_t[::1] small = small_
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        t, count = threadid(), leaf_start[j + 1] - leaf_start[j]
-        pmb_vr_leaf(lanes, &G[0, 0], w, blocks, &rows[leaf_start[j]], count, &magic[0], <uint64_t *> &sums[t, 0])
-        small[j] = pmb_steps_of(&s, &sums[t, 0], count, &step[t, 0])
-        pmb_values_of(&s, &step[t, 0], &value[j, 0], NULL)
+    p.magics, p.sums, p.scratch = &magic[0], <uint64_t *> &sums[0, 0], &step[0, 0]
+    p.table, p.small, p.steps = &value[0, 0], &small[0], &s
+    with nogil:
+        run(enough(&p, n_threads, FEW_NUMBERS), n, softmax_piece, &p)
     return value_, np.flatnonzero(small_)
+
+
+cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.leaf_start[j], count = p.leaf_start[j + 1] - start
+    cdef uint64_t *sums = p.sums + 2 * thread * p.width
+    cdef double *step = p.scratch + thread * p.width
+    pmb_vr_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, count, p.magics, sums)
+    p.small[j] = pmb_steps_of(p.steps, <const int64_t *> sums, count, step)
+    pmb_values_of(p.steps, step, p.table + j * p.width, NULL)
 
 
 def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,

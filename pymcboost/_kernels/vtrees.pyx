@@ -13,12 +13,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 import numpy as np
 
 from pymcboost._kernels.columns cimport address, columns_of, pmb_columns
+from pymcboost._kernels.pool cimport pmb_pool_calls, the_pool
 
 cdef extern from "vectors.h" nogil:
     enum:
         PMB_VT_FAR
         PMB_GROUP
         PMB_VT_FEW
+        PMB_VT_SHARE
+        PMB_VT_PIECES
     ctypedef int32_t pmb_sum  # or int64_t
     ctypedef struct pmb_node:
         int32_t feature, pos, nan_left
@@ -58,6 +61,7 @@ cdef extern from "vectors.h" nogil:
         pmb_grower g
         pmb_vt_data d
         pmb_vt_options o
+        const pmb_pool_calls *threads
         const uint64_t *groups
         int (*sum)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
         void *workers
@@ -99,6 +103,8 @@ cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64
 
 # Columns whose histograms are filled together; sparse features are looked up where at most one in so many is searched.
 GROUP, FEW = PMB_GROUP, PMB_VT_FEW
+# Rows from which on threads fill the histograms of a node together, and sums of shares for each thread.
+SHARED_ROWS, SUMS = 2 * PMB_VT_SHARE, PMB_VT_PIECES
 
 cdef enum:
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
@@ -150,6 +156,7 @@ cdef class Grower:
                   int take, int n_threads, double min_share=0, double share=1, pool=None,
                   groups=None, least_levels=None, row_number=None, comm=None):
         cdef pmb_vectors *w = &self.w
+        w.threads = the_pool()
         w.d.c = columns_of(data)
         w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
         w.d.max_cells = (int(data.lane_cells.max(initial=0)) + 63) // 64 * 64

@@ -60,6 +60,8 @@ LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 # With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
 # and gradients beside them are held up to so many rows times classes: more leave the caches.
 MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
+# Table updates of a scan of all rows below which one thread is as fast.
+SMALL_WORK = 200_000
 
 
 class VectorTreeBoost(ManyLabels, Booster):
@@ -70,6 +72,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     columns = {"n_leaves": "leaves of the tree"}
     refits = True
     takes_workers = takes_init_score = True
+    small_work = SMALL_WORK
     choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):

@@ -110,6 +110,9 @@ class Booster:
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 
+    # Table updates of a round below which one thread is faster; None: those of `threads`.
+    small_work: int | None = None
+
     # Whether there are rounds before the first one.
     has_rounds = False
     # Whether it adds to a model that is given.
@@ -251,9 +254,10 @@ class Booster:
         self.categories = dataset.categories
         self.feature_names = dataset.feature_names
         self.init_score = dataset.init_score
-        n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], n_threads)
-        self.data = self.rows(dataset, n_threads, previous)
-        self.n_threads = threads_for(self.data.n_entries * self.data.n_blocks, n_threads)
+        n_values = dataset.X.shape[0] * dataset.X.shape[1]
+        self.data = self.rows(dataset, threads_for(n_values, n_threads), previous)
+        n_updates = min(n_values, self.data.n_entries * self.data.n_blocks)
+        self.n_threads = threads_for(n_updates, n_threads, self.small_work)
         return self
 
     def start(self, n_estimators, previous=None, n_validation=0):

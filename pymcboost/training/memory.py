@@ -235,5 +235,7 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
         gathered += 4 * n_threads * columns.most_level_cells(vtrees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
     size = 16 * m + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
-    size += gathered + entries
+    size += gathered + entries + 32 * (4 + n_threads) * max_leaves
+    if n_threads > 1 and blocks == 1 and columns.row_cell is None and m >= vtrees.SHARED_ROWS:
+        size += vtrees.SUMS * n_threads * cells * number * lanes
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -1,0 +1,246 @@
+/* Trees with vector leaves: what a thread does with a node. It parts its rows, draws the features of its children, and
+ * searches them. */
+#ifndef PYMCBOOST_VECTORS_NODE_H
+#define PYMCBOOST_VECTORS_NODE_H
+
+#include "vectors_move.h"
+
+/* Rows of a node whose feature is sparse to its children. Returns the number on the left. */
+PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, int32_t at, uint8_t *side) {
+    static const uint8_t same[2] = {0, 1};
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    int32_t *rows = w->g.rows + node->start;
+    pmb_sides(&w->d.c, node, side);
+    if (!its->entries) pmb_vt_look_up_sides(w, node->feature, side, rows, node->n, w->node_of_row, at, w->row_side);
+    else pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
+                             its->entries, NULL, at, w->row_side);
+    return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
+}
+
+/* Bits of the rows of a node. */
+PMB_STATIC void pmb_vt_mark(const int32_t *rows, int64_t n, int64_t m, uint64_t *bits) {
+    memset(bits, 0, sizeof(uint64_t) * (size_t)((m + 63) / 64));
+    for (int64_t i = 0; i < n; i++) bits[rows[i] >> 6] |= (uint64_t)1 << (rows[i] & 63);
+}
+
+/* Bits of the rows of a lane with other codes than the given one; returns their number. */
+PMB_STATIC int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits) {
+    int64_t n = 0;
+    for (int64_t w = 0; w < (m + 63) / 64; w++) {
+        uint64_t word = 0;
+        int64_t last = m - 64 * w < 64 ? m - 64 * w : 64;
+        for (int64_t i = 0; i < last; i++) word |= (uint64_t)(codes[64 * w + i] != code) << i;
+        bits[w] = word;
+        for (; word; word &= word - 1) n++;
+    }
+    return n;
+}
+
+/* No split of a node gains more: the squares of its rows about their mean. */
+PMB_STATIC double pmb_vt_most(const pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    int L = w->d.lanes, last = w->d.n_classes / L, lane = w->d.n_classes % L;
+    const int32_t *A = pmb_vt_gradients(w, at);
+    int64_t block = w->d.c.m * L;
+    double all = 0, of_sum = 0;
+    for (int b = 0; b < w->d.blocks; b++)
+        PMB_VT(L, pmb_vt_spread_, A + b * block, A + last * block + lane, b == last ? lane : -1,
+               w->g.rows + node->start, node->n, &all, &of_sum);
+    /* Rounding, which grows with the rows that are added up, does not bring it below a gain. */
+    return all * (1 + 1e-9 + 1e-15 * (double)node->n) - of_sum / (double)w->its[at].weight;
+}
+
+PMB_INLINE int pmb_vt_splittable(const pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    return !its->late && (node->n > 1 || w->sum) && its->weight >= 2 * w->o.least &&
+           (w->g.max_depth == 0 || node->depth < w->g.max_depth) &&
+           (double)its->weight > w->o.min_share * (double)w->its[0].weight;
+}
+
+/* Draw the features of a node, of those of the tree that may follow the ones on its path; no split of them is known. */
+PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_node *its) {
+    const uint8_t *pool = w->o.pool < w->d.c.n_features ? w->pool : NULL;
+    int32_t d = w->d.c.n_features, n = w->o.pool, take = w->o.take;
+    if (w->groups) {
+        n = 0;
+        for (int32_t f = 0; f < d; f++) n += p->allowed[f] = (!pool || pool[f]) && (w->groups[f] & its->groups);
+        pool = p->allowed;
+        take = take < n ? take : n;
+    }
+    pmb_sample_of(its->key, pool, d, n, take, p->chosen);
+    p->n_features = pmb_marked(p->chosen, d, p->features);
+    for (int32_t j = 0; j < p->n_features; j++) p->score[p->features[j]] = -1;
+}
+
+/* A list for a node of few entries whose parent has none, or marks of its rows. */
+PMB_STATIC void pmb_vt_find_entries(pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    const int32_t *rows = w->g.rows + node->start;
+    if (pmb_vt_has_list(w, w->its[at].n_entries)) pmb_vt_list_entries(w, at);
+    else
+        for (int64_t i = 0; i < node->n; i++) PMB_WRITE(w->node_of_row + rows[i], at);
+}
+
+/* Begin the search of node `at` at a place, if it may be split: choose its features, and list their lanes. */
+PMB_STATIC int pmb_vt_begin(pmb_vectors *w, pmb_vt_place *p, int32_t at) {
+    const pmb_columns *c = &w->d.c;
+    const pmb_node *node = w->g.nodes + at;
+    p->node = -1;
+    if (!pmb_vt_splittable(w, at)) return 0;
+    p->node = at;
+    p->n_lanes = 0;
+    if (w->node_of_row && at > 0 && !w->its[at].entries) pmb_vt_find_entries(w, at);
+    pmb_vt_draw(w, p, w->its + at);
+    for (int32_t lane = 0; lane < c->n_lanes; lane++) { /* without a branch, which would be guessed wrongly */
+        uint8_t any = 0;
+        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++) any |= p->chosen[c->lane_feature[j]];
+        p->lanes[p->n_lanes] = lane;
+        p->n_lanes += any;
+    }
+    p->has_bits = p->in_node && node->n * 64 >= c->m;
+    return 1;
+}
+
+/* Get node `at` ready to be searched at a place: begin, and mark, sum up or gather its rows where the search will not. */
+PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_vt_scratch *s) {
+    const pmb_node *node = w->g.nodes + at;
+    int64_t m = w->d.c.m;
+    if (!pmb_vt_begin(w, p, at)) return;
+    if (p->has_bits) pmb_vt_mark(w->g.rows + node->start, node->n, m, p->in_node);
+    for (int b = 0; (at > 0 || !w->whole) && b < w->d.blocks; b++) {
+        pmb_sum *total = pmb_vt_totals(w, at, b);
+        memset(total, 0, sizeof(pmb_sum) * (size_t)w->d.lanes);
+        if (w->gathered)
+            pmb_vt_gather(w, at, b, 0, node->n,
+                          pmb_vt_gathered(w, at) + ((int64_t)b * m + node->start) * w->d.lanes, total);
+        else if (w->n_entries)
+            pmb_vt_sum_up(w, at, b, s->gathered);
+    }
+}
+
+PMB_STATIC void pmb_vt_choose_at(pmb_vectors *w, const pmb_vt_place *p) {
+    pmb_vt_choose(&w->d, p, w->g.nodes + p->node, w->its + p->node, w->sets + (size_t)p->node * (size_t)w->d.most_words);
+}
+
+/* Do a piece of the search of a node; after the last one its split is chosen. */
+PMB_STATIC void pmb_vt_do(pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
+    pmb_vt_place *p = w->places + task->place;
+    int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
+    if (task->what == PMB_VT_OF_CELLS) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
+    else if (task->what == PMB_VT_OF_FEATURES) pmb_vt_search_all(w, p, task->first, (int32_t)task->entry, s);
+    else pmb_vt_search(w, task, s);
+    if (PMB_COUNT_DOWN(&p->n_pieces) == 0) pmb_vt_choose_at(w, p);
+}
+
+/* Search a prepared place. */
+PMB_STATIC void pmb_vt_search_alone(pmb_vectors *w, int place, pmb_vt_scratch *s) {
+    const pmb_vt_place *p = w->places + place;
+    if (p->node < 0) return;
+    const pmb_vt_node *its = w->its + p->node;
+    if (its->n_entries && !its->entries) pmb_vt_search_all(w, p, 0, p->n_features, s);
+    else if (its->n_cells) pmb_vt_search_sparse(w, p, 0, its->n_cells, 0, s);
+    for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) {
+        pmb_vt_task task = {place, j, PMB_VT_OF_LANES, 0, 0, 1, 0};
+        pmb_vt_search(w, &task, s);
+    }
+    pmb_vt_choose_at(w, p);
+}
+
+/* The children of a node, without their rows. */
+PMB_STATIC void pmb_vt_add_children(pmb_vectors *w, int32_t at) {
+    pmb_node *node = w->g.nodes + at;
+    pmb_add_children(&w->g, node);
+    for (int c = 0; c < 2; c++) {
+        pmb_vt_node *child = w->its + (c ? node->right : node->left);
+        memset(child, 0, sizeof *child);
+        child->key = pmb_child_key(w->its[at].key, c);
+        child->groups = w->groups ? w->its[at].groups & w->groups[node->feature] : 0;
+    }
+}
+
+/* The numbers of the rows of a node's children, and their weights. */
+PMB_STATIC void pmb_vt_set_rows(pmb_vectors *w, int32_t at, int64_t n_left) {
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
+    pmb_set_rows(&w->g, node, n_left);
+    left->weight = its->left_weight;
+    right->weight = its->weight - its->left_weight;
+    left->moved = right->moved = its->moved;
+}
+
+/* Leaves so far. */
+PMB_INLINE int32_t pmb_vt_n_leaves(const pmb_vectors *w) { return w->g.max_leaves - w->g.n_left; }
+
+/* Whether a leaf to come, below one that is open, is never split, as it gains `most` at most: that many splits are not
+ * left. */
+PMB_INLINE int pmb_vt_comes_too_late(const pmb_vectors *w, double most) {
+    int32_t n = 0;
+    for (int32_t j = 0; j < w->open.n; j++) n += w->open.leaf[j].gain >= most;
+    return n >= w->g.n_left;
+}
+
+/* Whether children of a node that is being parted are never split: then they need not be searched. */
+PMB_STATIC void pmb_vt_ask_whether_late(pmb_vectors *w, int32_t at) {
+    const pmb_node *node = w->g.nodes + at;
+    pmb_lock_it(&w->lock);
+    int may_be = pmb_vt_n_leaves(w) >= w->g.n_left;
+    pmb_unlock_it(&w->lock);
+    for (int c = 0; c < 2 && may_be; c++) {
+        int32_t child = c ? node->right : node->left;
+        if (!pmb_vt_splittable(w, child)) continue;
+        double most = pmb_vt_most(w, child);
+        pmb_lock_it(&w->lock);
+        w->its[child].late = pmb_vt_comes_too_late(w, most);
+        pmb_unlock_it(&w->lock);
+    }
+}
+
+/* Rows and sparse entries of a node to its two children. */
+PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last) {
+    const pmb_node *node = w->g.nodes + at;
+    const pmb_vt_node *its = w->its + at;
+    pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
+    int to = node->depth % 2, sparse = w->d.c.lane[node->feature] < 0;
+    int64_t n_left = sparse ? pmb_vt_part_sparse(w, at, side)
+                            : pmb_part_rows(pmb_vt_columns(w, at), node, side, w->g.rows + node->start, node->n,
+                                            w->g.spare + node->start);
+    pmb_vt_set_rows(w, at, n_left);
+    if (!last && !w->sum) pmb_vt_ask_whether_late(w, at);
+    if (!its->n_entries || last) return;
+    if (!its->entries) { /* marks of the rows are made later, as other threads look at them here */
+        left->first_entry = its->first_entry;
+        left->n_entries = pmb_vt_count_entries(&w->d, w->g.rows + node->start, n_left);
+        right->first_entry = its->first_entry + left->n_entries;
+        right->n_entries = its->n_entries - left->n_entries;
+    } else if (pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right))
+        pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
+                            w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
+}
+
+/* Part a node and search its children, unless it is the last one that is split. */
+PMB_STATIC void pmb_vt_split_alone(pmb_vectors *w, int32_t at, int last, int thread) {
+    const pmb_node *node = w->g.nodes + at;
+    if (!last && pmb_vt_is_to_move(w, at)) pmb_vt_move(w, at);
+    pmb_vt_part(w, at, w->g.side + thread * w->g.n_side, last);
+    if (last) return;
+    for (int c = 0; c < 2; c++) {
+        int place = 2 * thread + c;
+        pmb_vt_prepare(w, w->places + place, c ? node->right : node->left, w->scratch + thread);
+        pmb_vt_search_alone(w, place, w->scratch + thread);
+    }
+}
+
+PMB_STATIC void pmb_vt_prepare_child(pmb_vectors *w, pmb_vt_place *p, int32_t at, int is_right) {
+    const pmb_node *node = w->g.nodes + at;
+    pmb_vt_prepare(w, p, is_right ? node->right : node->left, w->scratch + PMB_THREAD());
+}
+
+/* Histogram updates per row of a node. */
+PMB_INLINE int64_t pmb_vt_row_work(const pmb_vectors *w) {
+    return (w->n_entries ? w->n_entries / w->d.c.m + 1 : w->o.take) * w->d.blocks;
+}
+
+#endif
