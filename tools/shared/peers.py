@@ -22,6 +22,7 @@ OURS = {
     "abc-logitboost": "ABCLogitBoostClassifier",
     "abc-mart": "ABCMartClassifier",
     "vector": "VectorTreeBoostClassifier",
+    "mcboost": "MCBoostClassifier",
 }
 SPOKEN = {
     "lightgbm": "LightGBM",
@@ -100,7 +101,7 @@ def available(methods):
 def _ours(spec, n_classes):
     given = {"max_leaf_nodes": spec.leaves, "learning_rate": spec.learning_rate}
     given = {name: value for name, value in given.items() if value is not None}
-    if spec.method != "vector":
+    if spec.method not in ("vector", "mcboost"):
         given = {**CLASS_TREES, "min_samples_leaf": 1, **given}  # as for the peers
     return {"n_estimators": spec.rounds, "n_jobs": spec.threads, "random_state": spec.seed, **given}
 
