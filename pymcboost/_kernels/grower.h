@@ -56,6 +56,8 @@ typedef struct {
     int32_t depth, left, right;         /* children, -1 where the rows have not been parted */
     int32_t is_split;                   /* else a leaf, even where the rows were parted ahead of their turn */
     const uint64_t *set;                /* of a categorical feature: bits of the bins on the left, in place of pos */
+    double subtree_gain;                /* of all splits from here down, and their number; see pmb_prune */
+    int32_t n_splits;
 } pmb_node;
 
 typedef struct pmb_grower {
@@ -262,6 +264,21 @@ PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
         pmb_close(g);
     }
     return g->max_leaves - 1 - g->n_left;
+}
+
+/* Cost-complexity pruning: from the bottom up, a subtree whose splits gain less than this on average becomes a leaf. A split
+ * that gains little stays where those below it gain much. Returns the number of splits that are left. */
+PMB_STATIC int32_t pmb_prune(pmb_grower *g, double least_mean_gain) {
+    for (int32_t at = g->n_nodes - 1; at >= 0; at--) { /* children come after their parents */
+        pmb_node *node = g->nodes + at;
+        if (!node->is_split) continue;
+        const pmb_node *left = g->nodes + node->left, *right = g->nodes + node->right;
+        node->n_splits = 1 + (left->is_split ? left->n_splits : 0) + (right->is_split ? right->n_splits : 0);
+        node->subtree_gain = node->gain + (left->is_split ? left->subtree_gain : 0.0);
+        node->subtree_gain += right->is_split ? right->subtree_gain : 0.0;
+        node->is_split = node->subtree_gain >= least_mean_gain * node->n_splits;
+    }
+    return g->nodes->is_split ? g->nodes->n_splits : 0;
 }
 
 /* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to

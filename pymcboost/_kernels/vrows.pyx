@@ -25,6 +25,25 @@ cdef extern from "vrows_values.h" nogil:
         PMB_SOFTMAX
         PMB_LOGISTIC
 
+cdef extern from "left_out.h" nogil:
+    ctypedef struct pmb_left_out:
+        const pmb_steps *steps
+        int64_t n
+        float *scratch
+        const float *gradient
+        const double *weight
+        int64_t width
+        const float *sums
+        const int64_t *count
+        const int32_t *leaf
+        uint64_t key
+        double share
+        const int32_t *row
+        const int64_t *number
+        float *alone
+        float *outside
+    void pmb_add_left_out(const pmb_left_out *t, int64_t first, int64_t last, float *scratch)
+
 cdef extern from "signs.h" nogil:
     void pmb_project_signs(const float *G, int64_t width, const pmb_signs *signs, const double *weight, int blocks,
                            int64_t frm, int64_t to, double magic, float *scratch, float *out, uint64_t *sums)
@@ -460,13 +479,16 @@ def leaf_values(const double[:, ::1] step, double largest, double rate, int widt
 
 
 def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
-                   const int64_t[::1] leaf_start, const double[::1] magic, how, int n_threads):
+                   const int64_t[::1] leaf_start, const double[::1] magic, how, int n_threads,
+                   float[:, :, ::1] kept=None):
     """Leaf vectors of softmax from sums in one unit, without tables of all leaves in between.
 
     Parameters
     ----------
     magic : IN (width,), all the same
     how : (n_classes, bits, l2, largest, rate)
+    kept : OUT (n_leaves, 2, width), or None
+        The sums of w g and w |g| (1 - |g|), 0 in unused lanes.
 
     Returns
     -------
@@ -483,7 +505,9 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
     cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
     cdef uint8_t[::1] small = small_
     p.magics, p.sums, p.scratch = &magic[0], <uint64_t *> &sums[0, 0], &step[0, 0]
-    p.table, p.small, p.steps = &value[0, 0], &small[0], &s
+    p.table, p.small, p.steps, p.out = &value[0, 0], &small[0], &s, NULL
+    if kept is not None:
+        p.out = &kept[0, 0, 0]
     with nogil:
         run(enough(&p, n_threads, FEW_NUMBERS), n, softmax_piece, &p)
     return value_, np.flatnonzero(small_)
@@ -491,12 +515,59 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
 
 cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
-    cdef int64_t start = p.leaf_start[j], count = p.leaf_start[j + 1] - start
+    cdef int64_t start = p.leaf_start[j], count = p.leaf_start[j + 1] - start, k, K = p.steps.n_classes
     cdef uint64_t *sums = p.sums + 2 * thread * p.width
     cdef double *step = p.scratch + thread * p.width
+    cdef float *kept
     pmb_vr_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, count, p.magics, sums)
     p.small[j] = pmb_steps_of(p.steps, <const int64_t *> sums, count, step)
     pmb_values_of(p.steps, step, p.table + j * p.width, NULL)
+    if p.out != NULL:
+        kept = p.out + 2 * j * p.width
+        for k in range(2 * p.width):
+            kept[k] = <float> (<double> (<const int64_t *> sums)[k] * p.steps.unit) if k % p.width < K else 0
+
+
+def add_left_out(const float[:, ::1] G not None, const double[::1] weight not None, const float[:, :, ::1] sums,
+                 count, leaf, rows, numbers, how, key, double share, float[:, ::1] alone, float[:, ::1] outside,
+                 int n_threads):
+    """Add what leaves give to rows that are left out of their sums; see `left_out.h`.
+
+    Parameters
+    ----------
+    G : IN (m, width) negative gradients of softmax
+    weight : IN (m,), or empty for weights of 1
+    sums : IN (n_leaves, 2, width) of w g and w |g| (1 - |g|) over the rows of each leaf, 0 in unused lanes
+    count : IN int64 (n_leaves,) rows; a row that is alone in its leaf gets nothing
+    leaf : IN int32 (m,)
+    rows : IN int32 (r,) those that are left out, one at a time
+    numbers : IN int64 (r,) numbers by which the key draws rows
+    how : (n_classes, bits, l2, largest, rate)
+    key, share : those of the tree's draw of rows
+    alone : INOUT (r, width)
+    outside : INOUT (r, width)
+        Only of rows that were not drawn, divided by their share.
+    """
+    cdef int64_t n = alone.shape[0]
+    cdef const int64_t[::1] size = count, number = numbers
+    cdef const int32_t[::1] of_row = leaf, row = rows
+    cdef pmb_steps s = steps_of(how, sums.shape[2], 1.0)
+    cdef float[:, ::1] scratch = np.empty((n_threads, G.shape[1]), dtype=np.float32)
+    cdef pmb_left_out t
+    if not n:
+        return
+    t.steps, t.n, t.scratch = &s, n, &scratch[0, 0]
+    t.gradient, t.weight, t.width, t.sums, t.count = &G[0, 0], or_null(weight), G.shape[1], &sums[0, 0, 0], &size[0]
+    t.leaf, t.key, t.share, t.row, t.number = &of_row[0], key, share, &row[0], &number[0]
+    t.alone, t.outside = &alone[0, 0], &outside[0, 0]
+    with nogil:
+        run(n_threads if n * t.width > FEW_NUMBERS else 1, (n + FEW_ROWS - 1) // FEW_ROWS, left_out_piece, &t)
+
+
+cdef void left_out_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const pmb_left_out *t = <const pmb_left_out *> what
+    cdef int64_t start = piece * FEW_ROWS
+    pmb_add_left_out(t, start, min(t.n, start + FEW_ROWS), t.scratch + thread * t.width)
 
 
 def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[::1] y, int lanes, double magic,

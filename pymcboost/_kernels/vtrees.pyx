@@ -80,6 +80,7 @@ cdef extern from "vectors.h" nogil:
     int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key)
     void pmb_vt_leaves(pmb_vectors *w, const int32_t *leaf_node, int32_t n_leaves, int64_t *leaf_start,
                        int32_t *leaf_of_row)
+    int32_t pmb_prune(pmb_grower *g, double least_mean_gain)
     int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *order, int32_t *right, int32_t *leaf_node)
 
 cdef extern from "roundkey.h" nogil:
@@ -228,12 +229,12 @@ cdef class Grower:
         self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
 
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
-             double row_error=0, double rows_per_weight=0):
+             double row_error=0, double rows_per_weight=0, double min_subtree_gain=0):
         """Grow one tree on integer gradients A (blocks, m, lanes), by splits of more than the least gain.
 
         Sets of levels lose ``level_cost`` for every level in parts but two. Gains that are within the rounding of their
         sums are 0, where the vector of a row is moved by ``row_error`` and the weights of all rows make their number
-        times ``rows_per_weight``.
+        times ``rows_per_weight``. Subtrees whose splits gain less than ``min_subtree_gain`` on average become leaves.
 
         Returns
         -------
@@ -261,6 +262,8 @@ cdef class Grower:
         self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
+            if n_splits and min_subtree_gain > 0:
+                n_splits = pmb_prune(&self.w.g, min_subtree_gain)
         if self.w.failed:
             raise self.error
         cdef int32_t[:, ::1] lists = np.empty((3, 2 * n_splits + 2), dtype=np.int32)

@@ -16,16 +16,19 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.comm import ALONE
+from pymcboost.data.coded import is_coded
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, OrderedLabels, group_bits, signs_of
 from pymcboost.learners.draws import drawn_of, share_of, share_of_features
+from pymcboost.learners.left_out import LeftOutScores
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, leaves_for
 from pymcboost.losses import LossName, check_own, loss_of
@@ -43,6 +46,7 @@ from pymcboost.training.parameters import (
     Leaves,
     LossFunction,
     Parameter,
+    Rate,
     Rounds,
     Scorer,
     SeveralScorers,
@@ -53,15 +57,22 @@ from pymcboost.training.parameters import (
 LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | Scorer | SeveralScorers
 # Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
 HASTY_RATE = 0.2
-# "auto": least gains of splits, chosen by folds. After these rounds, or more where the learning rate is lower than the
-# default, they rise with this power of their number: later trees would fit noise.
-RELATIVE_GAINS = 0.25, 4.0
+# "auto": the learning rate of few rows, up to that of many; it doubles between these numbers of rows.
+LOW_RATE, HIGH_RATE, FEW_ROWS, MANY_ROWS = 0.05, 0.1, 2_000, 13_000
+# After these rounds, or more at a lower learning rate, the least relative gain rises with this power of their number:
+# later trees would fit noise.
 LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 # With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
 # and gradients beside them are held up to so many rows times classes: more leave the caches.
 MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
 # Table updates of a scan of all rows below which one thread is as fast.
 SMALL_WORK = 200_000
+
+
+def rate_for(n_rows):
+    """The learning rate where it is "auto"."""
+    doublings = math.log(n_rows / FEW_ROWS) / math.log(MANY_ROWS / FEW_ROWS)
+    return min(max(LOW_RATE * 2**doublings, LOW_RATE), HIGH_RATE)
 
 
 class VectorTreeBoost(ManyLabels, Booster):
@@ -73,11 +84,11 @@ class VectorTreeBoost(ManyLabels, Booster):
     refits = True
     takes_workers = takes_init_score = True
     small_work = SMALL_WORK
-    choices: ClassVar[dict[str, tuple]] = {"min_relative_gain": RELATIVE_GAINS}
+    left_out: LeftOutScores | None = None
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):
         super().__init__(params, draw_seed, name, comm)
-        self._first_rate, self._hastened = self.params.learning_rate, 1.0
+        self._hastened = 1.0
 
     def check(self):
         """A loss that is given has what one needs; it has no temperature, and no priors."""
@@ -180,16 +191,22 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def hasten(self, n_rounds):
         """Up to twice the learning rate."""
-        times = min(max(HASTY_RATE / self.params.learning_rate, 1.0), 2.0)
-        self.params.learning_rate *= times
-        self._hastened *= times
-        return math.ceil(n_rounds / times)
+        rate = self.params.learning_rate
+        self._hastened = 2.0 if rate == "auto" else min(max(HASTY_RATE / rate, 1.0), 2.0)
+        return math.ceil(n_rounds / self._hastened)
+
+    @property
+    def learning_rate(self):
+        """The number for "auto"; a callback may change it."""
+        rate = self.params.learning_rate
+        return self._hastened * (rate_for(self.data.total_rows) if rate == "auto" else rate)
 
     def auto_values(self):
         """See `Booster.auto_values`."""
         p, data = self.params, self.data
         return {
             **super().auto_values(),
+            "learning_rate": self.learning_rate,
             "max_leaf_nodes": self.most_leaves,
             "max_features": share_of_features(p.max_features, p.max_features_tree, data),
             "subsample": share_of(p.subsample, data.total_rows),
@@ -214,11 +231,14 @@ class VectorTreeBoost(ManyLabels, Booster):
         if K > MANY_CLASSES and self.could_be_narrow:
             held = replace(held, remedy=f"max_leaf_entries=100 (more errors), {held.remedy}")
         found = [held, grower, memory.tables(data, K, 0, newton)]
+        if self.calibrates:
+            found.append(memory.left_out(data))
         return found if fewer is None else [*found, memory.directions(data, fewer)]
 
     def prepare(self, previous):
         """Loss and grower."""
         p = self.params
+        self._first_rate = self.learning_rate / self._hastened
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
         d, pairs, signs, names = self.data.n_features, p.interaction_cst, p.monotonic_cst, self.feature_names
         categorical = [] if self.categories is None else self.categories.feature.tolist()
@@ -235,7 +255,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             min_samples_leaf=self.data.bound_scale * p.min_samples_leaf,
             max_features=p.max_features,
             leaf_step=p.leaf_step,
-            learning_rate=p.learning_rate,
+            learning_rate=self.learning_rate,
             l2=p.l2_regularization,
             min_gain=p.min_gain,
             min_relative_gain=p.min_relative_gain,
@@ -253,7 +273,39 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def release(self):
         """See `Booster.release`: the scores of many classes are gigabytes."""
-        self.loss = self.learner = None
+        self.loss = self.learner = self.left_out = None
+
+    @property
+    def leaves_rows_out(self):
+        """See `Booster`: each tree leaves rows out, and leaf vectors have a closed form."""
+        p = self.params
+        closed = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal" and p.subsample != 1
+        return closed and p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
+
+    def follow_left_out(self):
+        """See `Booster`."""
+        if not self.narrow:
+            how = self.learner.subsample, self.params.l2_regularization, self.n_threads, self.first_scores()
+            self.left_out, self.learner.keeps_sums = LeftOutScores(self.loss, *how), True
+
+    def left_out_scores(self):
+        """See `Booster`; the trees are gone through once more where the training has not followed all of them."""
+        if self.left_out is None:
+            return None
+        if self.left_out.n_trees != self.n_rounds:
+            self.follow_left_out()
+            loss = Rows(self._loss, self.data, self.n_threads)
+            loss.start(self.first_scores())
+            for value, leaf in self._trees_so_far(loss.width):
+                rows = np.argsort(leaf, kind="stable").astype(np.int32)
+                leaf_start = np.searchsorted(leaf[rows], np.arange(len(value) + 1))
+                self._leave_out(loss, rows, leaf_start, leaf)
+                loss.add(value, leaf)
+        return self.left_out
+
+    def _leave_out(self, loss, rows, leaf_start, leaf, sums=None):
+        key = _vtrees.round_key(self.seed, self.left_out.n_trees)
+        self.left_out.add(loss, rows, leaf_start, leaf, key, self.learning_rate, sums)
 
     def restart(self, scores):
         """Take over these scores, or those that the loss begins with."""
@@ -267,17 +319,23 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def replay(self):
         """Add the trees so far to the scores, one by one, as they were added when they were found."""
+        for value, leaf in self._trees_so_far(self.loss.width):
+            self.loss.add(value, leaf)
+
+    def _trees_so_far(self, width):
+        """Yield the vectors (n_leaves, width) of the leaves of each tree, and the leaf of every training row."""
         trees, K = self.builder.current(), self.data.n_classes
         if not len(trees):
             return
-        leaves = Model.from_ensemble(trees, range(K)).staged_apply(self.data.X)
+        X = self.data.X[:] if is_coded(self.data.X) else self.data.X
+        leaves = Model.from_ensemble(trees, range(K)).staged_apply(X)
         begin = trees.offset + np.arange(len(trees) + 1)
         t = 0
         for at in leaves:  # of a round
             for leaf in at[self.data.rows].T:
-                value = np.zeros((begin[t + 1] - begin[t], self.loss.width))
+                value = np.zeros((begin[t + 1] - begin[t], width))
                 value[:, :K] = trees.leaf[begin[t] : begin[t + 1]]
-                self.loss.add(value, np.ascontiguousarray(leaf, dtype=np.int32))
+                yield value, np.ascontiguousarray(leaf, dtype=np.int32)
                 t += 1
 
     def begin_at(self, bias):
@@ -303,9 +361,9 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def round(self):
         """The next tree."""
-        p, late_from = self.params, max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._hastened
+        p, late_from = self.params, max(LATE_ROUNDS, LATE_STEPS * self._hastened / self._first_rate) / self._hastened
         late = max(1, self.n_rounds / late_from) ** LATE_POWER
-        self.learner.learning_rate = p.learning_rate  # which a callback may change
+        self.learner.learning_rate = self.learning_rate  # which a callback may change
         self.learner.min_relative_gain = p.min_relative_gain * late
         if self.learner.reuse is not None:
             so_far = self.builder.tail(0)
@@ -319,6 +377,8 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets)
         self.builder.end_round()
         self.gain.add(tree.feature, tree.gain)
+        if self.left_out is not None and self.left_out.n_trees == self.n_rounds:
+            self._leave_out(self.loss, tree.rows, tree.leaf_start, tree.leaf, self.learner.sums)
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
 
@@ -416,12 +476,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "3 d^0.4, or d / 10 up to 100 if more.",
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         'number. Leaf vectors are those of all rows. "auto": 0.5, or 0.7 with more than 10,000 rows.',
-        "min_relative_gain": PARAMETERS["min_relative_gain"].help + " After 300 rounds, or 30 / learning_rate if that "
-        "is more, it rises with the fourth power of their number.\n\n"
-        '"auto": 0.25, or 4 where labels are noisy. Models of the folds that ``calibrate`` needs decide by their log '
-        "loss after 300 rounds, before the first round. It is 0.25 with fewer rounds, without calibration, with "
-        'early stopping, ``X_val`` or ``n_estimators="auto"``, and where fewer than 5 in a hundred rows held out are '
-        "wrong. Added rounds keep what the first ones had.",
+        "learning_rate": PARAMETERS["learning_rate"].help + ' "auto": 0.05 up to 2,000 rows, 0.1 from 13,000 rows on, '
+        "and in between a power of their number.",
         "validation_fraction": PARAMETERS["validation_fraction"].help + ' "auto": a tenth; at most 500 rows, or 5 for '
         'each class, with ``calibrate`` and ``scoring="log_loss"``.',
         "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
@@ -436,7 +492,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     loss: LossName | LossFunction | Callable[..., Any] = "softmax"
     n_estimators: Rounds = 300
     scoring: LossScoring = "log_loss"
-    learning_rate: float = 0.1
+    learning_rate: Rate = "auto"
     max_leaf_nodes: Leaves = "auto"
     max_depth: int | None = None
     min_samples_leaf: float = 1
@@ -445,7 +501,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     subsample: Share = "auto"
     l2_regularization: float = 0.0
     min_gain: float = 0.0
-    min_relative_gain: float | Literal["auto"] = "auto"
+    min_relative_gain: float = 2.5
     leaf_step: Literal["diagonal", "full"] = "diagonal"
     split_columns: int | Literal["auto"] | None = "auto"
     max_leaf_entries: int | None = None

@@ -15,6 +15,9 @@ from pymcboost.model.entries import rounded
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
+# Trees grow by splits of more than this share of the relative gain that subtrees must have on average: a split that
+# gains little may lead to others that gain much.
+GROWN_SHARE = 1 / 8
 # "auto": rows for each leaf of a tree and the bounds of the leaves. Chosen by cross-validation on training parts, see
 # docs/reproduction.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
@@ -52,7 +55,8 @@ class VectorTree:
     """One tree: splits in preorder and leaf vectors (see `model.trees.Trees`), and the leaf of every training row.
 
     ``sets``: codes on the left of the splits of categorical features, by the number of the split. ``shared``: what
-    the numbers of a leaf are but for its entries, see `shared_leaves`; else None.
+    the numbers of a leaf are but for its entries, see `shared_leaves`; else None. ``rows``, ``leaf_start``: the rows of
+    every leaf, valid until the next tree.
     """
 
     feature: np.ndarray
@@ -62,6 +66,8 @@ class VectorTree:
     gain: np.ndarray
     value: np.ndarray
     leaf: np.ndarray
+    rows: np.ndarray
+    leaf_start: np.ndarray
     sets: dict
     shared: np.ndarray | None = None
 
@@ -101,6 +107,12 @@ class VectorTrees:
         Lowers gains at what is new in a model.
     leaf_levels : int, optional
         Numbers of leaves are these multiples of a step, see `on_grid`.
+
+    Attributes
+    ----------
+    keeps_sums : bool
+        Whether the sums over the rows of the last tree's leaves are kept.
+    sums : ndarray of float32 (n_leaves, 2, width), or None
     """
 
     def __init__(
@@ -110,9 +122,10 @@ class VectorTrees:
         reuse=None, leaf_levels=None,
     ):  # fmt: skip
         self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
+        self.keeps_sums, self.sums = False, None
         self.data, self.loss, self._min_share = data, loss, min_share
-        self._changes_values = any(one is not None for one in (max_entries, leaf_levels, ordered))
-        self._subsample = subsample = share_of(subsample, data.total_rows)
+        self.changes_values = any(one is not None for one in (max_entries, leaf_levels, ordered))
+        self.subsample = subsample = share_of(subsample, data.total_rows)
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self.min_relative_gain = l2, min_gain, min_relative_gain
         max_leaves = leaves_for(data.total_rows) if max_leaves == "auto" else max_leaves
@@ -147,7 +160,7 @@ class VectorTrees:
         Where the rows drawn have no split, the tree has all rows: an unlucky draw ends no training.
         """
         K, key = self.data.n_classes, _vtrees.round_key(seed, t)
-        for subsample in sorted({self._subsample, 1.0}):
+        for subsample in sorted({self.subsample, 1.0}):
             tree = self.fit(key, subsample)
             if tree is not None and tree.value[:, :K].astype(np.float32, copy=False).any():
                 return tree
@@ -164,19 +177,23 @@ class VectorTrees:
         if A is None:
             return None
         unit = self._searched.gain_unit
-        least = self._least_gain() / unit
-        level_cost = self._level_cost() / unit
-        of = self._subsample if subsample is None else subsample
-        grower = self._grower if of == self._subsample else self._new_grower(self._n_drawn, self._pool, of)
-        how = A, key, least, level_cost, self._searched.row_error, self._searched.rows_per_weight
+        least, mean_gain = self._gain_bounds()
+        of = self.subsample if subsample is None else subsample
+        grower = self._grower if of == self.subsample else self._new_grower(self._n_drawn, self._pool, of)
+        searched = self._searched
+        how = (
+            A, key, least / unit, self._level_cost() / unit, searched.row_error, searched.rows_per_weight,
+            mean_gain / unit,
+        )  # fmt: skip
         grown = grower.grow(*how)
         if not len(grown[0]) and self._n_drawn < self._n_used:
             grown = self._new_grower(self._n_used, self._n_used, of).grow(*how)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
+        self.sums = None
         value = self.leaf_vectors(rows, leaf_start)
-        if self._changes_values:
+        if self.changes_values:
             value = value.astype(np.float64, copy=False)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
@@ -187,7 +204,7 @@ class VectorTrees:
             value[:, :K] = self.ordered(value[:, :K], column, right, count)
         if self._levels is not None:
             on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
-        return VectorTree(column, threshold, nan_left, right, gain * unit, value, leaf, sets, shared)
+        return VectorTree(column, threshold, nan_left, right, gain * unit, value, leaf, rows, leaf_start, sets, shared)
 
     def _few_entries(self, value, rows, leaf_start):
         """Make most numbers of a leaf 0, or that of its classes which is returned."""
@@ -197,10 +214,10 @@ class VectorTrees:
             return sparse_leaves(value, self._max_entries, self.loss.shift_invariant)
         return shared_leaves(value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2))
 
-    def _least_gain(self):
-        if not self.min_relative_gain:
-            return self._min_gain
-        return max(self._min_gain, self.min_relative_gain * self.loss.mean_square())
+    def _gain_bounds(self):
+        """Least gain of a split while the tree grows, and least mean gain of the splits of a subtree that stays."""
+        mean_gain = self.min_relative_gain * self.loss.variance() if self.min_relative_gain else 0.0
+        return max(self._min_gain, GROWN_SHARE * mean_gain), mean_gain
 
     def _level_cost(self):
         # By chance a level gains the mean square of a row.
@@ -209,7 +226,9 @@ class VectorTrees:
     def leaf_vectors(self, rows, leaf_start):
         """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
         how = self.leaf_step == "full", self._l2, LARGEST_STEP, self.learning_rate
-        return self.loss.leaf_values(rows, leaf_start, *how)
+        if self.keeps_sums and self.data.comm.size == 1:
+            self.sums = np.empty((len(leaf_start) - 1, 2, self.loss.width), dtype=np.float32)
+        return self.loss.leaf_values(rows, leaf_start, *how, self.sums)
 
 
 def sparse_leaves(value, most, invariant):

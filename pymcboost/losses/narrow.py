@@ -85,12 +85,16 @@ class NarrowRows(Rows):
         """Mean over the rows of w |g|^2, of the gradients that were projected last."""
         return self.square / self.data.total_rows
 
+    def variance(self):
+        """See `Rows`; gradients are not at hand, and their mean is small after the first rounds."""
+        return self.mean_square()
+
     def leaf_sums(self, rows, leaf_start):
         """See `Rows`."""
         self._know_gradients()
         return super().leaf_sums(rows, leaf_start)
 
-    def _values_in_unit(self, rows, leaf_start, magic, how):
+    def _values_in_unit(self, rows, leaf_start, magic, how, kept=None):
         self._know_gradients()
         at = rows, leaf_start, magic, how, self.n_threads
         return _srows.softmax_values(self.F, self.norm, self.data.y, self.weight, *at)

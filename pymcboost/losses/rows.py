@@ -236,27 +236,38 @@ class Rows(Integers):
         top, _ = refined(self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n))
         return top / self.data.total_rows
 
+    def variance(self):
+        """Mean over the rows of w |g - mean g|^2."""
+        rows = np.arange(self.data.n_rows, dtype=np.int32)
+        total = self.leaf_sums(rows, np.array([0, len(rows)]))[0, 0]
+        return max(0.0, self.mean_square() - float(total @ total) / self.total / self.data.total_rows)
+
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
         return self.loss.leaf_steps(self, rows, leaf_start, full, l2)
 
-    def leaf_values(self, rows, leaf_start, full, l2, largest, rate):
-        """Vectors (n_leaves, width) that are added to scores: `leaf_steps`, cut, less their mean, times the rate."""
+    def leaf_values(self, rows, leaf_start, full, l2, largest, rate, kept=None):
+        """Vectors (n_leaves, width) that are added to scores: `leaf_steps`, cut, less their mean, times the rate.
+
+        ``kept``: float32 (n_leaves, 2, width), gets what `leaf_sums` gives. Only of softmax without workers.
+        """
         if not self.loss.steps_of_sums or full or self.data.comm.size > 1:
             step = self.leaf_steps(rows, leaf_start, full, l2)
             return _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
         count = leaf_start[1:] - leaf_start[:-1]
         magic = np.full(self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count)))
         how = self.data.n_classes, SMALL_BITS, l2, largest, rate
-        value, again = self._values_in_unit(rows, leaf_start, magic, how)
+        value, again = self._values_in_unit(rows, leaf_start, magic, how, kept)
         if len(again):
             sums = self._in_own_units(self.gradient, *_those(again, rows, leaf_start), count[again])
+            if kept is not None:
+                kept[again, :, : sums.shape[2]] = sums
             step = self.loss.steps_of(sums, l2)
             value[again] = _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
         return value
 
-    def _values_in_unit(self, rows, leaf_start, magic, how):
-        at = rows, leaf_start, magic, how, self.n_threads
+    def _values_in_unit(self, rows, leaf_start, magic, how, kept=None):
+        at = rows, leaf_start, magic, how, self.n_threads, kept
         return _vrows.softmax_values(self.gradient, self.weight, self.lanes, *at)
 
     def leaf_curvature(self, rows, leaf_start, l2=0.0):

@@ -105,8 +105,6 @@ class Booster:
     categories = None
     # Names of the columns, where they have any.
     feature_names: list[str] | None = None
-    # Values of parameters that are "auto": folds choose among them, or else it is the first.
-    choices: ClassVar[dict[str, tuple]] = {}
     # Parameters that a warm start must keep.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 
@@ -123,14 +121,6 @@ class Booster:
         self.draw_seed, self.name = draw_seed, name
         self.workers = comm
         self.n_rounds = 0
-        self.undecided = {name: of for name, of in self.choices.items() if vars(self.params)[name] == "auto"}
-        self.decided: dict[str, Any] = {}
-        vars(self.params).update((name, of[0]) for name, of in self.undecided.items())
-
-    def decide(self, values):
-        """Take these values of parameters that are "auto"."""
-        self.decided = {name: value for name, value in values.items() if value in self.undecided.get(name, ())}
-        vars(self.params).update(self.decided)
 
     # -- what subclasses may give --------------------------------------------------------------------------------------
 
@@ -213,11 +203,20 @@ class Booster:
 
     def meta(self):
         """What the model file says besides algorithm, parameters and feature names."""
-        return {"decided": self.decided} if self.decided else {}
+        return {}
 
     def auto_values(self):
         """Values that parameters which may be "auto" have in this training, by name."""
-        return {name: vars(self.params)[name] for name in self.choices}
+        return {}
+
+    # Whether each weak learner leaves rows out, so that the temperature follows from `left_out_scores`.
+    leaves_rows_out = False
+
+    def follow_left_out(self):
+        """Begin to follow the scores of rows that are left out, before the first round."""
+
+    def left_out_scores(self):
+        """The `LeftOutScores` of the rounds done; None where memory is too small to follow them."""
 
     def memory(self):
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
@@ -260,7 +259,7 @@ class Booster:
         self.n_threads = threads_for(n_updates, n_threads, self.small_work)
         return self
 
-    def start(self, n_estimators, previous=None, n_validation=0):
+    def start(self, n_estimators, previous=None, n_validation=0, calibrates=False):
         """Get ready for the first round, or for the next one after those of ``previous``.
 
         Parameters
@@ -270,13 +269,13 @@ class Booster:
         previous : Previous, optional
         n_validation : int, default=0
             Rows whose scores will be followed.
+        calibrates : bool, default=False
+            Whether the scores of rows that are left out are followed, for the temperature.
         """
-        self.n_estimators, self.n_validation = n_estimators, n_validation
+        self.n_estimators, self.n_validation, self.calibrates = n_estimators, n_validation, calibrates
         self.has_rounds = previous is not None
         if previous is not None:
             self.check_previous(previous)
-            decided = previous.model.meta.get("decided")
-            self.decide(decided if isinstance(decided, dict) else {})
         memory.refuse(self)
         self.builder = self.new_builder()
         if previous is None:
@@ -291,6 +290,8 @@ class Booster:
         self.seed = self.draw_seed()
         self.prepare(previous)
         self.restart(scores)
+        if calibrates:
+            self.follow_left_out()
 
     def check_previous(self, previous):
         """Refuse to add to a model what is made of other weak learners, or for another loss."""

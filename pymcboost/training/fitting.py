@@ -3,6 +3,7 @@
 import contextlib
 from dataclasses import dataclass, fields
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -132,11 +133,12 @@ class Training:
         held = None if validation is None else validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
-        kept = dataset if params.calibrate and held is None else None
-        has_temperature = params.calibrate and not booster.multilabel
+        leaves_rows_out = held is None and dataset.groups is None and self._leaves_rows_out(previous)
+        kept = dataset if params.calibrate and held is None and not leaves_rows_out else None
+        has_temperature = params.calibrate and not booster.multilabel and not leaves_rows_out
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
-        choice = self._choice(kept, folds, previous, n_estimators)
         how = {"previous": previous, "validation": validation, "make_model": partial(_model, meta, self.classes)}
+        how["calibrates"] = leaves_rows_out
         booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
         del dataset, plan  # the bins take memory that the weights need
         trainer = Trainer(booster, n_estimators, **how)
@@ -146,14 +148,17 @@ class Training:
         self.begun = []  # which the loop closes
         trainer.run(callbacks)
         self.shares = calibration.shares(self.state, booster.data, workers)
+        if leaves_rows_out:
+            left_out = booster.left_out_scores()
+            self.temperature = calibration.temperature_of_left_out(left_out, booster.data, booster.link)
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
-        if params.calibrate:
-            self._calibrate(kept, held, folds, choice, found, initial)
+        if params.calibrate and not leaves_rows_out:
+            self._calibrate(kept, held, folds, found, initial)
         divided.check_models(workers, booster.name, self._whole_model)
         workers.check()
 
-    def _calibrate(self, kept, held, folds, choice, found, initial):
+    def _calibrate(self, kept, held, folds, found, initial):
         """The temperature of the model, or the thresholds of its labels, of folds of the rows kept or of those held."""
         draft, booster, several = self.draft, self.booster, self.booster.multilabel
         if kept is None and several:
@@ -164,14 +169,12 @@ class Training:
             return
         # As many as the model has: where it ended by itself, models of fewer rows may go on for long.
         rounds = self.state.n_rounds
-        seed = booster.draw_seed() if choice.seed is None else choice.seed
+        seed = booster.draw_seed()
         if several:
             self.thresholds, scores = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
             self._keep(scores, kept)
             return
-        known = found, folds, initial, choice.held if rounds == calibration.COMPARED else None
-        one = calibration.with_values(draft, booster.decided)
-        self.temperature, scores = calibration.temperature_of_folds(one, kept, seed, rounds, *known)
+        self.temperature, scores = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
         self._keep(scores, kept)
 
     def _keep(self, found, dataset):
@@ -274,16 +277,15 @@ class Training:
                     )
                 taken.append(column)
 
-    def _choice(self, dataset, folds, previous, n_estimators):
-        """What folds choose of parameters that are "auto", where the calibration needs these folds anyway."""
+    def _leaves_rows_out(self, previous):
+        """Whether the temperature comes from rows that trees leave out, as long as nobody says that rows depend."""
         booster, params = self.booster, self.params
-        first = dataset is not None and previous is None and n_estimators >= calibration.COMPARED
-        found = params.early_stopping or self.draft.n_estimators == "auto" or booster.multilabel
-        if not booster.undecided or not first or found:
-            return calibration.Choice()
-        choice = calibration.choose(self.draft, dataset, booster.undecided, booster.draw_seed(), folds)
-        booster.decide(choice.values)
-        return choice
+        folds = not isinstance(params.cv, Integral) or self.draft.n_estimators == "auto"
+        if not params.calibrate or not booster.leaves_rows_out or folds:
+            return False
+        # Rounds that are there already are gone through again: with the draws that they had.
+        same_draws = previous is None or previous.best_gain is not None or isinstance(params.random_state, Integral)
+        return same_draws and (previous is None or previous.how != "init_model")
 
     def _find_rounds(self, dataset, previous):
         """The number of rounds by cross-validation, with its curves; and the folds if they have been trained."""

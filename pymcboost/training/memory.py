@@ -15,6 +15,7 @@ from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
 from pymcboost.data.tree_data import POOL_BYTES, Grown, cell_words_of
 from pymcboost.data.tree_layouts import LANES
+from pymcboost.learners.left_out import MOST_ROWS
 from pymcboost.losses.blocks import BLOCK_ROWS
 from pymcboost.losses.pairwise import is_large
 from pymcboost.losses.pairwise_log import PASS_ROWS
@@ -142,6 +143,12 @@ def rows(data, scores=True, integers=True, curvature=False):
     m, (_, _, padded) = data.n_rows, row_layout(data.n_classes)
     size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
     return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
+
+
+def left_out(data):
+    """Scores of rows that are left out, for the temperature: `learners.left_out`."""
+    m = min(data.n_rows, MOST_ROWS)
+    return Part(f"scores of {m} rows that are left out", 8 * m * data.n_classes, "calibrate=None")
 
 
 def narrow(data, max_leaves):

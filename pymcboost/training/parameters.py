@@ -21,6 +21,7 @@ from pymcboost.training.ranges import Parameter as Parameter
 Rounds = int | Literal["auto"]
 Leaves = int | Literal["auto"]
 Share = float | Literal["auto"]
+Rate = float | Literal["auto"]
 Seed = int | np.random.RandomState | None
 ClassWeight = Mapping[Any, float] | Literal["balanced"] | None
 ClassMetrics = Literal["log_loss", "error", "balanced_error", "auc_ovr"]
@@ -136,8 +137,10 @@ PARAMETERS = {
         "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
     ),
     "min_relative_gain": Parameter(
-        "Splits must gain more than this many times the mean squared gradient of a row, in sample weights. Splits that "
-        "gain less fit a few rows that are nearly right already.",
+        "Cost-complexity pruning: the splits of every subtree must gain on average this many times the variance "
+        "of the gradients, in sample weights; otherwise the subtree becomes a leaf. A tree grows by splits of more "
+        "than an eighth of that. After 300 rounds, or 30 / learning_rate if that is more, it rises with the fourth "
+        "power of their number.",
         low=0,
     ),
     "subsample": Parameter(
@@ -201,9 +204,10 @@ PARAMETERS = {
     "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
     "calibrate": Parameter(
         '"temperature": divide the scores by the number at which the probabilities have the least log loss. It comes '
-        "from the rows of ``X_val`` or, if there are 600, of early stopping. Otherwise it comes from models of the "
-        "folds of ``cv``, as many as hold out 600 rows or 55 in a hundred: a training takes two to three times as "
-        "long. Scores and predictions stay as they are."
+        "from the rows of ``X_val`` or, if there are 600, of early stopping. Vector trees otherwise take it from "
+        "training rows that their trees leave out. Other estimators take it from models of the folds of ``cv``, as "
+        "many as hold out 600 rows or 55 in a hundred: a training takes two to three times as long. Scores and "
+        "predictions stay as they are."
     ),
     "restore_priors": Parameter(
         "Divide the probabilities by the weights of the classes, so that they are those of the data again; predictions "

@@ -16,6 +16,8 @@ class Trainer:
         Rounds to go on from.
     validation : Validation, optional
         Rows whose scores are followed.
+    calibrates : bool, default=False
+        Whether the booster follows the scores of rows that are left out, for the temperature.
     make_model : callable, optional
         Makes a `Model` of the booster, a number of rounds, and more for its meta.
 
@@ -26,9 +28,9 @@ class Trainer:
         Whether nothing is left to learn.
     """
 
-    def __init__(self, booster, n_estimators, *, previous=None, validation=None, make_model=None):
+    def __init__(self, booster, n_estimators, *, previous=None, validation=None, calibrates=False, make_model=None):
         n_validation = 0 if validation is None else validation.X.shape[0]
-        booster.start(n_estimators, previous, n_validation)
+        booster.start(n_estimators, previous, n_validation, calibrates)
         history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
         best_gain = None if previous is None else previous.best_gain
         self.booster, self.is_over = booster, False

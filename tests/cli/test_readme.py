@@ -131,7 +131,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_example_in_python(folder):
-    assert run("python examples/digits.py", folder).endswith("error: 1.3%\n")
+    assert run("python examples/digits.py", folder).endswith("error: 1.1%\n")
 
 
 def test_the_example_in_shell(folder):

@@ -336,8 +336,8 @@ def test_folds_of_the_calibration_have_the_rounds_of_the_model(monkeypatch):
 
     monkeypatch.setattr(estimators.calibration, "temperature_of_folds", of_folds)
     monkeypatch.setattr(pymcboost.callbacks, "time", Clock())
-    VectorTreeBoostClassifier(n_estimators=90, random_state=0).fit(X, y, callbacks=[TimeLimit(2.5)])
-    VectorTreeBoostClassifier(n_estimators=9, random_state=0).fit(X, y)
+    MartClassifier(n_estimators=90, calibrate="temperature").fit(X, y, callbacks=[TimeLimit(2.5)])
+    MartClassifier(n_estimators=9, calibrate="temperature").fit(X, y)
     assert asked == [3, 9]
 
 
@@ -393,10 +393,10 @@ def test_what_does_not_go_with_a_schedule_is_refused():
     with pytest.raises(ValueError, match="a fixed_step has no learning rate"):
         MCBoostClassifier(fixed_step=0.1).fit(X, y, callbacks=schedule)
     with pytest.warns(UserWarning, match="the temperature comes from models of folds") as caught:
-        VectorTreeBoostClassifier(n_estimators=2, random_state=0).fit(X, y, callbacks=schedule)
+        MartClassifier(n_estimators=2, calibrate="temperature").fit(X, y, callbacks=schedule)
     assert caught[0].filename == __file__
     with pytest.warns(UserWarning, match="the temperature comes from models of folds"):  # too few rows are held out
-        VectorTreeBoostClassifier(n_estimators=2, early_stopping=True).fit(X, y, callbacks=schedule)
+        MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(X, y, callbacks=schedule)
     labels = {"n_estimators": 2, "loss": "logistic", "random_state": 0}
     Y = np.eye(10, dtype=int)[y]
     message = "the thresholds of labels .* give X_val and y_val, or set decision_threshold=0.5"

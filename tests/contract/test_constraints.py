@@ -49,7 +49,7 @@ def test_columns_of_a_path_are_in_one_group(kind):
     X, y = data(6, d=8)
     X = np.round(X) if kind == "sparse" else X
     more = {"max_features": 0.4, "max_features_tree": 0.8} if kind == "drawn" else {"max_features": 1.0}
-    model = VectorTreeBoostClassifier(**PLAIN, **more, max_leaf_nodes=20)
+    model = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40}, **more, max_leaf_nodes=20)
     X = sparse.csr_matrix(X) if kind == "sparse" else X
     groups = [[0, 1], [1, 2, 3], [4]]
     allowed = [*map(set, groups), {5, 6, 7}]
@@ -172,7 +172,7 @@ def test_a_loss_of_ones_own_that_a_shift_changes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 3)).astype(np.float32)
     y = (np.column_stack((2 * X[:, 0], 0 * X[:, 0], np.sin(2 * X[:, 1]))) + rng.gumbel(size=X.shape)).argmax(axis=1)
-    model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40}, loss=squared), []
+    model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 80}, loss=squared), []
     for signs in (None, {0: (0, 1)}):
         scores = model.set_params(monotonic_cst=signs).fit(X[:400], y[:400]).decision_function(X[400:])
         losses.append(((scores - np.eye(3)[y[400:]]) ** 2).mean())

@@ -332,7 +332,7 @@ def test_mcboost_rebuilds_its_weights_from_both_scores(monkeypatch):
 def test_refit_leaves_and_calibrate_on():
     X, y, scores = rows()
     for name in "VectorTreeBoostClassifier", "LogitBoostClassifier":
-        model = made(name, **ALL, n_estimators=1, min_samples_leaf=5).fit(X, y, init_score=scores)
+        model = made(name, **ALL, n_estimators=1, min_samples_leaf=5, learning_rate=0.1).fit(X, y, init_score=scores)
         before = model.decision_function(X)
         with pytest.raises(ValueError, match="refit_leaves: the model was fitted with init_score"):
             model.refit_leaves(X, y)

@@ -35,7 +35,7 @@ def drawn(seed):
 
 def fitted(algorithm, X, y, weight=None, n_estimators=2):
     params = {"n_estimators": n_estimators, "weak_learner": "tree", "max_leaf_nodes": 30, "random_state": 0}
-    params |= {"min_relative_gain": 0.0, "subsample": 1.0, "max_features": 1.0, "calibrate": None}
+    params |= {"learning_rate": 0.1, "min_relative_gain": 0.0, "subsample": 1.0, "max_features": 1.0, "calibrate": None}
     cls = get_class(algorithm)
     known = cls().get_params()
     return cls(**{name: value for name, value in params.items() if name in known}).fit(X, y, sample_weight=weight)

@@ -82,9 +82,9 @@ def grown(data, loss, trees, key):
     """(splits as the twin gives them, leaf of every row) and the integers they came from, (m, width)."""
     on = trees._searched
     A = on.integers(key)
-    least = trees._least_gain() / on.gain_unit
+    least, mean = (bound / on.gain_unit for bound in trees._gain_bounds())
     cost = trees._level_cost() / on.gain_unit
-    found = trees._grower.grow(A, key, least, cost, on.row_error, on.rows_per_weight)
+    found = trees._grower.grow(A, key, least, cost, on.row_error, on.rows_per_weight, mean)
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
     pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
     splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
@@ -93,11 +93,13 @@ def grown(data, loss, trees, key):
     return splits, leaf.copy(), np.concatenate(list(A), axis=1)
 
 
-def least_gain(loss, settings):
-    """What splits must gain, by the help of the parameters."""
+def gain_bounds(loss, settings):
+    """What splits must gain, and those of a subtree on average, by the help of the parameters."""
     weight = loss.weight if len(loss.weight) else np.ones(len(loss.gradient))
-    mean = (weight[:, None] * loss.gradient.astype(np.float64) ** 2).sum() / len(weight)
-    return max(settings.get("min_gain", 0.0), settings.get("min_relative_gain", 0.0) * mean)
+    gradient = loss.gradient.astype(np.float64)
+    mean = (weight[:, None] * (gradient - np.average(gradient, axis=0, weights=weight)) ** 2).sum() / len(weight)
+    mean *= settings.get("min_relative_gain", 0.0)
+    return max(settings.get("min_gain", 0.0), mean / 8), mean
 
 
 def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categorical=(), **options):
@@ -116,13 +118,14 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
         A, trees = results[0][2], learners[0][1]
         on = trees._searched
         take = max(1, round(settings["max_features"] * pool))
+        least, mean = gain_bounds(loss, settings)
         expected, expected_leaf = twin.grow(
             bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
             settings["max_leaves"],
             settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
-            least_gain(loss, settings) / on.gain_unit, learners[0][1]._least_levels, data.row_number,
+            least / on.gain_unit, learners[0][1]._least_levels, data.row_number,
             level_cost=learners[0][1]._level_cost() / on.gain_unit, row_error=on.row_error,
-            rows_per_weight=on.rows_per_weight,
+            rows_per_weight=on.rows_per_weight, min_subtree_gain=mean / on.gain_unit,
         )  # fmt: skip
         for splits, leaf, _ in results:
             assert splits == expected
@@ -235,7 +238,8 @@ def some_rows(kind, K, sparse):
 @pytest.mark.parametrize("options", [
     {"subsample": 0.5}, {"subsample": 0.3, "max_features": 1.0, "max_leaves": 40}, {"max_features_tree": 0.5},
     {"subsample": 0.7, "max_features_tree": 0.6, "max_features": 0.7}, {"subsample": 1e-9}, {"min_gain": 2.0},
-    {"max_features_tree": 1e-9}, {"min_relative_gain": 3.0}, {"min_relative_gain": 0.5, "min_gain": 1e-3},
+    {"max_features_tree": 1e-9}, {"min_relative_gain": 3.0}, {"min_relative_gain": 1.5},
+    {"min_relative_gain": 0.5, "min_gain": 1e-3},
 ])  # fmt: skip
 @pytest.mark.part(2)
 def test_parts_of_rows_and_features(kind, options, sparse):
@@ -671,7 +675,7 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
     rng = np.random.default_rng(m)
     X, y = rng.integers(0, 40, (m, d + 1)).astype(float), rng.integers(0, 3, m)
     X[:, 0] = 7.0
-    how = {"n_estimators": 2, "calibrate": None, "random_state": 0}
+    how = {"n_estimators": 2, "calibrate": None, "random_state": 0, "min_relative_gain": 0.0}
     auto = VectorTreeBoostClassifier(**how).fit(X, y)
     given = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves, max_features=drawn / d).fit(X, y)
     np.testing.assert_array_equal(auto.decision_function(X[:500]), given.decision_function(X[:500]))
@@ -741,9 +745,9 @@ def test_a_rare_class_does_not_end_a_training():
     X = rng.normal(size=(500, 4)).round(1)
     risk = X[:, 0] / 2 + rng.logistic(size=500)
     y = (risk > np.sort(risk)[-8]).astype(int)
-    more = {"n_estimators": 40, "calibrate": None, "random_state": 0}
+    more = {"n_estimators": 80, "calibrate": None, "random_state": 0}
     first, second = (VectorTreeBoostClassifier(**more, n_jobs=n).fit(X, y) for n in (1, 2))
-    assert first.n_estimators_ == 40
+    assert first.n_estimators_ == 80
     assert first.predict_proba(X)[:, 1].mean() < 2 * y.mean()
     assert first.model_.to_bytes() == second.model_.to_bytes()
 

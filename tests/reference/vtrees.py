@@ -275,9 +275,10 @@ def _across(sums, weights, inside):
 
 def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
          pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0, row_error=0.0, rows_per_weight=0.0):  # fmt: skip
+         level_cost=0.0, row_error=0.0, rows_per_weight=0.0, min_subtree_gain=0.0):  # fmt: skip
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
+    Subtrees whose splits gain less than ``min_subtree_gain`` on average become leaves, from the bottom up.
     A split gains nothing where rounding alone may part the means: each row's vector is off by ``row_error`` at most.
 
     bins: (d, m), n_bins for missing rows. A split is (feature, position, nan_left, right, gain). Gains are
@@ -333,6 +334,20 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         ]
         leaves += leaf["children"]
         n_splits += 1
+
+    def gains_of(at):
+        """Gains of the splits of a subtree that is pruned."""
+        if at["children"] is None:
+            return []
+        left, right = (gains_of(child) for child in at["children"])
+        gains = [at["gain"] + sum(left) + sum(right)]
+        if gains[0] < min_subtree_gain * (1 + len(left) + len(right)):
+            at["children"] = None
+            return []
+        return gains + [0.0] * (len(left) + len(right))
+
+    if min_subtree_gain > 0:
+        gains_of(root)
     splits, leaf_of_row = [], np.empty(m, dtype=np.int64)
 
     def walk(at, rows, n_leaves):

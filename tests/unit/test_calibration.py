@@ -21,13 +21,13 @@ from pymcboost import (
     AdaBoostMOClassifier,
     Checkpoint,
     HingeBoostOCClassifier,
+    LogitBoostClassifier,
     MCBoostClassifier,
     MultiBoostClassifier,
     PIBoostClassifier,
     VectorTreeBoostClassifier,
     load_model,
 )
-from pymcboost.callbacks import Callback
 from pymcboost.comm import Alone
 from pymcboost.model.model import Model
 from pymcboost.model.temperature import fit_temperature
@@ -323,10 +323,10 @@ def test_few_rows_have_no_second_set(monkeypatch):
     trained, original = [], calibration.held_scores
     monkeypatch.setattr(calibration, "FEW", 151)
     monkeypatch.setattr(calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args))
-    VectorTreeBoostClassifier(n_estimators=3).fit(X, y)
+    LogitBoostClassifier(n_estimators=3).fit(X, y)
     assert len(trained) == 1
     monkeypatch.setattr(calibration, "FEW", 150)
-    VectorTreeBoostClassifier(n_estimators=3).fit(X, y)
+    LogitBoostClassifier(n_estimators=3).fit(X, y)
     assert len(trained) == 3
 
 
@@ -366,7 +366,7 @@ def test_how_much_a_second_model_can_say(second, power, monkeypatch):
     found = iter([1.0, second])
     monkeypatch.setattr(calibration, "_temperature", lambda *args: next(found))
     X, y = load_iris(return_X_y=True)
-    model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, min_relative_gain=0.25).fit(X, y).model_
+    model = LogitBoostClassifier(n_estimators=3, random_state=0).fit(X, y).model_
     assert model.temperature == pytest.approx(power ** -(np.log(1.5) / np.log(2)), rel=1e-3)
 
 
@@ -435,7 +435,7 @@ def no_folds(*given):
     raise AssertionError("folds are trained")
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, HingeBoostOCClassifier])
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, HingeBoostOCClassifier])
 def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
     monkeypatch.setattr(calibration, "held_scores", no_folds)
     train, held = np.arange(150) % 2 == 0, np.arange(150) % 2 == 1
@@ -454,7 +454,7 @@ def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
 
 def test_rows_that_are_split_off_may_be_too_few(monkeypatch):
     monkeypatch.setattr(calibration, "held_scores", no_folds)
-    stopped = VectorTreeBoostClassifier(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature")
+    stopped = LogitBoostClassifier(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature")
     with pytest.raises(AssertionError, match="folds are trained"):
         stopped.fit(X, y)
     stopped.set_params(scoring="error").fit(X, y)  # the log loss does not matter there
@@ -517,7 +517,7 @@ def test_folds_have_as_many_rounds_as_the_model(monkeypatch):
     """Also where that has ended by itself."""
     seen, held_scores = [], calibration.held_scores
     monkeypatch.setattr(calibration, "held_scores", lambda *given: seen.append(given[3]) or held_scores(*given))
-    params = {"min_gain": 1.0, "min_relative_gain": 0.25, "calibrate": "temperature", "random_state": 0}
+    params = {"min_gain": 1.0, "min_relative_gain": 0.25, "subsample": 1.0, "random_state": 0}
     model = VectorTreeBoostClassifier(n_estimators=400, **params).fit(X, y)
     assert 0 < model.n_estimators_ < 400
     assert set(seen) == {model.n_estimators_}
@@ -686,78 +686,3 @@ def test_temperatures_that_rise_with_the_rows_are_not_extrapolated(monkeypatch, 
     monkeypatch.setattr(calibration, "_temperature", lambda *given: next(found))
     warm = MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(X, y)
     assert warm.model_.temperature == pytest.approx(expected, rel=2**-11)
-
-
-def noisy(n=600, share=0.5):
-    """Two classes, apart by one column, of which a share of the labels is random."""
-    random = np.random.default_rng(5)
-    rows = random.normal(size=(n, 4))
-    labels = (rows[:, 0] > 0).astype(int)
-    changed = random.random(n) < share
-    labels[changed] = random.integers(0, 2, changed.sum())
-    return rows, labels
-
-
-def test_folds_choose_the_least_gain(monkeypatch):
-    """Above a share of wrong rows both values are tried, and the one with less loss is that of the model."""
-    seen, held_scores = [], calibration.held_scores
-
-    def watched(*given):
-        seen.append((given[0].min_relative_gain, given[3]))
-        return held_scores(*given)
-
-    monkeypatch.setattr(calibration, "held_scores", watched)
-    rows, labels = noisy()
-    model = VectorTreeBoostClassifier(random_state=0).fit(rows, labels).model_
-    assert seen[:2] == [(0.25, 300), (4.0, 300)]
-    assert model.meta["params"]["min_relative_gain"] == "auto"
-    assert model.meta["decided"] == {"min_relative_gain": 4.0}
-    given = VectorTreeBoostClassifier(random_state=0, min_relative_gain=4.0).fit(rows, labels).model_
-    assert model.with_meta({}).to_bytes() == given.with_meta({}).to_bytes()
-    seen.clear()
-    model = VectorTreeBoostClassifier(random_state=0).fit(rows, rows[:, 0] > 0).model_  # no row is wrong
-    assert (0.25, 300) in seen
-    assert 4.0 not in [value for value, _ in seen]
-    assert model.meta["decided"] == {"min_relative_gain": 0.25}
-
-
-@pytest.mark.parametrize(
-    "params", [{"n_estimators": 299}, {"calibrate": None}, {"early_stopping": True}, {"n_estimators": "auto"}, {}]
-)
-def test_where_no_folds_choose(params):
-    rows, labels = noisy()
-    known = {} if params else {"X_val": rows[:50], "y_val": labels[:50]}
-    models = [
-        VectorTreeBoostClassifier(random_state=0, **params, **own).fit(rows, labels, **known).model_
-        for own in ({}, {"min_relative_gain": 0.25})
-    ]
-    assert "decided" not in models[0].meta
-    assert models[0].with_meta({}).to_bytes() == models[1].with_meta({}).to_bytes()
-
-
-def test_added_rounds_keep_what_folds_have_chosen(tmp_path):
-    rows, labels = noisy()
-    whole = VectorTreeBoostClassifier(n_estimators=320, random_state=0).fit(rows, labels)
-    assert whole.model_.meta["decided"] == {"min_relative_gain": 4.0}
-    warm = VectorTreeBoostClassifier(n_estimators=300, random_state=0, warm_start=True).fit(rows, labels)
-    warm.set_params(n_estimators=320).fit(rows, labels)
-    assert warm.model_.to_bytes() == whole.model_.to_bytes()
-    checkpoint = Checkpoint(tmp_path / "part")
-
-    class Stop(Callback):
-        def after_round(self, state):
-            return state.n_rounds == 10
-
-    part = VectorTreeBoostClassifier(n_estimators=320, random_state=0)
-    part.fit(rows, labels, callbacks=[Checkpoint(tmp_path / "part", every=0), Stop()])
-    assert checkpoint.fit(part, rows, labels).model_.to_bytes() == whole.model_.to_bytes()
-    assert checkpoint.resumed == 10
-    first = VectorTreeBoostClassifier(n_estimators=10, random_state=0, warm_start=True).fit(rows, labels)
-    assert "decided" not in first.set_params(n_estimators=300).fit(rows, labels).model_.meta
-
-
-def test_too_few_rows_for_a_choice():
-    few = slice(42, 58)
-    with pytest.warns(UserWarning, match="not calibrated: cv=9: the largest class has only 8 rows"):
-        model = VectorTreeBoostClassifier(random_state=0, cv=9).fit(X[few], y[few]).model_
-    assert "decided" not in model.meta

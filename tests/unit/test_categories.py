@@ -23,7 +23,10 @@ from pymcboost.model.model import Model
 
 pandas = pytest.importorskip("pandas")
 
-SMALL = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "calibrate": None, "min_samples_category": 2}
+SMALL = {
+    "n_estimators": 6, "random_state": 0, "n_jobs": 1, "calibrate": None, "min_samples_category": 2,
+    "min_relative_gain": 0.0,
+}  # fmt: skip
 COLOURS = np.array(["red", "green", "blue", "violet", "ochre"])
 
 

@@ -68,13 +68,6 @@ def test_weights_sparse_rows_and_stumps():
     assert check(lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight, parts).temperature is not None
 
 
-def test_folds_choose_the_least_gain():
-    X, y = rows(600, noise=1.0)
-    model = check(lambda: VectorTreeBoostClassifier(n_estimators=300, max_leaf_nodes=4, random_state=0, n_jobs=1), X, y,
-                  parts=[divisions(600)["random"]])  # fmt: skip
-    assert model.meta["decided"]["min_relative_gain"] > 0
-
-
 def test_few_rows_for_early_stopping_are_not_those_of_the_temperature():
     X, y = rows(800)
     params = {"n_estimators": 30, "early_stopping": True, "random_state": 0, "n_jobs": 1, "calibrate": "temperature"}
@@ -95,7 +88,7 @@ def test_rows_beyond_a_bound_are_drawn(monkeypatch):
     seen = []
     old = divided_folds.smallest
     monkeypatch.setattr(divided_folds, "smallest", lambda *args: seen.append(args[3].tolist()) or old(*args))
-    model = check(lambda: VectorTreeBoostClassifier(n_estimators=5, random_state=0, n_jobs=1), X, y,
+    model = check(lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1), X, y,
                   parts=[divisions(9000)["random"]])  # fmt: skip
     assert [1024] in seen
     assert model.temperature is not None
@@ -161,7 +154,7 @@ def test_rows_of_which_no_folds_can_be_made(codes, words):
         dealt(codes, 5, 2)
     X = np.random.default_rng(0).normal(size=(len(codes), 2))
     with pytest.warns(UserWarning, match=f"not calibrated: cv=3: .*{words}"):
-        model = VectorTreeBoostClassifier(n_estimators=2).fit(X, codes, comm=Alone())
+        model = LogitBoostClassifier(n_estimators=2).fit(X, codes, comm=Alone())
     assert model.model_.temperature is None
 
 
@@ -178,7 +171,7 @@ def test_an_error_in_a_fold_is_one_on_all_workers(monkeypatch):
 
     monkeypatch.setattr(folds._Model, "finished", broken)
     own = divisions(400)["even"]
-    errors = run(2, lambda workers: VectorTreeBoostClassifier(n_estimators=5).fit(
+    errors = run(2, lambda workers: LogitBoostClassifier(n_estimators=5).fit(
         X[own[workers.rank]], y[own[workers.rank]], comm=workers))  # fmt: skip
     assert isinstance(errors[0], WorkerError)
     assert "a fault of one worker" in str(errors[1])

@@ -131,8 +131,8 @@ def test_conventions_of_scikit_learn():
 
 def test_no_worse_than_a_model_for_each_label():
     X, Y = data(1200, 6, 12, seed=3)
-    params = {"random_state": 0, "calibrate": None, "n_estimators": 60}
-    ours = model(60).fit(X[:800], Y[:800]).predict_proba(X[800:])
+    params = {"random_state": 0, "calibrate": None, "n_estimators": 60, "learning_rate": 0.1}
+    ours = model(60, learning_rate=0.1).fit(X[:800], Y[:800]).predict_proba(X[800:])
     each = OneVsRestClassifier(VectorTreeBoostClassifier(**params)).fit(X[:800], Y[:800]).predict_proba(X[800:])
     losses = [-np.log(np.where(Y[800:] > 0, P, 1 - P)).mean(axis=1) for P in (ours, each)]
     difference = losses[0] - losses[1]

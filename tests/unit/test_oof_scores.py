@@ -14,6 +14,7 @@ from pymcboost import (
     AdaBoostMHClassifier,
     Dataset,
     HingeBoostOCClassifier,
+    MartClassifier,
     MCBoostClassifier,
     VectorTreeBoostClassifier,
 )
@@ -146,7 +147,7 @@ def test_without_all_folds_there_are_none():
 @pytest.mark.parametrize("again", ["fit", "warm_start", "refit_leaves"])
 def test_what_no_longer_fits_the_model_goes(again):
     X, y = some_rows()
-    model = VectorTreeBoostClassifier(**{**TEMPERATURE, "cv": 2}).fit(X, y)
+    model = MartClassifier(**{**TEMPERATURE, "cv": 2}).fit(X, y)
     assert all(has_scores(model))
     before = model.oof_decision_function_.copy()
     if again == "refit_leaves":

@@ -157,7 +157,7 @@ def test_the_leaves_of_a_loss_that_is_not_invariant_have_any_sum():
 
     loss = Total()
     loss.target = np.where(X[np.argsort(y, kind="stable"), 0] > 0, 1.0, -1.0)
-    found = model(loss, 1, subsample=1.0, max_features=1.0, max_leaf_nodes=2).fit(X, y)
+    found = model(loss, 1, subsample=1.0, max_features=1.0, max_leaf_nodes=2, learning_rate=0.1).fit(X, y)
     assert found.model_.ensemble.feature.tolist() == [0] and abs(found.model_.ensemble.threshold[0]) < 0.05
     assert found.n_estimators_ == 1 and (found.model_.ensemble.leaf.sum(axis=1) > 1).tolist() == [False, True]
 

@@ -88,7 +88,6 @@ def test_models_of_folds_do_not_see_later_labels(name):
         {"n_estimators": "auto"},
         {"n_estimators": "auto", "calibrate": "temperature"},
         {"calibrate": "temperature"},
-        {"n_estimators": 300, "min_relative_gain": "auto", "calibrate": "temperature"},
     ],
 )
 def test_every_model_is_trained_on_earlier_rows(params, reverse, gap, trained):

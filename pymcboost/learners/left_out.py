@@ -1,0 +1,89 @@
+"""Scores that training rows would have from trees without their own part in them: they tell how calibrated a model is.
+
+Two estimates are kept while a model is trained. *Leave-one-out*: in every leaf, a row's vector is computed without the
+row itself, in closed form. The structure of half of the trees has seen the row, so these scores are too sharp.
+*Out-of-bag*: the same, only from trees whose structure was found on other rows, divided by the share of these trees.
+The neighbours of a row correct in later trees what it did in earlier ones, so these scores are too soft.
+"""
+
+import numpy as np
+
+from pymcboost._kernels import vrows as _vrows
+from pymcboost.data.scrambling import scrambled
+from pymcboost.learners.vector_trees import LARGEST_STEP
+
+# Rows that are followed: these are enough for one number.
+MOST_ROWS = 3_000
+
+
+class LeftOutScores:
+    """Leave-one-out and out-of-bag scores of training rows, of all of them or of `MOST_ROWS` drawn by their numbers.
+
+    Parameters
+    ----------
+    loss : Rows
+    share : float
+        Share of the rows that each tree is grown on, below 1.
+    l2 : float
+        Added to the curvature of every class in a leaf.
+    n_threads : int
+    first : ndarray (m, K), optional
+        Scores that all rows begin with.
+
+    Attributes
+    ----------
+    rows : ndarray of int32 (r,)
+    n_trees : int
+    """
+
+    def __init__(self, loss, share, l2, n_threads, first=None):
+        self._share, self._l2, self._n_threads = share, l2, n_threads
+        self._data = data = loss.data
+        rows = np.arange(data.n_rows)
+        if data.total_rows > MOST_ROWS:
+            below = np.uint64(int(2.0**64 * (MOST_ROWS / data.total_rows)))
+            rows = np.flatnonzero(scrambled(data.row_number, np.uint64(1)) < below)
+        self.rows, self._number = rows.astype(np.int32), data.row_number[rows].astype(np.int64)
+        self._alone = data.zeros((len(rows), loss.width), np.float32)
+        if first is not None:
+            self._alone[:, : data.n_classes] = first[rows]
+        self._outside = self._alone.copy()
+        self.n_trees = 0
+
+    def add(self, loss, rows, leaf_start, leaf, key, learning_rate, sums=None):
+        """Add a tree, before its leaves are added to the scores.
+
+        Parameters
+        ----------
+        loss : Rows
+            At the gradients that the tree was grown on.
+        rows, leaf_start, leaf
+            Rows of the leaves and leaf of every row, see `VectorTrees`.
+        key : int
+            That of the tree's draw of rows.
+        learning_rate : float
+        sums : ndarray of float32 (n_leaves, 2, width), optional
+            Those of the leaves, see `Rows.leaf_sums`, where they are known.
+        """
+        data = self._data
+        if sums is None:
+            of_classes = loss.leaf_sums(rows, leaf_start)
+            sums = np.zeros((len(of_classes), 2, loss.width), dtype=np.float32)
+            sums[:, :, : data.n_classes] = of_classes
+        count = data.comm.sum(leaf_start[1:] - leaf_start[:-1])
+        how = data.n_classes, 0, self._l2, LARGEST_STEP, learning_rate
+        _vrows.add_left_out(
+            loss.gradient, loss.weight, sums, count, leaf, self.rows, self._number, how, key, self._share, self._alone,
+            self._outside, self._n_threads,
+        )  # fmt: skip
+        self.n_trees += 1
+
+    @property
+    def alone(self):
+        """Leave-one-out scores: (r, K)."""
+        return self._alone[:, : self._data.n_classes]
+
+    @property
+    def outside(self):
+        """Out-of-bag scores: (r, K)."""
+        return self._outside[:, : self._data.n_classes]
