@@ -1,4 +1,7 @@
-"""Probabilities after a training: the temperature, from validation rows or from folds, and the priors of the classes.
+"""Probabilities after a training: the temperature, and the priors of the classes.
+
+The temperature comes from validation rows, from rows that the trees leave out, or from folds. `fitting.Training._run`
+decides between them.
 
 Models of folds have fewer rows than the final one. Where more rows help much they are wrong more often than it will
 be, and their temperature is too high. So one more model, trained on the rows that one fold holds out, tells how the
