@@ -280,18 +280,16 @@ class VectorTreeBoost(ManyLabels, Booster):
         """See `Booster`: each tree leaves rows out, and leaf vectors have a closed form."""
         p = self.params
         closed = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal" and p.subsample != 1
-        return closed and p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
+        whole = p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
+        return closed and whole and not self.narrow
 
     def follow_left_out(self):
         """See `Booster`."""
-        if not self.narrow:
-            how = self.learner.subsample, self.params.l2_regularization, self.n_threads, self.first_scores()
-            self.left_out, self.learner.keeps_sums = LeftOutScores(self.loss, *how), True
+        how = self.learner.subsample, self.params.l2_regularization, self.n_threads, self.first_scores()
+        self.left_out, self.learner.keeps_sums = LeftOutScores(self.loss, *how), True
 
     def left_out_scores(self):
         """See `Booster`; the trees are gone through once more where the training has not followed all of them."""
-        if self.left_out is None:
-            return None
         if self.left_out.n_trees != self.n_rounds:
             self.follow_left_out()
             loss = Rows(self._loss, self.data, self.n_threads)

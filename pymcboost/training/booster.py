@@ -209,14 +209,15 @@ class Booster:
         """Values that parameters which may be "auto" have in this training, by name."""
         return {}
 
-    # Whether each weak learner leaves rows out, so that the temperature follows from `left_out_scores`.
+    # Whether each weak learner leaves rows out, so that the temperature follows from `left_out_scores`; known once the
+    # rows are laid out.
     leaves_rows_out = False
 
     def follow_left_out(self):
         """Begin to follow the scores of rows that are left out, before the first round."""
 
     def left_out_scores(self):
-        """The `LeftOutScores` of the rounds done; None where memory is too small to follow them."""
+        """The `LeftOutScores` of the rounds done."""
 
     def memory(self):
         """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""

@@ -133,13 +133,13 @@ class Training:
         held = None if validation is None else validation.named("val")
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
+        booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
         leaves_rows_out = held is None and dataset.groups is None and self._leaves_rows_out(previous)
         kept = dataset if params.calibrate and held is None and not leaves_rows_out else None
         has_temperature = params.calibrate and not booster.multilabel and not leaves_rows_out
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
         how = {"previous": previous, "validation": validation, "make_model": partial(_model, meta, self.classes)}
         how["calibrates"] = leaves_rows_out
-        booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
         del dataset, plan  # the bins take memory that the weights need
         trainer = Trainer(booster, n_estimators, **how)
         self.state, self.auto_values = trainer.state, booster.auto_values()

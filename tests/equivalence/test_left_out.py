@@ -11,6 +11,7 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.model_selection import train_test_split
 
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
+from pymcboost.algorithms import vector_tree
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import left_out
@@ -197,6 +198,15 @@ def test_where_rows_depend_on_each_other_folds_decide(monkeypatch):
         VectorTreeBoostClassifier(**params, max_leaf_entries=2).fit(X, Y)
         VectorTreeBoostClassifier(**params, cv=[(np.arange(450), np.arange(450, 900))]).fit(X, Y)
     assert not asked
+
+
+def test_very_many_classes_have_folds(monkeypatch):
+    """Only their scores are held, in single precision."""
+    monkeypatch.setattr(vector_tree, "MANY_CLASSES", 10)
+    monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
+    A, b = make_classification(300, 12, n_informative=10, n_classes=12, random_state=0)
+    monkeypatch.setattr(VectorTreeBoost, "left_out_scores", None)
+    assert VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(A, b).model_.is_calibrated
 
 
 def test_the_temperature_is_in_the_file(tmp_path):
