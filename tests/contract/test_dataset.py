@@ -140,7 +140,8 @@ def test_the_folds_of_an_estimator_are_those_of_the_subset():
 def test_a_search(n_jobs):
     X, y = rows()
     grid = {"learning_rate": [0.01, 0.5]}
-    search = GridSearchCV(quick(calibrate=None), grid, cv=3, n_jobs=n_jobs, error_score="raise").fit(Dataset(X, y), y)
+    how = {"cv": 3, "scoring": "neg_log_loss", "n_jobs": n_jobs, "error_score": "raise"}
+    search = GridSearchCV(quick(calibrate=None), grid, **how).fit(Dataset(X, y), y)
     assert search.best_params_ == {"learning_rate": 0.5}
     assert bytes_of(search.best_estimator_) == bytes_of(quick(calibrate=None, learning_rate=0.5).fit(X, y))
 
