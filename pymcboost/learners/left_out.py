@@ -13,7 +13,7 @@ from pymcboost.data.scrambling import scrambled
 from pymcboost.learners.vector_trees import LARGEST_STEP
 
 # Rows that are followed: these are enough for one number.
-MOST_ROWS = 3_000
+MOST_ROWS = 2_000
 
 
 class LeftOutScores:

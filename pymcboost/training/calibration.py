@@ -99,7 +99,7 @@ def temperature_of_left_out(left_out, data, link):
     arrays = left_out.alone, left_out.outside, data.y[rows], data.weight[rows]
     alone, outside, codes, weight = (np.concatenate(comm.exchange(array)) for array in arrays)
     sharp = fit_temperature(alone, codes, weight, link)
-    soft = min(fit_temperature(outside, codes, weight, link), MOST_SOFT * sharp)
+    soft = min(fit_temperature(outside, codes, weight, link, sharp), MOST_SOFT * sharp)
     return comm.broadcast(rounded(BIAS * sharp ** (1 - SHARE_OUTSIDE) * soft**SHARE_OUTSIDE))
 
 
