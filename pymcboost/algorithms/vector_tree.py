@@ -297,13 +297,13 @@ class VectorTreeBoost(ManyLabels, Booster):
             for value, leaf in self._trees_so_far(loss.width):
                 rows = np.argsort(leaf, kind="stable").astype(np.int32)
                 leaf_start = np.searchsorted(leaf[rows], np.arange(len(value) + 1))
-                self._leave_out(loss, rows, leaf_start, leaf)
+                self._leave_out(loss, rows, leaf_start, leaf, value)
                 loss.add(value, leaf)
         return self.left_out
 
-    def _leave_out(self, loss, rows, leaf_start, leaf, sums=None):
+    def _leave_out(self, loss, rows, leaf_start, leaf, value, sums=None):
         key = _vtrees.round_key(self.seed, self.left_out.n_trees)
-        self.left_out.add(loss, rows, leaf_start, leaf, key, self.learning_rate, sums)
+        self.left_out.add(loss, rows, leaf_start, leaf, key, value, sums)
 
     def restart(self, scores):
         """Take over these scores, or those that the loss begins with."""
@@ -376,7 +376,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.builder.end_round()
         self.gain.add(tree.feature, tree.gain)
         if self.left_out is not None and self.left_out.n_trees == self.n_rounds:
-            self._leave_out(self.loss, tree.rows, tree.leaf_start, tree.leaf, self.learner.sums)
+            self._leave_out(self.loss, tree.rows, tree.leaf_start, tree.leaf, tree.value, self.learner.sums)
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
 

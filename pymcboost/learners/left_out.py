@@ -50,7 +50,7 @@ class LeftOutScores:
         self._outside = self._alone.copy()
         self.n_trees = 0
 
-    def add(self, loss, rows, leaf_start, leaf, key, learning_rate, sums=None):
+    def add(self, loss, rows, leaf_start, leaf, key, value, sums=None):
         """Add a tree, before its leaves are added to the scores.
 
         Parameters
@@ -61,7 +61,8 @@ class LeftOutScores:
             Rows of the leaves and leaf of every row, see `VectorTrees`.
         key : int
             That of the tree's draw of rows.
-        learning_rate : float
+        value : ndarray (n_leaves, width)
+            Vectors of the leaves, which tell the learning rate: a callback may have changed it.
         sums : ndarray of float32 (n_leaves, 2, width), optional
             Those of the leaves, see `Rows.leaf_sums`, where they are known.
         """
@@ -71,12 +72,20 @@ class LeftOutScores:
             sums = np.zeros((len(of_classes), 2, loss.width), dtype=np.float32)
             sums[:, :, : data.n_classes] = of_classes
         count = data.comm.sum(leaf_start[1:] - leaf_start[:-1])
-        how = data.n_classes, 0, self._l2, LARGEST_STEP, learning_rate
+        how = data.n_classes, 0, self._l2, LARGEST_STEP, self._rate(value, sums)
         _vrows.add_left_out(
             loss.gradient, loss.weight, sums, count, leaf, self.rows, self._number, how, key, self._share, self._alone,
             self._outside, self._n_threads,
         )  # fmt: skip
         self.n_trees += 1
+
+    def _rate(self, value, sums):
+        """The learning rate of a tree, from its largest number."""
+        K = self._data.n_classes
+        leaf, k = np.unravel_index(np.abs(value[:, :K]).argmax(), (len(value), K))
+        g, h = sums[leaf, :, :K].astype(np.float64)
+        step = np.clip((K - 1) / K * g / np.maximum(h + self._l2, 1e-30), -LARGEST_STEP, LARGEST_STEP)
+        return float(value[leaf, k] / (step[k] - step.mean()))
 
     @property
     def alone(self):

@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.algorithms import vector_tree
 from pymcboost.algorithms.vector_tree import VectorTreeBoost
+from pymcboost.callbacks import LearningRateSchedule
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import left_out
 from pymcboost.learners.left_out import LeftOutScores
@@ -51,7 +52,7 @@ def test_against_the_twin(m, K, share, l2, weighted):
     alone, outside = np.zeros((2, m, K))
     for t in range(6):
         tree, gradient = trees.next(0, t), loss.gradient[:, :K].astype(np.float64)
-        how = tree.rows, tree.leaf_start, tree.leaf, round_key(0, t), 0.3
+        how = tree.rows, tree.leaf_start, tree.leaf, round_key(0, t), tree.value
         for one in scores:
             one.add(loss, *how, trees.sums)
         again.add(loss, *how)
@@ -62,6 +63,7 @@ def test_against_the_twin(m, K, share, l2, weighted):
         np.testing.assert_allclose(one.alone, alone, rtol=2e-4, atol=2e-4)
         np.testing.assert_allclose(one.outside, outside, rtol=2e-4, atol=1e-3)
         assert (one.outside != 0).any()
+    np.testing.assert_array_equal(scores[0].alone, again.alone)
     np.testing.assert_array_equal(scores[0].alone, scores[1].alone)
     np.testing.assert_array_equal(scores[0].outside, scores[1].outside)
 
@@ -79,7 +81,7 @@ def test_rows_that_are_alone_or_nearly_certain():
         rows = np.argsort(leaves, kind="stable").astype(np.int32)
         start = np.searchsorted(leaves[rows], np.arange(leaves.max() + 2))
         scores = LeftOutScores(loss, 0.5, 0.0, 1)
-        scores.add(loss, rows, start, leaves, 1, 0.5)
+        scores.add(loss, rows, start, leaves, 1, loss.leaf_values(rows, start, False, 0.0, twin.LARGEST_STEP, 0.5))
         assert np.isfinite(scores.alone).all()
         assert (np.abs(scores.alone) <= 0.5 * 2 * twin.LARGEST_STEP).all()
         assert (np.abs(scores.alone[0]) < 1e-30).all()
@@ -161,7 +163,8 @@ def test_added_rounds_have_the_temperature_of_one_training(sparse):
     assert model.model_.to_bytes() == whole.model_.to_bytes()
 
 
-def test_a_killed_training_has_the_temperature_of_one_that_was_not(tmp_path):
+@pytest.mark.parametrize("schedule", [[], [LearningRateSchedule(lambda t: np.where(t < 20, 0.3, 0.02))]])
+def test_a_killed_training_has_the_temperature_of_one_that_was_not(schedule, tmp_path):
     class Killed(Exception):
         pass
 
@@ -169,11 +172,12 @@ def test_a_killed_training_has_the_temperature_of_one_that_was_not(tmp_path):
         if state.n_rounds == 25:
             raise Killed
 
-    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, Y)
-    checkpoint, stop = Checkpoint(tmp_path / "kept.mcc", 10), SimpleNamespace(after_round=kill)
+    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, Y, callbacks=schedule)
+    checkpoint, stop = Checkpoint(tmp_path / "kept.mcc", 0), SimpleNamespace(after_round=kill)
     with pytest.raises(Killed):
-        checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=[stop])
-    again = checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y)
+        checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=[*schedule, stop])
+    again = checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=schedule)
+    assert checkpoint.resumed
     assert again.model_.to_bytes() == whole.model_.to_bytes()
 
 
