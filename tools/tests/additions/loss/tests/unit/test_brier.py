@@ -21,9 +21,10 @@ def test_trees_lower_it():
     rng = np.random.default_rng(0)
     y = np.arange(400) % 4
     X = rng.normal(size=(400, 5)) + rng.normal(size=(4, 5))[y]
+    params = {"loss": "brier", "learning_rate": 0.1, "calibrate": None, "random_state": 0}
     values = []
     for n in (1, 10, 40):
-        model = VectorTreeBoostClassifier(loss="brier", n_estimators=n, calibrate=None, random_state=0).fit(X, y)
+        model = VectorTreeBoostClassifier(n_estimators=n, **params).fit(X, y)
         values.append(LOSSES["brier"].value(model.decision_function(X), y).sum())
     assert values[0] > values[1] > values[2]
     assert values[2] < 0.7 * values[0]
