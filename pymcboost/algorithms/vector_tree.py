@@ -359,7 +359,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def round(self):
         """The next tree."""
-        p, late_from = self.params, max(LATE_ROUNDS, LATE_STEPS * self._hastened / self._first_rate) / self._hastened
+        p, late_from = self.params, max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._hastened
         late = max(1, self.n_rounds / late_from) ** LATE_POWER
         self.learner.learning_rate = self.learning_rate  # which a callback may change
         self.learner.min_relative_gain = p.min_relative_gain * late

@@ -21,6 +21,7 @@ from pymcboost.learners.vector_trees import VectorTrees
 from pymcboost.losses import LOSSES
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Directions, row_layout
+from pymcboost.training.training_set import TrainingSet
 
 
 def features(kind, rng, m):
@@ -916,6 +917,21 @@ def test_the_least_gain_rises_late(rate, rounds, late):
     expected = [1e-9 * max(1, t / late) ** 4 for t in range(rounds)]
     np.testing.assert_allclose(seen, expected, rtol=1e-12)
     assert expected[late] == 1e-9 < expected[late + 1]
+
+
+@pytest.mark.parametrize(("rate", "late"), [(0.1, 150), (0.05, 300), (0.5, 300)])
+def test_the_least_gain_rises_earlier_in_folds_with_larger_steps(rate, late):
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    estimator = VectorTreeBoostClassifier(learning_rate=rate, max_leaf_nodes=2, min_relative_gain=1e-9)
+    booster = estimator._booster(lambda: 0)
+    booster.hasten(2 * late)
+    dataset = TrainingSet(rows, np.arange(3), np.arange(40) % 3, np.ones(40))
+    booster.lay_out(dataset, 1).start(2 * late)
+    seen = []
+    for booster.n_rounds in range(late + 3):
+        booster.round()
+        seen.append(booster.learner.min_relative_gain)
+    np.testing.assert_allclose(seen, [1e-9 * max(1, t / late) ** 4 for t in range(late + 3)], rtol=1e-12)
 
 
 def test_more_rows_of_a_tree_where_there_are_many():
