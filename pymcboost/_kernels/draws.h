@@ -18,6 +18,20 @@ PMB_INLINE uint64_t pmb_child_key(uint64_t key, int right) {
     return pmb_mix(key + (right ? 3 : 2) * PMB_GOLDEN + 1);
 }
 
+/* Which rows a tree is grown on: those of which `pmb_is_drawn` says so by their numbers. */
+typedef struct {
+    uint64_t key, below;
+} pmb_draw;
+
+PMB_INLINE pmb_draw pmb_draw_of(uint64_t tree_key, double share) {
+    pmb_draw draw = {pmb_mix(tree_key + 1), (uint64_t)(share * 4294967296.0)};
+    return draw;
+}
+
+PMB_INLINE int pmb_is_drawn(const pmb_draw *draw, int64_t number) {
+    return pmb_mix(draw->key + ((uint64_t)number + 1) * PMB_GOLDEN) >> 32 < draw->below;
+}
+
 /* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
 PMB_CLONES PMB_STATIC void pmb_sample(uint64_t key, int32_t n, int32_t take, uint8_t *PMB_RESTRICT chosen) {
     uint32_t place[64]; /* ahead of the decisions, which wait for each other */

@@ -12,12 +12,6 @@
 /* Other rows of a leaf with less than this part of its curvature are rounding: their step is 0. */
 #define PMB_LEFT_OUT_LEAST 1e-4f
 
-/* Whether the key of a tree draws the row with this number, see pmb_vt_draw_rows. */
-PMB_INLINE int pmb_is_drawn(uint64_t key, double share, int64_t number) {
-    uint64_t below = (uint64_t)(share * 4294967296.0);
-    return share >= 1 || pmb_mix(pmb_mix(key + 1) + ((uint64_t)number + 1) * PMB_GOLDEN) >> 32 < below;
-}
-
 /* One tree, and the rows that are followed. Rows of numbers have `width` lanes, a multiple of 4; those of no class are 0. */
 typedef struct {
     const pmb_steps *steps;
@@ -45,6 +39,7 @@ PMB_CLONES PMB_STATIC void pmb_add_left_out(const pmb_left_out *t, int64_t first
     const float n_classes = (float)s->n_classes;
     const float l2 = (float)s->l2, share = (float)s->share, top = (float)s->largest, rate = (float)s->rate;
     const float times = (float)(s->rate / (1 - t->share));
+    const pmb_draw draw = pmb_draw_of(t->key, t->share);
     for (int64_t i = first; i < last; i++) {
         int64_t row = t->row[i], leaf = t->leaf[row];
         const float *PMB_RESTRICT gradient = t->gradient + row * t->width;
@@ -63,7 +58,7 @@ PMB_CLONES PMB_STATIC void pmb_add_left_out(const pmb_left_out *t, int64_t first
             for (int l = 0; l < 4; l++) part[l] += scratch[k + l];
         mean = ((part[0] + part[1]) + (part[2] + part[3])) / n_classes;
         for (int64_t k = 0; k < K; k++) alone[k] += (scratch[k] - mean) * rate;
-        if (!pmb_is_drawn(t->key, t->share, t->number[i]))
+        if (!pmb_is_drawn(&draw, t->number[i]))
             for (int64_t k = 0; k < K; k++) outside[k] += (scratch[k] - mean) * times;
     }
 }

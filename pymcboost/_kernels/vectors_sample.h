@@ -118,13 +118,12 @@ PMB_INLINE int pmb_vt_has_list(const pmb_vectors *w, int64_t n_entries) {
  * others behind, both ascending. number: NULL for those from 0 on. Returns how many are drawn. */
 PMB_STATIC int64_t pmb_vt_draw_some(uint64_t key, double share, int64_t first, int64_t n, const int64_t *PMB_RESTRICT number,
                                     int32_t *PMB_RESTRICT rows, int32_t *PMB_RESTRICT others) {
-    uint64_t below = (uint64_t)(share * 4294967296.0);
+    const pmb_draw draw = pmb_draw_of(key, share);
     int64_t drawn = 0;
-    key = pmb_mix(key + 1);
     for (int64_t i = 0; i < n; i++) {
         int64_t row = first + i;
         rows[drawn] = others[i - drawn] = (int32_t)row;
-        drawn += pmb_mix(key + ((uint64_t)(number ? number[row] : row) + 1) * PMB_GOLDEN) >> 32 < below;
+        drawn += pmb_is_drawn(&draw, number ? number[row] : row);
     }
     memcpy(rows + drawn, others, sizeof(int32_t) * (size_t)(n - drawn));
     return drawn;

@@ -124,7 +124,7 @@ class VectorTrees:
         self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
         self.keeps_sums, self.sums = False, None
         self.data, self.loss, self._min_share = data, loss, min_share
-        self.changes_values = any(one is not None for one in (max_entries, leaf_levels, ordered))
+        self._changes_values = any(one is not None for one in (max_entries, leaf_levels, ordered))
         self.subsample = subsample = share_of(subsample, data.total_rows)
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self.min_relative_gain = l2, min_gain, min_relative_gain
@@ -193,7 +193,7 @@ class VectorTrees:
             return None
         self.sums = None
         value = self.leaf_vectors(rows, leaf_start)
-        if self.changes_values:
+        if self._changes_values:
             value = value.astype(np.float64, copy=False)
         threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}

@@ -16,6 +16,8 @@ INTEGER_ROOM, WIDE_ROOM, ROW_ROOM = 2.0**31 * (1 - 2.0**-9), 2.0**44, 2.0**30
 LARGE_SCORES = 1 << 20
 # Numbers that NumPy works on at once: they stay in the cache. Numbers of tables of leaves that are summed at once.
 CHUNK, TABLES = 1 << 15, 1 << 17
+# Rows of a leaf that one thread sums at a time, where there is only one leaf.
+PIECE = 4096
 # Lanes of a block of many classes.
 LANES = 16
 # Score in the lanes of no class.
@@ -327,7 +329,14 @@ class Rows(Integers):
         return found, np.concatenate(again)
 
     def _in_units(self, of, rows, leaf_start, magic):
-        return _vrows.leaf_sums(of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads)
+        if len(magic) > 1:
+            return _vrows.leaf_sums(of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads)
+        # A leaf is summed by one thread: a single one in pieces, for several threads. The sums are of integers.
+        begin, end = leaf_start.tolist()
+        start = np.append(np.arange(begin, max(begin + 1, end), PIECE), end)
+        magic = np.repeat(magic, len(start) - 1, axis=0)
+        sums = _vrows.leaf_sums(of, self.weight, self.lanes, rows, start, magic, self.n_threads)
+        return sums.sum(axis=0, keepdims=True)
 
     def _bounds(self, of, rows, leaf_start):
         """Bounds of w |g| in every leaf, of the rows of all workers however divided: (n_leaves, width)."""

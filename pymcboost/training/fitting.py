@@ -134,7 +134,7 @@ class Training:
         if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
             held = None
         booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
-        leaves_rows_out = held is None and dataset.groups is None and self._leaves_rows_out(previous)
+        leaves_rows_out = self._leaves_rows_out(dataset, held, previous)
         kept = dataset if params.calibrate and held is None and not leaves_rows_out else None
         has_temperature = params.calibrate and not booster.multilabel and not leaves_rows_out
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
@@ -277,11 +277,11 @@ class Training:
                     )
                 taken.append(column)
 
-    def _leaves_rows_out(self, previous):
-        """Whether the temperature comes from rows that trees leave out, as long as nobody says that rows depend."""
+    def _leaves_rows_out(self, dataset, held, previous):
+        """Whether the temperature comes from rows that trees leave out: not where rows may depend on each other."""
         booster, params = self.booster, self.params
-        folds = not isinstance(params.cv, Integral) or self.draft.n_estimators == "auto"
-        if not params.calibrate or not booster.leaves_rows_out or folds:
+        folds = dataset.groups is not None or not isinstance(params.cv, Integral) or self.draft.n_estimators == "auto"
+        if not params.calibrate or not booster.leaves_rows_out or held is not None or folds:
             return False
         # Rounds that are there already are gone through again: with the draws that they had.
         same_draws = previous is None or previous.best_gain is not None or isinstance(params.random_state, Integral)
