@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost.losses import loss_of
+from pymcboost.model.missing import Missing
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
 from pymcboost.training.prediction import explains_arguments
@@ -58,24 +59,29 @@ class EstimatorOfLosses(EnsembleClassifier):
 
     @with_link
     @explains_arguments
-    def predict_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
+    ) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature.
 
-        Scores are added to ``init_score`` before, where it is given; see `fit`.
+        Scores are added to ``init_score`` before, where it is given; see `fit`. ``missing="error"`` refuses a missing
+        value in a column that had none in training.
         """
         given = self._given()
         if given is None:
-            return super().predict_proba(X, init_score=init_score)
-        X, first = self._checked(X, init_score)
+            return super().predict_proba(X, init_score=init_score, missing=missing)
+        X, first = self._checked(X, init_score, missing)
         return given.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
 
     @with_link
-    def predict_log_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_log_proba(
+        self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
+    ) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
         given = self._given()
         if given is None:
-            return super().predict_log_proba(X, init_score=init_score)
-        X, first = self._checked(X, init_score)
+            return super().predict_log_proba(X, init_score=init_score, missing=missing)
+        X, first = self._checked(X, init_score, missing)
         return given.log_probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
 
     @with_link

@@ -19,6 +19,20 @@ def answers(model, X, arguments):
     return best, values
 
 
+def new_missing(model, X, base, names=None):
+    """The first row with a missing value in a column that had none in training, and what is wrong; None without one.
+
+    ``base``: number of the first feature in the file; ``names``: of the file's columns.
+    """
+    place = model._first_new_missing(model._rows.checked(X))
+    if place is None:
+        return None
+    row, column = place
+    names = model.feature_names or names
+    name = repr(names[column]) if names else column + base
+    return row, f"{model._missing_in(column, name)}; fill it in, correct it, or use --missing allow"
+
+
 def label_text(label):
     """A label as text."""
     return label if isinstance(label, str) else str(int(label)) if label == int(label) else repr(label)

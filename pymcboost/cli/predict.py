@@ -3,7 +3,7 @@
 import sys
 from types import SimpleNamespace
 
-from pymcboost.cli.answers import accuracy, answers, words, write
+from pymcboost.cli.answers import accuracy, answers, new_missing, words, write
 from pymcboost.cli.console import (
     EXIT_CODES,
     Parser,
@@ -70,6 +70,12 @@ def make_parser():
         choices=("certified", "calibrated", "rejection"),
         help="leave learners out by this early exit, which mcboost-convert --early or with_early_exit() in Python has "
         "put into the model; the share of learners evaluated goes to standard error",
+    )
+    parser.add_argument(
+        "--missing",
+        choices=("allow", "error"),
+        default="allow",
+        help="error: refuse a missing value in a column that had none in training (default: allow)",
     )
     parser.add_argument(
         "--base",
@@ -171,6 +177,10 @@ def predict(argv):
         )
     if model.link == "sigmoid":
         refuse_of_lists(arguments)
+    if arguments.missing == "error" and not model.is_machine and model.missing_columns is None:
+        from pymcboost.model.missing import UNKNOWN
+
+        raise UsageError(f"{arguments.model_file}: {UNKNOWN}: no --missing error")
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
@@ -212,9 +222,18 @@ def read_table(model, arguments, meta):
     return data
 
 
-def read_rows(model, arguments, base, note):
-    """Rows of a file, with notices of what is left out and missing; those that a machine cannot score are refused."""
+def read_rows(model, arguments, base, note, missing="allow"):
+    """Rows of a file, with notices of what is left out and missing; those that a machine cannot score are refused.
+
+    ``missing``: "error" refuses missing values in columns that had none in training.
+    """
     data = _read_rows(model, arguments, base, note)
+    if missing == "error" and not model.is_machine:
+        names = getattr(data, "names", None)
+        wrong = new_missing(model, data.X, getattr(data, "base", 1), names)
+        if wrong is not None:
+            path = "<stdin>" if arguments.test_file == "-" else arguments.test_file
+            raise ValueError(f"{path}: row {wrong[0] + 1}: {wrong[1]}")
     if model.is_machine:
         from pymcboost.cli.rows import Rows, check_values
 
@@ -259,7 +278,7 @@ def refuse_of_lists(arguments):
 
 def answer_file(model, arguments, base, note):
     """Predict all rows of a file at once; the lines about the accuracy, or none."""
-    data = read_rows(model, arguments, base, note)
+    data = read_rows(model, arguments, base, note, arguments.missing)
     if model.link == "sigmoid":
         from pymcboost.cli.lists import answer_lists
 

@@ -1,6 +1,6 @@
 """``mcboost-predict --stream``: every row is answered as it comes."""
 
-from pymcboost.cli.answers import accuracy_line, answers, label_text, words
+from pymcboost.cli.answers import accuracy_line, answers, label_text, new_missing, words
 from pymcboost.cli.console import importing, whole_file
 
 # Most labels that a message names of those that the model does not know.
@@ -14,6 +14,7 @@ def answer_stream(model, arguments, base, note):
 
     lines = Lines(arguments.test_file, model.n_features_in_, 0 if base == 0 else 1)
     names, tally, beyond = words(model), Tally(model), False
+    refuses = arguments.missing == "error" and not model.is_machine
     with whole_file(arguments.output_file, "output file") as out:
         if arguments.probability or arguments.decision_values:
             print("labels", *names, file=out, flush=True)
@@ -21,6 +22,8 @@ def answer_stream(model, arguments, base, note):
             if lines.beyond and not beyond:
                 beyond = True
                 note(f"{lines.name}: features beyond the model's {model.n_features_in_} dropped (line {lines.number})")
+            if refuses and (wrong := new_missing(model, row, 0 if base == 0 else 1)):
+                raise ValueError(f"{lines.name}:{lines.number}: {wrong[1]}")
             try:
                 best, values = answers(model, row, arguments)
             except ValueError as error:

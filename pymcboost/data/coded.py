@@ -24,6 +24,7 @@ class CodedRows:
 
     def __init__(self, bins):
         self._codes, self._cuts, self._levels = bins.codes, bins.cuts, bins.levels
+        self._n_bins, self._missing = bins.n_bins, bins.missing
         self._values = np.full((len(bins.low), int(bins.n_bins.max(initial=0)) + 1), np.nan, dtype=np.float32)
         for f, low in enumerate(bins.low):
             self._values[f, : len(low)] = low
@@ -40,6 +41,14 @@ class CodedRows:
         codes = self._codes[:, rows]
         columns = np.arange(len(codes)).reshape((-1,) + (1,) * (codes.ndim - 1))
         return np.ascontiguousarray(self._values[columns, codes].T)
+
+    def columns_with_missing(self, rows=None):
+        """Columns that have missing values in ``rows``, or in all: int64, increasing."""
+        columns = np.flatnonzero(self._missing)
+        if rows is None:
+            return columns
+        has_missing = [(self._codes[f, rows] == self._n_bins[f]).any() for f in columns.tolist()]
+        return columns[np.array(has_missing, dtype=bool)]
 
     def refuse(self, ensemble, how):
         """Refuse the weak learners of a model that split bins, to which ``how`` a training shall add others."""

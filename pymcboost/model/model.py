@@ -17,6 +17,7 @@ from pymcboost.model.file import ModelFormatError
 from pymcboost.model.init_scores import init_scores
 from pymcboost.model.kinds import KINDS
 from pymcboost.model.labels import Labels
+from pymcboost.model.missing import Missing, MissingColumns
 from pymcboost.model.rows import Rows
 from pymcboost.model.stages import Stages
 from pymcboost.model.temperature import Calibration
@@ -56,7 +57,7 @@ def load_model(path: "str | PathLike[str]") -> "Model":
     return Model(*file.read(path))
 
 
-class Model(Calibration, Covers, EarlyExit, Labels, Stages):
+class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
     """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
 
     A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
@@ -238,7 +239,12 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         return file.arrays(self._data, self._scorer)
 
     def raw_scores(
-        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        missing: Missing = "allow",
     ) -> NDArray[np.float64]:
         """One score per class.
 
@@ -253,12 +259,14 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         init_score : array-like (m, K), or (m,) for two classes, optional
             Scores that those of the model are added to, as the ``init_score`` of the training. One number for each row
             is the score of class 1 minus that of class 0.
+        missing : {"allow", "error"}, default="allow"
+            "error" refuses a missing value in a column that had none in training, see `missing_columns`.
 
         Returns
         -------
         ndarray of float64 (m, K)
         """
-        scores = self._rows.scores(X, n_jobs)
+        scores = self._rows.scores(self._accepted(X, missing), n_jobs)
         if init_score is not None:
             self._refuse_shares("init_score")
             scores += init_scores(init_score, *scores.shape, pairs=self.link != "sigmoid")
@@ -282,23 +290,34 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
             return X.astype(np.float32, copy=False)
 
     def decision_function(
-        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        missing: Missing = "allow",
     ) -> NDArray[np.float64]:
         """Scores of the classes; for two classes, the score of the second minus that of the first. All of labels.
 
         Parameters
         ----------
-        X, n_jobs, init_score
+        X, n_jobs, init_score, missing
             See `raw_scores`.
 
         Returns
         -------
         ndarray of float64 (m, K), or (m,) if K is 2
         """
-        return self._decision(self.raw_scores(X, n_jobs, init_score=init_score))
+        return self._decision(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
 
     def predict(
-        self, X: Any, n_jobs: int | None = None, early: Early | None = None, *, init_score: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        early: Early | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        missing: Missing = "allow",
     ) -> NDArray[Any]:
         """Label of the class with the highest score; ties go to the lowest class.
 
@@ -306,7 +325,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
 
         Parameters
         ----------
-        X, n_jobs, init_score
+        X, n_jobs, init_score, missing
             See `raw_scores`.
         early : {"certified", "calibrated", "rejection"}, optional
             An early exit that the model has, see `with_early_exit`. `predict_early` says how many learners it takes.
@@ -319,27 +338,37 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         if early is not None:
             if init_score is not None:
                 raise ValueError("an early exit knows the scores of the model only; leave out early, or init_score")
-            return self.predict_early(X, early, n_jobs)[0]
+            return self.predict_early(self._accepted(X, missing), early, n_jobs)[0]
         if self.link == "sigmoid":
-            return self._given(self.raw_scores(X, n_jobs, init_score=init_score))
-        return self.classes_[self.predict_codes(X, n_jobs, init_score=init_score)]
+            return self._given(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
+        return self.classes_[self.predict_codes(X, n_jobs, init_score=init_score, missing=missing)]
 
     def predict_codes(
-        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        missing: Missing = "allow",
     ) -> NDArray[np.int64]:
         """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
         if init_score is not None:
-            return self.raw_scores(X, n_jobs, init_score=init_score).argmax(axis=1)
-        return self._rows.best(X, n_jobs)
+            return self.raw_scores(X, n_jobs, init_score=init_score, missing=missing).argmax(axis=1)
+        return self._rows.best(self._accepted(X, missing), n_jobs)
 
     def predict_proba(
-        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        missing: Missing = "allow",
     ) -> NDArray[np.float64]:
         """Probabilities of the classes.
 
         Parameters
         ----------
-        X, n_jobs, init_score
+        X, n_jobs, init_score, missing
             See `raw_scores`. A temperature divides the sum of both scores.
 
         Returns
@@ -353,8 +382,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, Stages):
         """
         self._need_probabilities()
         if init_score is not None:
-            return self._probabilities_of(self.raw_scores(X, n_jobs, init_score=init_score))
-        return self._rows.probabilities(X, n_jobs)
+            return self._probabilities_of(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
+        return self._rows.probabilities(self._accepted(X, missing), n_jobs)
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Scores of the classes from those of the columns of the model's code.

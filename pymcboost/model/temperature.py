@@ -22,6 +22,7 @@ from pymcboost._kernels import elementary, exact, score
 from pymcboost.model import file
 from pymcboost.model.arrays import is_number
 from pymcboost.model.columns import missing_label
+from pymcboost.model.missing import Missing
 from pymcboost.model.rows import own_labels, positions
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
@@ -220,13 +221,18 @@ class Calibration:
             )
 
     def predict_log_proba(
-        self, X: Any, n_jobs: int | None = None, *, init_score: ArrayLike | None = None
+        self,
+        X: Any,
+        n_jobs: int | None = None,
+        *,
+        init_score: ArrayLike | None = None,
+        missing: Missing = "allow",
     ) -> NDArray[np.float64]:
         """Logarithms of the probabilities, finite where these round to 0 (with the link "shares": minus infinity at 0).
 
         Parameters
         ----------
-        X, n_jobs, init_score
+        X, n_jobs, init_score, missing
             See `Model.raw_scores`.
 
         Returns
@@ -239,7 +245,7 @@ class Calibration:
             As `Model.predict_proba`.
         """
         self._need_probabilities()
-        scores = self._scores(X, n_jobs, init_score)
+        scores = self._scores(X, n_jobs, init_score, missing)
         if self.link == "shares":
             with np.errstate(divide="ignore"):
                 return np.log(self._probabilities_of(scores))
@@ -248,10 +254,12 @@ class Calibration:
             return np.minimum(z, 0) - elementary.log(1 + elementary.exp(-np.abs(z)))
         return log_softmax(z)
 
-    def _scores(self, X, n_jobs, init_score):
-        """Raw scores; models that take no ``init_score`` have no such argument."""
-        first = {} if init_score is None else {"init_score": init_score}
-        return self.raw_scores(X, n_jobs, **first)
+    def _scores(self, X, n_jobs, init_score, missing="allow"):
+        """Raw scores; models that take no ``init_score``, or no missing values, have no such argument."""
+        more = {} if init_score is None else {"init_score": init_score}
+        if missing != "allow":
+            more["missing"] = missing
+        return self.raw_scores(X, n_jobs, **more)
 
     def _log_odds(self, scores):
         """Logarithms of the probabilities, but for a number for each row."""

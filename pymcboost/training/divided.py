@@ -7,9 +7,11 @@ from numbers import Integral
 import numpy as np
 
 from pymcboost.comm import ALONE, WorkerError
+from pymcboost.data.coded import is_coded
 from pymcboost.learners.sampling import scrambled
 from pymcboost.model.categories import MOST_LEVELS, Categories, column_of, is_category, is_frame, words_in
 from pymcboost.model.columns import names_of
+from pymcboost.model.missing import with_missing
 from pymcboost.model.rows import joined, names_labels, own_labels, positions
 from pymcboost.threads import available_cpus, resolve_n_jobs, startable
 from pymcboost.training.inputs import check_classes, weights_of_classes, weights_of_rows
@@ -73,6 +75,14 @@ def check_alike(workers, booster, params, callbacks, initial):
                     f"{booster.name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers "
                     "the same"
                 )
+
+
+def missing_columns(workers, dataset):
+    """Columns with missing values in the rows of all workers that are trained on: int64, increasing."""
+    rows = None if dataset.weight.all() else np.flatnonzero(dataset.weight)
+    X = dataset.X
+    own = X.columns_with_missing(rows) if is_coded(X) else with_missing(X, rows)
+    return np.unique(workers.concatenate(own))
 
 
 def check_models(workers, name, model):

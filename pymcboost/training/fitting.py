@@ -11,6 +11,7 @@ import numpy as np
 from pymcboost._text import metrics_of
 from pymcboost._warn import warn
 from pymcboost.comm import ALONE, row_numbers
+from pymcboost.model import missing
 from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.threads import counted
 from pymcboost.training import calibration, continuing, divided, thresholds
@@ -125,6 +126,7 @@ class Training:
         check_file(self.classes, meta)
         plan = Plan(dataset, validation, meta, defaults_of(draft), n_estimators)
         previous = self._previous(plan, continued, initial)
+        meta |= self._missing_columns(dataset, previous)
         cv_results = found = None
         if n_estimators == "auto":
             cv_results, found = self._find_rounds(dataset, previous)
@@ -299,6 +301,17 @@ class Training:
                 'n_estimators="auto" finds; remove the file to begin anew'
             )
         return found, folds
+
+    def _missing_columns(self, dataset, previous):
+        """What the model file will say of missing values: those of all workers' rows, and of the rounds before."""
+        if not self.booster.allows_missing:
+            return {}
+        n_features = dataset.X.shape[1]
+        columns = divided.missing_columns(self.workers, dataset)
+        if previous is not None:
+            earlier = missing.columns_in(previous.model.information, n_features)
+            columns = columns if earlier is None else np.union1d(columns, earlier)
+        return missing.entry_of(columns, n_features)
 
     def _class_weight(self, dataset):
         """Weights of the classes (K,)."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost.model.init_scores import refuse_init_score
+from pymcboost.model.missing import Missing, check_how
 from pymcboost.model.model import Model
 from pymcboost.model.rows import check_sparse
 from pymcboost.training.dataset import Dataset
@@ -35,7 +36,7 @@ def explains_arguments(method: Method) -> Method:
     """Decorator of a method of X: it says what is written here in place of other libraries' arguments."""
 
     @functools.wraps(method)
-    def call(self, X, *, init_score=None, **unknown):
+    def call(self, X, *, init_score=None, missing="allow", **unknown):
         for name in unknown:
             from pymcboost.training.other_names import hint_of_predict  # a table that only errors need
 
@@ -43,7 +44,7 @@ def explains_arguments(method: Method) -> Method:
             raise TypeError(
                 f"{type(self).__name__}.{method.__name__}() got an unexpected keyword argument {name!r}{remedy}"
             )
-        return method(self, X, init_score=init_score)
+        return method(self, X, init_score=init_score, missing=missing)
 
     return cast(Method, call)
 
@@ -80,9 +81,12 @@ class Predicts:
         X = encoded(self, self.model_.categories, X)
         return validated(self, X, accept_sparse="csr", reset=False, allow_nan=self.booster.allows_missing)
 
-    def _checked(self, X, init_score):
+    def _checked(self, X, init_score, missing="allow"):
         """Checked rows, and the scores at which they begin as an argument of the model's methods."""
+        check_how(missing)
         checked, name = self._check_X(X, with_init_score=True), type(self).__name__
+        if self.booster.allows_missing:
+            checked = self.model_._accepted(checked, missing)
         if isinstance(X, Dataset):
             if init_score is not None:
                 raise TypeError(f"{name}: init_score belongs to the Dataset; give Dataset(X, y, init_score=...)")
@@ -90,22 +94,27 @@ class Predicts:
         refuse_init_score(init_score, name, self.booster.takes_init_score)
         return checked, {} if init_score is None else {"init_score": init_score}
 
-    def decision_function(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+    def decision_function(
+        self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
+    ) -> NDArray[np.float64]:
         """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes.
 
-        They are added to ``init_score``, where it is given; see `fit`.
+        They are added to ``init_score``, where it is given; see `fit`. ``missing="error"`` refuses a missing value in a
+        column that had none in training.
         """
-        X, first = self._checked(X, init_score)
+        X, first = self._checked(X, init_score, missing)
         return self.model_.decision_function(X, n_jobs=self.n_jobs, **first)
 
     @explains_arguments
-    def predict(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[Any]:
+    def predict(
+        self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
+    ) -> NDArray[Any]:
         """Labels of the classes with the largest scores (the first one where they tie): (n_samples,).
 
         Of rows with any number of labels: their indicator, (n_samples, n_labels). Scores are added to ``init_score``,
-        where it is given; see `fit`.
+        where it is given; see `fit`. ``missing="error"`` refuses a missing value in a column that had none in training.
         """
-        X, first = self._checked(X, init_score)
+        X, first = self._checked(X, init_score, missing)
         if self.model_.link == "sigmoid":
             return self.model_.predict(X, n_jobs=self.n_jobs, **first)
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs, **first)]
@@ -169,17 +178,22 @@ class PredictsProbabilities(Predicts):
         return self.model_.temperature
 
     @explains_arguments
-    def predict_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
+    ) -> NDArray[np.float64]:
         """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature.
 
-        Scores are added to ``init_score`` before, where it is given; see `fit`.
+        Scores are added to ``init_score`` before, where it is given; see `fit`. ``missing="error"`` refuses a missing
+        value in a column that had none in training.
         """
-        X, first = self._checked(X, init_score)
+        X, first = self._checked(X, init_score, missing)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs, **first)
 
-    def predict_log_proba(self, X: Features, *, init_score: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict_log_proba(
+        self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
+    ) -> NDArray[np.float64]:
         """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
-        X, first = self._checked(X, init_score)
+        X, first = self._checked(X, init_score, missing)
         return self.model_.predict_log_proba(X, n_jobs=self.n_jobs, **first)
 
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:

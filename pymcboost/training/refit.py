@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pymcboost.comm import ALONE
-from pymcboost.model import file
+from pymcboost.model import file, missing
 from pymcboost.model.init_scores import init_scores, need_init_score
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import resolve_n_jobs
-from pymcboost.training.divided import class_weights
+from pymcboost.training.divided import class_weights, missing_columns
 from pymcboost.training.inputs import check_consistent_length, weights_of_rows
 from pymcboost.training.labels import labels_given
 from pymcboost.training.parameters import OUT_OF_FOLD
@@ -102,7 +102,19 @@ class RefitsLeaves:
             old = [leaf[ends[t] : ends[t + 1]] for t in trees]
             for part, new in zip(old, booster.refit_round(at[booster.data.rows], old, cls, base, decay), strict=True):
                 part[...] = new
-        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **dict.fromkeys(file.EARLY))
+        changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
+        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **changed)
         for name in OUT_OF_FOLD:  # those of the old leaves
             vars(self).pop(name, None)
         return self
+
+    def _meta_with_missing(self, dataset):
+        """The section of the meta where these rows have missing values in other columns than those of the training."""
+        meta, n_features = self.model_.information, dataset.X.shape[1]
+        earlier = missing.columns_in(meta, n_features)
+        if earlier is None:
+            return {}
+        columns = np.union1d(earlier, missing_columns(ALONE, dataset))
+        if len(columns) == len(earlier):
+            return {}
+        return dict(file.meta_sections({**meta, **missing.entry_of(columns, n_features)}))

@@ -306,7 +306,7 @@ def test_what_no_library_has_is_refused_as_python_does():
         plain().predict(X, nothing=1)
     assert not hasattr(plain(), "best_iteration_")
     for method in TREES.predict, TREES.predict_proba, MCBoostClassifier.predict_proba:
-        assert [*inspect.signature(method).parameters] == ["self", "X", "init_score"]
+        assert [*inspect.signature(method).parameters] == ["self", "X", "init_score", "missing"]
 
 
 def test_remedies_are_there():

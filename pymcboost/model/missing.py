@@ -1,0 +1,145 @@
+"""Columns with missing values in training, and rows that have missing values in other columns."""
+
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from pymcboost.model.columns import names_of
+
+Missing = Literal["allow", "error"]
+
+# Of the meta of a model: column numbers, or ALL. It is left out where no column had missing values.
+ENTRY, ALL = "missing_columns", "all"
+# More columns than this are written as ALL, so that the list stays small.
+MOST_LISTED = 100_000
+# Numbers that are looked at together.
+PIECE = 1 << 20
+REMEDY = (
+    "fill it in (impute) or correct it, train on rows that miss values there, or use missing='allow': each split then "
+    "sends it to one of its sides"
+)
+UNKNOWN = (
+    "this model does not say which columns had missing values in training; models of other libraries and models with "
+    "another meta do not"
+)
+
+
+class _Model(Protocol):
+    """What these methods ask of a model."""
+
+    information: Any
+    n_features_in_: int
+    feature_names: Any
+    categories: Any
+    is_machine: bool
+    _rows: Any
+
+
+class MissingColumns:
+    """What a model knows of missing values in its training."""
+
+    @property
+    def missing_columns(self: _Model) -> list[int] | None:
+        """Columns that had missing values in training: list of int; None where that is not known.
+
+        It is not known of models of other libraries, and of models whose ``meta`` was replaced.
+        """
+        columns = columns_in(self.information, self.n_features_in_)
+        return None if columns is None else columns.tolist()
+
+    def _accepted(self: Any, X: Any, missing: str) -> Any:
+        """X; with ``missing="error"`` after a check, in the form that the scorer takes."""
+        check_how(missing)
+        if missing == "allow" or self.is_machine:  # machines refuse all missing values
+            return X
+        names = self.feature_names or names_of(X)
+        X = self._rows.checked(X)
+        place = self._first_new_missing(X)
+        if place is not None:
+            row, column = place
+            name = column if names is None else repr(names[column])
+            raise ValueError(f"row {row} of X: {self._missing_in(column, name)}; {REMEDY}")
+        return X
+
+    def _first_new_missing(self: Any, X: Any) -> tuple[int, int] | None:
+        """The first row, and its column, with a missing value where the training had none; None if there is none."""
+        columns = columns_in(self.information, self.n_features_in_)
+        if columns is None:
+            raise ValueError(f"missing='error': {UNKNOWN}; use missing='allow'")
+        if hasattr(X, "indptr"):
+            return _first_in_sparse(X, columns)
+        others = np.setdiff1d(np.arange(X.shape[1]), columns)
+        # Other codes than those of the levels count as missing, too.
+        categories = self.categories
+        coded = None if categories is None else np.intersect1d(categories.feature, others)
+        if not len(others):
+            return None
+        step = max(1, PIECE // X.shape[1])
+        for begin in range(0, X.shape[0], step):
+            piece = X[begin : begin + step]
+            piece = categories.bounded(piece) if coded is not None and len(coded) else piece
+            absent = np.isnan(piece)
+            if absent.any():
+                absent = absent[:, others]
+                row = int(absent.any(axis=1).argmax())
+                if absent[row].any():
+                    return begin + row, int(others[absent[row].argmax()])
+        return None
+
+    def _missing_in(self: _Model, column: int, name: Any) -> str:
+        """What is wrong with a missing value in this column, in words; ``name`` is what it is called."""
+        categorical = self.categories is not None and column in self.categories.feature
+        what = "a value is missing, or is none of the categories" if categorical else "a value is missing"
+        return f"{what} in column {name}, which had no missing values in training"
+
+
+def check_how(missing: Any) -> None:
+    """Refuse what ``missing`` cannot be."""
+    if missing not in ("allow", "error"):
+        raise ValueError(f"missing={missing!r} is not allowed; it must be 'allow' or 'error'")
+
+
+def columns_in(meta: Any, n_features: int) -> Any:
+    """Columns with missing values in training by a model's meta: int64, increasing; None where it does not say."""
+    if "algorithm" not in meta:
+        return None
+    columns = meta.get(ENTRY, [])
+    if columns == ALL:
+        return np.arange(n_features)
+    ok = isinstance(columns, list) and all(type(j) is int and 0 <= j < n_features for j in columns)
+    return np.unique(np.array(columns, dtype=np.int64)) if ok else None
+
+
+def entry_of(columns: Any, n_features: int) -> dict[str, Any]:
+    """What the meta says of columns with missing values; nothing where there are none."""
+    if not len(columns):
+        return {}
+    listed = len(columns) <= min(MOST_LISTED, n_features - 1)
+    return {ENTRY: columns.tolist() if listed else ALL}
+
+
+def with_missing(X: Any, rows: Any = None) -> Any:
+    """Columns of an array or CSR matrix that have missing values in ``rows`` (int64), or in all: int64, increasing."""
+    if hasattr(X, "indptr"):
+        absent = np.flatnonzero(np.isnan(X.data)) if X.data.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+        if rows is not None and len(absent):
+            row = X.indptr.searchsorted(absent, "right") - 1
+            absent = absent[np.isin(row, rows)]
+        return np.unique(X.indices[absent]).astype(np.int64)
+    n_rows = X.shape[0] if rows is None else len(rows)
+    found, step = np.zeros(X.shape[1], dtype=bool), max(1, PIECE // max(1, X.shape[1]))
+    for begin in range(0, n_rows, step):
+        piece = slice(begin, begin + step)
+        found |= np.isnan(X[piece if rows is None else rows[piece]]).any(axis=0)
+    return np.flatnonzero(found)
+
+
+def _first_in_sparse(X, columns):
+    """See `MissingColumns._first_new_missing`, of a CSR matrix."""
+    absent = np.flatnonzero(np.isnan(X.data)) if X.data.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+    absent = absent[~np.isin(X.indices[absent], columns)]
+    if not len(absent):
+        return None
+    row = X.indptr.searchsorted(absent, "right") - 1
+    first = absent[np.lexsort((X.indices[absent], row))[0]]
+    return int(row.min()), int(X.indices[first])
