@@ -529,12 +529,13 @@ class File:
         factor = self.items.get(b"CALB", [1.0])[0]
         if self.link == 3:
             return [(exp(f * factor) if f < 0 else 1) / (1 + exp(-abs(f * factor))) for f in F]
-        if self.link == 4 and max(F) <= 0:
+        largest = max(F)
+        if self.link == 4 and largest <= 0:
             return [1 / len(F)] * len(F)
         if self.link == 4:
-            parts = [f / max(F) if f > 0 else 0.0 for f in F]
+            parts = [f / largest if f > 0 else 0.0 for f in F]
         else:
-            parts = [exp((2 if self.link == 2 else 1) * (f - max(F)) * factor) for f in F]
+            parts = [exp((2 if self.link == 2 else 1) * (f - largest) * factor) for f in F]
         unit = 2.0**52
         while unit * len(parts) > 2.0**62:
             unit /= 2
