@@ -1,6 +1,6 @@
 """Paths that must agree: random trainings, each of which is done in two ways.
 
-    python tools/agree.py --count 2000       what CI runs, in less than a minute of CPU time
+    python tools/agree.py --count 1000       what CI runs, in half a minute of CPU time
     python tools/agree.py --case 17          one case again
     python tools/agree.py --only workers     only cases whose pair or algorithm has this text in its name
 

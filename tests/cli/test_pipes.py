@@ -18,7 +18,7 @@ def test_models_on_standard_output(tmp_path, files, path):
     """The same bytes as in a file, from rows in a file or on standard input, and nothing else."""
     work = Case(tmp_path, files).work
     assert call("train", "-n", 4, "train.svm", "m.mcb", cwd=work).returncode == 0
-    for training, feed in (("train.svm", ""), ("-", "< train.svm")):
+    for training, feed in (("train.svm", ""), *[("-", "< train.svm")] * (path == "-")):
         line = f"{shlex.join(command('train'))} -n 4 {training} {path} 3>&1 {feed}"
         done = subprocess.run(["sh", "-c", line], cwd=work, capture_output=True, env=environment())
         assert done.returncode == 0, done.stderr

@@ -41,6 +41,7 @@ def text_of(rng, first, rows=60):
 @pytest.mark.parametrize("end", ["", "\n"])
 @pytest.mark.parametrize("size", [2, 3, 8, 40])
 @pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.part(3)
 def test_rows_of_one_process(tmp_path, first, size, end):
     path = tmp_path / "all.svm"
     path.write_text("\n".join(text_of(np.random.default_rng(0), first)) + end)

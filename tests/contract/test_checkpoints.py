@@ -90,7 +90,7 @@ def whole(cls, rounds, more):
 
 @pytest.mark.parametrize("every", [0, 1000])
 @pytest.mark.parametrize(("cls", "more"), TRAININGS)
-@pytest.mark.part(7)
+@pytest.mark.part(11)
 def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     if cls(**more)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)
@@ -262,6 +262,7 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["abc-mart", "vector-tree", "multiboost"])
 @pytest.mark.parametrize("random_state", [3, None])
+@pytest.mark.part(2)
 def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path, monkeypatch):
     cls = get_class(name)
     X, y = some_data()

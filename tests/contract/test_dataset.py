@@ -43,6 +43,7 @@ def frame(m=300):
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "weighted"])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(2)
 def test_models_are_those_of_arrays(cls, form):
     X, y = rows()
     X = csr_array(X * (np.abs(X) > 1)) if form == "sparse" else X

@@ -83,14 +83,15 @@ def test_parameters_out_of_range_are_refused_by_name(algorithm):
                 algorithm(**{name: value}).fit(X, y)
 
 
-@pytest.mark.part(3)
+@pytest.mark.families
 def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
-    X, y = some_data(K=12, m=2000, d=30)
+    X, y = some_data(K=12, m=600, d=12)
     models = [algorithm(n_estimators=4, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
     assert models[0] == models[1] == models[2]
 
 
+@pytest.mark.families
 def test_same_bytes_for_every_form_of_X(algorithm):
     X, y = some_data(K=3)
     X = X.astype(np.float32).astype(np.float64)
@@ -101,17 +102,18 @@ def test_same_bytes_for_every_form_of_X(algorithm):
 def test_sparse_and_dense_agree(algorithm):
     X, y = some_data(K=4, m=300, d=20)
     X[np.random.default_rng(0).random(X.shape) < 0.7] = 0
-    dense = algorithm(n_estimators=15).fit(X, y)
+    dense = algorithm(n_estimators=6).fit(X, y)
     if "kernel" in dense.get_params() and dense.kernel != "linear":
         with pytest.raises(ValueError, match="kernel='rbf' needs dense X"):
-            algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
+            algorithm(n_estimators=6).fit(scipy.sparse.csr_matrix(X), y)
         return
-    sparse = algorithm(n_estimators=15).fit(scipy.sparse.csr_matrix(X), y)
+    sparse = algorithm(n_estimators=6).fit(scipy.sparse.csr_matrix(X), y)
     close = {"atol": 1e-2} if not algorithm.booster.resumable else {"rtol": 1e-5, "atol": 1e-6}
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), **close)
     np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
 
 
+@pytest.mark.families
 def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
     """But for what docs/limits.md names."""
     known = algorithm().get_params()
@@ -130,6 +132,7 @@ def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
 
 @pytest.mark.parametrize("labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])])
 @pytest.mark.part(2)
+@pytest.mark.families
 def test_labels(algorithm, labels, tmp_path):
     X, y = some_data(K=3)
     model = algorithm(n_estimators=20).fit(X, labels[y])
@@ -183,7 +186,7 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     rng = np.random.default_rng(1)
     X, y = some_data(m=150)
     weight = rng.integers(0, 4, len(y))
-    params = {"n_estimators": 30, **all_rows(algorithm)}
+    params = {"n_estimators": 12, **all_rows(algorithm)}
     if algorithm.algorithm == "vector-tree":  # splits of single rows tie, and rounding decides among them
         params["min_samples_leaf"] = 2
     weighted = algorithm(**params).fit(X, y, sample_weight=weight)
@@ -200,7 +203,7 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
 def test_missing_values(algorithm):
     X, y = some_data(m=400)
     X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
-    model = algorithm(n_estimators=60).fit(X, y)
+    model = algorithm(n_estimators=20).fit(X, y)
     assert (model.predict(X) == y).mean() > 0.5
     only = np.where((np.arange(len(y)) % 2 == 0)[:, None], np.nan, 1.0)
     told = algorithm(n_estimators=5).fit(only, np.arange(len(y)) % 2)
@@ -209,14 +212,14 @@ def test_missing_values(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.part(3)
+@pytest.mark.families
 def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
     """Sums that choose a split, a coefficient or a leaf are sums of integers; JointBoost's are rounded in order."""
     rng = np.random.default_rng(3)
     X, y = some_data(m=400)
     X[rng.random(X.shape) < 0.1] = np.nan
     weight, order = rng.integers(1, 6, len(y)).astype(float) if weighted else np.ones(len(y)), rng.permutation(len(y))
-    params = {"n_estimators": 20, **all_rows(algorithm)}
+    params = {"n_estimators": 8, **all_rows(algorithm)}
     one = algorithm(**params).fit(X, y, sample_weight=weight).model_
     other = algorithm(**params).fit(X[order], y[order], sample_weight=weight[order]).model_
     if algorithm.algorithm == "jointboost":
@@ -227,6 +230,7 @@ def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
         assert one.to_bytes() == other.to_bytes()
 
 
+@pytest.mark.families
 def test_infinite_values_are_refused(algorithm):
     X, y = some_data()
     X[3, 1] = 1e39
@@ -236,22 +240,22 @@ def test_infinite_values_are_refused(algorithm):
 
 def test_warm_start(algorithm):
     X, y = some_data()
-    model = algorithm(n_estimators=10, warm_start=True).fit(X, y)
+    model = algorithm(n_estimators=4, warm_start=True).fit(X, y)
     first = None if not algorithm.booster.resumable else model.model_.ensemble.threshold.copy()
-    model.set_params(n_estimators=25).fit(X, y)
-    assert model.n_estimators_ == 25
+    model.set_params(n_estimators=9).fit(X, y)
+    assert model.n_estimators_ == 9
     if model.model_.has_stages:
         np.testing.assert_array_equal(model.model_.ensemble.threshold[: len(first)], first)
-    whole = algorithm(n_estimators=25).fit(X, y)
+    whole = algorithm(n_estimators=9).fit(X, y)
     if not algorithm.booster.resumable:
         # SVMs are solved to a tolerance, and other bits may lead to other columns of nearly the same merit.
         np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-2)
     else:
         np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match="less than the 25 rounds"):
+    with pytest.raises(ValueError, match="less than the 9 rounds"):
         model.set_params(n_estimators=5).fit(X, y)
     with pytest.raises(ValueError, match="same classes"):
-        model.set_params(n_estimators=30).fit(X, y % 2)
+        model.set_params(n_estimators=12).fit(X, y % 2)
 
 
 @pytest.mark.parametrize("name", ["multiboost", "multiboost-cw"])
@@ -284,7 +288,7 @@ def test_warm_start_does_not_mix_losses(name):
         model.set_params(n_estimators=8, loss="log").fit(X, y)
 
 
-@pytest.mark.part(2)
+@pytest.mark.families
 def test_early_stopping(algorithm):
     X, y = some_data(m=600, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
@@ -293,7 +297,7 @@ def test_early_stopping(algorithm):
     assert model.n_estimators_ < 400
     assert len(model.history_["val_error"]) == model.n_estimators_
     assert {*model.history_} <= {"val_error", *algorithm.booster.columns}  # what the docstring names
-    model = algorithm(n_estimators=60, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
+    model = algorithm(n_estimators=25, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
     else:  # shorter trainings are what earlier rounds were
@@ -306,6 +310,7 @@ def test_early_stopping(algorithm):
         model.fit(X, y, X_val=X_val)
 
 
+@pytest.mark.families
 def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     X, y = some_data(m=500, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
@@ -338,6 +343,7 @@ def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.families
 def test_rows_split_off_carry_their_weights(algorithm):
     X, y = some_data(m=400, seed=3)
     weight = np.random.default_rng(0).integers(1, 4, 400).astype(float)
@@ -361,7 +367,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
         assert w_held is None
 
 
-@pytest.mark.part(3)
+@pytest.mark.families
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
     X, y = some_data(m=240)
     weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
@@ -471,6 +477,7 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
         get_class(name)(n_estimators=2).fit(X, y, **{key: part(key, value) for key, value in given.items()})
 
 
+@pytest.mark.families
 def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
     X, y = some_data()
     rounds = []
@@ -515,18 +522,19 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     np.testing.assert_array_equal(model.model_.raw_scores(X), same.model_.raw_scores(X))
 
 
-@pytest.mark.part(2)
+@pytest.mark.families
 def test_pickle_clone_pipeline_grid(algorithm):
     X, y = load_wine(return_X_y=True)
-    model = make_pipeline(StandardScaler(), algorithm(n_estimators=20)).fit(X, y)
+    model = make_pipeline(StandardScaler(), algorithm(n_estimators=6)).fit(X, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
     assert again[-1].model_.to_bytes() == model[-1].model_.to_bytes()
     assert not hasattr(clone(model[-1]), "model_")
-    search = GridSearchCV(algorithm(), {"n_estimators": [2, 20]}, cv=3).fit(X, y)
+    search = GridSearchCV(algorithm(), {"n_estimators": [2, 12]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.8
 
 
+@pytest.mark.families
 def test_pandas(algorithm):
     pandas = pytest.importorskip("pandas")
     X, y = load_iris(return_X_y=True)
@@ -537,6 +545,7 @@ def test_pandas(algorithm):
     assert model.predict(frame[:1])[0] == "x"
 
 
+@pytest.mark.families
 def test_feature_importances(algorithm):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
@@ -551,16 +560,18 @@ def test_feature_importances(algorithm):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
-    y = (rng.random(2000) < 0.05).astype(int)
-    X = rng.normal(size=(2000, 2)) + 0.7 * y[:, None]
+    y = (rng.random(1000) < 0.05).astype(int)
+    X = rng.normal(size=(1000, 2)) + 0.7 * y[:, None]
     slow = {name: value for name, value in (("learning_rate", 0.1), ("C", 100.0)) if name in algorithm().get_params()}
-    plain = algorithm(n_estimators=20, **slow).fit(X, y).predict(X)
-    balanced = algorithm(n_estimators=20, **slow, class_weight="balanced").fit(X, y).predict(X)
+    plain = algorithm(n_estimators=10, **slow).fit(X, y).predict(X)
+    balanced = algorithm(n_estimators=10, **slow, class_weight="balanced").fit(X, y).predict(X)
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()
 
 
+@pytest.mark.families
 def test_saved_parameters_change_the_model(algorithm):
     X, y = some_data()
     one = algorithm(n_estimators=3, n_jobs=1, verbose=0).fit(X, y).model_
@@ -577,6 +588,7 @@ def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch)
         algorithm(n_estimators=2).fit(X, y)
 
 
+@pytest.mark.families
 def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     X, y = some_data()
     model = algorithm(n_estimators=4).fit(X, y)
@@ -591,6 +603,7 @@ def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     assert model.model_.to_bytes() == before
 
 
+@pytest.mark.families
 def test_a_refused_fit_changes_nothing(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=4).fit(X, y)
@@ -606,7 +619,7 @@ def test_a_refused_fit_changes_nothing(algorithm):
         assert list(model.classes_) == [0, 1, 2, 3]
 
 
-@pytest.mark.part(3)
+@pytest.mark.families
 def test_the_rows_go_when_a_fit_ends(algorithm):
     X, y = load_iris(return_X_y=True)
     algorithm(n_estimators=2).fit(X, y)
@@ -623,6 +636,7 @@ def test_the_rows_go_when_a_fit_ends(algorithm):
 
 
 @pytest.mark.parametrize("damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)])
+@pytest.mark.families
 def test_damaged_sparse_matrices_are_refused(algorithm, damage):
     X, y = some_data()
     sparse = scipy.sparse.csr_matrix(X)
@@ -644,7 +658,8 @@ unweighted_probabilities = cache(probabilities)
 @of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
-@pytest.mark.part(7)
+@pytest.mark.part(5)
+@pytest.mark.families
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     np.testing.assert_allclose(probabilities(algorithm, m, scale), unweighted_probabilities(algorithm, m), atol=1e-4)
 
@@ -661,6 +676,7 @@ def test_the_scale_of_unequal_weights_does_not_matter(algorithm, sum_of_all):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
     X, y = some_data(m=160)
     weight = (np.random.default_rng(0).random(len(y)) < 0.2 + 0.2 * y).astype(float)
@@ -673,6 +689,7 @@ def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_weights_that_overflow_are_refused(algorithm):
     X, y = some_data()
     with pytest.raises(ValueError, match="sum to infinity"):
@@ -681,6 +698,7 @@ def test_weights_that_overflow_are_refused(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("value", [-1, None, float("nan"), float("inf"), "a"])
+@pytest.mark.families
 def test_bad_class_weights_are_refused_by_class(algorithm, value):
     X, y = some_data()
     with pytest.raises(ValueError, match=r"class_weight\[2\]=.* is not allowed"):
@@ -688,6 +706,7 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_class_weight_may_be_a_dict_says_the_message(algorithm):
     X, y = some_data()
     with pytest.raises(ValueError, match="class_weight='Balanced' is not allowed; .*'balanced', a dict .* or None"):
@@ -697,6 +716,7 @@ def test_class_weight_may_be_a_dict_says_the_message(algorithm):
         algorithm(n_estimators=2, class_weight={"0": 2.0, "9": 1}).fit(X, (y % 3).astype(str))
 
 
+@pytest.mark.families
 def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm):
     X, y = some_data()
     name = algorithm.__name__
@@ -721,6 +741,7 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
             estimator.predict_proba(X)
 
 
+@pytest.mark.families
 def test_validation_labels_of_another_kind_are_refused(algorithm):
     X, y = some_data()
     for y_val in (y.astype(str), y + 70, y + 0.5):
@@ -728,6 +749,7 @@ def test_validation_labels_of_another_kind_are_refused(algorithm):
             algorithm(n_estimators=2).fit(X, y, X_val=X, y_val=y_val)
 
 
+@pytest.mark.families
 def test_lone_rows_stay_in_the_training_part(algorithm):
     X, y = some_data(m=60)
     y[0] = 4
@@ -758,6 +780,7 @@ def test_constant_models_have_the_shares_of_the_classes(algorithm):
         assert second.model_.ensemble.bias.tolist() == algorithm(n_estimators=4).fit(X, y).model_.ensemble.bias.tolist()
 
 
+@pytest.mark.families
 def test_absurd_thread_counts_are_bounded(algorithm):
     X, y = some_data()
     assert (algorithm(n_estimators=2, n_jobs=10**12).fit(X, y).predict(X) >= 0).all()
@@ -802,7 +825,8 @@ def test_forked_children_do_not_hang(forked, name):
         (np.array([1, 2, 3, 2**63], dtype=np.uint64), "label"),
     ],
 )
-@pytest.mark.part(3)
+@pytest.mark.part(2)
+@pytest.mark.families
 def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, labels, message, monkeypatch):
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
     X, y = some_data()
@@ -811,7 +835,8 @@ def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(algorit
 
 
 @pytest.mark.parametrize("names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]])
-@pytest.mark.part(3)
+@pytest.mark.part(2)
+@pytest.mark.families
 def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, names, monkeypatch):
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
@@ -820,6 +845,7 @@ def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
         algorithm(n_estimators=2).fit(pandas.DataFrame(X, columns=pandas.Index(names, dtype=object)), y)
 
 
+@pytest.mark.families
 def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     X, y = some_data()
     kinds = {bool: np.bool_, int: np.int64, float: np.float32, str: np.str_}
@@ -831,6 +857,7 @@ def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
 
+@pytest.mark.families
 def test_unfitted_estimators_say_so(algorithm):
     X, _ = some_data()
     for method in ("predict", "decision_function", "staged_predict", "staged_decision_function"):
@@ -838,6 +865,7 @@ def test_unfitted_estimators_say_so(algorithm):
             getattr(algorithm(), method)(X)
 
 
+@pytest.mark.families
 def test_pickles_of_other_versions_warn(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=2).fit(X, y)
@@ -853,6 +881,7 @@ def test_pickles_of_other_versions_warn(algorithm):
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.families
 def test_validation_features_beyond_float32_are_refused(algorithm):
     X, y = some_data()
     X_val = X.copy()
@@ -861,11 +890,13 @@ def test_validation_features_beyond_float32_are_refused(algorithm):
         algorithm(n_estimators=2).fit(X, y, X_val=X_val, y_val=y)
 
 
+@pytest.mark.families
 def test_parameters_go_by_keyword_only(algorithm):
     with pytest.raises(TypeError):
         algorithm(5)
 
 
+@pytest.mark.families
 def test_callbacks_of_the_user(algorithm):
     X, y = some_data()
     seen = []

@@ -35,6 +35,7 @@ OBJECTS = {
 
 @pytest.mark.parametrize("kind", OBJECTS)
 @pytest.mark.parametrize("cls", [MCBoostClassifier, VectorTreeBoostClassifier, HingeBoostOCClassifier])
+@pytest.mark.part(3)
 def test_objects_that_are_numbers_are_labels(cls, kind):
     given, labels = OBJECTS[kind]
     expected = cls(**HOW).fit(X, labels, X_val=X, y_val=labels)

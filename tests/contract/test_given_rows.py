@@ -67,6 +67,7 @@ READERS = {
     [(pandas_frame, "abca", "'a'"), (pandas_frame, [0, 1, 0, 2], "0"), (arrow_table, "abca", "'a'")],
     ids=["pandas", "numbers", "pyarrow"],
 )
+@pytest.mark.part(3)
 def test_repeated_names_of_columns_are_refused_by_name(reader, frame, names, name):
     good = pandas_frame(list("abcd"))
     fitted, nameless = MCBoostClassifier(**HOW).fit(good, y), MCBoostClassifier(**HOW).fit(X, y)
@@ -212,7 +213,7 @@ def test_sparse_values_that_are_refused_have_row_and_column(cls, value, form):
 
 
 @pytest.mark.parametrize("entry", registry.ALGORITHMS.values(), ids=lambda entry: entry.name)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 def test_the_largest_numbers_of_float32_need_no_warning(entry, dtype):
     cls = registry.load(entry)
     huge = (np.sign(X - X.mean(axis=0)) * np.float32(3.4e38)).astype(dtype)

@@ -40,7 +40,7 @@ CAN = [name for name in ALGORITHMS if can(name)]
 
 
 @pytest.mark.parametrize("name", CAN)
-@pytest.mark.part(2)
+@pytest.mark.families("name")
 def test_rounds_are_added_for_new_rows(name, tmp_path):
     cls = ALGORITHMS[name]
     first = cls(n_estimators=6).fit(OLD_X, OLD_Y)
@@ -61,6 +61,7 @@ def test_rounds_are_added_for_new_rows(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", CAN)
+@pytest.mark.families("name")
 def test_the_same_rows_give_what_a_warm_start_gives(name):
     cls = ALGORITHMS[name]
     warm = cls(n_estimators=4, warm_start=True).fit(OLD_X, OLD_Y)
@@ -71,6 +72,7 @@ def test_the_same_rows_give_what_a_warm_start_gives(name):
 
 
 @pytest.mark.parametrize("name", CAN)
+@pytest.mark.families("name")
 def test_new_rows_may_lack_classes_and_be_sparse(name):
     cls = ALGORITHMS[name]
     n = 24 if name == "adaboost-ml" else 8  # its first stumps name few classes

@@ -41,7 +41,7 @@ HOLES[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
 ENSEMBLES = {name: cls for name, cls in ALGORITHMS.items() if cls.booster.resumable}
 
 
-@pytest.fixture(params=ENSEMBLES)
+@pytest.fixture(scope="module", params=ENSEMBLES)
 def fitted(request):
     return ENSEMBLES[request.param](n_estimators=6).fit(HOLES, y)
 

@@ -86,6 +86,7 @@ FITTED = {name: rest for name, *rest in fitted()}
 
 @pytest.mark.parametrize("serializer", SERIALIZERS)
 @pytest.mark.parametrize("name", FITTED)
+@pytest.mark.part(5)
 def test_estimators(name, serializer):
     estimator, X, y = FITTED[name]
     again = SERIALIZERS[serializer](estimator)

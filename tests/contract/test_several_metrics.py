@@ -56,6 +56,7 @@ def same_history(one, other):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.families("name")
 def test_each_metric_has_the_values_that_it_has_alone_and_the_first_decides(name):
     cls = ALGORITHMS[name]
     first = "log_loss" if cls.booster.link != "none" else "auc_ovr"

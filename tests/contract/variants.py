@@ -45,6 +45,12 @@ for name in (
         f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
     )
 ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
+# An algorithm of each base class of boosters and estimators, and of each kind of model. What they have from the same
+# code, the quick run tests with these: the marker `families`.
+FAMILIES = (
+    "abc-mart", "adaboost-ecc", "adaboost-mh", "gradboost", "hingeboost", "hingeboost-rbf", "jointboost", "logitboost",
+    "mcboost", "multiboost", "multiboost-cw-stagewise", "samme-of-trees", "vector-tree",
+)  # fmt: skip
 # Nothing that goes by the numbers of the rows.
 ALL_ROWS = {"subsample": 1.0, "min_relative_gain": 0.0, "calibrate": None}
 

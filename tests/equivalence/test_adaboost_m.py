@@ -49,6 +49,7 @@ def compare(algorithm, X, y, rounds, options, weight=None):
 @LEARNERS
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.part(3)
 def test_twins(algorithm, options, K, seed):
     X, y = several(K, seed) if options is STUMPS else blobs(60 * K, 4, K, seed=seed)
     model = compare(algorithm, X, y, 25, options)

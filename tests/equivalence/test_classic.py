@@ -102,6 +102,7 @@ PRECISION = {np.float32: 1e-6, np.float64: 1e-14}
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("m", "K", "P"), SHAPES)
+@pytest.mark.part(3)
 def test_column_sums_and_updates(m, K, P, own, dtype):
     rng = np.random.default_rng(m + P)
     y = np.sort(classes(m, K, rng)).astype(np.int32)
@@ -625,7 +626,7 @@ def test_gradient_of_coded_losses(name, apart):
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("signs", [False, True])
 @pytest.mark.parametrize("m", [150, 9000])
-@pytest.mark.part(3)
+@pytest.mark.part(9)
 def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
     """Shared and own outputs, one step for both sides or two; then the same from the scores at once."""
     code = CODES[name]
@@ -1020,6 +1021,7 @@ def test_adaboost_oc(K, seed):
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("repartitions", [0, 1, 3])
+@pytest.mark.part(3)
 def test_adaboost_ecc_and_erp(K, seed, repartitions):
     X, y = several(K, seed)
     splits, F, used = twin.ecc(X, y, K, colourings(K, 25, seed), repartitions)
@@ -1048,6 +1050,7 @@ def subsets_in(spec, K):
 @pytest.mark.parametrize(("spec", "K"), PIBOOSTS, ids=str)
 @pytest.mark.parametrize("cost_sensitive", [False, True])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.part(4)
 def test_piboost(spec, K, cost_sensitive, seed):
     X, y = several(K, seed)
     expected, F = twin.piboost(X, y, K, subsets_in(spec, K), 20, cost_sensitive)

@@ -76,6 +76,7 @@ def tolerance(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.part(3)
 def test_background_rows(form, seed):
     rng = np.random.default_rng(seed)
     ensemble, options = ensembles(rng, form)
@@ -240,6 +241,7 @@ def test_threads_sparse_rows_and_order_change_nothing(form):
 
 @pytest.mark.parametrize("n_classes", [2, 9, 14, 22, 30])
 @pytest.mark.parametrize("splits", [6, 40])
+@pytest.mark.part(2)
 def test_tables_made_once_and_batches_change_nothing(monkeypatch, n_classes, splits):
     """Paths of up to 12 features, so that some have no table of patterns; values of classes fill no whole tile."""
     rng = np.random.default_rng(11)

@@ -72,7 +72,7 @@ def violation(K, sign, d, c, beta):
 @pytest.mark.parametrize("minority", [0.5, 1 / 11])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "perceptron"])
 @pytest.mark.parametrize("solver", ["libsvm", "pairwise", "coordinate"])
-@pytest.mark.part(2)
+@pytest.mark.part(7)
 def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind, C):
     if solver == "coordinate" and kernel != "linear":
         pytest.skip("coordinate steps on rows are for linear kernels")
@@ -587,7 +587,7 @@ def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
 @pytest.mark.parametrize("allow_zero", [False, True])
 @pytest.mark.parametrize("C", [1.0, 1000.0])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
     traces = []
 
@@ -860,6 +860,7 @@ def test_without_libsvm_kernels_have_a_solver_and_only_its_own_name_is_refused(m
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "perceptron"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.part(2)
 def test_both_solvers_reach_one_dual_objective(kernel, tol):
     """On 1797 rows, of which the pairwise steps see 29 blocks, and with rows that take no part."""
     X, y = load_digits(return_X_y=True)

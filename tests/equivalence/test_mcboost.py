@@ -175,6 +175,7 @@ def test_no_weight_is_lost_when_margins_grow_and_come_back(loss, layout):
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (300, 8), (400, 26), (6000, 10)])
+@pytest.mark.part(3)
 def test_coefficients_are_optimal(loss, nu, m, K, layout):
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
@@ -390,6 +391,7 @@ def test_rounds_equal_the_twins(loss, K):
 
 @pytest.mark.parametrize("scale", [1.0, 0.01, 3.0])
 @pytest.mark.parametrize("nu", [0.03, 0.1])
+@pytest.mark.part(2)
 def test_the_logistic_loss_ends_where_the_twins_does(nu, scale):
     """By the edge of weights that sum to 1; that of weights as they are would stay above nu for long."""
     X, y = blobs(160, 4, 5, spread=1.0)

@@ -88,7 +88,7 @@ WEIGHTS = {
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", WEIGHTS)
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 def test_small_data(name, sparse, kind):
     X, y, rng = rows_of(240)
     weight = WEIGHTS[kind](rng, 240)
@@ -129,7 +129,7 @@ def test_categories(name):
 @pytest.mark.parametrize("name", WORKHORSES)
 @pytest.mark.parametrize("m", [240, SMALL_DATA // K])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_workers(name, m, weighted):
     """Rows of other workers count: here each has those of one side of a column."""
     X, y, rng = rows_of(m)

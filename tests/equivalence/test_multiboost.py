@@ -132,6 +132,7 @@ def test_margins(case):
 @pytest.mark.parametrize("nu", [0.0, 0.5, 40.0])
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("case", [case for case in NASTY if case["K"] < 100], ids=name_of)
+@pytest.mark.part(2)
 def test_sequential_pass_is_algorithm_2(case, dtype, nu):
     """Coefficients after each coordinate in turn, and the objective, which never rises."""
     p = Problem(**case)
@@ -191,7 +192,7 @@ def test_closed_form(plus, minus, nu, cap):
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("nu", [0.0, 1.0, 25.0])
 @pytest.mark.parametrize(("m", "K", "n", "shared"), [(300, 3, 30, False), (500, 5, 24, True), (900, 10, 100, False)])
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
     """On the same H; without regularisation where the classes cannot be separated."""
     p = Problem(m, K, n, shared, skill=0.6)

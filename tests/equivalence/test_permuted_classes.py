@@ -62,12 +62,12 @@ def both(algorithm, params, seed, n_estimators=10):
 
 @pytest.mark.parametrize(("algorithm", "params"), EXACT)
 def test_scores_do_not_depend_on_the_order_of_the_classes(algorithm, params):
-    assert max(both(algorithm, params, seed)[2] for seed in SEEDS) < 1e-12
+    assert max(both(algorithm, params, seed)[2] for seed in SEEDS[:4]) < 1e-12
 
 
 @pytest.mark.parametrize(("algorithm", "params"), ROUNDED)
 def test_scores_depend_on_the_order_of_the_classes_by_rounding(algorithm, params):
-    assert max(both(algorithm, params, seed)[2] for seed in SEEDS) < 1e-6
+    assert max(both(algorithm, params, seed)[2] for seed in SEEDS[:4]) < 1e-6
 
 
 # Of one round: those after it may choose other learners, as its weights differ by the tolerance.

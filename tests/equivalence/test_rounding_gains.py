@@ -58,6 +58,7 @@ def nodes(tree, X):
 
 @pytest.mark.parametrize("weights", ["none", "whole", "any"])
 @pytest.mark.parametrize("algorithm", TREES)
+@pytest.mark.part(2)
 def test_pure_nodes_are_not_split(algorithm, weights):
     n_splits = 0
     for seed in SEEDS:

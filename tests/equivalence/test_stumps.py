@@ -94,7 +94,7 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
 @pytest.mark.parametrize("K", [2, 3, 4, 5, 8, 10, 17, 40])
 @pytest.mark.parametrize("m", [20, 700, 3000])
 @pytest.mark.parametrize("integers", [True, False])
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_mixed_columns(K, m, integers):
     rng = np.random.default_rng(K * m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])

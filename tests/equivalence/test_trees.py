@@ -265,7 +265,7 @@ def check(
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("counts", [False, True])
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (300, 3), (700, 5)])
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_mixed_columns(real, cell_words, counts, m, K):
     rng = np.random.default_rng(m)
     X = mixture(m, rng)
@@ -280,6 +280,7 @@ def test_mixed_columns(real, cell_words, counts, m, K):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+@pytest.mark.part(3)
 def test_each_kind_of_column(kind, real, cell_words):
     rng = np.random.default_rng(3)
     for m in (2, 17, 600):
@@ -325,6 +326,7 @@ def test_missing_values_in_part_of_the_classes(real, cell_words):
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.part(2)
 def test_weights(real, cell_words, counts):
     """Weights over twelve orders of magnitude, and zero weights, whose rows are not there at all."""
     rng = np.random.default_rng(6)
@@ -393,6 +395,7 @@ def test_many_leaves():
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.part(2)
 def test_samples_of_rows_and_features(real, cell_words, sparse):
     """Rows outside the sample go down the tree as new rows would."""
     rng = np.random.default_rng(9)
@@ -468,7 +471,7 @@ REGULARISED = [
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("options", REGULARISED, ids=str)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_regularised(real, cell_words, sparse, options):
     """Also what takes all splits away; every option changes the trees, and none depends on the pool or the threads."""
     rng = np.random.default_rng(27)
@@ -491,6 +494,7 @@ def test_regularised(real, cell_words, sparse, options):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
+@pytest.mark.part(3)
 def test_each_kind_of_column_regularised(kind, real, cell_words):
     rng = np.random.default_rng(28)
     for m in (2, 17, 300):
@@ -917,6 +921,7 @@ def boosting(model, X, y, weight, **options):
 @pytest.mark.parametrize(
     "bounds", [{}, {"l2_regularization": 5.0}, {"min_gain": 3.0}, {"min_hessian_leaf": 4.0}], ids=str
 )
+@pytest.mark.part(3)
 def test_plain_rounds_equal_the_twins(cls, K, bounds):
     if "min_hessian_leaf" in bounds and cls is MartClassifier:
         pytest.skip("mart's gains divide by weights: it has no bound of second derivatives")
@@ -933,7 +938,7 @@ def test_plain_rounds_equal_the_twins(cls, K, bounds):
 @pytest.mark.parametrize("cls", BASED)
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize(("gap", "s", "warmup"), [(1, None, 0), (3, None, 0), (1, 2, 0), (2, 1, 1), (4, 2, 3)])
-@pytest.mark.part(2)
+@pytest.mark.part(6)
 def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
     """Searches written out: each base class, K - 1 trees for each, and copies of the scores."""
     X, y, weight = setting(200, 4, K, 21 + gap)
@@ -1013,6 +1018,7 @@ def test_two_classes(cls, based):
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
 @pytest.mark.parametrize("min_samples_leaf", [1, 4])
+@pytest.mark.part(3)
 def test_integer_weights_are_repeated_rows(cls, repeats, min_samples_leaf):
     rng = np.random.default_rng(34)
     X, y, _ = setting(300, 4, 3, 34)
@@ -1188,7 +1194,7 @@ VARIANTS = [
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("extra", VARIANTS, ids=str)
 @pytest.mark.parametrize("repeats", [1, 40])
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_warm_start_in_parts(cls, extra, repeats):
     """Cut in the middle of a gap; the bytes are those of one go."""
     X, y, weight = setting(300, 4, 4, 35)
@@ -1405,7 +1411,7 @@ def levels_of(data, unit, most, share=1.0):
 @pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2)])
 @pytest.mark.parametrize("most", [0, 15, 1e9])
 @pytest.mark.parametrize("levels", [2, 9, 40, 300])
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_sets_of_categories(real, words, most, levels):
     rng = np.random.default_rng(levels)
     weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None

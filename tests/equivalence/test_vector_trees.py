@@ -136,7 +136,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("m", "K"), [(40, 2), (600, 3), (900, 7), (700, 10), (500, 20), (300, 40)])
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_trees(kind, m, K):
     rng = np.random.default_rng(m + K)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
@@ -242,7 +242,7 @@ def some_rows(kind, K, sparse):
     {"max_features_tree": 1e-9}, {"min_relative_gain": 3.0}, {"min_relative_gain": 1.5},
     {"min_relative_gain": 0.5, "min_gain": 1e-3},
 ])  # fmt: skip
-@pytest.mark.part(2)
+@pytest.mark.part(11)
 def test_parts_of_rows_and_features(kind, options, sparse):
     for K, n_threads in ((3, (1,)), (20, (1, 2))):
         X, y, weight = some_rows(kind, K, sparse)
@@ -285,7 +285,7 @@ def test_moved_rows(kind, m, K, options, moved):
     (600, 3, {}), (500, 7, {"subsample": 0.6, "max_features": 1.0}), (400, 20, {}), (5000, 4, {"max_leaves": 30}),
 ])  # fmt: skip
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.part(5)
+@pytest.mark.part(7)
 def test_sums_of_64_bits(kind, m, K, options, sparse, monkeypatch):
     """The kernels for more rows than 32 bits have room for, and integers beyond them."""
     monkeypatch.setattr(exact, "WIDE_ROWS", 0)
@@ -503,7 +503,7 @@ def test_leaf_steps(K):
     {"split_columns": 1}, {"split_columns": 3}, {"split_columns": 9, "subsample": 0.6}, {"split_columns": "auto"},
     {"split_columns": 19, "min_relative_gain": 0.5}, {"split_columns": 20}, {"split_columns": 10**6},
 ])  # fmt: skip
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_splits_in_directions(kind, options):
     rng = np.random.default_rng(9)
     y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])
@@ -547,6 +547,7 @@ def test_a_class_has_directions_in_one_block(K, n):
 @pytest.mark.parametrize(("lanes", "blocks"), [(4, 1), (8, 1), (16, 1), (16, 2)])
 @pytest.mark.parametrize(("m", "K"), [(1, 2), (4097, 5), (9001, 70)])
 @pytest.mark.parametrize("sizes", [None, (0.37, 0.37), (0.37, 0.71)])
+@pytest.mark.part(3)
 def test_gradients_in_directions(m, K, lanes, blocks, sizes):
     """Bit for bit the sums of the twin, class after class; also where directions are signs times a size."""
     rng = np.random.default_rng(m)

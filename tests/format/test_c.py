@@ -31,6 +31,7 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "c" / "example.c"
 BUILDS = {
     "gcc -O0": ["gcc", "-std=c99", "-O0"],
     "gcc -O2": ["gcc", "-std=c99", "-O2"],
+    "gcc -O0 simd": ["gcc", "-std=c99", "-O0", "-DMCB_SIMD"],
     "gcc -O1 simd": ["gcc", "-std=c99", "-O1", "-DMCB_SIMD"],
     "gcc -O3 simd": ["gcc", "-std=c99", "-O3", "-DMCB_SIMD"],
     "gcc -O3 native": ["gcc", "-std=c11", "-O3", "-march=native", "-ffp-contract=fast"],
@@ -42,7 +43,7 @@ BUILDS = {
     "g++": ["g++", "-x", "c++", "-std=c++11", "-O2", "-DMCB_SIMD"],
     "clang++": ["clang++", "-x", "c++", "-std=c++17", "-O2"],
 }
-QUICK = ["gcc -O2", "gcc -O1 simd", "clang -O2"]
+QUICK = ["gcc -O0", "gcc -O0 simd", "clang -O2"]
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +218,7 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
     y = rng.integers(0, 5, 300)
     X = (rng.normal(size=(300, 6)) + rng.normal(size=(5, 6))[y] * 2).astype(np.float32)
     X[rng.random(X.shape) < 0.1] = np.nan
-    program = compiled("gcc -O2")
+    program = compiled("gcc -O0")
     rows = X[:60][~np.isnan(X[:60]).any(axis=1)]
     for learner, separators, n in itertools.product(("stump", "tree"), ("singles", "pairs"), (1, 3, 4, 16, 17)):
         if n == 1:
@@ -248,7 +249,7 @@ def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_
     fitted = algorithm(n_estimators=9, random_state=0).fit(X[:150], y[:150]).calibrate_on(X[150:], y[150:])
     model, rows = fitted.model_, X[:40]
     assert model.temperature != 1
-    check_model(compiled("gcc -O2"), tmp_path, model, rows, None)
+    check_model(compiled("gcc -O0"), tmp_path, model, rows, None)
     text = (" ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row)) for row in rows)
     (tmp_path / "t.svm").write_text("".join(f"0 {line}\n" for line in text))
     done = call("predict", "-b", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
@@ -333,7 +334,7 @@ def test_calls_nothing_but_memory_functions(options, tmp_path):
 
 
 def test_damaged_file_is_named_in_c(compiled, tmp_path):
-    program = compiled("gcc -O2")
+    program = compiled("gcc -O0")
     data = Model.from_ensemble(random_stumps(3, 2, 2), range(2)).to_bytes()
     (tmp_path / "model.mcb").write_bytes(data[:-1] + b"\7")
     (tmp_path / "rows").write_bytes(bytes(8))

@@ -18,7 +18,7 @@ SMALLEST = np.finfo(np.float32).tiny
 
 @pytest.fixture(scope="module", params=["-DMCB_SIMD", "-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
 def program(request, tmp_path_factory):
-    return build(PROGRAM, tmp_path_factory.mktemp("flush"), ["gcc", "-std=c99", "-O1", request.param, *STRICT])
+    return build(PROGRAM, tmp_path_factory.mktemp("flush"), ["gcc", "-std=c99", "-O0", request.param, *STRICT])
 
 
 def check(program, model, rows, folder):

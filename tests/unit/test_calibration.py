@@ -294,6 +294,7 @@ ALGORITHMS = [
 
 @pytest.mark.parametrize(("cls", "more"), ALGORITHMS)
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.part(2)
 def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
     rows = y < n_classes
     A, b = X[rows], y[rows]

@@ -139,6 +139,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("kind", TEXTS)
 @pytest.mark.parametrize("name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCLogitBoostClassifier"])
+@pytest.mark.part(3)
 def test_columns_of_text_are_categories(kind, name):
     pytest.importorskip("pyarrow")
     X, y = frame()

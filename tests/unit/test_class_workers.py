@@ -33,7 +33,7 @@ def check(cls, X, y, parts, weight=None, **params):
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(9)
 def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
     rng = np.random.default_rng(0)
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
@@ -131,6 +131,7 @@ def test_little_memory(cls, monkeypatch):
 
 @pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "max_features": 0.5}, {"min_samples_category": 1.0}])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(2)
 def test_categories(cls, params):
     """Levels that only one worker has, rare ones, and missing values."""
     rng = np.random.default_rng(3)
@@ -209,6 +210,7 @@ def test_rows_are_drawn_by_their_numbers():
 @pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "min_samples_leaf": 3}], ids=str)
 @pytest.mark.parametrize("m", [300, 9000])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(3)
 def test_numbered_rows_give_the_same_model_in_any_order(cls, m, params):
     X, y = rows(m)
     rng = np.random.default_rng(9)
@@ -284,7 +286,7 @@ def wide_rows(how, m=9000):
 @pytest.mark.parametrize("how", WIDE)
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(5)
+@pytest.mark.part(13)
 def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypatch):
     """Eight workers have fewer tiles in a tree than workers."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)

@@ -192,12 +192,12 @@ def test_folds_of_several_workers_are_a_number():
 @pytest.mark.parametrize("scoring", ["log_loss", "error"])
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
 def test_rounds_that_folds_find(cls, scoring):
-    X, y = rows(500)
+    X, y = rows(300)
     if cls is MCBoostClassifier and scoring == "log_loss":
         scoring = "auc_ovr"
     params = {"n_estimators": "auto", "scoring": scoring, "cv": 3, "n_iter_no_change": 3, "random_state": 0}
     params |= {"max_leaf_nodes": 4} if cls is not MCBoostClassifier else {}
-    own = {name: part for name, part in divisions(500).items() if name in ("random", "empty")}
+    own = {name: part for name, part in divisions(300).items() if name in ("random", "empty")}
     model = check(lambda: cls(**params, n_jobs=1), X, y, parts=own.values())
     assert model.n_rounds > 1
 

@@ -72,6 +72,7 @@ def check(cls, X, fit=nothing, **params):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("cls", WORKHORSES)
+@pytest.mark.part(8)
 def test_a_worker_without_rows(cls, path, rows):
     check(cls, ROWS[rows], **PATHS[path])
 

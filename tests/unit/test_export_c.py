@@ -81,6 +81,7 @@ def shown_by_program(model, row, command, folder):
 
 @pytest.mark.parametrize("command", [["gcc", "-std=c99"], ["g++", "-std=c++11", "-x", "c++"]])
 @pytest.mark.parametrize("kind", ["stumps", "packed", "kernel"])
+@pytest.mark.part(2)
 def test_bytes_of_the_file(kind, command, tmp_path):
     ensemble = {"stumps": random_stumps, "packed": random_trees, "kernel": random_kernel}[kind](5, 3, 3)
     how = {"layout": "packed", "leaves": "int8"} if kind == "packed" else {}
@@ -154,7 +155,7 @@ def compiled(model, folder, header=False, **how):
 @pytest.mark.parametrize(
     ("mode", "k", "d"), [("vector", 4, 300), ("scalar", 4, 6), ("vector", 2, 1), ("scalar", 3, 2), ("none", 3, 2)]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_integers(tmp_path, mode, k, d, kind):
     """Sums of the rounded leaves, on every row, those with missing and infinite values too."""
     if mode == "none":

@@ -47,6 +47,7 @@ def agrees(model, forest, X):
     ],
 )
 @pytest.mark.parametrize("missing", [0, 0.1])
+@pytest.mark.part(3)
 def test_probabilities_are_those_of_the_forest(tmp_path, kind, more, missing):
     rng = np.random.default_rng(len(more))
     X, y = data(rng, missing=missing)

@@ -209,6 +209,7 @@ def shown(X):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("how", ["X_val", "split", "folds", "all"])
+@pytest.mark.part(4)
 def test_functions_see_rows_as_they_were_given(how, form):
     """Time stamps whole, categories by name, frames as frames and sparse rows by rows."""
     rng = np.random.default_rng(0)
@@ -290,6 +291,7 @@ BY_CLASS = [
 
 @pytest.mark.parametrize("scoring", [*BY_CLASS, make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")])
 @pytest.mark.parametrize("how", ["X_val", "split", "folds", "two classes"])
+@pytest.mark.part(4)
 def test_scorers_measure_rows_that_lack_a_class(scoring, how):
     """A class of one row, which is in no part that is held out of the training, or in one of the folds."""
     rng = np.random.default_rng(0)

@@ -86,7 +86,7 @@ CASES = {
 @pytest.mark.parametrize(("K", "case"), [
     (K, case) for K in (2, 3, 20) for case in CASES if K > 2 or case not in ("columns", "narrow", "entries", "ridge")
 ])  # fmt: skip
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_numbered_rows_give_the_same_trees_in_any_order(case, K, weighted):
     rng, X, y = blobs(K)
     if case == "categories":

@@ -124,6 +124,7 @@ def test_many_rows_through_trees(mode):
 
 @pytest.mark.parametrize("splits", [(0, 1), (0, 25), (300, 700)])
 @pytest.mark.parametrize("n_features", [5, 300, 3000])
+@pytest.mark.part(4)
 def test_batches_of_coded_trees(splits, n_features):
     for n_classes in (2, 3, 11, 17):
         trees = random_trees(7, n_features, n_classes, "code", splits=splits, few_thresholds=True)

@@ -57,6 +57,7 @@ def divisions(y, size, how):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
 @pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.part(3)
 def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
     X, y = sparse_rows()
     check(X, y, divisions(y, size, how), n_jobs)
@@ -67,6 +68,7 @@ def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
     [{"max_bins": 8}, {"subsample": 0.6}, {"max_features": 1.0}, {"split_columns": None}, {"min_samples_leaf": 3}],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.part(2)
 def test_options_and_many_rows(params, dtype):
     """More rows than small data has: bins are merged."""
     X, y = sparse_rows(6000, dtype=dtype)

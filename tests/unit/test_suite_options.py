@@ -101,7 +101,7 @@ def slow_tests(path):
     shared = {getattr(node, "name", None) or ast.unparse(node.targets[0]) for node in marked}
     for node in body:
         decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
-        if re.search(r"mark\.(slow|part)", decorators) or shared & set(re.findall(r"\w+", decorators)):
+        if re.search(r"mark\.(slow|part|families)", decorators) or shared & set(re.findall(r"\w+", decorators)):
             yield node.name
 
 

@@ -426,11 +426,11 @@ def test_scipy_is_not_imported_for_dense_rows(write):
 @pytest.mark.parametrize("base", [0, 1])
 def test_round_trip(tmp_path, monkeypatch, name, base):
     generator = np.random.default_rng(0)
-    X = generator.integers(0, 2**32, (1000, 30), dtype=np.uint32).view(np.float32)
+    X = generator.integers(0, 2**32, (300, 30), dtype=np.uint32).view(np.float32)
     X[generator.random(X.shape) < 0.5] = 0
     X[0, 0], X[1, 29] = -0.0, np.float32(1e-45)
     X[7] = 0
-    y = generator.integers(-3, 4, 1000)
+    y = generator.integers(-3, 4, 300)
     dump_svmlight(tmp_path / name, X, y, base=base)
     data = load_svmlight(tmp_path / name, base=base, layout="dense")
     np.testing.assert_array_equal(data.X, X)

@@ -90,6 +90,7 @@ def test_models_of_folds_do_not_see_later_labels(name):
         {"calibrate": "temperature"},
     ],
 )
+@pytest.mark.part(5)
 def test_every_model_is_trained_on_earlier_rows(params, reverse, gap, trained):
     """Also the one more model, of few rows, from which the temperature of all rows follows."""
     X, y = some_rows(600)
