@@ -92,7 +92,7 @@
  *     mcb_scores, mcb_predict, mcb_scores_lazy, mcb_scores_sparse: 2; prepared trees 20, 10 without AVX-512; machines 12
  *     mcb_scores_batch, mcb_scores_values, mcb_add_learners: 62; prepared trees 85
  *     mcb_predict_early, mcb_predict_early_lazy, mcb_predict_early_sparse: 14
- *     mcb_top_scores: 8; mcb_prepare: 14; mcb_prepare_early: 10; mcb_open and all others: 2
+ *     mcb_top_scores: 8; mcb_prepare: 24; mcb_prepare_early: 10; mcb_open and all others: 2
  *     Models with the decoder hamming or exp: 33 more for scores.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
@@ -2306,7 +2306,7 @@ typedef struct {
     float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
     uint16_t column;
     uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
-    uint16_t unused;
+    uint16_t shift;   /* where splits may ask for sets, see mcb__question */
 } mcb__node;
 
 /* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
@@ -2362,11 +2362,29 @@ typedef struct {
     mcb__sorted all, early[2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
 } mcb__ranks;
 
+/* Where splits may ask for sets of categories, columns are words of 32 bits, up to MCB__WORDS in a block, and blocks have
+ * these in place of mcb__column. A feature with thresholds has one word: its value as an integer of the same order. A
+ * categorical feature has a bit for each split of the block that asks for a set, in the order of the splits: 1 where the
+ * row's code goes left. So the word << shift of a split, as a signed integer, is at most its threshold (-1 of a set, which
+ * is below 0 where its bit is the highest) if and only if the row goes left. The words of every code lie in a table. */
+enum { MCB__WORDS = 512, MCB__KEYS = 2048 };
+
+typedef struct {
+    uint32_t feature, kind; /* kind: 0 and 1 for thresholds, 1 where NaN goes left; MCB__SETS */
+    uint32_t count, word;   /* splits of the block that ask for the feature, and its first word */
+    uint32_t codes;         /* that the sets cover: words of all others, which are missing, follow theirs */
+    uint64_t table;         /* first word in the table */
+} mcb__question;
+
+enum { MCB__SETS = 2 };
+
 typedef struct {
     uint64_t n_blocks;
     int large; /* most splits are in trees of more than 32 leaves */
     const mcb__block *block;   /* n_blocks + 1 */
     const mcb__column *column;
+    const mcb__question *question;  /* in place of columns, where splits ask for sets; else null */
+    const uint32_t *table;
     const mcb__tree *tree;     /* trees + 1 */
     const mcb__walk *walk;
     const mcb__split *split;
@@ -2496,10 +2514,10 @@ static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, 
 /* Nodes of a tree of n splits in ranks. The other layout's nodes lend 16 bits for their places here. */
 static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n, uint32_t *node) {
     uint32_t o, leaf = 0, next = 1;
-    from[0].unused = 0;
+    from[0].shift = 0;
     for (o = 0; o <= 2 * n; o++) {
         mcb__node *here = from + o, *right = here + here->jump[0] / (sizeof *here / 4);
-        uint32_t at = here->unused, low, high;
+        uint32_t at = here->shift, low, high;
         if (!here->jump[0]) {
             node[at] = ((MCB__R_CUTS + 1) | leaf++) << 6;
             continue;
@@ -2512,8 +2530,8 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
             else high = middle;
         }
         node[at] = here->column | (low - ranks->begin[here->column]) << 6 | (next - at) << 20;
-        here[1].unused = (uint16_t)next;
-        right->unused = (uint16_t)(next + 1);
+        here[1].shift = (uint16_t)next;
+        right->shift = (uint16_t)(next + 1);
         next += 2;
     }
 }
@@ -2597,6 +2615,212 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
         mcb__order_trees(p->tree, node, t, n, &ranks->early[1]);
     }
     return 1;
+}
+
+/* ------------------------------------------------------------------------------- prepared trees: sets of categories */
+
+/* Whether splits ask for sets. */
+static inline int mcb__has_sets(const mcb_model *m) { return m->section[MCB_S_COFF].count > 1; }
+
+/* What the splits of a block ask for, found by feature and kind. */
+typedef struct {
+    mcb__question question[MCB__WORDS];
+    uint32_t n, words;
+    uint16_t slot[MCB__KEYS]; /* hash table: number of a question plus 1 */
+} mcb__questions;
+
+/* What is asked of a feature; null if there is no room for another one. */
+static inline mcb__question *mcb__question_of(mcb__questions *u, uint32_t feature, uint32_t kind) {
+    uint32_t at = (feature * 0x9e3779b1u + kind * 0x85ebca6bu) >> 21;
+    mcb__question *question;
+    for (; u->slot[at]; at = (at + 1) & (MCB__KEYS - 1)) {
+        question = u->question + u->slot[at] - 1;
+        if (question->feature == feature && question->kind == kind) return question;
+    }
+    if (u->n == MCB__WORDS) return 0;
+    question = u->question + u->n;
+    question->feature = feature;
+    question->kind = kind;
+    u->slot[at] = (uint16_t)++u->n;
+    return question;
+}
+
+/* What split i asks; of a set, its number and the codes that it covers. */
+static inline mcb__question *mcb__question_of_split(const mcb_model *m, uint64_t i, mcb__questions *u, uint32_t *set,
+                                                    uint32_t *codes) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT], *offset = &m->section[MCB_S_COFF];
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, f = mcb__uint(feat, i);
+    *set = mcb__uint(&m->section[MCB_S_CSET], i);
+    *codes = *set ? 8 * (mcb__uint(offset, *set) - mcb__uint(offset, *set - 1)) : 0;
+    return mcb__question_of(u, f & ((1u << top) - 1), *set ? (uint32_t)MCB__SETS : f >> top);
+}
+
+/* Words of a question. */
+MCB__INLINE uint32_t mcb__words_of(const mcb__question *question) {
+    return question->kind == MCB__SETS ? question->count / 32 + (question->count % 32 != 0) : 1;
+}
+
+/* Count split i; false if the words of a block do not do. */
+static inline int mcb__count_split(const mcb_model *m, uint64_t i, mcb__questions *u) {
+    uint32_t set, codes, before;
+    mcb__question *question = mcb__question_of_split(m, i, u, &set, &codes);
+    if (!question) return 0;
+    before = question->count ? mcb__words_of(question) : 0;
+    question->count++;
+    if (codes > question->codes) question->codes = codes;
+    u->words += mcb__words_of(question) - before;
+    return u->words <= MCB__WORDS;
+}
+
+/* Divide trees with sets into blocks. With block and question, write both; without, count: also the words of the table. False
+ * if a tree has too many words or splits, or the table would take much more room than the sets. */
+MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_questions, uint64_t *n_words,
+                              mcb__block *block, mcb__question *question) {
+    const mcb_section *size = &m->section[MCB_S_TSIZ];
+    uint64_t t = 0, i = 0, first, begin, n;
+    uint32_t j, word;
+    mcb__questions u;
+    *n_blocks = *n_questions = *n_words = 0;
+    while (t < size->count) {
+        first = t;
+        begin = i;
+        memset(&u, 0, sizeof u);
+        for (; t < size->count; t++, i += n) {
+            uint64_t end = i + (n = mcb__uint(size, t)), k = i;
+            if (n > MCB__SPLITS) return 0;
+            while (k < end && mcb__count_split(m, k, &u)) k++;
+            if (k < end) break;
+        }
+        if (t == first) return 0;
+        if (t < size->count) { /* without the splits of the tree that does not fit */
+            uint64_t k;
+            memset(&u, 0, sizeof u);
+            for (k = begin; k < i; k++) mcb__count_split(m, k, &u);
+        }
+        if (block) {
+            block[*n_blocks].tree = first;
+            block[*n_blocks].column = *n_questions;
+        }
+        for (j = word = 0; j < u.n; j++) {
+            u.question[j].word = word;
+            u.question[j].table = *n_words;
+            word += mcb__words_of(u.question + j);
+            if (u.question[j].kind == MCB__SETS) *n_words += ((uint64_t)u.question[j].codes + 1) * mcb__words_of(u.question + j);
+            if (question) question[*n_questions + j] = u.question[j];
+        }
+        *n_questions += u.n;
+        ++*n_blocks;
+    }
+    if (block) {
+        block[*n_blocks].tree = t;
+        block[*n_blocks].column = *n_questions;
+    }
+    return *n_words / 8 <= m->section[MCB_S_CBIT].count + 65536;
+}
+
+/* A number as an integer of the same order; -0 is 0. */
+MCB__INLINE uint32_t mcb__ordered(float value) {
+    uint32_t bits;
+    value += 0.0f;
+    memcpy(&bits, &value, sizeof bits);
+    return bits >> 31 ? bits ^ 0x7fffffffu : bits;
+}
+
+/* The table, and the columns of the splits of a block: the word, and from bit 16 on the shift. */
+MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question, uint64_t n_questions, uint64_t begin, uint64_t end,
+                                  mcb__split *split, uint32_t *table) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT];
+    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, set, all, c;
+    uint64_t i, j;
+    mcb__questions u;
+    memset(&u, 0, sizeof u);
+    for (j = 0; j < n_questions; j++) { /* counted anew */
+        mcb__question *one = mcb__question_of(&u, question[j].feature, question[j].kind);
+        *one = question[j];
+        one->count = 0;
+    }
+    for (i = begin; i < end; i++) {
+        mcb__question *one = mcb__question_of_split(m, i, &u, &set, &all);
+        const mcb__question *its = question + (one - u.question);
+        uint32_t n = mcb__words_of(its), number = one->count++, missing = mcb__uint(feat, i) >> top;
+        uint32_t *word = table + its->table + number / 32;
+        float codes;
+        const unsigned char *bits;
+        split[i].column = its->word;
+        if (!set) continue;
+        split[i].column += number / 32 + (number % 32 << 16);
+        bits = mcb__set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, set, &codes);
+        for (c = 0; c <= its->codes; c++, word += n)
+            *word |= (uint32_t)mcb__goes_left(bits, codes, c < its->codes ? (float)c : -1.0f, (int)missing)
+                     << (31 - number % 32);
+    }
+}
+
+/* Blocks, questions and the table, and the columns of all splits. */
+static inline void mcb__prepare_sets(const mcb_model *m, mcb__split *split, mcb__question *question, mcb__block *block,
+                                     uint32_t *table) {
+    uint64_t n_blocks, n_questions, n_words, b, t = 0, begin = 0, end = 0;
+    mcb__plan_sets(m, &n_blocks, &n_questions, &n_words, block, question);
+    memset(table, 0, (size_t)n_words * sizeof *table);
+    for (b = 0; b < n_blocks; b++, begin = end) {
+        for (; t < block[b + 1].tree; t++) end += mcb__uint(&m->section[MCB_S_TSIZ], t);
+        mcb__fill_sets(m, question + block[b].column, block[b + 1].column - block[b].column, begin, end, split, table);
+    }
+}
+
+/* What the nodes and splits of a tree compare. */
+static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n, mcb__split *split, mcb__node *node) {
+    uint32_t i, o, order;
+    for (i = o = 0; o <= 2 * n; o++) {
+        if (!node[o].jump[0]) continue;
+        order = mcb__uint(&m->section[MCB_S_CSET], begin + i) ? 0xffffffffu : mcb__ordered(split[i].threshold);
+        memcpy(&split[i].threshold, &order, sizeof order);
+        node[o].threshold = split[i].threshold;
+        node[o].shift = (uint16_t)(split[i].column >> 20);
+        i++;
+    }
+}
+
+/* Words of n_rows rows, `step` apart in v. */
+MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block, const void *x, int values, size_t n_rows,
+                                 size_t stride, size_t step, float *v) {
+    const mcb__question *question = p->question + block->column, *end = p->question + block[1].column;
+    const uint32_t *from[MCB__GROUP] = {0};
+    uint32_t word[MCB__GROUP] = {0};
+    size_t r, w, n;
+    for (; question < end; question++) {
+        n = mcb__words_of(question);
+        for (r = 0; r < step; r++) {
+            const void *row = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
+            float value = mcb__value(row, values, question->feature);
+            if (question->kind != MCB__SETS) {
+                word[r] = mcb__ordered(value != value ? (question->kind ? -FLT_MAX * 2 : FLT_MAX * 2) : value);
+            } else {
+                uint32_t code = value >= 0 && value < (float)question->codes ? (uint32_t)value : question->codes;
+                from[r] = p->table + question->table + ((float)code == value ? code : question->codes) * n;
+            }
+        }
+        for (w = 0; w < n; w++) {
+            float *to = v + (question->word + w) * step;
+            if (question->kind == MCB__SETS) {
+                for (r = 0; r < step; r++) word[r] = from[r][w];
+            }
+            memcpy(to, word, step * sizeof *to);
+        }
+    }
+}
+
+/* The bits of a float. */
+MCB__INLINE int32_t mcb__order_of(float value) {
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Whether a row goes left at a node; v: its column. `sets` is a constant: whether columns are words. */
+MCB__INLINE int mcb__left(const float *v, const mcb__node *node, int sets) {
+    if (!sets) return *v <= node->threshold;
+    return (int32_t)((uint32_t)mcb__order_of(*v) << node->shift) <= mcb__order_of(node->threshold);
 }
 
 /* ------------------------------------------------------------------------------------- prepared trees: the whole */
@@ -2767,19 +2991,22 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
 }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is neither a linear machine nor made of
- * trees, or has a tree with over 10,000 splits, or one with over 1024 different features, or splits on sets of
- * categories. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
+ * trees, or has a tree with over 10,000 splits, or one with over 1024 different features. Where splits ask for
+ * sets of categories, a tree may have about 500 features and 16,000 sets. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
-    uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    int sets = mcb__has_sets(m);
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
-    if (m->section[MCB_S_COFF].count > 1) return 0; /* the way to a leaf passes few of the sets */
-    if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
+    if (m->kind != MCB_KIND_TREES) return 0;
+    if (!(sets ? mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0) : mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)))
+        return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
-           mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
+           mcb__room(n_columns, sets ? sizeof(mcb__question) : sizeof(mcb__column)) + mcb__room(n_words, sizeof(uint32_t)) +
+           mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
-           (mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
+           (!sets && mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
@@ -2803,30 +3030,35 @@ static inline int mcb__prepare_linear(mcb_model *m, float *out) {
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
  * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
-    uint64_t n_blocks, n_columns, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
+    uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
     uint64_t T = m->section[MCB_S_TSIZ].count;
     unsigned char *at = (unsigned char *)memory;
     const mcb_section *s = m->section;
     mcb__prepared *p;
     mcb__block *block;
     mcb__column *column;
+    mcb__question *question;
     mcb__tree *tree;
     mcb__walk *walk;
     mcb__split *split;
     mcb__node *node;
     float *leaf, *code, *all;
     mcb__walk *early[2];
-    uint32_t *first;
+    uint32_t *first, *table;
     uint16_t *used, *entry;
     mcb__ranks *ranks;
+    int sets = mcb__has_sets(m);
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
-    mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
+    if (sets) mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0);
+    else mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
     MCB__TAKE(p, mcb__prepared, 1);
     MCB__TAKE(block, mcb__block, n_blocks + 1);
-    MCB__TAKE(column, mcb__column, n_columns);
+    MCB__TAKE(column, mcb__column, sets ? 0 : n_columns);
+    MCB__TAKE(question, mcb__question, sets ? n_columns : 0);
+    MCB__TAKE(table, uint32_t, n_words);
     MCB__TAKE(tree, mcb__tree, T + 1);
     MCB__TAKE(walk, mcb__walk, T);
     MCB__TAKE(split, mcb__split, S);
@@ -2839,8 +3071,9 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
-    ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
-    mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    ranks = !sets && mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
+    if (sets) mcb__prepare_sets(m, split, question, block, table);
+    else mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, p, leaf, code, first, entry, all);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
@@ -2848,6 +3081,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
         tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
+        if (sets) mcb__set_nodes(m, begin, n, split + begin, node + 2 * begin + t);
         begin += n;
         large += n < MCB__FEW ? 0 : n;
     }
@@ -2863,6 +3097,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->large = large > S / 2;
     p->block = block;
     p->column = column;
+    p->question = sets ? question : 0;
+    p->table = table;
     p->tree = tree;
     p->walk = walk;
     p->split = split;
@@ -2874,7 +3110,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;
-    if (s[MCB_S_EXIT].data) mcb__sort_parts(m, p, early, used);
+    if (s[MCB_S_EXIT].data && !sets) mcb__sort_parts(m, p, early, used);
     if (ranks && mcb__fill_ranks(m, p, node, ranks)) p->ranks = ranks;
     m->prepared = p;
     return MCB_OK;
@@ -3124,6 +3360,10 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
                                    size_t n_rows, size_t stride, size_t step, float *v) {
     size_t n = (size_t)(block[1].column - block->column), c, r;
     const mcb__column *column = p->column + block->column;
+    if (p->question) {
+        mcb__copy_words(p, block, x, values, n_rows, stride, step, v);
+        return;
+    }
     for (r = 0; r < step; r++) {
         const void *from = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
         const float *row = (const float *)from;
@@ -3143,7 +3383,7 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
 #define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define MCB__STEP(i)                                                                         \
     {                                                                                        \
-        uint32_t jump = p##i->jump[v[MCB__PLACE(i, p##i->column)] <= p##i->threshold];       \
+        uint32_t jump = p##i->jump[mcb__left(v + MCB__PLACE(i, p##i->column), p##i, sets)];  \
         p##i = (const mcb__node *)(const void *)((const char *)p##i + 4 * (size_t)jump);     \
         MCB__HIDE(p##i); /* gcc would gather the pointers in a vector */                     \
     }
@@ -3163,7 +3403,7 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
     MCB__EACH(MCB__KEEP)
 
 /* Leaves of 16 trees for one row. node: their roots, then the leaves. */
-MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
+MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v, int sets) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
     MCB__DESCEND(MCB__BEGIN)
@@ -3172,7 +3412,7 @@ MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, cons
 }
 
 /* Leaves of one tree for the rows of a group. node[0]: its root. */
-MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
+MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v, int sets) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[0];
 #define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
     MCB__DESCEND(MCB__BEGIN)
@@ -3201,7 +3441,8 @@ MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *bl
         const mcb__node *node[MCB__GROUP];
         size_t most = n - i < MCB__GROUP ? n - i : (size_t)MCB__GROUP;
         for (j = 0; j < MCB__GROUP; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
-        mcb__descend_trees(node, walk[i + most - 1].depth, v);
+        if (p->question) mcb__descend_trees(node, walk[i + most - 1].depth, v, 1);
+        else mcb__descend_trees(node, walk[i + most - 1].depth, v, 0);
         for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
     }
     return n;
@@ -3319,6 +3560,9 @@ MCB__LEAF_TYPES(8)
 #define MCB__ROWS_BEGIN(q, W) mcb__ru##W s##q = ones;
 #define MCB__ROWS_SPLIT(q, W) \
     if (2 * W * q < MCB__GROUP) s##q &= (mcb__ru##W)(*(const mcb__rf##W *)(column + 2 * W * q) <= threshold) | keep;
+#define MCB__WORDS_SPLIT(q, W)                                                                               \
+    if (2 * W * q < MCB__GROUP)                                                                              \
+        s##q &= (mcb__ru##W)((mcb__ri##W)(*(const mcb__ru##W *)(column + 2 * W * q) << shift) <= order) | keep;
 /* The place of the lowest 1 is the exponent of the float that it becomes. */
 #define MCB__ROWS_END(q, W)                                                                               \
     if (2 * W * q < MCB__GROUP) {                                                                         \
@@ -3327,9 +3571,16 @@ MCB__LEAF_TYPES(8)
     }
 #define MCB__DEFINE_LEAVES(W)                                                                             \
     MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,      \
-                                     uint32_t *leaf) {                                                    \
+                                     int sets, uint32_t *leaf) {                                          \
         const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                              \
         MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                    \
+        for (; sets && split < end; split++) {                                                            \
+            const float *column = v + (split->column & 0xfffffu);                                         \
+            const uint32_t shift = split->column >> 20;                                                   \
+            mcb__ri##W order = MCB__SPREAD##W(mcb__order_of(split->threshold));                           \
+            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                                \
+            MCB__EACH4(MCB__WORDS_SPLIT, W)                                                               \
+        }                                                                                                 \
         for (; split < end; split++) {                                                                    \
             const float *column = v + split->column;                                                      \
             mcb__rf##W threshold = MCB__SPREAD##W(split->threshold);                                      \
@@ -3344,7 +3595,7 @@ MCB__DEFINE_LEAVES(4)
 MCB__DEFINE_LEAVES(8)
 #define MCB__ASK_ALL(W, p, t, v, leaf)                                                                       \
     ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
-     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, leaf))
+     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, (p)->question != 0, leaf))
 #else
 #define mcb__add_rows_2 mcb__add_rows_plain
 #define MCB__ASK_ALL(W, p, t, v, leaf) 0
@@ -3541,7 +3792,7 @@ enum { MCB__G_SUMS = 48 };
 /* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. What is missing in
  * a group is added all the same, so that 4 and 5 rows are slower. */
 MCB__INLINE int mcb__sums_of_group(const mcb__prepared *p, int vector, size_t n_rows) {
-    return vector && !p->first && p->n_blocks == 1 && p->step % 4 == 0 && p->step <= MCB__G_SUMS && n_rows > 5;
+    return vector && !p->first && (p->n_blocks == 1 || p->question) && p->step % 4 == 0 && p->step <= MCB__G_SUMS && n_rows > 5;
 }
 
 /* Leaves of a tree for a group of rows. */
@@ -3549,7 +3800,8 @@ MCB__AVX512 MCB__INLINE void mcb__group_leaves(const mcb__prepared *p, uint64_t 
     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};
     size_t r;
     if (MCB__ASK_ALL(8, p, t, v, leaf)) return;
-    mcb__descend_rows(node, p->tree[t].depth, v);
+    if (p->question) mcb__descend_rows(node, p->tree[t].depth, v, 1);
+    else mcb__descend_rows(node, p->tree[t].depth, v, 0);
     for (r = 0; r < MCB__GROUP; r++) leaf[r] = mcb__leaf_number(node[r]->threshold);
 }
 
@@ -3582,15 +3834,20 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
     MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];
     MCB__ALIGNED uint32_t leaf[MCB__GROUP][MCB__GROUP];
     MCB__ALIGNED double sums[(size_t)MCB__GROUP * MCB__G_SUMS];
-    uint64_t t;
+    uint64_t t, end = from;
+    const mcb__block *block = p->block;
     size_t r, k, n, i;
-    mcb__copy_columns(p, p->block, x, values, n_rows, stride, MCB__GROUP, v);
 #define MCB__GROUP_SUM(r, k) sums[((k) / MCB__R_SUMS * MCB__GROUP + (r)) * MCB__R_SUMS + (k) % MCB__R_SUMS]
     for (r = 0; r < MCB__GROUP; r++) {
         for (k = 0; k < p->step; k++) MCB__GROUP_SUM(r, k) = r < n_rows && k < K ? scores[r * K + k] : 0;
     }
     for (t = from; t < to; t += n) {
-        n = to - t < MCB__GROUP ? (size_t)(to - t) : (size_t)MCB__GROUP;
+        if (t == end) { /* the next block */
+            for (; block[1].tree <= t; block++) {}
+            end = to < block[1].tree ? to : block[1].tree;
+            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);
+        }
+        n = end - t < MCB__GROUP ? (size_t)(end - t) : (size_t)MCB__GROUP;
         for (i = 0; i < n; i++) mcb__group_leaves(p, t + i, v, leaf[i]);
         for (k = 0; k < p->step; k += MCB__R_SUMS) {
             double *all = sums + k * MCB__GROUP;
@@ -3663,7 +3920,8 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
                 if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
-                    mcb__descend_rows(node, tree->depth, v);                                              \
+                    if (p->question) mcb__descend_rows(node, tree->depth, v, 1);                          \
+                    else mcb__descend_rows(node, tree->depth, v, 0);                                      \
                     for (r = 0; r < n_rows; r++) {                                                        \
                         leaf[r] = vector ? mcb__leaf_number(node[r]->threshold) : (uint32_t)r;                       \
                         own[r] = node[r]->threshold;                                                      \
@@ -5086,6 +5344,7 @@ MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const fl
 #define MCB__HALF(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
+    const int sets = 0;
     MCB__HALF(MCB__BEGIN)
     for (; depth; depth--) {
         MCB__HALF(MCB__STEP)
@@ -5107,7 +5366,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
         most = n - i < lanes ? n - i : lanes;
         for (j = 0; j < lanes; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
         if (lanes == MCB__GROUP)
-            mcb__descend_trees(node, walk[i + most - 1].depth, v);
+            mcb__descend_trees(node, walk[i + most - 1].depth, v, 0);
         else
             mcb__descend_8(node, walk[i + most - 1].depth, v);
         for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
@@ -5306,7 +5565,7 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
-    if (p && values == MCB_VALUES_F32) {
+    if (p && values == MCB_VALUES_F32 && !p->question) {
         s.block = p->block;
         s.walk = p->early[certified];
     }

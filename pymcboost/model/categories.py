@@ -59,10 +59,9 @@ class Categories:
         """A data frame with the codes of named levels in place of these, NaN for others; what is no frame as it is."""
         if not is_frame(X):
             return X
-        for at, j in enumerate(self.feature.tolist()):
-            if self.names[at] is not None:
-                X = with_column(X, j, self.codes_of(at, column_of(X, j)))
-        return X
+        places = enumerate(self.feature.tolist())
+        codes = {j: self.codes_of(at, column_of(X, j)) for at, j in places if self.names[at] is not None}
+        return with_columns(X, codes) if codes else X
 
     def bounded(self, X):
         """Rows of numbers in which codes that are none of the levels are missing."""
@@ -136,17 +135,19 @@ def column_of(X, j):
     return X.column(j) if hasattr(X, "column_names") else X[X.columns[j]]
 
 
-def with_column(X, j, values):
-    """A frame with other values in column j."""
+def with_columns(X, values):
+    """A frame with other values in some columns; ``values``: arrays by the numbers of the columns."""
     if hasattr(X, "iloc"):
-        columns = [values if i == j else X.iloc[:, i] for i in range(X.shape[1])]
+        columns = [values[j] if j in values else X.iloc[:, j] for j in range(X.shape[1])]
         new = type(X)(dict(enumerate(columns)), index=X.index)
         new.columns = X.columns
         return new
     if hasattr(X, "column_names"):
-        new = values.tolist()  # of a table in chunks, of a batch in one
-        return X.set_column(j, X.column_names[j], [new] if hasattr(X, "to_batches") else new)
-    return X.with_columns(type(X[X.columns[j]])(X.columns[j], values))
+        for j, column in values.items():
+            new = column.tolist()  # of a table in chunks, of a batch in one
+            X = X.set_column(j, X.column_names[j], [new] if hasattr(X, "to_batches") else new)
+        return X
+    return X.with_columns([type(X[X.columns[j]])(X.columns[j], column) for j, column in values.items()])
 
 
 def type_of(column):

@@ -12,10 +12,19 @@ import numpy as np
 import pytest
 from c.build import STRICTEST, build
 from reference import modelreader
-from reference.scoring import random_entries, random_linear, random_rows, random_stumps, random_trees, raw_scores
+from reference.scoring import (
+    random_entries,
+    random_linear,
+    random_right,
+    random_rows,
+    random_stumps,
+    random_trees,
+    raw_scores,
+)
 
 import pymcboost
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.model.categories import Categories
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "prepared.c"
@@ -37,9 +46,9 @@ def has_avx512():
     return info.exists() and set(info.read_text().split()) >= AVX512
 
 
-def check(program, folder, trees, ranked, rows=3):
+def check(program, folder, trees, ranked, rows=3, X=None):
     """Compare with the slow twin; ``ranked``: whether ranks are used where the processor has them."""
-    X = random_rows(40, trees.n_features)
+    X = random_rows(40, trees.n_features) if X is None else X.copy()
     X[0], X[1, ::2], X[2] = np.nan, np.inf, -np.inf
     Model.from_ensemble(trees, range(trees.n_classes)).save(folder / "m.mcb")
     X.tofile(folder / "rows")
@@ -48,7 +57,11 @@ def check(program, folder, trees, ranked, rows=3):
     first, *lines = run.stdout.splitlines()
     assert int(first) == (ranked and has_avx512())
     said = np.array([[float.fromhex(number) for number in line.split()] for line in lines[:rows]])
-    assert said.tobytes() == raw_scores(trees, X[:rows]).tobytes()
+    if trees.categories is None:
+        assert said.tobytes() == raw_scores(trees, X[:rows]).tobytes()
+        return
+    file = modelreader.File((folder / "m.mcb").read_bytes())
+    assert said.tolist() == [list(file.scores(row)) for row in X[:rows].tolist()]
 
 
 @pytest.mark.parametrize("build", ["simd", pytest.param("native", marks=pytest.mark.slow)])
@@ -105,6 +118,7 @@ def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
         (exits, (one, one_trees), (many, many_trees)),
         (random_entries(40, 9, 99, splits=(10, 30)), (one, one_trees), (many, many_trees)),
         (random_trees(40, 9, 5, "hamming", splits=(10, 30)), (one, one_trees), (many, many_trees)),
+        (mixed_sets(40, 9, 60), (one, one_trees), (many, many_trees)),
         (random_linear(20, 30), (machines, machines), (many, many)),
     ):
         model = ensemble if ensemble is exits else Model.from_ensemble(ensemble, range(ensemble.n_classes))
@@ -150,6 +164,57 @@ def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
     check(compiled("simd"), tmp_path, chains(5, 2047), False, rows=1)  # over 8,191 thresholds
     same = replace(chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5))
     check(compiled("simd"), tmp_path, same, True, rows=1)  # of which only 2,047 are different
+
+
+def mixed_sets(n_trees, n_features, most_splits, n_classes=4, vector=True, seed=0):
+    """Random trees; of every third feature some splits ask for sets of its 3 to 70 levels and others for thresholds."""
+    rng = np.random.default_rng(seed)
+    feature = np.arange(1, n_features, 3)
+    levels = rng.integers(3, 70, size=len(feature))
+    categories = Categories(feature, levels, (None,) * len(feature))
+    builder = TreesBuilder(n_classes, n_features, vector, categories=categories)
+    builder.bias[:] = rng.normal(size=n_classes)
+    for t in range(n_trees):
+        s = int(rng.integers(0, most_splits + 1))
+        asked, nan_left, sets = rng.integers(n_features, size=s), rng.random(s) < 0.5, {}
+        threshold = rng.choice([0.0, -0.0, 0.5, 2.0, 1e-41, -3e38, 3e38], size=s)
+        for j in np.flatnonzero((asked % 3 == 1) & (rng.random(s) < 0.8)).tolist():
+            n = levels[asked[j] // 3]
+            sets[j], threshold[j] = categories.packed(asked[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j]), 0
+        leaf = rng.normal(size=(s + 1, n_classes) if vector else s + 1)
+        of = (-1, -1) if vector else (t % n_classes, -1 if t % 3 == 0 else (t + 1) % n_classes)
+        builder.add_tree(asked, threshold, nan_left, random_right(s, rng), leaf, *of, sets=sets)
+        builder.end_round()
+    return builder.freeze()
+
+
+@pytest.mark.parametrize("build", ["plain", "simd", pytest.param("native", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("vector", [True, False])
+def test_sets_of_categories(compiled, build, vector, tmp_path):
+    """Trees that ask all splits, large ones, and blocks of many words; codes, and values that are none."""
+    rng = np.random.default_rng(1)
+    for n_trees, n_features, most_splits, n_classes in ((1, 2, 3, 2), (40, 4, 28, 4), (30, 9, 90, 10), (40, 700, 60, 3)):
+        trees = mixed_sets(n_trees, n_features, most_splits, n_classes, vector, seed=n_trees)
+        X = random_rows(40, n_features)
+        codes = rng.integers(-2, 80, size=X.shape).astype(np.float32)
+        X = np.where(rng.random(X.shape) < 0.6, codes, X)
+        X[3:9, ::2] = np.array([[-0.0], [1e-42], [4.5], [3e9], [-1e-42], [7.999]], dtype=np.float32)
+        check(compiled(build), tmp_path, trees, False, rows=12, X=X)
+
+
+def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):
+    """One split for each of many features with most levels: a bit of every word would be used."""
+    n, feature = 65_535, np.arange(40)
+    categories = Categories(feature, np.full(40, n), (None,) * 40)
+    builder = TreesBuilder(2, 40, True, categories=categories)
+    for j in range(40):
+        sets = {0: categories.packed(j, np.arange(0, n, 2), True)}
+        builder.add_tree(np.array([j]), np.zeros(1), np.ones(1, bool), np.ones(1, int), np.eye(2), -1, sets=sets)
+    builder.end_round()
+    model = Model.from_ensemble(builder.freeze(), range(2))
+    X = np.random.default_rng(0).integers(0, n, size=(30, 40)).astype(np.float32)
+    file = modelreader.File(model.to_bytes())
+    assert model.raw_scores(X).tolist() == [list(file.scores(row)) for row in X.tolist()]
 
 
 @pytest.mark.parametrize("mode", ["vector", "base", "code"])

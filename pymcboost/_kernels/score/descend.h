@@ -5,6 +5,10 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
                                    size_t n_rows, size_t stride, size_t step, float *v) {
     size_t n = (size_t)(block[1].column - block->column), c, r;
     const mcb__column *column = p->column + block->column;
+    if (p->question) {
+        mcb__copy_words(p, block, x, values, n_rows, stride, step, v);
+        return;
+    }
     for (r = 0; r < step; r++) {
         const void *from = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
         const float *row = (const float *)from;
@@ -24,7 +28,7 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
 #define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #define MCB__STEP(i)                                                                         \
     {                                                                                        \
-        uint32_t jump = p##i->jump[v[MCB__PLACE(i, p##i->column)] <= p##i->threshold];       \
+        uint32_t jump = p##i->jump[mcb__left(v + MCB__PLACE(i, p##i->column), p##i, sets)];  \
         p##i = (const mcb__node *)(const void *)((const char *)p##i + 4 * (size_t)jump);     \
         MCB__HIDE(p##i); /* gcc would gather the pointers in a vector */                     \
     }
@@ -44,7 +48,7 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
     MCB__EACH(MCB__KEEP)
 
 /* Leaves of 16 trees for one row. node: their roots, then the leaves. */
-MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v) {
+MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v, int sets) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
     MCB__DESCEND(MCB__BEGIN)
@@ -53,7 +57,7 @@ MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, cons
 }
 
 /* Leaves of one tree for the rows of a group. node[0]: its root. */
-MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v) {
+MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v, int sets) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[0];
 #define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
     MCB__DESCEND(MCB__BEGIN)
@@ -82,7 +86,8 @@ MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *bl
         const mcb__node *node[MCB__GROUP];
         size_t most = n - i < MCB__GROUP ? n - i : (size_t)MCB__GROUP;
         for (j = 0; j < MCB__GROUP; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
-        mcb__descend_trees(node, walk[i + most - 1].depth, v);
+        if (p->question) mcb__descend_trees(node, walk[i + most - 1].depth, v, 1);
+        else mcb__descend_trees(node, walk[i + most - 1].depth, v, 0);
         for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
     }
     return n;
@@ -200,6 +205,9 @@ MCB__LEAF_TYPES(8)
 #define MCB__ROWS_BEGIN(q, W) mcb__ru##W s##q = ones;
 #define MCB__ROWS_SPLIT(q, W) \
     if (2 * W * q < MCB__GROUP) s##q &= (mcb__ru##W)(*(const mcb__rf##W *)(column + 2 * W * q) <= threshold) | keep;
+#define MCB__WORDS_SPLIT(q, W)                                                                               \
+    if (2 * W * q < MCB__GROUP)                                                                              \
+        s##q &= (mcb__ru##W)((mcb__ri##W)(*(const mcb__ru##W *)(column + 2 * W * q) << shift) <= order) | keep;
 /* The place of the lowest 1 is the exponent of the float that it becomes. */
 #define MCB__ROWS_END(q, W)                                                                               \
     if (2 * W * q < MCB__GROUP) {                                                                         \
@@ -208,9 +216,16 @@ MCB__LEAF_TYPES(8)
     }
 #define MCB__DEFINE_LEAVES(W)                                                                             \
     MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,      \
-                                     uint32_t *leaf) {                                                    \
+                                     int sets, uint32_t *leaf) {                                          \
         const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                              \
         MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                    \
+        for (; sets && split < end; split++) {                                                            \
+            const float *column = v + (split->column & 0xfffffu);                                         \
+            const uint32_t shift = split->column >> 20;                                                   \
+            mcb__ri##W order = MCB__SPREAD##W(mcb__order_of(split->threshold));                           \
+            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                                \
+            MCB__EACH4(MCB__WORDS_SPLIT, W)                                                               \
+        }                                                                                                 \
         for (; split < end; split++) {                                                                    \
             const float *column = v + split->column;                                                      \
             mcb__rf##W threshold = MCB__SPREAD##W(split->threshold);                                      \
@@ -225,7 +240,7 @@ MCB__DEFINE_LEAVES(4)
 MCB__DEFINE_LEAVES(8)
 #define MCB__ASK_ALL(W, p, t, v, leaf)                                                                       \
     ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
-     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, leaf))
+     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, (p)->question != 0, leaf))
 #else
 #define mcb__add_rows_2 mcb__add_rows_plain
 #define MCB__ASK_ALL(W, p, t, v, leaf) 0

@@ -37,6 +37,7 @@ MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const fl
 #define MCB__HALF(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
+    const int sets = 0;
     MCB__HALF(MCB__BEGIN)
     for (; depth; depth--) {
         MCB__HALF(MCB__STEP)
@@ -58,7 +59,7 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
         most = n - i < lanes ? n - i : lanes;
         for (j = 0; j < lanes; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
         if (lanes == MCB__GROUP)
-            mcb__descend_trees(node, walk[i + most - 1].depth, v);
+            mcb__descend_trees(node, walk[i + most - 1].depth, v, 0);
         else
             mcb__descend_8(node, walk[i + most - 1].depth, v);
         for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
@@ -257,7 +258,7 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
-    if (p && values == MCB_VALUES_F32) {
+    if (p && values == MCB_VALUES_F32 && !p->question) {
         s.block = p->block;
         s.walk = p->early[certified];
     }

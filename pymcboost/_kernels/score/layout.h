@@ -20,7 +20,7 @@ typedef struct {
     float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
     uint16_t column;
     uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
-    uint16_t unused;
+    uint16_t shift;   /* where splits may ask for sets, see mcb__question */
 } mcb__node;
 
 /* A split of a tree with up to 32 leaves: `keep` has a 0 for each leaf that a row does not reach if it goes right. The
@@ -76,11 +76,29 @@ typedef struct {
     mcb__sorted all, early[2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
 } mcb__ranks;
 
+/* Where splits may ask for sets of categories, columns are words of 32 bits, up to MCB__WORDS in a block, and blocks have
+ * these in place of mcb__column. A feature with thresholds has one word: its value as an integer of the same order. A
+ * categorical feature has a bit for each split of the block that asks for a set, in the order of the splits: 1 where the
+ * row's code goes left. So the word << shift of a split, as a signed integer, is at most its threshold (-1 of a set, which
+ * is below 0 where its bit is the highest) if and only if the row goes left. The words of every code lie in a table. */
+enum { MCB__WORDS = 512, MCB__KEYS = 2048 };
+
+typedef struct {
+    uint32_t feature, kind; /* kind: 0 and 1 for thresholds, 1 where NaN goes left; MCB__SETS */
+    uint32_t count, word;   /* splits of the block that ask for the feature, and its first word */
+    uint32_t codes;         /* that the sets cover: words of all others, which are missing, follow theirs */
+    uint64_t table;         /* first word in the table */
+} mcb__question;
+
+enum { MCB__SETS = 2 };
+
 typedef struct {
     uint64_t n_blocks;
     int large; /* most splits are in trees of more than 32 leaves */
     const mcb__block *block;   /* n_blocks + 1 */
     const mcb__column *column;
+    const mcb__question *question;  /* in place of columns, where splits ask for sets; else null */
+    const uint32_t *table;
     const mcb__tree *tree;     /* trees + 1 */
     const mcb__walk *walk;
     const mcb__split *split;

@@ -91,7 +91,7 @@
  *     mcb_scores, mcb_predict, mcb_scores_lazy, mcb_scores_sparse: 2; prepared trees 20, 10 without AVX-512; machines 12
  *     mcb_scores_batch, mcb_scores_values, mcb_add_learners: 62; prepared trees 85
  *     mcb_predict_early, mcb_predict_early_lazy, mcb_predict_early_sparse: 14
- *     mcb_top_scores: 8; mcb_prepare: 14; mcb_prepare_early: 10; mcb_open and all others: 2
+ *     mcb_top_scores: 8; mcb_prepare: 24; mcb_prepare_early: 10; mcb_open and all others: 2
  *     Models with the decoder hamming or exp: 33 more for scores.
  *
  * Written by the pymcboost authors; the same licence as pymcboost (BSD-3-Clause).
@@ -131,6 +131,7 @@ extern "C" {
 #include "layout.h"
 #include "exits.h"
 #include "ranks.h"
+#include "sets.h"
 #include "prepare.h"
 #include "ranked.h"
 #include "descend.h"

@@ -166,19 +166,22 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
 }
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is neither a linear machine nor made of
- * trees, or has a tree with over 10,000 splits, or one with over 1024 different features, or splits on sets of
- * categories. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
+ * trees, or has a tree with over 10,000 splits, or one with over 1024 different features. Where splits ask for
+ * sets of categories, a tree may have about 500 features and 16,000 sets. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
-    uint64_t n_blocks, n_columns, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    int sets = mcb__has_sets(m);
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
-    if (m->section[MCB_S_COFF].count > 1) return 0; /* the way to a leaf passes few of the sets */
-    if (m->kind != MCB_KIND_TREES || !mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)) return 0;
+    if (m->kind != MCB_KIND_TREES) return 0;
+    if (!(sets ? mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0) : mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)))
+        return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
-           mcb__room(n_columns, sizeof(mcb__column)) + mcb__room(T + 1, sizeof(mcb__tree)) +
+           mcb__room(n_columns, sets ? sizeof(mcb__question) : sizeof(mcb__column)) + mcb__room(n_words, sizeof(uint32_t)) +
+           mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
-           (mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
+           (!sets && mcb__can_rank(m, n_blocks, n_columns) ? mcb__ranks_size(m) : 0) +
            mcb__room(m->section[MCB_S_CODE].count, sizeof(float)) +
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
@@ -202,30 +205,35 @@ static inline int mcb__prepare_linear(mcb_model *m, float *out) {
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
  * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
-    uint64_t n_blocks, n_columns, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
+    uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
     uint64_t T = m->section[MCB_S_TSIZ].count;
     unsigned char *at = (unsigned char *)memory;
     const mcb_section *s = m->section;
     mcb__prepared *p;
     mcb__block *block;
     mcb__column *column;
+    mcb__question *question;
     mcb__tree *tree;
     mcb__walk *walk;
     mcb__split *split;
     mcb__node *node;
     float *leaf, *code, *all;
     mcb__walk *early[2];
-    uint32_t *first;
+    uint32_t *first, *table;
     uint16_t *used, *entry;
     mcb__ranks *ranks;
+    int sets = mcb__has_sets(m);
     size_t needed = mcb_prepared_size(m);
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
-    mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
+    if (sets) mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0);
+    else mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
     MCB__TAKE(p, mcb__prepared, 1);
     MCB__TAKE(block, mcb__block, n_blocks + 1);
-    MCB__TAKE(column, mcb__column, n_columns);
+    MCB__TAKE(column, mcb__column, sets ? 0 : n_columns);
+    MCB__TAKE(question, mcb__question, sets ? n_columns : 0);
+    MCB__TAKE(table, uint32_t, n_words);
     MCB__TAKE(tree, mcb__tree, T + 1);
     MCB__TAKE(walk, mcb__walk, T);
     MCB__TAKE(split, mcb__split, S);
@@ -238,8 +246,9 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[0], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
-    ranks = mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
-    mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    ranks = !sets && mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
+    if (sets) mcb__prepare_sets(m, split, question, block, table);
+    else mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, p, leaf, code, first, entry, all);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
@@ -247,6 +256,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
         tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
         tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
+        if (sets) mcb__set_nodes(m, begin, n, split + begin, node + 2 * begin + t);
         begin += n;
         large += n < MCB__FEW ? 0 : n;
     }
@@ -262,6 +272,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->large = large > S / 2;
     p->block = block;
     p->column = column;
+    p->question = sets ? question : 0;
+    p->table = table;
     p->tree = tree;
     p->walk = walk;
     p->split = split;
@@ -273,7 +285,7 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     p->early[0] = early[0];
     p->early[1] = early[1];
     p->used = used;
-    if (s[MCB_S_EXIT].data) mcb__sort_parts(m, p, early, used);
+    if (s[MCB_S_EXIT].data && !sets) mcb__sort_parts(m, p, early, used);
     if (ranks && mcb__fill_ranks(m, p, node, ranks)) p->ranks = ranks;
     m->prepared = p;
     return MCB_OK;

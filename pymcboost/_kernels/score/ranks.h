@@ -83,10 +83,10 @@ static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, 
 /* Nodes of a tree of n splits in ranks. The other layout's nodes lend 16 bits for their places here. */
 static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n, uint32_t *node) {
     uint32_t o, leaf = 0, next = 1;
-    from[0].unused = 0;
+    from[0].shift = 0;
     for (o = 0; o <= 2 * n; o++) {
         mcb__node *here = from + o, *right = here + here->jump[0] / (sizeof *here / 4);
-        uint32_t at = here->unused, low, high;
+        uint32_t at = here->shift, low, high;
         if (!here->jump[0]) {
             node[at] = ((MCB__R_CUTS + 1) | leaf++) << 6;
             continue;
@@ -99,8 +99,8 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
             else high = middle;
         }
         node[at] = here->column | (low - ranks->begin[here->column]) << 6 | (next - at) << 20;
-        here[1].unused = (uint16_t)next;
-        right->unused = (uint16_t)(next + 1);
+        here[1].shift = (uint16_t)next;
+        right->shift = (uint16_t)(next + 1);
         next += 2;
     }
 }

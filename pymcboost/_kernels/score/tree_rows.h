@@ -133,7 +133,7 @@ enum { MCB__G_SUMS = 48 };
 /* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. What is missing in
  * a group is added all the same, so that 4 and 5 rows are slower. */
 MCB__INLINE int mcb__sums_of_group(const mcb__prepared *p, int vector, size_t n_rows) {
-    return vector && !p->first && p->n_blocks == 1 && p->step % 4 == 0 && p->step <= MCB__G_SUMS && n_rows > 5;
+    return vector && !p->first && (p->n_blocks == 1 || p->question) && p->step % 4 == 0 && p->step <= MCB__G_SUMS && n_rows > 5;
 }
 
 /* Leaves of a tree for a group of rows. */
@@ -141,7 +141,8 @@ MCB__AVX512 MCB__INLINE void mcb__group_leaves(const mcb__prepared *p, uint64_t 
     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};
     size_t r;
     if (MCB__ASK_ALL(8, p, t, v, leaf)) return;
-    mcb__descend_rows(node, p->tree[t].depth, v);
+    if (p->question) mcb__descend_rows(node, p->tree[t].depth, v, 1);
+    else mcb__descend_rows(node, p->tree[t].depth, v, 0);
     for (r = 0; r < MCB__GROUP; r++) leaf[r] = mcb__leaf_number(node[r]->threshold);
 }
 
@@ -174,15 +175,20 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
     MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];
     MCB__ALIGNED uint32_t leaf[MCB__GROUP][MCB__GROUP];
     MCB__ALIGNED double sums[(size_t)MCB__GROUP * MCB__G_SUMS];
-    uint64_t t;
+    uint64_t t, end = from;
+    const mcb__block *block = p->block;
     size_t r, k, n, i;
-    mcb__copy_columns(p, p->block, x, values, n_rows, stride, MCB__GROUP, v);
 #define MCB__GROUP_SUM(r, k) sums[((k) / MCB__R_SUMS * MCB__GROUP + (r)) * MCB__R_SUMS + (k) % MCB__R_SUMS]
     for (r = 0; r < MCB__GROUP; r++) {
         for (k = 0; k < p->step; k++) MCB__GROUP_SUM(r, k) = r < n_rows && k < K ? scores[r * K + k] : 0;
     }
     for (t = from; t < to; t += n) {
-        n = to - t < MCB__GROUP ? (size_t)(to - t) : (size_t)MCB__GROUP;
+        if (t == end) { /* the next block */
+            for (; block[1].tree <= t; block++) {}
+            end = to < block[1].tree ? to : block[1].tree;
+            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);
+        }
+        n = end - t < MCB__GROUP ? (size_t)(end - t) : (size_t)MCB__GROUP;
         for (i = 0; i < n; i++) mcb__group_leaves(p, t + i, v, leaf[i]);
         for (k = 0; k < p->step; k += MCB__R_SUMS) {
             double *all = sums + k * MCB__GROUP;
@@ -255,7 +261,8 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
                 if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
                 if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
                     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
-                    mcb__descend_rows(node, tree->depth, v);                                              \
+                    if (p->question) mcb__descend_rows(node, tree->depth, v, 1);                          \
+                    else mcb__descend_rows(node, tree->depth, v, 0);                                      \
                     for (r = 0; r < n_rows; r++) {                                                        \
                         leaf[r] = vector ? mcb__leaf_number(node[r]->threshold) : (uint32_t)r;                       \
                         own[r] = node[r]->threshold;                                                      \
