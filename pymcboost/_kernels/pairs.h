@@ -48,12 +48,20 @@ typedef struct {
     int32_t slot;        /* of its histogram in the pool */
     uint64_t key;        /* of its draw of features */
     int32_t unseen;      /* whether it has no missing values of the feature that it is split on */
+    int32_t bare;        /* whether its slot holds no histogram, see pairs_drawn.h */
 } pmb_pair_node;
 
 /* The nodes whose best splits are sought next, -1: none. Rows are counted of the first alone, where all histograms are kept. */
 typedef struct {
     int32_t filled, other, want_filled, want_other;
 } pmb_pair_turn;
+
+/* Cuts of a drawn feature between its bins with rows: sums up to them, and scores with missing values on either side. */
+typedef struct {
+    int64_t *g, *h, *n;
+    double *score, *with_missing;
+    int32_t *bin;
+} pmb_cuts;
 
 /* One thread's memory. */
 typedef struct {
@@ -74,6 +82,10 @@ typedef struct {
     uint8_t *marks;              /* by row, where there are sparse features; all 0 between two uses */
     uint64_t *sets;              /* levels on the left: of all features for two nodes, then of the nodes' best splits */
     pmb_level_scratch scratch;
+    int64_t *cells;              /* of one drawn feature; NULL where these are not looked at one by one. All 0 between two uses */
+    uint64_t *occupied;          /* bits of the cells with rows */
+    int32_t *drawn;              /* numbers of the drawn features */
+    pmb_cuts cuts;               /* in the memory of g */
     void *memory;                /* of hist, which is 64-byte aligned */
     int32_t n_slots, n_free;
 } pmb_pairs;
@@ -355,6 +367,10 @@ PMB_STATIC void pmb_pairs_free(pmb_pairs *w) {
     free(w->listed);
     free(w->marks);
     free(w->sets);
+    free(w->cells);
+    free(w->occupied);
+    free(w->drawn);
+    free(w->cuts.g);
     pmb_level_scratch_free(&w->scratch);
     memset(w, 0, sizeof *w);
 }

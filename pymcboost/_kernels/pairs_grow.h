@@ -3,7 +3,7 @@
 #ifndef PYMCBOOST_PAIRS_GROW_H
 #define PYMCBOOST_PAIRS_GROW_H
 
-#include "pairs.h"
+#include "pairs_drawn.h"
 
 /* Gather the rows whose cells are made; returns the first of them. */
 PMB_STATIC int64_t pmb_pairs_lay_out(pmb_pairs *w, const pmb_pair_turn *turn) {
@@ -31,13 +31,18 @@ PMB_STATIC void pmb_pairs_evaluate_few(pmb_pairs *w, const pmb_pair_turn *turn) 
 
 /* Find the best splits of node `filled` and, if it is >= 0, of `other`, whose rows lie beside each other. The cells of
  * `filled` are made from its rows; with a pool, the other's are its parent's, in the slot of the other, minus those.
- * Fill and scan of a part follow each other, while it is in the cache. */
-PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn) {
+ * Fill and scan of a part follow each other, while it is in the cache. Where the parent has no histogram, or that is faster,
+ * drawn features are looked at one by one. */
+PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn, int parent_is_bare) {
     const pmb_pair_data *d = w->d;
     const pmb_pair_options *o = w->o;
     int32_t filled = turn->filled, other = turn->other;
     if (o->few && w->take) {
         pmb_pairs_evaluate_few(w, turn);
+        return;
+    }
+    if (parent_is_bare || pmb_drawn_pays(w, turn)) {
+        pmb_evaluate_drawn(w, turn);
         return;
     }
     int parts = d->n_tiles + (d->row_ptr != NULL), words = o->cell_words, pooled = o->pool && other >= 0;
@@ -88,6 +93,7 @@ PMB_STATIC void pmb_pairs_open(pmb_pairs *w, pmb_node *node) {
     w->its[r].key = pmb_child_key(its->key, 1);
     w->its[l].rows = w->g.nodes[l].n;
     w->its[r].rows = w->g.nodes[r].n;
+    w->its[l].bare = w->its[r].bare = 0;
 }
 
 /* Whose splits are sought among the children of a node, and where their histograms go. */
@@ -119,7 +125,7 @@ PMB_STATIC void pmb_pairs_split(pmb_grower *g, const int32_t *batch, int32_t n_b
     pmb_pairs_open(w, node);
     if (last) return;
     pmb_pair_turn turn = pmb_pairs_turn(w, node);
-    if (turn.filled >= 0) pmb_pairs_evaluate(w, &turn);
+    if (turn.filled >= 0) pmb_pairs_evaluate(w, &turn, w->its[batch[0]].bare);
 }
 
 PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g) {
@@ -200,7 +206,8 @@ PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
     const pmb_pair_turn root = {0, -1, 1, 0};
     pmb_pairs_root(w, pmb_pairs_sums(w, n), n);
     for (;; w->take = 0) {
-        if (pmb_pairs_begin(w, n)) pmb_pairs_evaluate(w, &root);
+        w->its->bare = 0;
+        if (pmb_pairs_begin(w, n)) pmb_pairs_evaluate(w, &root, 0);
         if (pmb_grow(&w->g) || !w->take) break;
     }
     pmb_pairs_weigh(w, w->weight);
@@ -231,6 +238,12 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->marks = d->row_ptr ? calloc(m, 1) : NULL;
     there = there && (!d->row_ptr || (w->listed && w->marks));
     w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1, sizeof(uint64_t));
+    if (pmb_is_plain(d)) {
+        w->cells = calloc((size_t)o->cell_words * (size_t)(w->g.n_side + 1), sizeof(int64_t));
+        w->occupied = calloc((size_t)w->g.n_side / 64 + 1, sizeof(uint64_t));
+        w->drawn = malloc(sizeof(int32_t) * ((size_t)d->c.n_features + 1));
+        there = there && w->cells && w->occupied && w->drawn && pmb_cuts_new(&w->cuts, (size_t)w->g.n_side + 1);
+    }
     if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
         !w->weight || !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
         pmb_pairs_free(w);

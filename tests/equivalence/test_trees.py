@@ -1408,6 +1408,35 @@ def levels_of(data, unit, most, share=1.0):
     return least_levels(data, np.ones(0) if uniform else data.weight, share, unit, most, 1.0)
 
 
+@pytest.mark.parametrize(("values", "m"), [(2, 250), (40, 300), (255, 500), (10**6, 600)])
+@pytest.mark.parametrize(("words", "weighted"), [(1, False), (2, False), (2, True)])
+def test_drawn_features_alone(values, m, words, weighted):
+    """Wide rows, whose drawn features are looked at one by one: ties, missing values, codes of one and of two bytes."""
+    rng = np.random.default_rng(values)
+    X = np.floor(rng.random((m, 40)) ** 3 * values)
+    X[rng.random(X.shape) < 0.2 * (np.arange(40) % 3 == 0)] = np.nan
+    X[:, 4] = np.where(X[:, 4] > np.nanmedian(X[:, 4]), np.nan, X[:, 4])
+    X[:, 5] = np.where(rng.random(m) < 0.5, np.nan, 1.0)
+    X[rng.random(m) < 0.9, 6] = 0
+    y = (np.nan_to_num(X[:, 0], nan=values) + np.nan_to_num(X[:, 3]) + rng.random(m) * values).astype(int) % 3
+    data = TreeData(X, y, 3, rng.integers(1, 4, m) / 2.0 if weighted else np.ones(m))
+    if words == 1 and data.columns.codes.itemsize == 2:
+        pytest.skip("codes of two bytes have cells of two words")
+    S = remainders(data, rng).astype(np.float64 if words == 2 else np.float32)
+    ties = twin.remaining(np.full(S.shape, 1 / 3), data.y).astype(S.dtype)  # many splits gain the same
+    jobs, modes = [(0, -1), (2, 1)], [(True, 1), (False, 1), (True, 3)]
+    sample, active = np.sort(rng.choice(m, m // 2, replace=False)), np.arange(len(data.column)) % 4 > 0
+    shared = {"cell_words": words, "modes": modes}
+    for key, more in enumerate((
+        {}, {"share": 0.05, "sample": sample}, {"share": 0.3, "active": active}, {"share": 0.02, "sample": sample[:9]},
+        {"share": 0.4, "sample": sample, "l2": 1.0, "min_hessian": 0.5, "min_gain": 1e-3, "least": 5},
+    )):  # fmt: skip
+        check(data, X, S, jobs, key=key, **{"share": 0.1, **more}, **shared)
+        check(data, X, ties, jobs, key=key, **{"share": 0.1, **more}, **shared)
+    if words == 2:
+        assert check(data, X, S, jobs, counts=True, key=9, share=0.2, **shared)
+
+
 @pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2)])
 @pytest.mark.parametrize("most", [0, 15, 1e9])
 @pytest.mark.parametrize("levels", [2, 9, 40, 300])

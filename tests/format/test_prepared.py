@@ -193,7 +193,8 @@ def mixed_sets(n_trees, n_features, most_splits, n_classes=4, vector=True, seed=
 def test_sets_of_categories(compiled, build, vector, tmp_path):
     """Trees that ask all splits, large ones, and blocks of many words; codes, and values that are none."""
     rng = np.random.default_rng(1)
-    for n_trees, n_features, most_splits, n_classes in ((1, 2, 3, 2), (40, 4, 28, 4), (30, 9, 90, 10), (40, 700, 60, 3)):
+    sizes = (1, 2, 3, 2), (40, 4, 28, 4), (30, 9, 90, 10), (40, 700, 60, 3)
+    for n_trees, n_features, most_splits, n_classes in sizes:
         trees = mixed_sets(n_trees, n_features, most_splits, n_classes, vector, seed=n_trees)
         X = random_rows(40, n_features)
         codes = rng.integers(-2, 80, size=X.shape).astype(np.float32)

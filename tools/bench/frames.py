@@ -61,7 +61,7 @@ COMPETITORS = {"ours": ours, "LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost
 
 @benchmark("frames")
 def bench_frames(options):
-    """Probabilities of 20,000 rows of pandas frames: columns of categories, and of floats against arrays; one thread."""
+    """Probabilities of 20,000 rows of pandas frames: columns of categories, and of floats against arrays."""
     rows, entrants = options.size(1000, ROWS), Field()
     report = Report(
         {
@@ -85,7 +85,7 @@ def bench_frames(options):
             except ImportError as error:
                 entrants.absent[name] = str(error)
                 continue
-            runs[name] = lambda predict=predict: predict(X)
+            runs[name] = lambda predict=predict, X=X: predict(X)
             if model is not None and "categories" not in case:
                 values = X.to_numpy()
                 bare = type(model)(random_state=0, n_jobs=1).fit(values, y)

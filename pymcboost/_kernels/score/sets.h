@@ -108,8 +108,8 @@ MCB__INLINE uint32_t mcb__ordered(float value) {
 }
 
 /* The table, and the columns of the splits of a block: the word, and from bit 16 on the shift. */
-MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question, uint64_t n_questions, uint64_t begin, uint64_t end,
-                                  mcb__split *split, uint32_t *table) {
+MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question, uint64_t n_questions, uint64_t begin,
+                               uint64_t end, mcb__split *split, uint32_t *table) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, set, all, c;
     uint64_t i, j;
