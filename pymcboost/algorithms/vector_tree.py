@@ -24,7 +24,7 @@ from pymcboost._kernels import vtrees as _vtrees
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.comm import ALONE
-from pymcboost.data.coded import is_coded
+from pymcboost.data.coded import scores_of
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, OrderedLabels, group_bits, signs_of
 from pymcboost.learners.draws import drawn_of, share_of, share_of_features
@@ -65,6 +65,8 @@ LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 # With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
 # and gradients beside them are held up to so many rows times classes: more leave the caches.
 MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
+# Trees whose leaves of all rows are looked up at once: rows of which only bins are kept are decoded again for each time.
+TREES_AT_ONCE = 16
 # Table updates of a scan of all rows below which one thread is as fast.
 SMALL_WORK = 200_000
 
@@ -322,19 +324,16 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def _trees_so_far(self, width):
         """Yield the vectors (n_leaves, width) of the leaves of each tree, and the leaf of every training row."""
-        trees, K = self.builder.current(), self.data.n_classes
-        if not len(trees):
-            return
-        X = self.data.X[:] if is_coded(self.data.X) else self.data.X
-        leaves = Model.from_ensemble(trees, range(K)).staged_apply(X)
-        begin = trees.offset + np.arange(len(trees) + 1)
-        t = 0
-        for at in leaves:  # of a round
-            for leaf in at[self.data.rows].T:
+        K = self.data.n_classes
+        for first in range(0, len(self.builder), TREES_AT_ONCE):
+            trees = self.builder.tail(first)
+            trees = trees.truncate_rounds(min(TREES_AT_ONCE, trees.n_rounds))
+            leaves = scores_of(Model.from_ensemble(trees, range(K)).apply, self.data.X, self.data.rows)
+            begin = trees.offset + np.arange(len(trees) + 1)
+            for t, leaf in enumerate(leaves.T):
                 value = np.zeros((begin[t + 1] - begin[t], width))
                 value[:, :K] = trees.leaf[begin[t] : begin[t + 1]]
-                yield value, np.ascontiguousarray(leaf, dtype=np.int32)
-                t += 1
+                yield value, np.ascontiguousarray(leaf)
 
     def begin_at(self, bias):
         """See `Booster.begin_at`."""
