@@ -258,7 +258,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             max_features=p.max_features,
             leaf_step=p.leaf_step,
             learning_rate=self.learning_rate,
-            l2=p.l2_regularization,
+            l2=max(p.l2_regularization, self._loss.least_l2),
             min_gain=p.min_gain,
             min_relative_gain=p.min_relative_gain,
             subsample=p.subsample,
@@ -482,8 +482,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",
         "min_samples_category": PARTED_CATEGORY,
-        "l2_regularization": "Added to the curvature of every class in a leaf. Splits count rows, so it changes leaf "
-        "vectors alone.",
+        "l2_regularization": "Added to the curvature of every class in a leaf; with the logistic loss at least 0.1 is. "
+        "Splits count rows, so it changes leaf vectors alone.",
     }
 
     loss: LossName | LossFunction | Callable[..., Any] = "softmax"

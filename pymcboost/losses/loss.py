@@ -21,11 +21,14 @@ class Loss:
         The loss stays the same when all scores of a row are shifted: its gradients have the sum 0.
     begins : bool
         Scores begin with numbers of the loss, see `first`.
+    least_l2 : float
+        At least this is added to the curvature of every class in a leaf.
     """
 
     link = "softmax"
     shift_invariant = True
     begins = False
+    least_l2 = 0.0
     gives_probabilities = False
     steps_of_sums = False  # whether steps follow from the sums that a kernel takes for softmax, see `Softmax.steps_of`
     spare_lane = False  # whether scores have the lane of the weights, too
