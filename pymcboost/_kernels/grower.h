@@ -126,8 +126,14 @@ PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *s
         memset(side, rest, (size_t)c->lane_cells[c->lane[f]]);
         side += c->cell0[f];
     }
-    for (int b = 0; b < bins + c->has_missing[f]; b++)
-        side[b] = (uint8_t)(b == bins ? node->nan_left : node->set ? pmb_in_set(node->set, b) : b <= node->pos);
+    if (node->set) {
+        for (int b = 0; b < bins; b++) side[b] = (uint8_t)pmb_in_set(node->set, b);
+    } else { /* features of few rows may have many bins */
+        int left = node->pos + 1 < bins ? node->pos + 1 : bins;
+        memset(side, 1, (size_t)left);
+        memset(side + left, 0, (size_t)(bins - left));
+    }
+    if (c->has_missing[f]) side[bins] = (uint8_t)node->nan_left;
 }
 
 /* Stable partition of n row numbers by the side of their codes, through `right`. Returns how many are left. */

@@ -33,6 +33,7 @@ class Options:
     threads: list = field(default_factory=lambda: [1])
     leaves: int = 20
     learning_rate: float = 0.1
+    defaults: bool = False
 
     def size(self, quick, full):
         """One of two sizes."""

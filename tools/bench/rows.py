@@ -17,6 +17,8 @@ CALLS = ((1, 0, 1), (2, 0, 1), (4, 0, 1), (8, 0, 1), (16, 0, 1), (1, 1, 1), (1, 
 BUILDS = {"-O2": ["-O2"], "-O2 -DMCB_SIMD": ["-O2", "-DMCB_SIMD"]}
 # Microseconds: the median of one row and of a row of 8; times the median that p99.9 may take.
 ONE, OF_EIGHT, TAIL = 2.0, 1.0, 3
+# The same of one row of models with all defaults, by data set.
+ONE_OF_DEFAULTS = {"optdigits": 4.0, "letter": 12.0}
 # Calls of one row that may take longer than that, beyond those of an empty loop of the same length.
 OVER = 0.001
 
@@ -24,6 +26,8 @@ OVER = 0.001
 @benchmark("rows")
 def bench_rows(options):
     """One row, and batches of 2 to 16, of 200 vector trees of 100 leaves in C: percentiles, warm and cold caches."""
+    if options.defaults:
+        return rows_of_defaults(options)
     rounds = options.rounds or options.size(20, 200)
     report = Report(
         {
@@ -58,6 +62,33 @@ def bench_rows(options):
                         beyond = call["over %"] - empty["over %"]
                         target = f"{what}: above {TAIL} medians, beyond the empty loop"
                         report.target(target, beyond, 100 * OVER, at_most=True, unit="%")
+    return report
+
+
+def rows_of_defaults(options):
+    """One row of `VectorTreeBoostClassifier` with all defaults, prepared, in a build with MCB_SIMD."""
+    from pymcboost import VectorTreeBoostClassifier
+
+    report = Report({"model": "vector trees with all defaults", "time": "microseconds a call of one row, warm caches"})
+    build = "-O2 -DMCB_SIMD"
+    for name in options.data or options.size(("optdigits",), tuple(ONE_OF_DEFAULTS)):
+        X, codes, X_test, _ = coded(tree_data(name, options))
+        more = {"n_estimators": 20} if options.quick else {}
+        model = VectorTreeBoostClassifier(random_state=0, n_jobs=1, **more).fit(X, codes).model_
+        with tempfile.TemporaryDirectory(prefix="mcboost-rows-") as folder:
+            saved, stored = Path(folder, "model.mcb"), Path(folder, "rows.bin")
+            model.save(saved)
+            write_rows(stored, np.ascontiguousarray(X_test[:1024], np.float32))
+            words = [options.size(2, 40), saved, stored, 1, 0, 1]
+            found = run_c("score_latency.c", folder, BUILDS[build], words, ("-lm", "-lpthread"))
+        what = f"{name}, {build}, defaults: 1 a call"
+        call, empty = row_of(what, found["ns"]), row_of(f"{what}, empty", found["empty"])
+        ensemble = model.ensemble
+        call |= {"trees": model.n_learners, "splits": len(ensemble.threshold), "classes": model.n_classes_}
+        report.rows += [call, empty]
+        if name in ONE_OF_DEFAULTS:
+            report.target(f"{what}: median", call["p50"], ONE_OF_DEFAULTS[name], at_most=True, unit="us")
+        report.target(f"{what}: p99.9 / median", call["p99.9"] / call["p50"], TAIL, at_most=True)
     return report
 
 

@@ -42,6 +42,7 @@ def make_parser():
     add("--into", metavar="FILE",
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
+    add("--defaults", action="store_true", help="rows: models with all defaults, of optdigits and letter")
     add("--rows", type=int, nargs="+", help="rows of blocks (default 2,000,000) and growth (default 100,000)")
     add = parser.add_argument_group("benchmarks of trees (names that begin with trees)").add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
