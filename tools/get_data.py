@@ -3,8 +3,9 @@
     PYMCBOOST_DATA=FOLDER python tools/get_data.py [NAME ...]
 
 writes NAME.libsvm.gz, or NAME.train.libsvm.gz and NAME.test.libsvm.gz where there is an official split, for the sets
-named or for all. What UCI and OpenML offer is downloaded to FOLDER/raw; the other sets must be put there by hand, and
-the tool says from where. Files already in FOLDER/raw are not downloaded again, so that everything can also be got by
+named or for all; and mixed/NAME.csv.gz for the sets with categories and missing values of `tools/frame_sources.py`.
+What UCI, OpenML and GitHub offer is downloaded to FOLDER/raw; the other sets must be put there by hand, and the tool
+says from where. Files already in FOLDER/raw are not downloaded again, so that everything can also be got by
 hand.
 
 The text: labels 1..K in the sorted order of the original labels, the same for both parts; indices from 1; zeros left
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from frame_sources import FRAME_SOURCES, frame_text
 
 UCI = "https://archive.ics.uci.edu/static/public/"
 OPENML = "https://www.openml.org/api/v1/json/data/"
@@ -83,7 +85,7 @@ SOURCES = {
     "yeast": uci("110/yeast.zip", "yeast.data", drop=(0,), comma=False),
 }  # fmt: skip
 
-# Of the unpacked LIBSVM text, by part.
+# Of the unpacked text, by part.
 SHA256 = {
     name: digest
     for digest, name in map(str.split, Path(__file__).with_suffix(".sha256").read_text().splitlines())
@@ -92,6 +94,34 @@ SHA256 = {
 
 class DataError(Exception):
     """A set that could not be made, with the reason in words."""
+
+
+def download_frame(source, folder):
+    """Fetch the raw files of a frame that are not in ``folder`` yet."""
+    for name in source.raw:
+        if (folder / name).exists():
+            continue
+        if source.folder is None:
+            raise DataError(f"not offered by UCI, OpenML or GitHub; put {name} into {folder}, from {source.hand}")
+        try:
+            fetch(source.url(name), folder, name)
+        except OSError as error:
+            raise not_fetched(source.url(name), error, folder / name) from error
+
+
+def fetch(url, folder, name):
+    """Write what is at an address to a file; it is there in full or not at all."""
+    print(f"fetching {url}", file=sys.stderr)
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / (name + ".part")
+    with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as out:
+        while block := answer.read(1 << 20):
+            out.write(block)
+    part.replace(folder / name)
+
+
+def not_fetched(url, error, target):
+    return DataError(f"{url} could not be fetched ({error}); get it by hand and save it as {target}")
 
 
 def download(source, folder):
@@ -106,16 +136,9 @@ def download(source, folder):
         if url.startswith(OPENML):
             with urllib.request.urlopen(url, timeout=60) as answer:
                 url = json.load(answer)["data_set_description"]["url"]
-        print(f"fetching {url}", file=sys.stderr)
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / (missing[0] + ".part")
-        with urllib.request.urlopen(url, timeout=60) as answer, open(part, "wb") as out:
-            while block := answer.read(1 << 20):
-                out.write(block)
-        part.replace(folder / missing[0])
+        fetch(url, folder, missing[0])
     except (OSError, ValueError, KeyError) as error:
-        target = folder / missing[0]
-        raise DataError(f"{url} could not be fetched ({error}); get it by hand and save it as {target}") from error
+        raise not_fetched(url, error, folder / missing[0]) from error
 
 
 def read_part(source, folder, part):
@@ -215,12 +238,15 @@ def convert(name, folder):
 
 def install(name, folder):
     """Make the files of one set, unless they are there with the right contents."""
-    files = [part for part in SHA256 if part in (name, f"{name}.train", f"{name}.test")]
-    if all(is_right(folder / f"{part}.libsvm.gz", SHA256[part]) for part in files):
+    is_frame = name in FRAME_SOURCES
+    known = (f"mixed/{name}",) if is_frame else (name, f"{name}.train", f"{name}.test")
+    files = [part for part in SHA256 if part in known]
+    if all(is_right(file_of(folder, part), SHA256[part]) for part in files):
         return "is there"
-    download(SOURCES[name], folder / "raw")
+    (download_frame if is_frame else download)((FRAME_SOURCES if is_frame else SOURCES)[name], folder / "raw")
     try:
-        texts = convert(name, folder / "raw")
+        raw = folder / "raw"
+        texts = {f"mixed/{name}": frame_text(name, raw)} if is_frame else convert(name, raw)
     except (OSError, ValueError, KeyError, EOFError, IndexError) as error:
         raise DataError(f"the raw files do not read as expected ({type(error).__name__}: {error})") from error
     for part, text in texts.items():
@@ -231,10 +257,17 @@ def install(name, folder):
                 f"the tables; nothing written. Look at the raw files in {folder / 'raw'}, or get another copy"
             )
     for part, text in texts.items():
-        temporary = folder / f"{part}.libsvm.gz.part"
+        path = file_of(folder, part)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(path.name + ".part")
         temporary.write_bytes(gzip.compress(text, 9, mtime=0))
-        temporary.replace(folder / f"{part}.libsvm.gz")
+        temporary.replace(path)
     return "written"
+
+
+def file_of(folder, part):
+    """The file of a part of a set: CSV of frames, else LIBSVM text."""
+    return folder / f"{part}.{'csv' if part.startswith('mixed/') else 'libsvm'}.gz"
 
 
 def is_right(path, digest):
@@ -249,11 +282,12 @@ def main(names):
     folder = os.environ.get("PYMCBOOST_DATA")
     if not folder:
         sys.exit("set PYMCBOOST_DATA to a folder, as in: PYMCBOOST_DATA=~/mcdata python tools/get_data.py")
-    unknown = sorted(set(names) - set(SOURCES))
+    every = [*SOURCES, *FRAME_SOURCES]
+    unknown = sorted(set(names) - set(every))
     if unknown:
-        sys.exit(f"unknown set {', '.join(unknown)}; known: {', '.join(SOURCES)}")
+        sys.exit(f"unknown set {', '.join(unknown)}; known: {', '.join(every)}")
     failures = {}
-    for name in names or SOURCES:
+    for name in names or every:
         try:
             print(f"{name}: {install(name, Path(folder).expanduser())}")
         except DataError as error:

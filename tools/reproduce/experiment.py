@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from shared import peers
@@ -12,7 +13,7 @@ from shared.measure import error_percent
 from reproduce.journal import Journal, run_units, typed_text
 
 # Columns that the machine and the version change, besides all seconds.
-OF_A_RUN = ("cpu", "micros_a_row", "bytes")
+OF_A_RUN = ("cpu", "fold_cpu", "micros_a_row", "bytes")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Experiment:
         self.check(options)
         folders = [options.results, *[options.cache] * (len(self.results) - 1)]
         journals = [one.journal(folder, options.fresh) for one, folder in zip(self.results, folders, strict=True)]
+        if getattr(options, "again", False):
+            journals[0].forget(partial(_is_named, options))
         jobs, begin = 1 if self.alone else options.jobs, time.monotonic()
         for which, units, title in self.plan(options, *journals):
             left = None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
@@ -136,6 +139,12 @@ class Experiment:
         if journal is None:
             return {}
         return {f"{self.name}.{name}": text for name, text in self.values(journal.frame()).items()}
+
+
+def _is_named(options, row):
+    """Whether a row is of the methods and the sets that are named."""
+    named = (("method", options.methods), ("data", options.sets))
+    return all(not names or row.get(column) in names for column, names in named)
 
 
 def compare(what, kept, now, tolerance):

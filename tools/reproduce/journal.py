@@ -68,6 +68,13 @@ class Journal:
         """Units without a row."""
         return [unit for unit in units if self._identity(unit) not in self.done]
 
+    def forget(self, those):
+        """Leave out the rows of which ``those`` is true, so that their units are done again."""
+        kept = [row for row in self.rows if not those(row)]
+        if len(kept) < len(self.rows):
+            self.rows, self.done = kept, {self._identity(row) for row in kept}
+            self._write(kept)
+
     def add(self, row):
         """Append one finished unit."""
         row = {name: str(value) for name, value in {**row, "commit": self.commit}.items()}

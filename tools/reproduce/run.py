@@ -4,6 +4,8 @@
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost [--sets usps ...]
     python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
+    python tools/reproduce.py quality-fair [--sets iris ...] [--methods vector ...] [--again]
+    python tools/reproduce.py quality-paired
     python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
     python tools/reproduce.py piboost-table3|table5|table5-learners|imbalance [--sets vowel ...] [--methods samme ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
@@ -30,7 +32,7 @@ from shared.tables import with_block, with_values
 # In the order of docs/reproduction.md.
 PAPERS = (
     "mcboost", "figure1", "abcboost", "multiboost_table4", "multiboost", "multiboost_fcd", "piboost", "table5",
-    "table5_learners", "imbalance", "hinge", "quality", "temperature", "defaults",
+    "table5_learners", "imbalance", "hinge", "fair", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}
@@ -47,6 +49,7 @@ def make_parser():
     add("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
     add("--cache", default="results-local", help="folder of features and choices of parameters (results-local)")
     add("--fresh", action="store_true", help="do everything again instead of going on")
+    add("--again", action="store_true", help="do the fits of the --methods or --sets named anew, and keep all others")
     add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
     add("--into", metavar="FILE", help="with --markdown: put the tables, and values in sentences, into this file")
     add = parser.add_argument_group("trees and MultiBoost").add_argument
@@ -83,6 +86,8 @@ def check(parser, options):
         parser.error(f"name one or more of {', '.join(EXPERIMENTS)}")
     if options.verify is not None and not set(options.tables) <= set(VERIFIABLE):
         parser.error(f"--verify is for {', '.join(VERIFIABLE)}")
+    if options.again and not (options.methods or options.sets):
+        parser.error("--again needs --methods or --sets; --fresh does everything again")
     counts = [options.repeats, options.rounds, options.verify, *(options.gaps or [])]
     if min((count for count in counts if count is not None), default=1) < 1:
         parser.error("--repeats, --rounds, --gaps and --verify must be at least 1")

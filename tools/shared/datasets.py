@@ -83,9 +83,10 @@ def data_file(name):
     """Path of one file of the data folder."""
     path = data_folder() / name
     if not path.is_file():
-        stem = name.split(".")[0]
+        stem = path.name.split(".")[0]
         how = f"`python tools/get_data.py {stem}` gets it or says how"
-        raise DataMissing(f"{path} is missing: {how if stem in get_data.SOURCES else 'put it there by hand'}")
+        known = stem in get_data.SOURCES or stem in get_data.FRAME_SOURCES
+        raise DataMissing(f"{path} is missing: {how if known else 'put it there by hand'}")
     return path
 
 

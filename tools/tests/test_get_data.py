@@ -2,12 +2,15 @@
 
 import gzip
 import hashlib
+import io
 import urllib.error
 import zipfile
 
 import get_data
 import numpy as np
 import pytest
+from frame_sources import FRAME_SOURCES, FRAMES, FrameSet, FrameSource, frame_text
+from shared.frames import load_frame
 
 import pymcboost
 
@@ -66,7 +69,9 @@ def test_offline_run_lists_everything(tmp_path, monkeypatch, capsys, offline):
     monkeypatch.setenv("PYMCBOOST_DATA", str(tmp_path))
     assert get_data.main([]) == 1
     err = capsys.readouterr().err
-    assert f"missing ({len(get_data.SOURCES)}):" in err
+    assert f"missing ({len(get_data.SOURCES) + len(get_data.FRAME_SOURCES)}):" in err
+    assert "classification/anneal.arff could not be fetched" in err
+    assert f"put diamonds.csv into {tmp_path / 'raw'}, from R's data set ggplot2::diamonds" in err
     assert "public/53/iris.zip could not be fetched" in err
     assert f"get it by hand and save it as {tmp_path / 'raw' / 'iris.zip'}" in err
     assert f"put zip.train.gz and zip.test.gz into {tmp_path / 'raw'}" in err
@@ -115,7 +120,10 @@ def test_every_set_has_its_digests():
         split = source.split or len(source.parts) == 2
         parts = [f"{name}.train", f"{name}.test"] if split else [name]
         assert all(len(get_data.SHA256[part]) == 64 for part in parts)
-    assert len(get_data.SHA256) == sum(2 if s.split or len(s.parts) == 2 else 1 for s in get_data.SOURCES.values())
+    frames = {part for part in get_data.SHA256 if part.startswith("mixed/")}
+    assert frames == {f"mixed/{name}" for name in get_data.FRAME_SOURCES} == {f"mixed/{name}" for name in FRAMES}
+    parts = sum(2 if s.split or len(s.parts) == 2 else 1 for s in get_data.SOURCES.values())
+    assert len(get_data.SHA256) - len(frames) == parts
 
 
 @pytest.mark.needs_data
@@ -156,3 +164,62 @@ def test_real_sets_turned_back_into_their_sources(tmp_path, data_folder, name):
     assert {part: hashlib.sha256(text).hexdigest() for part, text in converted.items()} == {
         part: get_data.SHA256[part] for part in parts
     }
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+def made_frame(monkeypatch, folder, source, text, categorical=()):
+    """The CSV text of a made-up source whose raw file has this text."""
+    monkeypatch.setitem(FRAME_SOURCES, "made", source)
+    monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, 0.0, categorical))
+    (folder / source.raw[0]).write_text(text)
+    return frame_text("made", folder).decode()
+
+
+def test_weka_files_become_csv(tmp_path, monkeypatch):
+    rows = "\n".join(["1,red,7,'a'", "?,'blue',7,b", "3.5,?,7,a", "2,red,7,b"] * 3)
+    names = "@ATTRIBUTE 'the size' real\n@attribute colour? {red, blue}\n@attribute same real\n@attribute class {a,b}\n"
+    text = f"% a note\n@relation x\n{names}@DATA\n{rows}\n1,red,7,rare\n"
+    found = made_frame(monkeypatch, tmp_path, FrameSource(("made.arff",)), text, ("colour",))
+    assert found == "the_size,colour,target\n" + "1.0,red,a\n,blue,b\n3.5,,a\n2.0,red,b\n" * 3
+
+
+def test_columns_of_csv_are_chosen_and_ordered(tmp_path, monkeypatch):
+    text = "a,b,a,c,kind\n" + "1,x,2,0,p\n3,,4,1,q\n1,z,2,0,q\n" * 5
+    source = FrameSource(("made.csv",), columns=("a_1", "b", "kind"))
+    found = made_frame(monkeypatch, tmp_path, source, text, ("b",))
+    assert found == "a_1,b,target\n" + "2,x,p\n4,,q\n2,z,q\n" * 5
+    source = FrameSource(("made.csv",), drop=("a",), target="b")
+    found = made_frame(monkeypatch, tmp_path, source, text, ("kind",))
+    assert found == "kind,target\n" + "p,x\nq,z\n" * 5
+
+
+def test_a_frame_is_fetched_and_checked(tmp_path, monkeypatch, capsys):
+    asked, text = [], "a,b\n" + "1,x\n2,y\n" * 5
+    monkeypatch.setenv("PYMCBOOST_DATA", str(tmp_path))
+    monkeypatch.setitem(FRAME_SOURCES, "made", FrameSource(("one file.csv",), "owner/name/commit/"))
+    monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, 0.0, ()))
+    expected = text.replace("a,b", "a,target")
+    monkeypatch.setitem(get_data.SHA256, "mixed/made", hashlib.sha256(expected.encode()).hexdigest())
+    monkeypatch.setattr(
+        get_data.urllib.request, "urlopen", lambda url, timeout: asked.append(url) or io.BytesIO(text.encode())
+    )
+    assert get_data.main(["made"]) == 0
+    assert asked == ["https://raw.githubusercontent.com/owner/name/commit/one%20file.csv"]
+    assert gzip.decompress((tmp_path / "mixed" / "made.csv.gz").read_bytes()).decode() == expected
+    assert get_data.main(["made"]) == 0 and len(asked) == 1
+    assert capsys.readouterr().out == "made: written\nmade: is there\n"
+
+
+@pytest.mark.needs_data
+@pytest.mark.parametrize("name", FRAMES)
+def test_real_frames_are_those_of_the_list(data_folder, name):
+    path = data_folder / "mixed" / f"{name}.csv.gz"
+    if not path.exists():
+        pytest.skip("not there")
+    assert get_data.is_right(path, get_data.SHA256[f"mixed/{name}"])
+    X, y = load_frame(name)
+    entry = FRAMES[name]
+    assert (X.shape, len(np.unique(y))) == ((entry.rows, entry.n_features), entry.n_classes)
+    assert round(float(X.isna().to_numpy().mean()), 3) == entry.missing
