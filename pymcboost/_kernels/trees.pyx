@@ -5,7 +5,7 @@ The numbers behind a tree are rounded to integers and summed exactly (see ``pair
 number of threads nor on the order of summation.
 """
 
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -23,6 +23,7 @@ from pymcboost._kernels.class_trees cimport (
     pmb_write_tree,
 )
 from pymcboost._kernels.columns cimport address, columns_of
+from pymcboost._kernels.pool cimport run
 
 ctypedef fused real:
     float
@@ -45,6 +46,37 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) exce
         raise ValueError("sets do not fit the data")
     first.sets, first.set_words = <uint64_t *> address(out.sets), data.levels.most_words
     return first
+
+
+# Trees that grow side by side, a piece each. job: of the kind that the function takes.
+cdef struct Trees:
+    pmb_pairs *work      # of each thread
+    void *job
+    pmb_tree_out first
+    int64_t max_leaves, m
+    double *edge
+
+
+cdef Trees trees_of(pmb_pairs *work, void *job, pmb_tree_out first, int max_leaves, int64_t m) noexcept nogil:
+    cdef Trees t
+    t.work, t.job, t.first, t.max_leaves, t.m, t.edge = work, job, first, max_leaves, m, NULL
+    return t
+
+
+cdef void softmax_tree(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Trees *t = <const Trees *> what
+    pmb_softmax_tree(t.work + thread, <pmb_softmax_job *> t.job + piece, pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
+
+
+cdef void edge_tree(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Trees *t = <const Trees *> what
+    t.edge[piece] = pmb_edge_tree(t.work + thread, <pmb_edge_job *> t.job + piece,
+                                  pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
+
+
+cdef void class_tree(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Trees *t = <const Trees *> what
+    pmb_class_tree(t.work + thread, <pmb_class_job *> t.job + piece, pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
 
 
 cdef class Grower:
@@ -239,8 +271,9 @@ cdef class Grower:
                 self.grow_in_step(job + j, min(together, n - j), pmb_out_of(first, j, J, self.data.c.m), comm)
             return
         self.prepare(outer)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_softmax_tree(&self.work[threadid()], &job[j], pmb_out_of(first, j, J, self.data.c.m))
+        cdef Trees trees = trees_of(self.work, job, first, J, self.data.c.m)
+        with nogil:
+            run(outer, n, softmax_tree, &trees)
 
     cdef object grow_in_step(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
         """Grow n trees in step on rows that are divided among workers, see ``pairs_steps.h``."""
@@ -396,8 +429,10 @@ cdef class Grower:
                                    comm)
             return
         self.prepare(outer)
-        for r in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            edge[r] = pmb_edge_tree(&self.work[threadid()], &job[r], pmb_out_of(first, r, J, self.data.c.m))
+        cdef Trees trees = trees_of(self.work, job, first, J, self.data.c.m)
+        trees.edge = &edge[0]
+        with nogil:
+            run(outer, n, edge_tree, &trees)
 
     cdef object edges_in_step(self, pmb_edge_job *job, int n, pmb_tree_out first, double[::1] edge, comm):
         """As `grow_in_step`, for trees with leaves +-1."""
@@ -442,8 +477,9 @@ cdef class Grower:
             job[j].unit, job[j].magic = &units[0, 0], &units[1, 0]
         self.options.active = NULL
         self.prepare(outer)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_class_tree(&self.work[threadid()], &job[j], pmb_out_of(first, j, J, self.data.c.m))
+        cdef Trees trees = trees_of(self.work, job, first, J, self.data.c.m)
+        with nogil:
+            run(outer, n, class_tree, &trees)
 
 
 cdef object edge_jobs(const real[:, :, ::1] A, int n):
