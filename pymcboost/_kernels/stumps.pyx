@@ -8,10 +8,10 @@ go to the lower feature, then the lower threshold, then missing values right, th
 summed by one thread in a fixed order, so the result does not depend on the number of threads.
 """
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from .aligned import aligned_zeros
+from .pool cimport run
 
 import numpy as np
 
@@ -181,6 +181,54 @@ class AllEdges:
         target.found.total, target.found.at = &edge[0, 0], &start[first]
 
 
+# What a search reads and writes; each search has some of it. A piece is a slot, that is a feature, or a tile of them.
+cdef struct Search:
+    int is_double, is_narrow, lanes, n_blocks
+    int64_t item, block_size, m, width, step
+    double tie, unit, magic
+    const char *A
+    const double *sums      # (n_blocks, lanes)
+    char *scratch           # of each thread
+    int64_t scratch_bytes
+    pmb_found found
+    const uint8_t *tiles
+    const int32_t *byte_cells
+    const int32_t *byte_ptr
+    const int32_t *stride
+    const int32_t *bins
+    const uint8_t *missing
+    const int64_t *ptr
+    const int32_t *rows
+    const uint8_t *codes
+    const int32_t *mode
+    const int64_t *n_missing
+    const int64_t *default_at
+    const char *cells
+    int64_t *partial
+    const int32_t *byte_of
+    const int64_t *slot
+    const int32_t *code
+    const int64_t *to
+    signed char *h
+
+
+cdef Search search_in(const real[:, :, ::1] A, double tie, pmb_found found):
+    """A search in blocks of columns."""
+    cdef Search p
+    aligned(&A[0, 0, 0], "A")
+    p.is_double, p.lanes, p.n_blocks, p.item = real is double, <int> A.shape[2], <int> A.shape[0], sizeof(real)
+    p.m, p.block_size, p.A = A.shape[1], A.shape[1] * A.shape[2] * sizeof(real), <const char *> &A[0, 0, 0]
+    p.tie, p.found = tie, found
+    return p
+
+
+cdef int set_scratch(Search *p, uint8_t[:, ::1] scratch) except -1:
+    """Memory of each thread."""
+    aligned(&scratch[0, 0], "scratch")
+    p.scratch, p.scratch_bytes = <char *> &scratch[0, 0], scratch.shape[1]
+    return 0
+
+
 def new_scratch(int lanes, int n_threads):
     """Per-thread scratch memory of the searches."""
     return aligned_zeros((n_threads, (pmb_stump_scratch_bytes(lanes) + 63) // 64 * 64), np.uint8)
@@ -216,12 +264,21 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
 
 def sizes(const real[:, :, ::1] A, double magic, int64_t[:, :, ::1] partial, int n_threads):
     """Column sums of |A| in units, by their magic number, of parts of the rows: added to (parts, n_blocks, lanes)."""
-    cdef int64_t j, b, m = A.shape[1], step = (m + partial.shape[0] - 1) // partial.shape[0]
-    cdef int is_double = real is double
-    for j in prange(partial.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(A.shape[0]):
-            pmb_sizes(is_double, <int> A.shape[2], &A[b, 0, 0] + j * step * A.shape[2],
-                      max(0, min(step, m - j * step)), magic, &partial[j, b, 0])
+    cdef pmb_found nothing
+    cdef Search p = search_in(A, 0, nothing)
+    p.step, p.magic = (p.m + partial.shape[0] - 1) // partial.shape[0], magic
+    p.partial = &partial[0, 0, 0]
+    with nogil:
+        run(n_threads, partial.shape[0], sizes_piece, &p)
+
+
+cdef void sizes_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Search *p = <const Search *> what
+    cdef int64_t start = j * p.step, n = max(<int64_t> 0, min(p.step, p.m - start))
+    cdef int b
+    for b in range(p.n_blocks):
+        pmb_sizes(p.is_double, p.lanes, p.A + b * p.block_size + start * p.lanes * p.item, n, p.magic,
+                  p.partial + (j * p.n_blocks + b) * p.lanes)
 
 
 def scan_cells(const cell[:, ::1] cells, const int64_t[::1] at, const int32_t[::1] bins, const uint8_t[::1] missing,
@@ -236,14 +293,24 @@ def scan_cells(const cell[:, ::1] cells, const int64_t[::1] at, const int32_t[::
     scratch : (n_threads, bytes) from `new_scratch`
     best : OUT
     """
-    cdef int64_t s, b, width = cells.shape[1]
-    cdef int is_narrow = cell is int32_t
-    cdef pmb_found found = best.found
-    for s in prange(at.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
-        reset(&found, s, 1)
-        for b in range((width + lanes - 1) // lanes):
-            pmb_scan_cells(is_narrow, lanes, &cells[at[s], 0], width, bins[s], missing[s], unit, <int> b * lanes, tie,
-                           <double *> &scratch[threadid(), 0], &found, s)
+    cdef Search p
+    if not at.shape[0]:
+        return
+    p.is_narrow, p.item, p.width, p.lanes = cell is int32_t, sizeof(cell), cells.shape[1], lanes
+    p.n_blocks, p.cells, p.ptr = <int> ((p.width + lanes - 1) // lanes), <const char *> &cells[0, 0], &at[0]
+    p.bins, p.missing, p.unit, p.tie, p.found = &bins[0], &missing[0], unit, tie, best.found
+    set_scratch(&p, scratch)
+    with nogil:
+        run(n_threads, at.shape[0], cells_piece, &p)
+
+
+cdef void cells_piece(void *what, int64_t s, int thread) noexcept nogil:
+    cdef const Search *p = <const Search *> what
+    cdef int b
+    reset(&p.found, s, 1)
+    for b in range(p.n_blocks):
+        pmb_scan_cells(p.is_narrow, p.lanes, p.cells + p.ptr[s] * p.width * p.item, p.width, p.bins[s], p.missing[s],
+                       p.unit, b * p.lanes, p.tie, <double *> (p.scratch + thread * p.scratch_bytes), &p.found, s)
 
 
 def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_cells,
@@ -263,19 +330,25 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
     scratch : (n_threads, bytes) from `new_scratch`
     best : OUT
     """
-    cdef int64_t g, b, m = A.shape[1]
-    cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef pmb_found found = best.found
-    aligned(&A[0, 0, 0], "A")
-    aligned(&scratch[0, 0], "scratch")
-    cdef int64_t first
-    for g in prange(tiles.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
-        first = byte_ptr[4 * g]
-        reset(&found, first, byte_ptr[4 * g + 4] - first)
-        for b in range(A.shape[0]):
-            pmb_search_tile(is_double, lanes, &tiles[g, 0, 0], m, &A[b, 0, 0], &byte_cells[4 * g], &byte_ptr[4 * g],
-                            &slot_stride[0], &slot_bins[0], &slot_missing[0], <int> b * lanes, tie,
-                            &scratch[threadid(), 0], &found)
+    cdef Search p = search_in(A, tie, best.found)
+    if not tiles.shape[0]:
+        return
+    set_scratch(&p, scratch)
+    p.tiles, p.byte_cells, p.byte_ptr = &tiles[0, 0, 0], &byte_cells[0], &byte_ptr[0]
+    p.stride, p.bins, p.missing = &slot_stride[0], &slot_bins[0], &slot_missing[0]
+    with nogil:
+        run(n_threads, tiles.shape[0], tile_piece, &p)
+
+
+cdef void tile_piece(void *what, int64_t g, int thread) noexcept nogil:
+    cdef const Search *p = <const Search *> what
+    cdef int64_t first = p.byte_ptr[4 * g]
+    cdef int b
+    reset(&p.found, first, p.byte_ptr[4 * g + 4] - first)
+    for b in range(p.n_blocks):
+        pmb_search_tile(p.is_double, p.lanes, p.tiles + g * p.m * 4, p.m, p.A + b * p.block_size,
+                        p.byte_cells + 4 * g, p.byte_ptr + 4 * g, p.stride, p.bins, p.missing, b * p.lanes, p.tie,
+                        p.scratch + thread * p.scratch_bytes, &p.found)
 
 
 def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] rows,
@@ -290,19 +363,25 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     mode, bins, missing : IN (s,) the bin not listed, number of bins, missing as in `search_tiles`
     best : OUT
     """
-    cdef int64_t s, b
-    cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef pmb_found found = best.found
-    aligned(&A[0, 0, 0], "A")
-    aligned(&scratch[0, 0], "scratch")
-    cdef const int32_t *rows_at = &rows[0] if rows.shape[0] else NULL
-    cdef const uint8_t *codes_at = &codes[0] if codes.shape[0] else NULL
-    for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
-        reset(&found, s, 1)
-        for b in range(A.shape[0]):
-            pmb_search_list(is_double, lanes, rows_at + ptr[s], codes_at + ptr[s], ptr[s + 1] - ptr[s], &A[b, 0, 0],
-                            &sums[b, 0], mode[s], bins[s], missing[s], <int> b * lanes, tie, &scratch[threadid(), 0],
-                            &found, s)
+    cdef Search p = search_in(A, tie, best.found)
+    if ptr.shape[0] < 2:
+        return
+    set_scratch(&p, scratch)
+    p.rows, p.codes = &rows[0] if rows.shape[0] else NULL, &codes[0] if codes.shape[0] else NULL
+    p.ptr, p.mode, p.bins, p.missing, p.sums = &ptr[0], &mode[0], &bins[0], &missing[0], &sums[0, 0]
+    with nogil:
+        run(n_threads, ptr.shape[0] - 1, list_piece, &p)
+
+
+cdef void list_piece(void *what, int64_t s, int thread) noexcept nogil:
+    cdef const Search *p = <const Search *> what
+    cdef int64_t first = p.ptr[s], n = p.ptr[s + 1] - first
+    cdef int b
+    reset(&p.found, s, 1)
+    for b in range(p.n_blocks):
+        pmb_search_list(p.is_double, p.lanes, p.rows + first, p.codes + first, n, p.A + b * p.block_size,
+                        p.sums + b * p.lanes, p.mode[s], p.bins[s], p.missing[s], b * p.lanes, p.tie,
+                        p.scratch + thread * p.scratch_bytes, &p.found, s)
 
 
 def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] order,
@@ -318,16 +397,23 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
     n_missing : IN (s,); default_at : IN (s,) entries below the value shared by all unlisted rows, or -1
     best : OUT
     """
-    cdef int64_t s, b
-    cdef int lanes = <int> A.shape[2], is_double = real is double
-    cdef pmb_found found = best.found
-    aligned(&A[0, 0, 0], "A")
-    cdef const int32_t *entries = &order[0] if order.shape[0] else NULL
-    for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=8):
-        reset(&found, s, 1)
-        for b in range(A.shape[0]):
-            pmb_search_sorted(is_double, lanes, entries + ptr[s], ptr[s + 1] - ptr[s], n_missing[s], default_at[s],
-                              split_missing[s], &A[b, 0, 0], &sums[b, 0], <int> b * lanes, tie, &found, s)
+    cdef Search p = search_in(A, tie, best.found)
+    if ptr.shape[0] < 2:
+        return
+    p.rows, p.ptr, p.sums = &order[0] if order.shape[0] else NULL, &ptr[0], &sums[0, 0]
+    p.n_missing, p.default_at, p.missing = &n_missing[0], &default_at[0], &split_missing[0]
+    with nogil:
+        run(n_threads, ptr.shape[0] - 1, sorted_piece, &p)
+
+
+cdef void sorted_piece(void *what, int64_t s, int thread) noexcept nogil:
+    cdef const Search *p = <const Search *> what
+    cdef int64_t first = p.ptr[s], n = p.ptr[s + 1] - first
+    cdef int b
+    reset(&p.found, s, 1)
+    for b in range(p.n_blocks):
+        pmb_search_sorted(p.is_double, p.lanes, p.rows + first, n, p.n_missing[s], p.default_at[s], p.missing[s],
+                          p.A + b * p.block_size, p.sums + b * p.lanes, b * p.lanes, p.tie, &p.found, s)
 
 
 def pick(best, const int32_t[::1] feature, double tie):
@@ -399,11 +485,21 @@ def side_tiles(const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_of, const
     to : IN (n,) rows of h
     h : OUT (P, m)
     """
-    cdef int64_t j, s, m = tiles.shape[1]
-    for j in prange(slot.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        s = slot[j]
-        pmb_side_tile(&tiles[byte_of[s] // 4, 0, 0], byte_of[s] % 4, m, stride[s], bins[s], code[j] >> 1,
-                      bins[s] - 1 if missing[s] and code[j] & 1 else -1, &h[to[j], 0])
+    cdef Search p
+    if not slot.shape[0]:
+        return
+    p.m, p.tiles, p.byte_of, p.stride = tiles.shape[1], &tiles[0, 0, 0], &byte_of[0], &stride[0]
+    p.bins, p.missing, p.slot, p.code, p.to, p.h = &bins[0], &missing[0], &slot[0], &code[0], &to[0], &h[0, 0]
+    with nogil:
+        run(n_threads, slot.shape[0], side_piece, &p)
+
+
+cdef void side_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Search *p = <const Search *> what
+    cdef int64_t s = p.slot[j]
+    cdef int byte = p.byte_of[s], bins = p.bins[s]
+    pmb_side_tile(p.tiles + byte // 4 * p.m * 4, byte % 4, p.m, p.stride[s], bins, p.code[j] >> 1,
+                  bins - 1 if p.missing[s] and p.code[j] & 1 else -1, p.h + p.to[j] * p.m)
 
 
 def side_list(const int32_t[::1] rows, const uint8_t[::1] codes, int mode, int bins, int pos, bint nan_left,

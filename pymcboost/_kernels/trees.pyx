@@ -65,7 +65,8 @@ cdef Trees trees_of(pmb_pairs *work, void *job, pmb_tree_out first, int max_leav
 
 cdef void softmax_tree(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Trees *t = <const Trees *> what
-    pmb_softmax_tree(t.work + thread, <pmb_softmax_job *> t.job + piece, pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
+    pmb_softmax_tree(t.work + thread, <pmb_softmax_job *> t.job + piece,
+                     pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
 
 
 cdef void edge_tree(void *what, int64_t piece, int thread) noexcept nogil:
@@ -76,7 +77,8 @@ cdef void edge_tree(void *what, int64_t piece, int thread) noexcept nogil:
 
 cdef void class_tree(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Trees *t = <const Trees *> what
-    pmb_class_tree(t.work + thread, <pmb_class_job *> t.job + piece, pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
+    pmb_class_tree(t.work + thread, <pmb_class_job *> t.job + piece,
+                   pmb_out_of(t.first, <int> piece, t.max_leaves, t.m))
 
 
 cdef class Grower:

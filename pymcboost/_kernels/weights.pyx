@@ -5,8 +5,9 @@ Rows are sorted by class and cut into chunks (at most 4,096 rows, one class each
 and chunks are added in order, so results do not depend on the number of threads.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t
+
+from .pool cimport pmb_piece, run
 
 import numpy as np
 
@@ -41,6 +42,62 @@ cdef extern from "weights.h" nogil:
 ctypedef fused real:
     float
     double
+
+cdef enum:
+    COMBINED_ROWS = 4096  # of a piece of `combine`
+
+# What a pass over chunks of rows reads and writes; each pass has some of it. Blocks lie block_size numbers apart.
+cdef struct Pass:
+    int is_double, lanes, n_blocks, last, K, out_step
+    int64_t item, block_size, m, stride, P
+    char *A
+    char *Q
+    const signed char *h
+    const double *weight
+    const int64_t *starts
+    const int32_t *classes
+    const char *table   # (3, K, n_blocks * lanes)
+    int64_t row_size    # bytes of a row of the table
+    int64_t table_size  # bytes of one of its three parts
+    double by, middle
+    char *partial       # of each chunk
+    int64_t part_size   # numbers of 8 bytes of a chunk
+    double *margin
+    const double *minus
+    const double *plus
+    const double *half
+
+
+cdef Pass pass_over(const real[:, :, ::1] A, const int64_t[::1] starts, const int32_t[::1] classes):
+    """A pass over chunks of blocks of columns."""
+    cdef Pass p
+    p.is_double, p.lanes, p.n_blocks, p.item = real is double, <int> A.shape[2], <int> A.shape[0], sizeof(real)
+    p.m, p.block_size, p.A, p.starts, p.stride = A.shape[1], A.shape[1] * A.shape[2], <char *> &A[0, 0, 0], NULL, 0
+    if classes.shape[0]:
+        p.starts, p.classes = &starts[0], &classes[0]
+    return p
+
+
+cdef void set_table(Pass *p, const real[:, :, ::1] table):
+    """Factors by class of the row, and what is added."""
+    p.table, p.row_size = <const char *> &table[0, 0, 0], table.shape[2] * sizeof(real)
+    p.table_size = table.shape[1] * p.row_size
+
+
+cdef void set_sides(Pass *p, const signed char[:, ::1] h):
+    """Sides of the rows: of all columns, or a row for each of them."""
+    p.h, p.stride = &h[0, 0], h.shape[1] if h.shape[0] > 1 else 0
+
+
+cdef inline char *rows_at(const Pass *p, char *base, int64_t block, int64_t row) noexcept nogil:
+    """Numbers of a row in a block."""
+    return base + (block * p.block_size + row * p.lanes) * p.item
+
+
+cdef inline const char *factors_at(const Pass *p, int part, int cls, int block) noexcept nogil:
+    """Factors of a class for the columns of a block."""
+    return p.table + part * p.table_size + cls * p.row_size + block * p.lanes * p.item
+
 
 cdef int aligned(const void *p, str name) except -1:
     if <size_t> p % 64:
@@ -88,12 +145,20 @@ def exp_update(real[:, :, ::1] A, const signed char[::1] h, const int64_t[::1] s
     cdef real[:, :, ::1] table = factors
     if plus is not None:
         spread(plus, minus, -smallest, table)
-    cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
-    cdef int64_t j, block_size = A.shape[1] * A.shape[2]
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_exp_update(is_double, lanes, &A[0, starts[j], 0], block_size, n_blocks, &h[starts[j]],
-                       starts[j + 1] - starts[j], &table[0, classes[j], 0], &table[1, classes[j], 0],
-                       &table[2, classes[j], 0], classes[j])
+    cdef Pass p = pass_over(A, starts, classes)
+    p.h = &h[0]
+    set_table(&p, table)
+    with nogil:
+        run(n_threads, classes.shape[0], exp_update_piece, &p)
+
+
+cdef void exp_update_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j]
+    cdef int cls = p.classes[j]
+    pmb_exp_update(p.is_double, p.lanes, rows_at(p, p.A, 0, start), p.block_size, p.n_blocks, p.h + start,
+                   p.starts[j + 1] - start, factors_at(p, 0, cls, 0), factors_at(p, 1, cls, 0),
+                   factors_at(p, 2, cls, 0), cls)
 
 
 def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
@@ -111,14 +176,10 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
     aligned(&Q[0, 0, 0], "Q")
     cdef real[:, :, ::1] table = factors
     spread(plus, minus, 0, table)
-    cdef int b, c, r, k, K = <int> out.shape[1], lanes = <int> Q.shape[2], is_double = real is double
+    cdef int c, r, k, K = <int> out.shape[1], lanes = <int> Q.shape[2]
     cdef int64_t j
     partial[:] = 0
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(Q.shape[0]):
-            pmb_log_sums(is_double, lanes, &Q[b, starts[j], 0], &h[starts[j]], &weight[starts[j]],
-                         starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
-                         &table[1, classes[j], b * lanes], &partial[j, b, 0, 0])
+    log_pass(Q, h, weight, starts, classes, table, 0, <char *> &partial[0, 0, 0, 0], log_sums_piece, n_threads)
     out[:] = 0
     with nogil:
         for j in range(classes.shape[0]):
@@ -127,6 +188,27 @@ def log_sums(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1
                 for r in range(K):
                     if r != c:
                         out[k, c, r] += partial[j, r // lanes, k, r % lanes]
+
+
+cdef void log_pass(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight,
+                   const int64_t[::1] starts, const int32_t[::1] classes, const real[:, :, ::1] table, double by,
+                   char *partial, pmb_piece do_it, int n_threads):
+    """Sums of the logistic loss of every chunk."""
+    cdef Pass p = pass_over(Q, starts, classes)
+    p.Q, p.h, p.weight, p.by, p.partial, p.part_size = p.A, &h[0], &weight[0], by, partial, 4 * p.n_blocks * p.lanes
+    set_table(&p, table)
+    with nogil:
+        run(n_threads, classes.shape[0], do_it, &p)
+
+
+cdef void log_sums_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j], n = p.starts[j + 1] - start
+    cdef double *out = <double *> p.partial + j * p.part_size
+    cdef int b, cls = p.classes[j]
+    for b in range(p.n_blocks):
+        pmb_log_sums(p.is_double, p.lanes, rows_at(p, p.Q, b, start), p.h + start, p.weight + start, n,
+                     factors_at(p, 0, cls, b), factors_at(p, 1, cls, b), out + 4 * b * p.lanes)
 
 
 def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, const double[::1] weight,
@@ -141,12 +223,20 @@ def log_update(real[:, :, ::1] Q, real[:, :, ::1] A, const signed char[::1] h, c
     cdef real[:, :, ::1] table = factors
     if plus is not None:
         spread(plus, minus, smallest, table)
-    cdef int lanes = <int> A.shape[2], n_blocks = <int> A.shape[0], is_double = real is double
-    cdef int64_t j, block_size = A.shape[1] * A.shape[2]
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_log_update(is_double, lanes, &Q[0, starts[j], 0], &A[0, starts[j], 0], block_size, n_blocks,
-                       &h[starts[j]], &weight[starts[j]], starts[j + 1] - starts[j], &table[0, classes[j], 0],
-                       &table[1, classes[j], 0], &table[2, classes[j], 0], classes[j])
+    cdef Pass p = pass_over(A, starts, classes)
+    p.Q, p.h, p.weight = <char *> &Q[0, 0, 0], &h[0], &weight[0]
+    set_table(&p, table)
+    with nogil:
+        run(n_threads, classes.shape[0], log_update_piece, &p)
+
+
+cdef void log_update_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j]
+    cdef int cls = p.classes[j]
+    pmb_log_update(p.is_double, p.lanes, rows_at(p, p.Q, 0, start), rows_at(p, p.A, 0, start), p.block_size,
+                   p.n_blocks, p.h + start, p.weight + start, p.starts[j + 1] - start, factors_at(p, 0, cls, 0),
+                   factors_at(p, 1, cls, 0), factors_at(p, 2, cls, 0), cls)
 
 
 def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts,
@@ -161,26 +251,39 @@ def column_sums(const real[:, :, ::1] A, const signed char[:, ::1] h, const int6
     partial : scratch (n_chunks, 2, n_blocks, lanes)
     out : OUT (2, K, P); [0] rows with h = +1, [1] rows with h = -1
     """
-    cdef int64_t j, n = classes.shape[0], stride = h.shape[1] if h.shape[0] > 1 else 0
-    cdef int b, c, p, side, lanes = <int> A.shape[2], is_double = real is double, P = <int> out.shape[2]
+    cdef int64_t j
+    cdef int c, column, side, lanes = <int> A.shape[2], P = <int> out.shape[2]
+    cdef Pass p
     aligned(&A[0, 0, 0], "A")
     partial[:] = 0
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(A.shape[0]):
-            if stride:
-                pmb_column_sums(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
-                                P - 1 - b * lanes, starts[j + 1] - starts[j], &partial[j, 0, b, 0],
-                                &partial[j, 1, b, 0])
-            else:
-                pmb_side_sums(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]], starts[j + 1] - starts[j],
-                              &partial[j, 0, b, 0], &partial[j, 1, b, 0])
+    p = pass_over(A, starts, classes)
+    set_sides(&p, h)
+    p.last, p.partial, p.part_size = P - 1, <char *> &partial[0, 0, 0, 0], 2 * p.n_blocks * lanes
+    with nogil:
+        run(n_threads, classes.shape[0], column_sums_piece, &p)
     out[:] = 0
     with nogil:
-        for j in range(n):
+        for j in range(classes.shape[0]):
             c = classes[j]
             for side in range(2):
-                for p in range(P):
-                    out[side, c, p] += partial[j, side, p // lanes, p % lanes]
+                for column in range(P):
+                    out[side, c, column] += partial[j, side, column // lanes, column % lanes]
+
+
+cdef void column_sums_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j], n = p.starts[j + 1] - start
+    cdef double *plus = <double *> p.partial + j * p.part_size
+    cdef double *minus = plus + p.n_blocks * p.lanes
+    cdef int b, column
+    for b in range(p.n_blocks):
+        column = b * p.lanes
+        if p.stride:
+            pmb_column_sums(p.is_double, p.lanes, rows_at(p, p.A, b, start), p.h + start + column * p.stride, p.stride,
+                            p.last - column, n, plus + column, minus + column)
+        else:
+            pmb_side_sums(p.is_double, p.lanes, rows_at(p, p.A, b, start), p.h + start, n, plus + column,
+                          minus + column)
 
 
 cdef void add_up(const int64_t[:, :, :, ::1] partial, const int32_t[::1] classes, int lanes,
@@ -203,19 +306,29 @@ def column_units(const real[:, :, ::1] A, const signed char[:, ::1] h, const int
     ----------
     partial : scratch (n_chunks, n_blocks, 2, lanes)
     """
-    cdef int64_t j, stride = h.shape[1] if h.shape[0] > 1 else 0
-    cdef int b, lanes = <int> A.shape[2], is_double = real is double, P = <int> out.shape[2]
+    cdef Pass p = pass_over(A, starts, classes)
     partial[:] = 0
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(A.shape[0]):
-            if stride:
-                pmb_column_units(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
-                                 P - 1 - b * lanes, starts[j + 1] - starts[j], by, &partial[j, b, 0, 0],
-                                 &partial[j, b, 1, 0])
-            else:
-                pmb_side_units(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]], starts[j + 1] - starts[j], by,
-                               &partial[j, b, 0, 0], &partial[j, b, 1, 0])
-    add_up(partial, classes, lanes, out)
+    set_sides(&p, h)
+    p.last, p.by, p.partial = <int> out.shape[2] - 1, by, <char *> &partial[0, 0, 0, 0]
+    p.part_size = 2 * p.n_blocks * p.lanes
+    with nogil:
+        run(n_threads, classes.shape[0], column_units_piece, &p)
+    add_up(partial, classes, p.lanes, out)
+
+
+cdef void column_units_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j], n = p.starts[j + 1] - start
+    cdef int64_t *plus = <int64_t *> p.partial + j * p.part_size
+    cdef int b, column
+    for b in range(p.n_blocks):
+        column = b * p.lanes
+        if p.stride:
+            pmb_column_units(p.is_double, p.lanes, rows_at(p, p.A, b, start), p.h + start + column * p.stride,
+                             p.stride, p.last - column, n, p.by, plus, plus + p.lanes)
+        else:
+            pmb_side_units(p.is_double, p.lanes, rows_at(p, p.A, b, start), p.h + start, n, p.by, plus, plus + p.lanes)
+        plus += 2 * p.lanes
 
 
 def log_units(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
@@ -230,15 +343,19 @@ def log_units(const real[:, :, ::1] Q, const signed char[::1] h, const double[::
     aligned(&Q[0, 0, 0], "Q")
     cdef real[:, :, ::1] table = factors
     spread(plus, minus, 0, table)
-    cdef int64_t j
-    cdef int b, lanes = <int> Q.shape[2], is_double = real is double
     partial[:] = 0
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(Q.shape[0]):
-            pmb_log_units(is_double, lanes, &Q[b, starts[j], 0], &h[starts[j]], &weight[starts[j]],
-                          starts[j + 1] - starts[j], &table[0, classes[j], b * lanes],
-                          &table[1, classes[j], b * lanes], by, &partial[j, b, 0, 0])
-    add_up(partial, classes, lanes, out)
+    log_pass(Q, h, weight, starts, classes, table, by, <char *> &partial[0, 0, 0, 0], log_units_piece, n_threads)
+    add_up(partial, classes, <int> Q.shape[2], out)
+
+
+cdef void log_units_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j], n = p.starts[j + 1] - start
+    cdef int64_t *out = <int64_t *> p.partial + j * p.part_size
+    cdef int b, cls = p.classes[j]
+    for b in range(p.n_blocks):
+        pmb_log_units(p.is_double, p.lanes, rows_at(p, p.Q, b, start), p.h + start, p.weight + start, n,
+                      factors_at(p, 0, cls, b), factors_at(p, 1, cls, b), p.by, out + 4 * b * p.lanes)
 
 
 def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts, const int32_t[::1] classes,
@@ -254,13 +371,23 @@ def column_update(real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[
     """
     aligned(&A[0, 0, 0], "A")
     aligned(&factors[0, 0, 0], "factors")
-    cdef int64_t j, stride = h.shape[1] if h.shape[0] > 1 else 0
-    cdef int b, lanes = <int> A.shape[2], is_double = real is double, last = <int> h.shape[0] - 1
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        for b in range(A.shape[0]):
-            pmb_column_update(is_double, lanes, &A[b, starts[j], 0], &h[0, starts[j]] + b * lanes * stride, stride,
-                              last - b * lanes, starts[j + 1] - starts[j], &factors[0, classes[j], b * lanes],
-                              &factors[1, classes[j], b * lanes], &factors[2, classes[j], b * lanes])
+    cdef Pass p = pass_over(A, starts, classes)
+    set_sides(&p, h)
+    set_table(&p, factors)
+    p.last = <int> h.shape[0] - 1
+    with nogil:
+        run(n_threads, classes.shape[0], column_update_piece, &p)
+
+
+cdef void column_update_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j], n = p.starts[j + 1] - start
+    cdef int b, column, cls = p.classes[j]
+    for b in range(p.n_blocks):
+        column = b * p.lanes
+        pmb_column_update(p.is_double, p.lanes, rows_at(p, p.A, b, start), p.h + start + column * p.stride, p.stride,
+                          p.last - column, n, factors_at(p, 0, cls, b), factors_at(p, 1, cls, b),
+                          factors_at(p, 2, cls, b))
 
 
 def signed_weights(const signed char[:, ::1] h, const double[::1] weight, const int64_t[::1] starts,
@@ -275,15 +402,27 @@ def signed_weights(const signed char[:, ::1] h, const double[::1] weight, const 
     partial : scratch (n_chunks, P)
     out : OUT (K, P)
     """
-    cdef int64_t j, p, P = h.shape[0], m = h.shape[1]
+    cdef int64_t j, column, P = h.shape[0], m = h.shape[1]
     if weight.shape[0] != m or partial.shape[0] != classes.shape[0] or partial.shape[1] != P or out.shape[1] != P:
         raise ValueError("the arrays do not fit each other")
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_signed_weights(&h[0, starts[j]], m, starts[j + 1] - starts[j], P, &weight[starts[j]], &partial[j, 0])
     out[:] = 0
+    if not classes.shape[0]:
+        return
+    cdef Pass p
+    p.h, p.m, p.P, p.weight, p.starts = &h[0, 0], m, P, &weight[0], &starts[0]
+    p.partial = <char *> &partial[0, 0]
+    with nogil:
+        run(n_threads, classes.shape[0], signed_weights_piece, &p)
     for j in range(classes.shape[0]):
-        for p in range(P):
-            out[classes[j], p] += partial[j, p]
+        for column in range(P):
+            out[classes[j], column] += partial[j, column]
+
+
+cdef void signed_weights_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j]
+    pmb_signed_weights(p.h + start, p.m, p.starts[j + 1] - start, p.P, p.weight + start,
+                       <double *> p.partial + j * p.P)
 
 
 def add_margins(const signed char[:, ::1] h, const double[::1] minus, const double[::1] plus,
@@ -297,15 +436,27 @@ def add_margins(const signed char[:, ::1] h, const double[::1] minus, const doub
     starts, classes : IN, from `chunks`
     margin : INOUT (m,)
     """
-    cdef int64_t j, m = h.shape[1]
+    cdef int64_t j
     cdef int K = <int> h.shape[0]
     cdef double middle = 0
     cdef double[::1] half = (np.asarray(plus) - np.asarray(minus)) / 2
+    cdef Pass p
     for j in range(K):
         middle += (minus[j] + plus[j]) / (2 * K)
-    for j in prange(classes.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_add_margins(&h[0, starts[j]], m, starts[j + 1] - starts[j], K, classes[j], minus[classes[j]],
-                        plus[classes[j]], middle, &half[0], &margin[starts[j]])
+    if not classes.shape[0]:
+        return
+    p.h, p.m, p.K, p.starts, p.classes = &h[0, 0], h.shape[1], K, &starts[0], &classes[0]
+    p.minus, p.plus, p.middle, p.half, p.margin = &minus[0], &plus[0], middle, &half[0], &margin[0]
+    with nogil:
+        run(n_threads, classes.shape[0], add_margins_piece, &p)
+
+
+cdef void add_margins_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.starts[j]
+    cdef int cls = p.classes[j]
+    pmb_add_margins(p.h + start, p.m, p.starts[j + 1] - start, p.K, cls, p.minus[cls], p.plus[cls], p.middle, p.half,
+                    p.margin + start)
 
 
 def combine(const real[:, :, ::1] A, mu, real[:, :, ::1] out, int n_threads):
@@ -318,9 +469,17 @@ def combine(const real[:, :, ::1] A, mu, real[:, :, ::1] out, int n_threads):
     out : OUT (1, m, lanes)
     """
     cdef real[::1] weights = mu
-    cdef int64_t j, m = A.shape[1], size = 4096, block_size = A.shape[1] * A.shape[2]
-    cdef int lanes = <int> A.shape[2], is_double = real is double, n_blocks = <int> A.shape[0]
+    cdef Pass p
     aligned(&A[0, 0, 0], "A")
-    for j in prange((m + size - 1) // size, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_combine(is_double, lanes, &A[0, j * size, 0], block_size, n_blocks, &weights[0], min(size, m - j * size),
-                    &out[0, j * size, 0], <int> out.shape[2])
+    p.is_double, p.lanes, p.n_blocks, p.item = real is double, <int> A.shape[2], <int> A.shape[0], sizeof(real)
+    p.m, p.block_size, p.A, p.table = A.shape[1], A.shape[1] * A.shape[2], <char *> &A[0, 0, 0], <char *> &weights[0]
+    p.Q, p.out_step = <char *> &out[0, 0, 0], <int> out.shape[2]
+    with nogil:
+        run(n_threads, (p.m + COMBINED_ROWS - 1) // COMBINED_ROWS, combine_piece, &p)
+
+
+cdef void combine_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = j * COMBINED_ROWS
+    pmb_combine(p.is_double, p.lanes, rows_at(p, p.A, 0, start), p.block_size, p.n_blocks, p.table,
+                min(<int64_t> COMBINED_ROWS, p.m - start), p.Q + start * p.out_step * p.item, p.out_step)

@@ -65,7 +65,7 @@ LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
 # With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
 # and gradients beside them are held up to so many rows times classes: more leave the caches.
 MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
-# Trees whose leaves of all rows are looked up at once: rows of which only bins are kept are decoded again for each time.
+# Trees whose leaves of all rows are looked up at once: rows that are kept as bins are decoded again for each time.
 TREES_AT_ONCE = 16
 # Table updates of a scan of all rows below which one thread is as fast.
 SMALL_WORK = 200_000
