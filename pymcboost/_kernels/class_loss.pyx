@@ -86,8 +86,8 @@ cdef void softmax_piece(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = p.starts[piece]
     pmb_softmax(p.is_double, p.F + start, p.m, p.K, p.own[piece], p.starts[piece + 1] - start,
-                from_row(p.weight, start), p.top + thread * CHUNK, p.scratch + thread * p.scratch_bytes,
-                p.S + start * p.S_bytes, p.magic, p.sums + piece * p.sums_width)
+                from_row(p.weight, start), p.top + thread * CHUNK, <void *> (p.scratch + thread * p.scratch_bytes),
+                <void *> (p.S + start * p.S_bytes), p.magic, p.sums + piece * p.sums_width)
 
 
 def losses(double[::1] odds, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,
@@ -180,7 +180,7 @@ def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1
 cdef void bases_piece(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = p.starts[piece]
-    pmb_try_bases(p.is_double, p.S + start * p.S_bytes, p.m, p.K, p.tried, p.n_pairs, p.pair, p.own[piece],
-                  p.starts[piece + 1] - start, p.leaves + start * p.leaf_bytes, p.leaf_bytes, p.stride, p.up, p.down,
-                  from_row(p.weight, start), p.scratch + thread * p.scratch_bytes, p.magic,
+    pmb_try_bases(p.is_double, <const void *> (p.S + start * p.S_bytes), p.m, p.K, p.tried, p.n_pairs, p.pair,
+                  p.own[piece], p.starts[piece + 1] - start, p.leaves + start * p.leaf_bytes, p.leaf_bytes, p.stride,
+                  p.up, p.down, from_row(p.weight, start), <void *> (p.scratch + thread * p.scratch_bytes), p.magic,
                   p.sums + piece * p.sums_width)
