@@ -141,6 +141,7 @@ def extensions():
 
 
 JOBS = min(4, os.cpu_count() or 1)
+SLOW = {"vrows", "stumps", "score", "vtrees64", "weights"}  # of the kernels, to compile
 FORKS = multiprocessing.get_start_method() == "fork"  # elsewhere each process would run this file anew
 DIRECTIVES = {
     "language_level": 3,
@@ -155,6 +156,12 @@ class BuildKernels(build_ext):
     """Compiles kernels side by side, and says so of each in the file of PYMCBOOST_PROGRESS."""
 
     n_done = 0
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or JOBS  # an option of `setup` would be lost in an editable build
+        # First what takes longest, so that it is not compiled alone at the end.
+        self.extensions.sort(key=lambda ext: ext.name.rpartition(".")[2] not in SLOW)
 
     def build_extension(self, ext):
         begin = time.monotonic()
@@ -180,5 +187,5 @@ if not WITHOUT_C.intersection(sys.argv[1:2]) or any(word.startswith(BUILDS) for 
 setup(
     cmdclass={"build_ext": BuildKernels},
     ext_modules=modules,
-    options={"build_ext": {"parallel": JOBS, **({"compiler": "mingw32"} if WINDOWS else {})}},
+    options={"build_ext": {"compiler": "mingw32"}} if WINDOWS else {},
 )

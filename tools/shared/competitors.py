@@ -158,7 +158,7 @@ class XGBoost(Competitor):
     def train(self, X, y, validation):
         import xgboost
 
-        self.model = xgboost.XGBClassifier(n_jobs=1, random_state=self.seed, **self.params)
+        self.model = xgboost.XGBClassifier(n_jobs=1, random_state=self.seed, enable_categorical=True, **self.params)
         if validation is None:
             self.model.fit(X, y)
         else:
