@@ -212,13 +212,12 @@ cdef struct Search:
     signed char *h
 
 
-cdef Search search_in(const real[:, :, ::1] A, double tie, pmb_found found):
+cdef Search search_in(const real[:, :, ::1] A):
     """A search in blocks of columns."""
     cdef Search p
     aligned(&A[0, 0, 0], "A")
     p.is_double, p.lanes, p.n_blocks, p.item = real is double, <int> A.shape[2], <int> A.shape[0], sizeof(real)
     p.m, p.block_size, p.A = A.shape[1], A.shape[1] * A.shape[2] * sizeof(real), <const char *> &A[0, 0, 0]
-    p.tie, p.found = tie, found
     return p
 
 
@@ -264,8 +263,7 @@ def totals(const real[:, :, ::1] A, double[:, ::1] out):
 
 def sizes(const real[:, :, ::1] A, double magic, int64_t[:, :, ::1] partial, int n_threads):
     """Column sums of |A| in units, by their magic number, of parts of the rows: added to (parts, n_blocks, lanes)."""
-    cdef pmb_found nothing
-    cdef Search p = search_in(A, 0, nothing)
+    cdef Search p = search_in(A)
     p.step, p.magic = (p.m + partial.shape[0] - 1) // partial.shape[0], magic
     p.partial = &partial[0, 0, 0]
     with nogil:
@@ -330,7 +328,8 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
     scratch : (n_threads, bytes) from `new_scratch`
     best : OUT
     """
-    cdef Search p = search_in(A, tie, best.found)
+    cdef Search p = search_in(A)
+    p.tie, p.found = tie, best.found
     if not tiles.shape[0]:
         return
     set_scratch(&p, scratch)
@@ -363,7 +362,8 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     mode, bins, missing : IN (s,) the bin not listed, number of bins, missing as in `search_tiles`
     best : OUT
     """
-    cdef Search p = search_in(A, tie, best.found)
+    cdef Search p = search_in(A)
+    p.tie, p.found = tie, best.found
     if ptr.shape[0] < 2:
         return
     set_scratch(&p, scratch)
@@ -397,7 +397,8 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
     n_missing : IN (s,); default_at : IN (s,) entries below the value shared by all unlisted rows, or -1
     best : OUT
     """
-    cdef Search p = search_in(A, tie, best.found)
+    cdef Search p = search_in(A)
+    p.tie, p.found = tie, best.found
     if ptr.shape[0] < 2:
         return
     p.rows, p.ptr, p.sums = &order[0] if order.shape[0] else NULL, &ptr[0], &sums[0, 0]
