@@ -54,6 +54,10 @@ def test_competitors_of_arrays(method, quick):
 
 @pytest.mark.parametrize("method", COMPETITORS)
 def test_competitors_of_frames(method, quick):
+    if method.startswith("xgboost-vector"):
+        version = pytest.importorskip("xgboost").__version__
+        if tuple(map(int, version.split(".")[:2])) < (3, 4):
+            pytest.skip(f"vector leaves of XGBoost {version} do not split on categories")
     X, y = rows()
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame.loc[::7, "b"] = np.nan
