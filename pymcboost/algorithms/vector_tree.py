@@ -482,7 +482,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",
         "min_samples_category": PARTED_CATEGORY,
-        "l2_regularization": "Added to the curvature of every class in a leaf; with the logistic loss at least 0.1 is. "
+        "l2_regularization": "Added to the curvature of every class in a leaf. The logistic loss adds at least 0.1. "
         "Splits count rows, so it changes leaf vectors alone.",
     }
 

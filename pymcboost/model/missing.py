@@ -121,9 +121,8 @@ def entry_of(columns: Any, n_features: int) -> dict[str, Any]:
 def with_missing(X: Any, rows: Any = None) -> Any:
     """Columns of an array or CSR matrix that have missing values in ``rows`` (int64), or in all: int64, increasing."""
     if hasattr(X, "indptr"):
-        absent = np.flatnonzero(np.isnan(X.data)) if X.data.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
-        if rows is not None and len(absent):
-            row = X.indptr.searchsorted(absent, "right") - 1
+        absent, row = _absent_in_sparse(X)
+        if rows is not None:
             absent = absent[np.isin(row, rows)]
         return np.unique(X.indices[absent]).astype(np.int64)
     n_rows = X.shape[0] if rows is None else len(rows)
@@ -136,10 +135,16 @@ def with_missing(X: Any, rows: Any = None) -> Any:
 
 def _first_in_sparse(X, columns):
     """See `MissingColumns._first_new_missing`, of a CSR matrix."""
-    absent = np.flatnonzero(np.isnan(X.data)) if X.data.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
-    absent = absent[~np.isin(X.indices[absent], columns)]
+    absent, row = _absent_in_sparse(X)
+    new = ~np.isin(X.indices[absent], columns)
+    absent, row = absent[new], row[new]
     if not len(absent):
         return None
-    row = X.indptr.searchsorted(absent, "right") - 1
-    first = absent[np.lexsort((X.indices[absent], row))[0]]
-    return int(row.min()), int(X.indices[first])
+    first = np.lexsort((X.indices[absent], row))[0]
+    return int(row[first]), int(X.indices[absent[first]])
+
+
+def _absent_in_sparse(X):
+    """Positions of the missing values among the stored ones of a CSR matrix, and their rows: two int64 arrays."""
+    absent = np.flatnonzero(np.isnan(X.data)) if X.data.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+    return absent, X.indptr.searchsorted(absent, "right") - 1

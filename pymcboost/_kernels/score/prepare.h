@@ -167,7 +167,8 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
 
 /* Bytes that mcb_prepare needs; 0 if there is nothing to prepare: the model is neither a linear machine nor made of
  * trees, or has a tree with over 10,000 splits, or one with over 1024 different features. Where splits ask for
- * sets of categories, a tree may have about 500 features and 16,000 sets. A linear machine takes a copy of its coefficients, which only mcb_scores_sparse reads. */
+ * sets of categories, a tree may have about 500 features and 16,000 sets. A linear machine takes a copy of its
+ * coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
     uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
     int sets = mcb__has_sets(m);
