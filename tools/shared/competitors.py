@@ -76,6 +76,18 @@ class Competitor:
         """Scores of which the highest gives the label."""
         return self.scores(X) if not self.validates else self._scores(self.raw(self.prepared(X), self.label_rounds))
 
+    def raw(self, X):
+        """Scores of the classes that were trained on; by default logarithms of the probabilities."""
+        return log_of(self.model.predict_proba(X))
+
+    def size(self):
+        """Bytes of the model, by default those of its pickle."""
+        return len(pickle.dumps(self.model))
+
+    def rounds(self):
+        """Rounds of the model; 0 of what has none."""
+        return 0
+
     def _scores(self, raw):
         scores = np.full((len(raw), self.n_classes), -np.inf)
         scores[:, self.classes] = raw
@@ -102,7 +114,7 @@ def rows_of(X, rows):
 
 
 class Ours(Competitor):
-    """An estimator of pymcboost."""
+    """An estimator of pymcboost. Its temperature is in the probabilities alone."""
 
     def __init__(self, name, seed=0, **params):
         super().__init__(seed, **params)
@@ -112,10 +124,6 @@ class Ours(Competitor):
         import pymcboost
 
         self.model = getattr(pymcboost, self.name)(n_jobs=1, random_state=self.seed, **self.params).fit(X, y)
-
-    def raw(self, X):
-        # A temperature is in the probabilities alone.
-        return log_of(self.model.predict_proba(X))
 
     def size(self):
         return len(self.model.model_.to_bytes())
@@ -231,9 +239,6 @@ class Histogram(Competitor):
     def raw(self, X):
         return self.model.decision_function(X)
 
-    def size(self):
-        return len(pickle.dumps(self.model))
-
     def rounds(self):
         return self.model.n_iter_
 
@@ -254,15 +259,6 @@ class Pipeline(Competitor):
             others = numbers, [column for column in X.columns if column not in self.categories]
             numbers = make_column_transformer(encoder, others)
         self.model = make_pipeline(numbers, self.classifier()).fit(X, y)
-
-    def raw(self, X):
-        return log_of(self.model.predict_proba(X))
-
-    def size(self):
-        return len(pickle.dumps(self.model))
-
-    def rounds(self):
-        return 0
 
 
 class Logistic(Pipeline):
@@ -311,15 +307,6 @@ class RealMLP(Competitor):
             else:
                 X[column] = X[column].fillna(self.medians[column])
         return X
-
-    def raw(self, X):
-        return log_of(self.model.predict_proba(X))
-
-    def size(self):
-        return len(pickle.dumps(self.model))
-
-    def rounds(self):
-        return 0
 
 
 def log_of(P):
