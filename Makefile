@@ -26,7 +26,7 @@ help:
 	@echo "make test-aarch64  a wheel for aarch64, and a part of the tests under emulation; needs qemu-user-static, gcc-aarch64-linux-gnu"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
 	@echo "make wheel      a wheel for Linux, tested, in dist"
-	@echo "make lint       ruff and cython-lint;  make types: mypy;  make imports: import-linter;  make format: ruff check --fix"
+	@echo "make lint       ruff, clang-format and cython-lint;  make types: mypy;  make imports: import-linter;  make format: apply the formatters"
 	@echo "make tables     write again what follows from registry and parameters: blocks of imports, options, tables and lists of pages"
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT)"
 	@echo "make fuzz-guided  the same by libFuzzer, and texts for the reader of LIBSVM files; needs clang"
@@ -79,8 +79,13 @@ docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 wheel: $(VENV)/.stamp-deps
 	$(BIN)/python tools/wheel.py
 
+# Our C files, except mcb.h, which tools/amalgamate.py writes.
+C_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v include/mcb.h)
+
 lint: $(VENV)/.stamp-lint
 	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
 
 types: $(VENV)/.stamp-lint $(VENV)/.stamp-build
@@ -92,6 +97,8 @@ imports: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 
 format: $(VENV)/.stamp-lint
 	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(C_SOURCES)
 
 clean:
 	rm -rf build dist *.egg-info pymcboost/_kernels/*.c pymcboost/_kernels/*.so $(VENV)/.stamp-build

@@ -27,7 +27,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 if int(setuptools.__version__.split(".")[0]) < 77:
-    sys.exit(f"setup.py: setuptools {setuptools.__version__} is below 77; python -m pip install --upgrade setuptools")
+    sys.exit(
+        f"setup.py: setuptools {setuptools.__version__} is below 77; python -m pip install --upgrade setuptools"
+    )
 
 KERNELS = Path("pymcboost/_kernels")
 INCLUDE = Path("pymcboost/include")
@@ -97,12 +99,17 @@ def openmp_flags():
     if sys.platform == "darwin":
         apple = ["-Xpreprocessor", "-fopenmp"]
         choices += [(apple, ["-lomp"])]
-        choices += [([*apple, f"-I{folder}/include"], [f"-L{folder}/lib", "-lomp"]) for folder in LIBOMP]
+        choices += [
+            ([*apple, f"-I{folder}/include"], [f"-L{folder}/lib", "-lomp"]) for folder in LIBOMP
+        ]
     for flags in choices:
         if compiles(*flags):
             return flags
     remedy = "; brew install libomp brings it" if sys.platform == "darwin" else ""
-    print(f"pymcboost: this compiler has no OpenMP{remedy}; building single-threaded kernels", file=sys.stderr)
+    print(
+        f"pymcboost: this compiler has no OpenMP{remedy}; building single-threaded kernels",
+        file=sys.stderr,
+    )
     return [], []
 
 
@@ -131,7 +138,10 @@ def extensions():
                 f"pymcboost._kernels.{path.stem}",
                 [str(path)],
                 include_dirs=[str(KERNELS), str(INCLUDE)],
-                extra_compile_args=[arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())] + omp_compile,
+                extra_compile_args=[
+                    arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())
+                ]
+                + omp_compile,
                 extra_link_args=omp_link,
                 depends=headers,
             )
@@ -142,7 +152,9 @@ def extensions():
 
 JOBS = min(4, os.cpu_count() or 1)
 SLOW = {"vrows", "stumps", "score", "vtrees64", "weights"}  # of the kernels, to compile
-FORKS = multiprocessing.get_start_method() == "fork"  # elsewhere each process would run this file anew
+FORKS = (
+    multiprocessing.get_start_method() == "fork"
+)  # elsewhere each process would run this file anew
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -152,6 +164,7 @@ DIRECTIVES = {
     "embedsignature": False,
 }
 
+
 class BuildKernels(build_ext):
     """Compiles kernels side by side, and says so of each in the file of PYMCBOOST_PROGRESS."""
 
@@ -159,7 +172,9 @@ class BuildKernels(build_ext):
 
     def finalize_options(self):
         super().finalize_options()
-        self.parallel = self.parallel or JOBS  # an option of `setup` would be lost in an editable build
+        self.parallel = (
+            self.parallel or JOBS
+        )  # an option of `setup` would be lost in an editable build
         # First what takes longest, so that it is not compiled alone at the end.
         self.extensions.sort(key=lambda ext: ext.name.rpartition(".")[2] not in SLOW)
 
@@ -168,7 +183,10 @@ class BuildKernels(build_ext):
         super().build_extension(ext)
         self.n_done += 1
         name, seconds = ext.name.rpartition(".")[2], time.monotonic() - begin
-        with contextlib.suppress(OSError), open(os.environ.get("PYMCBOOST_PROGRESS") or os.devnull, "a") as file:
+        with (
+            contextlib.suppress(OSError),
+            open(os.environ.get("PYMCBOOST_PROGRESS") or os.devnull, "a") as file,
+        ):
             file.write(f"  {self.n_done:2} of {len(self.extensions)}: {name}, {seconds:.0f} s\n")
 
 

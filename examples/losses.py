@@ -72,7 +72,9 @@ class RankedProbability:
         later = 2 * above[:, ::-1].cumsum(axis=1)[:, ::-1]
         gradient = p * (later - (p * later).sum(axis=1, keepdims=True))
         below = p.cumsum(axis=1)
-        moves = (np.arange(p.shape[1]) <= np.arange(p.shape[1])[:, None]) - below[:, :, None]  # (row, k, class)
+        moves = (np.arange(p.shape[1]) <= np.arange(p.shape[1])[:, None]) - below[
+            :, :, None
+        ]  # (row, k, class)
         return gradient, np.maximum(2 * p**2 * (moves**2).sum(axis=1), 1e-9)
 
     def _above(self, y, p):
@@ -86,7 +88,9 @@ def main():
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X)), [-2, -1, 0, 1, 2])
     order = RankedProbability()
     for loss in ("softmax", FocalLoss(), order):
-        model = VectorTreeBoostClassifier(n_estimators=60, max_leaf_nodes=16, loss=loss, random_state=0)
+        model = VectorTreeBoostClassifier(
+            n_estimators=60, max_leaf_nodes=16, loss=loss, random_state=0
+        )
         model.fit(X[::2], y[::2])
         p = model.predict_proba(X[1::2])
         score = order.value(y[1::2], np.log(np.maximum(p, 1e-300))).mean()

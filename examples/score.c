@@ -56,8 +56,10 @@ int main(int argc, char **argv) {
     uint32_t k = mcb_predict(&model, row, scores);
     size_t length;
     const char *text = mcb_label_text(&model, k, &length); /* null if labels are integers */
-    if (text) printf("class %.*s\n", (int)length, text);
-    else printf("class %" PRId64 "\n", mcb_label_int(&model, k));
+    if (text)
+        printf("class %.*s\n", (int)length, text);
+    else
+        printf("class %" PRId64 "\n", mcb_label_int(&model, k));
     free(scores);
     free(bytes);
     return 0;

@@ -16,7 +16,8 @@ int main(int argc, char **argv) try {
     const mcb::model model = mcb::model::load(path);
     std::vector<float> row(64); // your data
     row[42] = 9;
-    if (model.n_features() != row.size()) throw std::runtime_error(path + ": the model does not have 64 features");
+    if (model.n_features() != row.size())
+        throw std::runtime_error(path + ": the model does not have 64 features");
 
     std::vector<double> scores(model.n_classes());
     std::uint32_t k = model.predict(row.data(), scores.data());

@@ -11,23 +11,35 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.abcboost import LogitBoostClassifier as LogitBoostClassifier
     from pymcboost.algorithms.abcboost import MartClassifier as MartClassifier
     from pymcboost.algorithms.mcboost import MCBoostClassifier as MCBoostClassifier
-    from pymcboost.algorithms.papers.adaboost_ecc import AdaBoostECCClassifier as AdaBoostECCClassifier
-    from pymcboost.algorithms.papers.adaboost_erp import AdaBoostERPClassifier as AdaBoostERPClassifier
+    from pymcboost.algorithms.papers.adaboost_ecc import (
+        AdaBoostECCClassifier as AdaBoostECCClassifier,
+    )
+    from pymcboost.algorithms.papers.adaboost_erp import (
+        AdaBoostERPClassifier as AdaBoostERPClassifier,
+    )
     from pymcboost.algorithms.papers.adaboost_m1 import AdaBoostM1Classifier as AdaBoostM1Classifier
     from pymcboost.algorithms.papers.adaboost_m2 import AdaBoostM2Classifier as AdaBoostM2Classifier
     from pymcboost.algorithms.papers.adaboost_mh import AdaBoostMHClassifier as AdaBoostMHClassifier
     from pymcboost.algorithms.papers.adaboost_ml import AdaBoostMLClassifier as AdaBoostMLClassifier
     from pymcboost.algorithms.papers.adaboost_mo import AdaBoostMOClassifier as AdaBoostMOClassifier
     from pymcboost.algorithms.papers.adaboost_oc import AdaBoostOCClassifier as AdaBoostOCClassifier
-    from pymcboost.algorithms.papers.gentleboost import GentleBoostClassifier as GentleBoostClassifier
+    from pymcboost.algorithms.papers.gentleboost import (
+        GentleBoostClassifier as GentleBoostClassifier,
+    )
     from pymcboost.algorithms.papers.gradboost import GradBoostClassifier as GradBoostClassifier
-    from pymcboost.algorithms.papers.hingeboost import HingeBoostOCClassifier as HingeBoostOCClassifier
+    from pymcboost.algorithms.papers.hingeboost import (
+        HingeBoostOCClassifier as HingeBoostOCClassifier,
+    )
     from pymcboost.algorithms.papers.jointboost import JointBoostClassifier as JointBoostClassifier
     from pymcboost.algorithms.papers.multiboost import MultiBoostClassifier as MultiBoostClassifier
-    from pymcboost.algorithms.papers.multiboost import MultiBoostCWClassifier as MultiBoostCWClassifier
+    from pymcboost.algorithms.papers.multiboost import (
+        MultiBoostCWClassifier as MultiBoostCWClassifier,
+    )
     from pymcboost.algorithms.papers.piboost import PIBoostClassifier as PIBoostClassifier
     from pymcboost.algorithms.papers.samme import SAMMEClassifier as SAMMEClassifier
-    from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier as VectorTreeBoostClassifier
+    from pymcboost.algorithms.vector_tree import (
+        VectorTreeBoostClassifier as VectorTreeBoostClassifier,
+    )
     from pymcboost.data.svmlight import SvmlightError as SvmlightError
     from pymcboost.data.svmlight import load_svmlight as load_svmlight
     from pymcboost.data.svmwrite import dump_svmlight as dump_svmlight

@@ -23,4 +23,7 @@ def metrics_of(scoring):
     """
     if isinstance(scoring, Mapping):
         return dict(scoring)
-    return {column_of(one): one for one in (scoring if isinstance(scoring, (list, tuple)) else [scoring])}
+    return {
+        column_of(one): one
+        for one in (scoring if isinstance(scoring, (list, tuple)) else [scoring])
+    }

@@ -21,7 +21,15 @@ from pymcboost.training.loop import TrainingState
 from pymcboost.training.metrics import Held, measured, metrics_by
 from pymcboost.training.training_set import TrainingSet
 
-__all__ = ["Callback", "Checkpoint", "LearningRateSchedule", "LivePlot", "TimeLimit", "TrainingLoss", "TrainingState"]
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "LearningRateSchedule",
+    "LivePlot",
+    "TimeLimit",
+    "TrainingLoss",
+    "TrainingState",
+]
 
 
 class TimeLimit(Callback):
@@ -41,7 +49,9 @@ class TimeLimit(Callback):
 
     def __init__(self, seconds: float):
         if not is_number(seconds) or not seconds >= 0:
-            raise ValueError(f"TimeLimit: seconds={seconds!r} is not allowed; it must be a number >= 0")
+            raise ValueError(
+                f"TimeLimit: seconds={seconds!r} is not allowed; it must be a number >= 0"
+            )
         self.seconds = seconds
 
     def begin(self, booster):
@@ -78,15 +88,21 @@ class LearningRateSchedule(Callback):
 
     def __init__(self, rate: Callable[[int], float]):
         if not callable(rate):
-            raise TypeError(f"LearningRateSchedule: {rate!r} is no function of the number of a round")
+            raise TypeError(
+                f"LearningRateSchedule: {rate!r} is no function of the number of a round"
+            )
         self.rate = rate
 
     def begin(self, booster):
         """Refuse trainings without a learning rate."""
         if getattr(booster.params, "learning_rate", None) is None:
-            raise ValueError(f"LearningRateSchedule: {booster.name} has no learning rate; leave the schedule out")
+            raise ValueError(
+                f"LearningRateSchedule: {booster.name} has no learning rate; leave the schedule out"
+            )
         if getattr(booster.params, "fixed_step", None) is not None:
-            raise ValueError("LearningRateSchedule: a fixed_step has no learning rate; leave out one of them")
+            raise ValueError(
+                "LearningRateSchedule: a fixed_step has no learning rate; leave out one of them"
+            )
         if booster.params.n_estimators == "auto":
             raise ValueError(
                 'LearningRateSchedule: n_estimators="auto" finds the rounds with one learning rate; give their number, '
@@ -144,7 +160,9 @@ class TrainingLoss(Callback):
         self, scoring: str | Callable[..., float] | Sequence[Any] | Mapping[str, Any] | None = None
     ):
         if isinstance(scoring, (list, tuple, Mapping)) and not scoring:
-            raise ValueError("TrainingLoss: scoring has no metric; give one or more, as in ['log_loss', 'error']")
+            raise ValueError(
+                "TrainingLoss: scoring has no metric; give one or more, as in ['log_loss', 'error']"
+            )
         names = [column_of(one) for one in scoring] if isinstance(scoring, (list, tuple)) else []
         if len({*names}) < len(names):
             raise ValueError(
@@ -161,10 +179,14 @@ class TrainingLoss(Callback):
     def before_training(self, state):
         """Take in the rounds there are."""
         if state.validation is not None and state.validation.named("train") is not None:
-            raise ValueError("TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it")
+            raise ValueError(
+                "TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it"
+            )
         dataset, self._rows, booster = self._rows, None, state.booster
         given = self._given(booster.params)
-        self._metrics = metrics_by(given, dataset.classes, booster.probabilities, booster.loss_value)
+        self._metrics = metrics_by(
+            given, dataset.classes, booster.probabilities, booster.loss_value
+        )
         self._refuse_equal_curves(state)
         if dataset.comm.size > 1 and any(metric.takes_rows for metric in self._metrics):
             raise ValueError(
@@ -187,7 +209,9 @@ class TrainingLoss(Callback):
         if state.validation is None:
             return
         names = metrics_of(state.booster.params.scoring)
-        taken = {f"{held.name}_{name}": held.name for held in state.validation.sets for name in names}
+        taken = {
+            f"{held.name}_{name}": held.name for held in state.validation.sets for name in names
+        }
         for metric in self._metrics:
             column = f"train_{metric.name}"
             if column in taken:
@@ -251,7 +275,9 @@ class LivePlot(Callback):
     axes_ : matplotlib Axes
     """
 
-    def __init__(self, columns: str | Sequence[str] | None = None, every: float = 1.0, axes: Any = None):
+    def __init__(
+        self, columns: str | Sequence[str] | None = None, every: float = 1.0, axes: Any = None
+    ):
         self.columns = [columns] if isinstance(columns, str) else columns
         self.every, self.axes = every, axes
 
@@ -276,14 +302,18 @@ class LivePlot(Callback):
             self._draw(state)
         if state is not None and state.n_rounds:
             self._warn_of_unknown(state.history)
-        if self._shown is not None and self.axes is None:  # the notebook would show the figure again
+        if (
+            self._shown is not None and self.axes is None
+        ):  # the notebook would show the figure again
             self._pyplot.close(self.axes_.figure)
 
     def _warn_of_unknown(self, history):
         unknown = [name for name in self.columns or () if name not in history]
         if unknown:
             shown = ", ".join(map(repr, history)) or "none"
-            warn(f"LivePlot: the history has no curve {', '.join(map(repr, unknown))}; it has {shown}")
+            warn(
+                f"LivePlot: the history has no curve {', '.join(map(repr, unknown))}; it has {shown}"
+            )
 
     def _draw(self, state):
         if self.axes_ is None:
@@ -293,7 +323,9 @@ class LivePlot(Callback):
         rounds, marker = np.arange(1, state.n_rounds + 1), "o" if state.n_rounds == 1 else None
         for name in self.columns or state.metrics():
             if name in state.history:
-                axes.plot(rounds, state.history[name][: state.n_rounds], marker=marker, label=drawn(name))
+                axes.plot(
+                    rounds, state.history[name][: state.n_rounds], marker=marker, label=drawn(name)
+                )
         axes.set_xlabel("round")
         axes.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axes.spines[["top", "right"]].set_visible(False)

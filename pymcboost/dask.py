@@ -36,29 +36,40 @@ STOPPING = 10
 def _parts(name, what, X="X", count=None):
     """Partitions of a Dask collection by rows, in order; one array is a partition. ``X`` is the name of that one."""
     if not hasattr(what, "to_delayed"):
-        raise TypeError(f"{name} must be a Dask array, data frame or series, not {type(what).__name__}")
+        raise TypeError(
+            f"{name} must be a Dask array, data frame or series, not {type(what).__name__}"
+        )
     _check_whole_rows(name, what)
     found = list(np.ravel(what.to_delayed()))
     if count is not None and len(found) != count:
-        raise ValueError(f"{name} has {len(found)} partitions, {X} has {count}; they must be divided alike")
+        raise ValueError(
+            f"{name} has {len(found)} partitions, {X} has {count}; they must be divided alike"
+        )
     return found
 
 
 def _check_whole_rows(name, what):
     blocks = getattr(what, "numblocks", (0, 1))
     if len(blocks) > 1 and blocks[1] > 1:
-        raise ValueError(f"{name} has {blocks[1]} chunks of columns; give whole rows: {name}.rechunk({{1: -1}})")
+        raise ValueError(
+            f"{name} has {blocks[1]} chunks of columns; give whole rows: {name}.rechunk({{1: -1}})"
+        )
 
 
 def _joined(parts):
     """X, y and weights of parts, each as one; None where there are none."""
     ways = enumerate((rows_of_all, labels_of_parts, rows_of_all))
-    return [join([part[i] for part in parts]) if parts and parts[0][i] is not None else None for i, join in ways]
+    return [
+        join([part[i] for part in parts]) if parts and parts[0][i] is not None else None
+        for i, join in ways
+    ]
 
 
 def _lengths(part):
     """Rows of X, y and the weights, where there are any. Lists of labels have no shape."""
-    return [None if one is None else one.shape[0] if hasattr(one, "shape") else len(one) for one in part]
+    return [
+        None if one is None else one.shape[0] if hasattr(one, "shape") else len(one) for one in part
+    ]
 
 
 def _stop(training):
@@ -83,7 +94,9 @@ def _task(local, parts, begins, held, context, training):
 
 def _train(local, parts, begins, held, training):
     """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
-    number = np.concatenate([begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)])
+    number = np.concatenate(
+        [begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)]
+    )
     workers = CollectiveWorkers(lambda: training in STOPPED, number)
     X, y, weight = _joined(parts)
     X_val, y_val, weight_val = _joined(held)
@@ -99,7 +112,9 @@ def _address(client):
     host = client.scheduler.address.rpartition("/")[2].rpartition(":")[0].strip("[]")
     if not host or client.scheduler.address.startswith("inproc"):
         return "127.0.0.1"
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as one:
+    with socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM
+    ) as one:
         one.connect((host, 9))
         return one.getsockname()[0]
 
@@ -139,7 +154,9 @@ class DaskClassifier:
             After Ctrl-C; the training on the workers ends, too.
         """
         if checked(type(self), self.get_params(deep=False))["warm_start"]:
-            raise ValueError(f"{type(self).__name__}: warm_start is for a training with one worker, without Dask")
+            raise ValueError(
+                f"{type(self).__name__}: warm_start is for a training with one worker, without Dask"
+            )
         given_sets(X_val, y_val, sample_weight_val, None)
         client, held = self._client(), []
         parts, lengths = self._futures(client, X, y, sample_weight)
@@ -149,8 +166,12 @@ class DaskClassifier:
         begins = np.concatenate(([0], np.cumsum(lengths)[:-1])).tolist()
         fitted = self._run(client, parts, begins, held, where)
         known = self._get_param_names()
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}  # not of a fit before
-        self.__dict__ = kept | {name: value for name, value in vars(fitted).items() if name not in known}
+        kept = {
+            name: value for name, value in vars(self).items() if not name.endswith("_")
+        }  # not of a fit before
+        self.__dict__ = kept | {
+            name: value for name, value in vars(fitted).items() if name not in known
+        }
         return self
 
     def to_local(self) -> Any:
@@ -203,11 +224,19 @@ class DaskClassifier:
         names = vars(example).pop("feature_names_in_", None) if frame else None
         answer = getattr(example, method)(np.zeros((1, self.n_features_in_)))
         if frame:
-            by_name = names is not None and {*names} <= {*X.columns}  # what is missing the estimator says
+            by_name = names is not None and {*names} <= {
+                *X.columns
+            }  # what is missing the estimator says
             return _of_frame(X[list(names)] if by_name else X, local, method, answer)
         axis, chunks = (1, None) if answer.ndim == 1 else (None, (X.chunks[0], (answer.shape[1],)))
         return X.map_blocks(
-            _answer, local, method, none=answer[:0], drop_axis=axis, chunks=chunks, dtype=answer.dtype
+            _answer,
+            local,
+            method,
+            none=answer[:0],
+            drop_axis=axis,
+            chunks=chunks,
+            dtype=answer.dtype,
         )
 
     def _local(self):
@@ -243,7 +272,9 @@ class DaskClassifier:
         for i, (n, *others) in enumerate(lengths):
             for what, its in zip((f"y{of}", f"sample_weight{of}"), others, strict=True):
                 if its not in (n, None):
-                    raise ValueError(f"partition {i}: X{of} has {n} rows, {what} has {its}; they must be divided alike")
+                    raise ValueError(
+                        f"partition {i}: X{of} has {n} rows, {what} has {its}; they must be divided alike"
+                    )
         return rows, [n for n, *_ in lengths]
 
     def _places(self, client, parts):
@@ -263,7 +294,11 @@ class DaskClassifier:
         tracker = RabitTracker(host_ip=_address(client), n_workers=len(names))
         try:
             tracker.start()
-            context = {**tracker.worker_args(), "dmlc_timeout": math.ceil(self.timeout), "dmlc_retry": 3}
+            context = {
+                **tracker.worker_args(),
+                "dmlc_timeout": math.ceil(self.timeout),
+                "dmlc_retry": 3,
+            }
             tasks = [
                 client.submit(
                     _task, self._local(), [parts[i] for i in where[name]], [begins[i] for i in where[name]],
@@ -278,7 +313,13 @@ class DaskClassifier:
                 try:
                     with suppress(Exception):  # of workers that are gone, or do not stop in time
                         # callback_timeout is for Client.sync; run alone waits for silent workers without end
-                        client.run(_stop, training, workers=names, on_error="ignore", callback_timeout=STOPPING)
+                        client.run(
+                            _stop,
+                            training,
+                            workers=names,
+                            on_error="ignore",
+                            callback_timeout=STOPPING,
+                        )
                         wait(tasks, timeout=STOPPING)
                 finally:  # also after a second Ctrl-C
                     client.cancel(tasks)
@@ -319,14 +360,17 @@ PARAMETERS = {
         python_only=True,
     ),
     "timeout": Parameter(
-        "Seconds after which a worker that the others wait for has failed.", low=0, open_low=True, python_only=True
+        "Seconds after which a worker that the others wait for has failed.",
+        low=0,
+        open_low=True,
+        python_only=True,
     ),
 }
 
 
 def _made(of):
     """The estimator for Dask of a class."""
-    text = f'{of.__doc__.partition(chr(10))[0][:-1]}, trained on the workers of Dask.\n\nSee `{of.__name__}`.\n'
+    text = f"{of.__doc__.partition(chr(10))[0][:-1]}, trained on the workers of Dask.\n\nSee `{of.__name__}`.\n"
     space = {
         "__doc__": text, "__module__": __name__, "_of": of, "algorithm": of.algorithm, "own_parameters": PARAMETERS,
         "__annotations__": {"client": Any, "timeout": float}, "client": None, "timeout": 300.0,

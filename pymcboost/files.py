@@ -188,7 +188,9 @@ def _remove_leftover(path):
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             found = os.fstat(file)
-            ours = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+            ours = (
+                stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+            )
             if ours and _lock(file) and os.path.samestat(found, os.lstat(path)):
                 os.unlink(path)
         finally:
@@ -204,7 +206,9 @@ def _target(path, what, streams=False):
         mode = None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise OSError(error.errno, f"the name of the {what} is too long for this file system", name) from None
+            raise OSError(
+                error.errno, f"the name of the {what} is too long for this file system", name
+            ) from None
         raise
     if mode is not None and not stat.S_ISREG(mode):
         kind = next((kind for test, kind in KINDS if test(mode)), "special file")
@@ -212,14 +216,20 @@ def _target(path, what, streams=False):
             article = "an" if what[0] in "aeiou" else "a"
             raise IsADirectoryError(errno.EISDIR, f"is a folder, not {article} {what}", name)
         if not streams or stat.S_ISBLK(mode):
-            raise OSError(errno.EINVAL, f"is a {kind}, not a regular file; no {what} can be saved there", name)
+            raise OSError(
+                errno.EINVAL, f"is a {kind}, not a regular file; no {what} can be saved there", name
+            )
     if mode is None:
         if not os.path.basename(name):
-            raise FileNotFoundError(errno.ENOENT, f"the name of the {what} is empty or ends in a slash", name)
+            raise FileNotFoundError(
+                errno.ENOENT, f"the name of the {what} is empty or ends in a slash", name
+            )
         folder = os.path.dirname(os.path.realpath(name))
         if not os.path.isdir(folder):
             missing = folder if os.path.islink(name) else os.path.dirname(name)
-            raise FileNotFoundError(errno.ENOENT, f"no such folder for the {what} {name}; make it first", missing)
+            raise FileNotFoundError(
+                errno.ENOENT, f"no such folder for the {what} {name}; make it first", missing
+            )
     return os.path.realpath(name), mode
 
 
@@ -243,7 +253,13 @@ class _New:
     def create(self, stem, what):
         """Make and lock a file with a random name; whether that worked, or another name is needed."""
         self.name = f"{stem}{MARK}{os.urandom(DIGITS // 2).hex()}"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        flags = (
+            os.O_RDWR
+            | os.O_CREAT
+            | os.O_EXCL
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_BINARY", 0)
+        )
         try:
             self.file = os.open(self.name, flags, 0o666)
         except OSError as error:

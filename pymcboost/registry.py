@@ -58,7 +58,10 @@ ELSEWHERE = (
     ("early_stopping", "; set early_stopping=True and n_iter_no_change of an estimator"),
     ("log_evaluation print_evaluation", "; set verbose of an estimator"),
     ("record_evaluation", "; the history_ of an estimator has the metrics of every round"),
-    ("plot_importance plot_metric plot_tree", "; pymcboost.inspection has plot_importance, plot_history and plot_tree"),
+    (
+        "plot_importance plot_metric plot_tree",
+        "; pymcboost.inspection has plot_importance, plot_history and plot_tree",
+    ),
 )
 ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is not None}
 

@@ -84,7 +84,9 @@ def resolve_n_jobs(n_jobs):
         return startable(available_cpus())
     n_jobs = int(n_jobs)
     if n_jobs == 0:
-        raise ValueError("n_jobs=0 has no meaning; use None or -1 for all CPUs, or a count of 1 or more")
+        raise ValueError(
+            "n_jobs=0 has no meaning; use None or -1 for all CPUs, or a count of 1 or more"
+        )
     if n_jobs < 0:
         return startable(max(1, available_cpus() + 1 + n_jobs))
     return startable(min(n_jobs, max(8, 2 * (os.cpu_count() or 1))))
@@ -208,12 +210,16 @@ def _machine_memory():
     limits = []
     try:
         lines = _read("/proc/meminfo").splitlines()
-        limits += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+        limits += [
+            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+        ]
     except (OSError, ValueError, IndexError):
         limits += _physical_memory()
     try:
         used = dict(line.split() for line in _read("/sys/fs/cgroup/memory.stat").splitlines())
-        files = int(used["file"]) - int(used["shmem"])  # which the system gives up as memory gets short
+        files = int(used["file"]) - int(
+            used["shmem"]
+        )  # which the system gives up as memory gets short
         room = int(_read("/sys/fs/cgroup/memory.max")) - int(_read("/sys/fs/cgroup/memory.current"))
         limits.append(max(0, room + files))
     except (OSError, ValueError, KeyError):

@@ -45,7 +45,11 @@ def show_versions() -> None:
 def facts() -> Iterator[tuple[str, str]]:
     """Pairs of a name and a text."""
     # Before anything is imported: scikit-learn and threadpoolctl set variables of their own.
-    variables = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(VARIABLES)]
+    variables = [
+        f"{name}={value}"
+        for name, value in sorted(os.environ.items())
+        if name.startswith(VARIABLES)
+    ]
     yield "pymcboost", f"{__version__} in {Path(__file__).parent}"
     lock = "free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with a GIL"
     implementation = f"{platform.python_implementation()} {platform.python_version()}"
@@ -113,7 +117,9 @@ def _library(library):
 def _processor():
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-            names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+            names = [
+                line.partition(":")[2].strip() for line in lines if line.startswith("model name")
+            ]
     except OSError:
         names = []
     return f"{names[0] if names else platform.processor() or 'unknown'} ({platform.machine()})"

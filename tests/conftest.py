@@ -25,8 +25,16 @@ N_SLOW = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="also run the tests marked slow (full counts, full data)")
-    parser.addoption("--without-posix", action="store_true", help="hide from the package what Windows does not have")
+    parser.addoption(
+        "--long",
+        action="store_true",
+        help="also run the tests marked slow (full counts, full data)",
+    )
+    parser.addoption(
+        "--without-posix",
+        action="store_true",
+        help="hide from the package what Windows does not have",
+    )
 
 
 def pytest_configure(config):
@@ -34,7 +42,9 @@ def pytest_configure(config):
         import importlib
 
         folder = str(Path(__file__).parent / "without_posix")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [folder, os.environ.get("PYTHONPATH")])
+        )
         sys.modules.pop("sitecustomize", None)
         sys.path.insert(0, folder)
         importlib.import_module("sitecustomize")
@@ -99,7 +109,9 @@ def _left_out(items):
 
 
 def pytest_sessionfinish(session):
-    if hasattr(session.config, "workeroutput"):  # one process of several: only the first collects nothing
+    if hasattr(
+        session.config, "workeroutput"
+    ):  # one process of several: only the first collects nothing
         session.config.workeroutput["n_slow"] = session.config.stash.get(N_SLOW, 0)
 
 
@@ -110,8 +122,12 @@ def pytest_testnodedown(node):
 
 def pytest_terminal_summary(terminalreporter, config):
     if count := config.stash.get(N_SLOW, 0):
-        terminalreporter.write_line(f"{count} tests were left out; --long (make test-long) runs them")
-    count = sum(NO_DATA in str(report.longrepr) for report in terminalreporter.stats.get("skipped", []))
+        terminalreporter.write_line(
+            f"{count} tests were left out; --long (make test-long) runs them"
+        )
+    count = sum(
+        NO_DATA in str(report.longrepr) for report in terminalreporter.stats.get("skipped", [])
+    )
     if count:
         terminalreporter.write_line(f"{count} tests need data sets and were skipped: {NO_DATA}")
 

@@ -71,7 +71,16 @@ def system():
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in settings.items())]
     try:
         run(*apt, "update")
-        run(*apt, "--no-install-recommends", "--yes", "--download-only", "install", PYTHON, "libgomp1", "libstdc++6")
+        run(
+            *apt,
+            "--no-install-recommends",
+            "--yes",
+            "--download-only",
+            "install",
+            PYTHON,
+            "libgomp1",
+            "libstdc++6",
+        )
     except (OSError, subprocess.CalledProcessError):
         impossible(f"apt-get has no {PYTHON} for arm64")
     for package in sorted((state / "archives").glob("*.deb")):
@@ -84,7 +93,15 @@ def site():
         return
     wanted = [f"{name}=={importlib.metadata.version(name)}" for name in PACKAGES]
     platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(28, 16, -1)]
-    command = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+    command = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--only-binary",
+        ":all:",
+    ]
     try:
         run(sys.executable, *command, *platforms, "--target", HOME / "new", *wanted)
     except subprocess.CalledProcessError:
@@ -101,9 +118,22 @@ def build():
         "SETUPTOOLS_EXT_SUFFIX": f".cpython-{PYTHON[6:].replace('.', '')}-aarch64-linux-gnu.so",
         "_PYTHON_HOST_PLATFORM": "linux-aarch64", "PYMCBOOST_CFLAGS": "-O1",
     }  # fmt: skip
-    command = ["setup.py", "-q", "build", "--build-base", HOME / "build", "bdist_wheel", "--plat-name", "linux_aarch64"]
+    command = [
+        "setup.py",
+        "-q",
+        "build",
+        "--build-base",
+        HOME / "build",
+        "bdist_wheel",
+        "--plat-name",
+        "linux_aarch64",
+    ]
     done = subprocess.run(
-        [sys.executable, *map(str, command), "--dist-dir", str(dist)], env=env, cwd=ROOT, capture_output=True, text=True
+        [sys.executable, *map(str, command), "--dist-dir", str(dist)],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         sys.exit(f"{done.stderr[-4000:]}\naarch64: the wheel cannot be built")
@@ -127,7 +157,9 @@ def emulated(*arguments):
 
 def main():
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--part", action="store_true", help="what CI runs")
     part = parser.parse_args().part
     for program, package in ((EMULATOR, "qemu-user-static"), (COMPILER, "gcc-aarch64-linux-gnu")):
@@ -137,7 +169,9 @@ def main():
     site()
     wheel = build()
     print(f"aarch64: {wheel.name}, {wheel.stat().st_size:,} bytes", flush=True)
-    tests = emulated("-m", "pytest", "-q", "-p", "no:cacheprovider", *LEFT_OUT, *(PART if part else TESTS))
+    tests = emulated(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", *LEFT_OUT, *(PART if part else TESTS)
+    )
     return tests or emulated("-c", GOLDEN, STEP_OF_PART if part else STEP)
 
 

@@ -56,7 +56,9 @@ from divided import threads  # noqa: E402
 
 # -- what is drawn -----------------------------------------------------------------------------------------------------
 
-WORKHORSES = frozenset({"mcboost", "vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"})
+WORKHORSES = frozenset(
+    {"mcboost", "vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"}
+)
 ALL = frozenset(ALGORITHMS)
 WEIGHTED = ALL - {"hingeboost"}  # no weights, no missing values
 # Values of parameters that may be drawn in place of the default. `choices` of the package's own table are added.
@@ -118,7 +120,9 @@ class Case:
     large: bool = False
 
     def __str__(self):
-        return "\n".join(f"    {name}: {value}" for name, value in vars(self).items() if name != "number")
+        return "\n".join(
+            f"    {name}: {value}" for name, value in vars(self).items() if name != "number"
+        )
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,9 @@ def data_of(case):
         "far apart": 10.0 ** rng.uniform(-4, 4, n),
     }[case.weights]
     if weight is not None:
-        weight[: case.n_classes] = np.maximum(weight[: case.n_classes], 1)  # every class has a row that counts
+        weight[: case.n_classes] = np.maximum(
+            weight[: case.n_classes], 1
+        )  # every class has a row that counts
     X = X.astype(np.float32).astype(np.float64)
     used, more = slice(case.n_rows), slice(case.n_drawn, None)
     return Data(X[used], y[used], None if weight is None else weight[used], X[more], rng)
@@ -269,7 +275,12 @@ def plain(case, data):
 
 def forms(case, data):
     """X in another order, of another type, or as lists."""
-    made = [np.asfortranarray(data.X), data.X.astype(np.float32), data.X[::-1].copy()[::-1], data.X.tolist()]
+    made = [
+        np.asfortranarray(data.X),
+        data.X.astype(np.float32),
+        data.X[::-1].copy()[::-1],
+        data.X.tolist(),
+    ]
     return outcome(fit(case, made[case.number % 4], data.y, data.weight), data.rows)
 
 
@@ -314,14 +325,22 @@ def text(case, data):
         table = pd.DataFrame(rows, columns=[f"column {j}" for j in range(rows.shape[1])])
         for j in TEXTS:
             words = LEVELS[np.nan_to_num(rows[:, j]).astype(int)]
-            table[f"column {j}"] = pd.Series(np.where(np.isnan(rows[:, j]), None, words), dtype=kind)
+            table[f"column {j}"] = pd.Series(
+                np.where(np.isnan(rows[:, j]), None, words), dtype=kind
+            )
         made.append(table)
-    return outcome(fit(case, made[0], data.y, data.weight, categorical_features="from_dtype"), made[1])
+    return outcome(
+        fit(case, made[0], data.y, data.weight, categorical_features="from_dtype"), made[1]
+    )
 
 
 def of_dataset(case):
     """Those of the parameters that belong to a Dataset."""
-    return {name: case.params[name] for name in ("categorical_features", "max_bins") if name in case.params}
+    return {
+        name: case.params[name]
+        for name in ("categorical_features", "max_bins")
+        if name in case.params
+    }
 
 
 def dataset(case, data):
@@ -358,7 +377,9 @@ def workers(case, data, form=np.asarray):
         part = parts[comm.rank]
         weight = None if data.weight is None else data.weight[part]
         comm = threads.numbered(comm, part)
-        return outcome(fit(case, form(data.X[part]), data.y[part], weight, comm=comm), form(data.rows))
+        return outcome(
+            fit(case, form(data.X[part]), data.y[part], weight, comm=comm), form(data.rows)
+        )
 
     found = threads.run(len(parts), task)
     for result in found:
@@ -420,7 +441,9 @@ MORE_ROUNDS = 2
 
 def longer(case, data):
     """One fit of the rounds of the case and some more."""
-    return outcome(fit(case, data.X, data.y, data.weight, n_estimators=case.n_rounds + MORE_ROUNDS), data.rows)
+    return outcome(
+        fit(case, data.X, data.y, data.weight, n_estimators=case.n_rounds + MORE_ROUNDS), data.rows
+    )
 
 
 def first_rounds(case, data):
@@ -432,7 +455,9 @@ def first_rounds(case, data):
 def warm_start(case, data):
     """The rounds of the case, and some more by a second call of fit."""
     model = estimator(case, warm_start=True).fit(data.X, data.y, **weights(data.weight))
-    model.set_params(n_estimators=case.n_rounds + MORE_ROUNDS).fit(data.X, data.y, **weights(data.weight))
+    model.set_params(n_estimators=case.n_rounds + MORE_ROUNDS).fit(
+        data.X, data.y, **weights(data.weight)
+    )
     return outcome(model, data.rows)
 
 
@@ -446,7 +471,9 @@ def init_model(case, data):
 def on_a_model(case, data):
     """Some rounds more than those of a model."""
     first = fit(case, data.X, data.y, data.weight).model_
-    more = estimator(case, n_estimators=MORE_ROUNDS).fit(data.X, data.y, **weights(data.weight), init_model=first)
+    more = estimator(case, n_estimators=MORE_ROUNDS).fit(
+        data.X, data.y, **weights(data.weight), init_model=first
+    )
     return Outcome(more.model_.raw_scores(data.rows))
 
 
@@ -515,7 +542,15 @@ def compiled(source, *options):
         path = Path(folder, "source.c")
         path.write_text(source)
         library = path.with_suffix(".so")
-        command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", *options, str(path), "-o", str(library)]
+        command = [
+            os.environ.get("CC", "cc"),
+            "-shared",
+            "-fPIC",
+            *options,
+            str(path),
+            "-o",
+            str(library),
+        ]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(library))
 
@@ -535,7 +570,9 @@ def in_c(case, data):
     """mcb.h, compiled without vectors; prepared or not."""
     file = fit(case, data.X, data.y, data.weight).model_.to_bytes()
     X = np.ascontiguousarray(data.rows, np.float32)
-    scores = np.empty((len(X), len(np.unique(data.y if data.weight is None else data.y[data.weight > 0]))))
+    scores = np.empty(
+        (len(X), len(np.unique(data.y if data.weight is None else data.y[data.weight > 0])))
+    )
     memory = np.empty(1 << 20 if case.number % 2 else 0, np.uint8)
     args = ctypes.c_size_t(len(X)), pointer(scores), pointer(memory), ctypes.c_size_t(len(memory))
     status = scorer().agree(file, ctypes.c_size_t(len(file)), pointer(X), *args)
@@ -572,9 +609,13 @@ def treelite(case, data):
     """Scores of treelite itself, within the error that the file states."""
     import treelite as package
 
-    made = package.Model.deserialize_bytes(to_treelite(fit(case, data.X, data.y, data.weight).model_))
+    made = package.Model.deserialize_bytes(
+        to_treelite(fit(case, data.X, data.y, data.weight).model_)
+    )
     scores = package.gtil.predict(made, data.rows.astype(np.float32), nthread=1)
-    return Outcome(scores.reshape(len(data.rows), -1).astype(float), tolerance=made.attributes["score_error"])
+    return Outcome(
+        scores.reshape(len(data.rows), -1).astype(float), tolerance=made.attributes["score_error"]
+    )
 
 
 # Models of other libraries, trained on the rows of a case with what parameters they share.
@@ -603,8 +644,16 @@ def lightgbm(case, data):
     """Scores of LightGBM, and of its model read here."""
     import lightgbm as package
 
-    names = {"max_leaf_nodes": "num_leaves", "max_depth": "max_depth", "learning_rate": "learning_rate"}
-    params = {"objective": "multiclass", "num_class": case.n_classes} if case.n_classes > 2 else {"objective": "binary"}
+    names = {
+        "max_leaf_nodes": "num_leaves",
+        "max_depth": "max_depth",
+        "learning_rate": "learning_rate",
+    }
+    params = (
+        {"objective": "multiclass", "num_class": case.n_classes}
+        if case.n_classes > 2
+        else {"objective": "binary"}
+    )
     params |= {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 3, "min_data_per_group": 3}
     params |= shared_params(case, **names)
     categories = case.params.get("categorical_features") or "auto"
@@ -619,13 +668,19 @@ def xgboost(case, data):
     import xgboost as package
 
     categories = case.params.get("categorical_features") or ()
-    kind = ({}, {"booster": "dart", "rate_drop": 0.5}, {"multi_strategy": "multi_output_tree"})[case.number % 3]
-    kind = {} if categories and "multi_strategy" in kind else kind  # which XGBoost does not have together
+    kind = ({}, {"booster": "dart", "rate_drop": 0.5}, {"multi_strategy": "multi_output_tree"})[
+        case.number % 3
+    ]
+    kind = (
+        {} if categories and "multi_strategy" in kind else kind
+    )  # which XGBoost does not have together
     params = {"objective": "binary:logistic"}
     if case.n_classes > 2:
         params = {"objective": "multi:softprob", "num_class": case.n_classes}
     params |= {"nthread": 1, "verbosity": 0, "seed": case.number, **kind}
-    params |= shared_params(case, max_depth="max_depth", learning_rate="eta", l2_regularization="lambda")
+    params |= shared_params(
+        case, max_depth="max_depth", learning_rate="eta", l2_regularization="lambda"
+    )
     types = ["c" if j in categories else "q" for j in range(data.X.shape[1])]
     both = [
         package.DMatrix(X, y, weight=weight, feature_types=types, enable_categorical=True)
@@ -641,7 +696,11 @@ def forest(case, data):
     from sklearn import ensemble
 
     names = {"max_leaf_nodes": "max_leaf_nodes", "max_depth": "max_depth"}
-    params = {"n_estimators": case.n_rounds, "random_state": case.number, **shared_params(case, **names)}
+    params = {
+        "n_estimators": case.n_rounds,
+        "random_state": case.number,
+        **shared_params(case, **names),
+    }
     cls = (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier)[case.number % 2]
     made = cls(**params).fit(data.X, data.y, sample_weight=data.weight)
     shares = as_loaded(from_sklearn(made)).predict_proba(data.rows)
@@ -677,7 +736,9 @@ class Pair:
 # What is left out, and why. HingeBoost.OC has no weights and no missing values. Its solvers stop at a tolerance, to
 # which sums in another order lead by other steps: WEIGHTED leaves it out.
 # These add numbers in the order of the rows.
-IN_ORDER = frozenset({"adaboost-m1", "adaboost-m2", "jointboost", "multiboost", "multiboost-cw", "samme"})
+IN_ORDER = frozenset(
+    {"adaboost-m1", "adaboost-m2", "jointboost", "multiboost", "multiboost-cw", "samme"}
+)
 TREES = WORKHORSES - {"mcboost"}
 # Rounds of MultiBoost change the coefficients of all weak learners: they are no models, and do not go on from others.
 STAGES = WEIGHTED - {"multiboost", "multiboost-cw"}
@@ -687,7 +748,9 @@ ENDING = frozenset({"adaboost-m1", "adaboost-m2", "adaboost-mh", "adaboost-ml", 
 # The others draw codes or colourings by the numbers of the classes, or go through the classes one after the other.
 SYMMETRIC = STAGES - {"adaboost-ecc", "adaboost-erp", "adaboost-mo", "adaboost-oc"}
 STUMPS = frozenset(name for name in ALL if "interval" in get_class(name)().layouts())
-PACKED = frozenset({"vector-tree"})  # packed trees have room for 256 values of leaves, which leaf_levels sees to
+PACKED = frozenset(
+    {"vector-tree"}
+)  # packed trees have room for 256 values of leaves, which leaf_levels sees to
 VOTES = frozenset({"vector-tree", "mart", "logitboost"})
 FOREIGN = frozenset({"logitboost"})  # whose parameters those of other libraries are taken from
 
@@ -721,9 +784,20 @@ ANY_ROUND = {
 # than chance gives one, which depends on the number of rows.
 REPEATED = {**ALL_ROWS, "nu": 0.0, **NUMBERS}
 # Columns and classes are drawn by their numbers, and leaves have the entries of the first ones of equal classes.
-ALL_CLASSES = {**ALL_ROWS, "max_features_tree": 1.0, "split_columns": None, "max_leaf_entries": None}
+ALL_CLASSES = {
+    **ALL_ROWS,
+    "max_features_tree": 1.0,
+    "split_columns": None,
+    "max_leaf_entries": None,
+}
 # Equal gains go to the first column or class: columns of few values have them, and the two sides of two classes.
-NO_TIES = {"columns": ("normal", "skewed", "normal"), "holes": False, "n_classes": 5, "weights": "any", "large": False}
+NO_TIES = {
+    "columns": ("normal", "skewed", "normal"),
+    "holes": False,
+    "n_classes": 5,
+    "weights": "any",
+    "large": False,
+}
 # Bins of columns with more values than max_bins are others without the zeros, and so is the default of split_columns.
 # Trees of some algorithms warn that they do not keep to min_weight_fraction_leaf, which joins bins of dense columns.
 SPARSE = {**NUMBERS, "max_bins": 256, "min_weight_fraction_leaf": 0.0, "split_columns": 2}
@@ -738,14 +812,33 @@ PAIRS = (
     Pair("text", text, "bits", WORKHORSES, first=codes, params=NUMBERS, data=WORDS),
     Pair("Dataset", dataset, "bytes"),
     Pair("sparse", sparse, "bytes", WEIGHTED - {"jointboost"}, params=SPARSE, data=SMALL),
-    Pair("sparse, sums in order", sparse, 1e-9, frozenset({"jointboost"}), params=SPARSE, data=SMALL),
+    Pair(
+        "sparse, sums in order", sparse, 1e-9, frozenset({"jointboost"}), params=SPARSE, data=SMALL
+    ),
     Pair("blocks", blocks, "bytes", WORKHORSES),
     Pair("threads", many_threads, "bytes"),
     Pair("workers", workers, "bytes", WORKHORSES, first=one_worker),
-    Pair("sparse workers", sparse_workers, "bytes", WORKHORSES, first=one_sparse_worker, params=NUMBERS),
-    Pair("repeated rows", repeated, 1e-6, WEIGHTED, params=REPEATED, data=INTEGERS, unsteady=WEIGHTED),
+    Pair(
+        "sparse workers",
+        sparse_workers,
+        "bytes",
+        WORKHORSES,
+        first=one_sparse_worker,
+        params=NUMBERS,
+    ),
+    Pair(
+        "repeated rows", repeated, 1e-6, WEIGHTED, params=REPEATED, data=INTEGERS, unsteady=WEIGHTED
+    ),
     Pair("permuted rows", permuted, "bytes", WEIGHTED - IN_ORDER, params=ALL_ROWS, data=SMALL),
-    Pair("permuted rows, sums in order", permuted, 1e-9, IN_ORDER, params=ALL_ROWS, data=SMALL, unsteady=IN_ORDER),
+    Pair(
+        "permuted rows, sums in order",
+        permuted,
+        1e-9,
+        IN_ORDER,
+        params=ALL_ROWS,
+        data=SMALL,
+        unsteady=IN_ORDER,
+    ),
     Pair("many permuted rows", permuted, "bytes", TREES, params=ALL_ROWS, data={"large": True}),
     Pair("renamed labels", renamed, "bits"),
     Pair(
@@ -792,7 +885,9 @@ def settings(case):
     values = {"SMALL_WORK": 0, "SMALL_DATA": 0} if case.large else {"SMALL_WORK": 0}
     booster = get_class(case.algorithm).booster
     with contextlib.ExitStack() as stack:
-        for module in [module for name, module in sys.modules.items() if name.startswith("pymcboost")]:
+        for module in [
+            module for name, module in sys.modules.items() if name.startswith("pymcboost")
+        ]:
             for name in values.keys() & vars(module).keys():
                 stack.enter_context(mock.patch.object(module, name, values[name]))
         if BY_NAME[case.pair].restarts and isinstance(booster.restart_every, int):
@@ -821,7 +916,11 @@ def difference(case):
     first, second = found[1] if isinstance(found[1], tuple) else found
     refusals = [isinstance(one, ValueError) for one in (first, second)]
     if any(refusals):
-        return "refused" if all(refusals) else f"one path is refused: {first if refusals[0] else second}"
+        return (
+            "refused"
+            if all(refusals)
+            else f"one path is refused: {first if refusals[0] else second}"
+        )
     what = _unlike(pair.agree, first, second)
     return "unsteady" if what and case.algorithm in pair.unsteady and _is_unsteady(case) else what
 
@@ -849,9 +948,17 @@ def _unlike(agree, first, second):
     if isinstance(agree, str):
         same = np.array_equal(first.scores, second.scores, equal_nan=True)
         what = None if same else f"scores differ by up to {most:.3g}"
-        return "the bytes differ" if same and agree == "bytes" and first.file != second.file else what
-    allowed = agree * float(np.abs(first.scores).max(initial=1)) if second.tolerance is None else second.tolerance
-    return None if most <= allowed else f"scores differ by up to {most:.3g}, allowed are {allowed:.3g}"
+        return (
+            "the bytes differ" if same and agree == "bytes" and first.file != second.file else what
+        )
+    allowed = (
+        agree * float(np.abs(first.scores).max(initial=1))
+        if second.tolerance is None
+        else second.tolerance
+    )
+    return (
+        None if most <= allowed else f"scores differ by up to {most:.3g}, allowed are {allowed:.3g}"
+    )
 
 
 def shrunk(case):
@@ -885,7 +992,9 @@ def run(numbers, only=""):
 
 def main():
     """Print the differences of as many cases as are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=2000, help="number of cases")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", type=int, help="one case alone")

@@ -39,14 +39,20 @@ def amalgamate(folder):
     odd = {name for name in included if included.count(name) > 1} | there ^ set(included)
     if odd:
         names = ", ".join(sorted(odd))
-        raise ValueError(f"{folder / 'mcb.h'} must include every file of its folder once; look at {names}")
-    return NOTE + INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8") + "\n", frame)
+        raise ValueError(
+            f"{folder / 'mcb.h'} must include every file of its folder once; look at {names}"
+        )
+    return NOTE + INCLUDE.sub(
+        lambda match: (folder / match[1]).read_text(encoding="utf-8") + "\n", frame
+    )
 
 
 def main(arguments=None):
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the header is current")
+    parser.add_argument(
+        "--check", action="store_true", help="only say whether the header is current"
+    )
     parser.add_argument("--folder", type=Path, default=PIECES)
     parser.add_argument("--header", type=Path, default=HEADER)
     options = parser.parse_args(arguments)
@@ -54,7 +60,9 @@ def main(arguments=None):
     if not options.check:
         options.header.write_bytes(text)
     elif not options.header.exists() or options.header.read_bytes() != text:
-        print(f"{options.header} is not current: change the files in {options.folder}, then run tools/amalgamate.py")
+        print(
+            f"{options.header} is not current: change the files in {options.folder}, then run tools/amalgamate.py"
+        )
         return 1
     return 0
 

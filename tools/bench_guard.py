@@ -54,14 +54,22 @@ FITS = {
     "class-trees-sparse": ("sparse", "LogitBoostClassifier", {"n_estimators": 5}),
     "adaptive-base": ("many", "ABCLogitBoostClassifier", {"n_estimators": 5}),
     "vector-trees": ("dense", "VectorTreeBoostClassifier", {"n_estimators": 20, **VECTOR}),
-    "vector-trees-full": ("sparse", "VectorTreeBoostClassifier", {"n_estimators": 10, "leaf_step": "full", **VECTOR}),
+    "vector-trees-full": (
+        "sparse",
+        "VectorTreeBoostClassifier",
+        {"n_estimators": 10, "leaf_step": "full", **VECTOR},
+    ),
     "margins": ("dense", "GentleBoostClassifier", {"n_estimators": 60}),
     "classic": ("dense", "SAMMEClassifier", {"n_estimators": 60}),
     "joint": ("many", "JointBoostClassifier", {"n_estimators": 10}),
     "coded-trees": ("dense", "AdaBoostMOClassifier", {"n_estimators": 3, **TREES}),
     "corrective": ("dense", "MultiBoostClassifier", {"n_estimators": 30, "random_state": 0}),
     "hinge-linear": ("dense", "HingeBoostOCClassifier", {"n_estimators": 5, "random_state": 0}),
-    "hinge-rbf": ("machine", "HingeBoostOCClassifier", {"n_estimators": 16, "random_state": 0, "kernel": "rbf"}),
+    "hinge-rbf": (
+        "machine",
+        "HingeBoostOCClassifier",
+        {"n_estimators": 16, "random_state": 0, "kernel": "rbf"},
+    ),
 }
 # Models that score their data: how many times all rows, and how many single rows (0: not measured).
 SCORED = {
@@ -72,7 +80,10 @@ SCORED = {
     "hinge-linear": (40, 0),
     "hinge-rbf": (10, 10000),
 }
-SCORINGS = (*(f"score-{name}" for name in SCORED), *(f"row-{name}" for name, (_, rows) in SCORED.items() if rows))
+SCORINGS = (
+    *(f"score-{name}" for name in SCORED),
+    *(f"row-{name}" for name, (_, rows) in SCORED.items() if rows),
+)
 SUBJECTS = (*FITS, *SCORINGS, "read-text", "files")
 
 
@@ -104,7 +115,9 @@ def prepare(folder):
 
     for name, (m, d, K, sparse) in DATA.items():
         X, y, _ = golden_cases.made(m, d, K, 1, sparse)
-        (scipy.sparse.save_npz if sparse else np.save)(Path(folder, name + (".npz" if sparse else ".npy")), X)
+        (scipy.sparse.save_npz if sparse else np.save)(
+            Path(folder, name + (".npz" if sparse else ".npy")), X
+        )
         np.save(Path(folder, f"{name}.y.npy"), y)
     pymcboost.dump_svmlight(Path(folder, "text.libsvm"), *load_data(folder, "sparse"))
     for name in SCORED:
@@ -120,7 +133,10 @@ def fit(folder, name, n_jobs, rows=None):
         X, y, params = X[:rows], y[:rows], {**params, "n_estimators": 1}
     cls = getattr(pymcboost, estimator)
     later = LATER if params.keys() >= VECTOR.keys() else CLASS_TREES if name in CLASS_WISE else {}
-    params = {**{name: value for name, value in later.items() if name in cls().get_params()}, **params}
+    params = {
+        **{name: value for name, value in later.items() if name in cls().get_params()},
+        **params,
+    }
     return cls(**params, n_jobs=n_jobs).fit(X, y)
 
 
@@ -141,9 +157,14 @@ def task(folder, subject, n_jobs):
         return lambda: repeat(10, pymcboost.load_svmlight, Path(folder, "text.libsvm"))
     if subject == "files":
         paths = [Path(folder, f"{name}.mcb") for name in SCORED]
-        return lambda: repeat(400, lambda: [pymcboost.load_model(path).to_bytes() for path in paths])
+        return lambda: repeat(
+            400, lambda: [pymcboost.load_model(path).to_bytes() for path in paths]
+        )
     how, _, name = subject.partition("-")
-    model, (X, _) = pymcboost.load_model(Path(folder, f"{name}.mcb")), load_data(folder, FITS[name][0])
+    model, (X, _) = (
+        pymcboost.load_model(Path(folder, f"{name}.mcb")),
+        load_data(folder, FITS[name][0]),
+    )
     batches, singles = SCORED[name]
     if how == "score":
         return lambda: repeat(batches, model.raw_scores, X, n_jobs=n_jobs)
@@ -170,7 +191,11 @@ def child(tree, *arguments):
     """What a run of this file with the package of a tree prints, from JSON."""
     command = [sys.executable, __file__, "--tree", str(tree), *map(str, arguments)]
     # Without a fixed threshold glibc puts large arrays among small ones, from which their memory does not come back.
-    fixed = {"OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+    fixed = {
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
+    }
     environment = {**os.environ, **fixed}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
@@ -190,11 +215,17 @@ def compare(subject, run, threads, repeat):
         for which in ("there", "here") if n % 2 else ("here", "there"):
             runs[which].append(run(which, subject, threads))
         least = {
-            (which, what): min(found[what] for found in runs[which]) for which in runs for what in (clock, "memory")
+            (which, what): min(found[what] for found in runs[which])
+            for which in runs
+            for what in (clock, "memory")
         }
         there, here = least["there", "memory"], least["here", "memory"]
         memory = 1.0 if here - there <= MEMORY_NOISE else here / max(there, MEMORY_NOISE)
-        if (n + 1) % repeat == 0 and least["here", clock] <= EACH * least["there", clock] and memory <= MEMORY:
+        if (
+            (n + 1) % repeat == 0
+            and least["here", clock] <= EACH * least["there", clock]
+            and memory <= MEMORY
+        ):
             break
     return {
         "subject": subject,
@@ -218,7 +249,9 @@ def broken(rows):
     for row in rows:
         for what, bound in (("time", EACH), ("memory", MEMORY)):
             if row[what] > bound:
-                lines.append(f"{row['subject']} on {row['threads']} threads: {what} {row[what]:.3f}, at most {bound}")
+                lines.append(
+                    f"{row['subject']} on {row['threads']} threads: {what} {row[what]:.3f}, at most {bound}"
+                )
     return lines
 
 
@@ -249,7 +282,9 @@ def race(options, names):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--against", metavar="COMMIT", help="the other commit")
     parser.add_argument(
         "--clones",
@@ -257,25 +292,42 @@ def main(arguments=None):
         default="",
         help="the other tree's kernels for AVX2 alone, or for no vectors beyond SSE2",
     )
-    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="one table for each (default 1)")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[1], help="one table for each (default 1)"
+    )
     parser.add_argument("--repeat", type=int, default=5, help="runs of each tree (default 5)")
-    parser.add_argument("--only", metavar="TEXT", action="append", help="only subjects whose names contain it")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", help="only subjects whose names contain it"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the results there")
-    parser.add_argument("--memory", action="store_true", help="instead: memory of wide vector trees and of LightGBM")
-    for hidden, count in (("--tree", None), ("--prepare", None), ("--measure", 3), ("--wide", None)):
+    parser.add_argument(
+        "--memory", action="store_true", help="instead: memory of wide vector trees and of LightGBM"
+    )
+    for hidden, count in (
+        ("--tree", None),
+        ("--prepare", None),
+        ("--measure", 3),
+        ("--wide", None),
+    ):
         parser.add_argument(hidden, nargs=count, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.tree:
         return inner(options)
     if options.memory:
         return wide_memory()
-    names = [name for name in SUBJECTS if not options.only or any(text in name for text in options.only)]
+    names = [
+        name for name in SUBJECTS if not options.only or any(text in name for text in options.only)
+    ]
     if not options.against or not names or options.repeat < 1:
-        parser.error("--against COMMIT is needed, --repeat of 1 or more, and --only must leave a subject")
+        parser.error(
+            "--against COMMIT is needed, --repeat of 1 or more, and --only must leave a subject"
+        )
     rows = race(options, names)
     lines = broken(rows)
     if options.json:
-        Path(options.json).write_text(json.dumps({"against": options.against, "rows": rows, "broken": lines}, indent=1))
+        Path(options.json).write_text(
+            json.dumps({"against": options.against, "rows": rows, "broken": lines}, indent=1)
+        )
     print(*lines, f"{len(lines)} bounds broken", sep="\n")
     return 1 if lines else 0
 
@@ -286,7 +338,9 @@ def inner(options):
     import pymcboost
 
     if Path(pymcboost.__file__).resolve().parents[1] != Path(options.tree).resolve():
-        raise SystemExit(f"guard: the package of {options.tree} was asked for, found that of {pymcboost.__file__}")
+        raise SystemExit(
+            f"guard: the package of {options.tree} was asked for, found that of {pymcboost.__file__}"
+        )
     if options.prepare:
         prepare(options.prepare)
     found = None
@@ -311,22 +365,35 @@ def wide(library):
     else:
         import pymcboost
 
-        pymcboost.VectorTreeBoostClassifier(n_estimators=1).fit(np.repeat(np.eye(8), 9, axis=0), np.arange(72) // 9)
+        pymcboost.VectorTreeBoostClassifier(n_estimators=1).fit(
+            np.repeat(np.eye(8), 9, axis=0), np.arange(72) // 9
+        )
     before = peak()
     X = np.random.default_rng(0).random((2_000_000, 20), dtype=np.float32)
     y = (X[:, :3] > 0.5) @ np.array([1, 2, 4])
     if library == "lightgbm":
-        params = {"objective": "multiclass", "num_class": 8, "num_leaves": 100, "num_threads": 1, "verbosity": -1}
+        params = {
+            "objective": "multiclass",
+            "num_class": 8,
+            "num_leaves": 100,
+            "num_threads": 1,
+            "verbosity": -1,
+        }
         lightgbm.train(params, lightgbm.Dataset(X, y), 3)
     else:
         how = {**VECTOR, **LATER}
-        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0, **how).fit(X, y)
+        pymcboost.VectorTreeBoostClassifier(n_estimators=3, n_jobs=1, random_state=0, **how).fit(
+            X, y
+        )
     return peak() - before
 
 
 def wide_memory():
     """Compare the two; LightGBM comes with the extra `bench`."""
-    found = {library: child(other_tree.ROOT, "--wide", library) / 1e6 for library in ("pymcboost", "lightgbm")}
+    found = {
+        library: child(other_tree.ROOT, "--wide", library) / 1e6
+        for library in ("pymcboost", "lightgbm")
+    }
     print("peak memory on 2,000,000 x 20 float32 (160 MB), 8 classes, 3 rounds")
     print(*(f"{library:10} {size:6.0f} MB" for library, size in found.items()), sep="\n")
     return 1 if found["pymcboost"] > found["lightgbm"] else 0

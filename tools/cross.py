@@ -90,7 +90,10 @@ WINDOWS_CONFIG = """
 typedef long long Py_ssize_t;
 #define PY_SSIZE_T_MAX 0x7fffffffffffffffLL
 """
-OMP = "".join(f"int omp_get_{name}(void);\n" for name in ("max_threads", "num_procs", "num_threads", "thread_num"))
+OMP = "".join(
+    f"int omp_get_{name}(void);\n"
+    for name in ("max_threads", "num_procs", "num_threads", "thread_num")
+)
 
 
 def zig(*arguments):
@@ -110,9 +113,13 @@ def headers(target, folder):
     (folder / "pyconfig.h").write_text(WINDOWS_CONFIG)
     text = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.h"))
     functions = re.findall(r"PyAPI_FUNC\([^;]*?\)\s*(?:_Py_NO_RETURN\s+)?\*?(\w+)\s*\(", text)
-    data = [f"{name} DATA" for name in re.findall(r"PyAPI_DATA\([^;]*?\)\s*\*?\s*(\w+)\s*[;\[]", text)]
+    data = [
+        f"{name} DATA" for name in re.findall(r"PyAPI_DATA\([^;]*?\)\s*\*?\s*(\w+)\s*[;\[]", text)
+    ]
     names = folder / "python.def"
-    names.write_text("\n".join([f"LIBRARY {LIBRARY}.dll", "EXPORTS", *sorted({*functions, *data}), ""]))
+    names.write_text(
+        "\n".join([f"LIBRARY {LIBRARY}.dll", "EXPORTS", *sorted({*functions, *data}), ""])
+    )
     machine = "arm64" if "aarch64" in target.zig else "i386:x86-64"
     fault = zig("dlltool", "-m", machine, "-d", names, "-l", folder / f"lib{LIBRARY}.a")
     if fault:
@@ -139,7 +146,9 @@ def kernel(target, folder, level, source):
     if fault:
         return fault, ""
     libraries = ("-L", folder / "python", f"-l{LIBRARY}") if target.windows else ()
-    fault = zig("cc", "-target", target.zig, "-shared", "-s", made, "-o", module, *target.link, *libraries)
+    fault = zig(
+        "cc", "-target", target.zig, "-shared", "-s", made, "-o", module, *target.link, *libraries
+    )
     if not fault and not module.read_bytes().startswith(target.magic):
         fault = f"{module.name} is not for {target.zig}"
     return None, fault
@@ -173,17 +182,25 @@ def table(names, level, jobs):
 
 def main():
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--list", action="store_true", help="list the targets and stop")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many compilers at once (default: 1)")
-    parser.add_argument("-O", dest="level", default="1", metavar="LEVEL", help="level of optimisation (default: 1)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="so many compilers at once (default: 1)"
+    )
+    parser.add_argument(
+        "-O", dest="level", default="1", metavar="LEVEL", help="level of optimisation (default: 1)"
+    )
     parser.add_argument("targets", nargs="*", metavar="TARGET", help="of --list (default: all)")
     options = parser.parse_args()
     unknown = set(options.targets) - set(TARGETS)
     if options.list or unknown:
         print(*TARGETS, sep="\n")
         return f"there is no target {min(unknown)}" if unknown else None
-    missing = [path.name for path in sorted(KERNELS.glob("*.pyx")) if not path.with_suffix(".c").exists()]
+    missing = [
+        path.name for path in sorted(KERNELS.glob("*.pyx")) if not path.with_suffix(".c").exists()
+    ]
     if missing:
         return f"{missing[0]} is not yet translated to C: run make test, or pip install -e ."
     names = options.targets or list(TARGETS)

@@ -79,7 +79,9 @@ def deskew(images):
     total = images.sum(axis=(1, 2))
     total = np.where(total > 0, total, 1)
     down = images.sum(axis=2) @ y / total
-    images = slide(images.transpose(0, 2, 1), np.repeat(down[:, None], width, axis=1)).transpose(0, 2, 1)
+    images = slide(images.transpose(0, 2, 1), np.repeat(down[:, None], width, axis=1)).transpose(
+        0, 2, 1
+    )
     # y is now measured from the centre of mass.
     cx = images.sum(axis=1) @ x / total
     mu11 = np.einsum("nyx,y,nx->n", images, y, x - cx[:, None], optimize=True)
@@ -127,7 +129,10 @@ def votes(images):
 def l2_hys(v):
     """Scale to unit length along the last axis, cut at CLIP, scale again."""
     for limit in (CLIP, np.inf):
-        v = np.minimum(v / np.sqrt((v * v).sum(axis=-1, keepdims=True) + np.float32(EPSILON**2)), np.float32(limit))
+        v = np.minimum(
+            v / np.sqrt((v * v).sum(axis=-1, keepdims=True) + np.float32(EPSILON**2)),
+            np.float32(limit),
+        )
     return v
 
 
@@ -143,6 +148,8 @@ def features(pixels, batch=1000):
     """All steps: rows of 784 pixels from 0 to 255 to rows of 2,178 features, float32."""
     out = np.empty((len(pixels), block_weights().shape[1] * ORIENTATIONS), np.float32)
     for first in range(0, len(pixels), batch):
-        images = pixels[first : first + batch].reshape(-1, SIDE, SIDE).astype(np.float32) / np.float32(255)
+        images = pixels[first : first + batch].reshape(-1, SIDE, SIDE).astype(
+            np.float32
+        ) / np.float32(255)
         out[first : first + batch] = hog(deskew(images))
     return out

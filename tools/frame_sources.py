@@ -97,7 +97,9 @@ def _read_list():
     with open(Path(__file__).with_suffix(".csv"), newline="") as file:
         for row in csv.DictReader(file):
             sizes = [int(row[key]) for key in ("n_features", "n_classes", "rows")]
-            sets[row["name"]] = FrameSet(*sizes, float(row["missing"]), tuple(row["categorical"].split()))
+            sets[row["name"]] = FrameSet(
+                *sizes, float(row["missing"]), tuple(row["categorical"].split())
+            )
     return sets
 
 
@@ -109,7 +111,9 @@ def frame_text(name, folder):
     import pandas as pd
 
     source = FRAME_SOURCES[name]
-    tables = [_table(source, (folder / raw).read_bytes(), raw.endswith(".arff")) for raw in source.raw]
+    tables = [
+        _table(source, (folder / raw).read_bytes(), raw.endswith(".arff")) for raw in source.raw
+    ]
     if name == "wine_quality":
         coloured = [table.assign(colour=str(colour)) for colour, table in enumerate(tables)]
         tables = [table[[*table.columns[:-2], "colour", table.columns[-2]]] for table in coloured]

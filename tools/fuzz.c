@@ -23,20 +23,26 @@
 
 enum { MAX_BASE = 256, N_STATUS = 200 };
 
-#define DECLARE(name) int name(const unsigned char *, size_t, const float *, size_t, size_t, double *, double *);
+#define DECLARE(name)                                                                              \
+    int name(const unsigned char *, size_t, const float *, size_t, size_t, double *, double *);
 FUZZ_BUILDS(DECLARE)
 
 /* The other builds give these scores, too. 0 if so. */
-static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t stride, const double *scores) {
-    size_t size = n_rows * m->n_classes * sizeof *scores, more = n_rows * (m->n_classes + 2) * sizeof *scores;
-    double *other = (double *)malloc(size + 1), *exits = (double *)malloc(more + 1), *found = (double *)malloc(more + 1);
+static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                 const double *scores) {
+    size_t size = n_rows * m->n_classes * sizeof *scores,
+           more = n_rows * (m->n_classes + 2) * sizeof *scores;
+    double *other = (double *)malloc(size + 1), *exits = (double *)malloc(more + 1),
+           *found = (double *)malloc(more + 1);
     const char *wrong = 0;
     mcb_model copy = *m;
     if (!other || !exits || !found) abort();
     free(exits_of(&copy, x, n_rows, stride, exits));
     (void)x, (void)stride, (void)scores; /* where there are no other builds */
-#define COMPARE(name) \
-    if (name(m->data, (size_t)m->size, x, n_rows, stride, other, found) != MCB_OK || memcmp(other, scores, size) != 0) wrong = #name; \
+#define COMPARE(name)                                                                              \
+    if (name(m->data, (size_t)m->size, x, n_rows, stride, other, found) != MCB_OK ||               \
+        memcmp(other, scores, size) != 0)                                                          \
+        wrong = #name;                                                                             \
     if (memcmp(found, exits, more) != 0) wrong = "(early exits) " #name;
     FUZZ_BUILDS(COMPARE)
     free(other);
@@ -47,7 +53,8 @@ static int agree(const mcb_model *m, const float *x, size_t n_rows, size_t strid
 }
 
 /* Trees give the same bits prepared, for one row and many, from any learner to any other. */
-static int use_prepared(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
+static int use_prepared(const mcb_model *plain, const float *x, size_t stride,
+                        const double *scores) {
     size_t K = plain->n_classes, P = mcb_score_width(plain), need = mcb_prepared_size(plain), i, r;
     double *one = (double *)malloc(ROWS * (K > P ? K : P) * sizeof *one);
     double *two = (double *)malloc(ROWS * P * sizeof *two);
@@ -93,12 +100,14 @@ static int misuse(const mcb_model *plain, const float *x) {
     NEED(mcb_label_text(&m, m.n_classes, &length) == 0 && length == 0);
     if (mcb_has_learners(&m)) {
         if (m.section[MCB_S_RNDS].data) NEED(mcb_learners(&m, UINT64_MAX) == n);
-        NEED(mcb_truncate(&m, n + 1) == MCB_E_ARGUMENT && mcb_truncate_rounds(&m, rounds + 1) == MCB_E_ARGUMENT);
+        NEED(mcb_truncate(&m, n + 1) == MCB_E_ARGUMENT &&
+             mcb_truncate_rounds(&m, rounds + 1) == MCB_E_ARGUMENT);
         NEED(mcb_add_learners(&m, x, 1, 1, 1, 0, &score) == MCB_E_ARGUMENT);
         NEED(mcb_add_learners(&m, x, 1, 1, n, n + 1, &score) == MCB_E_ARGUMENT);
         NEED(m.n_learners == n && m.n_rounds == rounds);
     }
-    if (is_machine(&m)) NEED(mcb_scores_sparse(&m, 1, &one, x, &score) == MCB_E_ARGUMENT); /* not prepared */
+    if (is_machine(&m))
+        NEED(mcb_scores_sparse(&m, 1, &one, x, &score) == MCB_E_ARGUMENT); /* not prepared */
     if (!mcb_prepared_size(&m)) NEED(mcb_prepare(&m, 0, 0) == MCB_OK && !m.prepared);
     NEED(mcb_open(&m, 0, 0) == MCB_E_SHORT);
     NEED(mcb_open(&m, 0, 64) == MCB_E_ARGUMENT && m.error == MCB_E_ARGUMENT && !m.data);
@@ -110,7 +119,8 @@ static int elementary(void) {
     int i;
     for (i = 0; i < 1000; i++) {
         uint64_t bits = below(8) ? draw() : interesting(0);
-        double x, y = (double)(int64_t)draw() / 1e16, own, other; /* up to 922, where exp overflows, or vanishes */
+        double x, y = (double)(int64_t)draw() / 1e16, own,
+                  other; /* up to 922, where exp overflows, or vanishes */
         NEED(*mcb_strerror(i));
         memcpy(&x, &bits, sizeof x);
         own = mcb_sqrt(x);
@@ -121,7 +131,8 @@ static int elementary(void) {
         own = mcb_exp(y);
         NEED(fabs(own - exp(y)) <= 1e-15 * own + 5e-324 || own == exp(y));
         other = fabs(x) + 1e-300;
-        if (isfinite(other)) NEED(fabs(mcb_log(other) - log(other)) <= 1e-15 * fabs(log(other)) + 1e-15);
+        if (isfinite(other))
+            NEED(fabs(mcb_log(other) - log(other)) <= 1e-15 * fabs(log(other)) + 1e-15);
     }
     return 0;
 }
@@ -171,13 +182,15 @@ static int use(mcb_model *m) {
     uint64_t t;
     const unsigned char *first;
     NEED(stride <= m->n_features);
-    if (stride > (is_machine(m) ? 1u << 16 : FUZZ_WIDEST)) return 0; /* a kernel machine may lack support vectors */
+    if (stride > (is_machine(m) ? 1u << 16 : FUZZ_WIDEST))
+        return 0; /* a kernel machine may lack support vectors */
     x = (float *)malloc(ROWS * stride * sizeof *x);
     scores = (double *)malloc(ROWS * K * sizeof *scores);
     one = (double *)malloc(K * sizeof *one);
     if (!x || !scores || !one) abort();
     for (i = 0; i < ROWS * stride; i++) x[i] = value();
-    for (r = 0; r < ROWS && is_machine(m); r += 2) { /* every other row of a machine is finite, if large */
+    for (r = 0; r < ROWS && is_machine(m);
+         r += 2) { /* every other row of a machine is finite, if large */
         for (i = 0; i < stride; i++) {
             if (!isfinite(x[r * stride + i])) x[r * stride + i] = 0;
         }
@@ -214,7 +227,8 @@ static int use(mcb_model *m) {
     if (use_sparse(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_LINEAR && use_planes(m, x, stride, scores)) return 1;
     if (m->kind == MCB_KIND_TREES && use_top(m, x, stride, scores)) return 1;
-    if (use_early(m, x, stride) || use_lazy(m, x, stride, scores) || use_integers(m, stride)) return 1;
+    if (use_early(m, x, stride) || use_lazy(m, x, stride, scores) || use_integers(m, stride))
+        return 1;
     if (mcb_has_learners(m)) {
         double *columns = malloc(mcb_score_width(m) * sizeof *columns);
         t = below(m->n_learners + 1);
@@ -255,7 +269,8 @@ static void print_seen(const unsigned long *seen) {
 }
 
 /* Classes and numbers of learners of rows by each early exit that the file has. */
-static int write_early(const mcb_model *m, const float *x, size_t n_rows, size_t stride, FILE *results) {
+static int write_early(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                       FILE *results) {
     double *scores = (double *)malloc(m->n_classes * sizeof *scores), pair[2];
     uint64_t learners;
     uint32_t label;
@@ -275,8 +290,8 @@ static int write_early(const mcb_model *m, const float *x, size_t n_rows, size_t
 }
 
 /* One file of a corpus, of which copies lie at odd addresses; its scores and probabilities go to `results`. */
-static int shape(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, FILE *results,
-                 unsigned long *seen) {
+static int shape(const unsigned char *bytes, size_t size, const float *x, size_t n_rows,
+                 size_t stride, FILE *results, unsigned long *seen) {
     mcb_model m;
     int32_t status = mcb_open(&m, bytes, size);
     double *scores;
@@ -323,7 +338,8 @@ static int shapes(const char *corpus, const char *results, unsigned long *seen) 
         unsigned char *bytes = (unsigned char *)malloc((size_t)head[0] + 1);
         float *x = (float *)malloc((n + 1) * sizeof *x);
         if (!bytes || !x) abort();
-        NEED(fread(bytes + 1, 1, (size_t)head[0], in) == head[0] && fread(x, sizeof *x, n, in) == n);
+        NEED(fread(bytes + 1, 1, (size_t)head[0], in) == head[0] &&
+             fread(x, sizeof *x, n, in) == n);
         limit();
         if (shape(bytes + 1, (size_t)head[0], x, (size_t)head[1], (size_t)head[2], out, seen)) {
             printf("file number %lu of the corpus\n", number);
@@ -396,7 +412,8 @@ int main(int argc, char **argv) {
                     fwrite(exact + 1, 1, n, file);
                     fclose(file);
                 }
-                printf("failed: a damaged file was accepted (number %lu), see accepted.mcb\n", done);
+                printf("failed: a damaged file was accepted (number %lu), see accepted.mcb\n",
+                       done);
                 return 1;
             }
             if (use(&m)) return 1;

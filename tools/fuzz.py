@@ -64,9 +64,19 @@ def base_models():
 
 def stump_models():
     """Lists of stumps and tables of intervals."""
-    for classes in (range(2), range(-3, 2), ["a", "bb", "\u00e9"], [str(i).zfill(3) for i in range(17)]):
+    for classes in (
+        range(2),
+        range(-3, 2),
+        ["a", "bb", "\u00e9"],
+        [str(i).zfill(3) for i in range(17)],
+    ):
         k = len(classes)
-        for n_features, n_stumps, two_sided in ((3, 9, False), (300, 12, True), (70_000, 5, False), (40, 40, True)):
+        for n_features, n_stumps, two_sided in (
+            (3, 9, False),
+            (300, 12, True),
+            (70_000, 5, False),
+            (40, 40, True),
+        ):
             stumps = random_stumps(n_stumps, n_features, k, two_sided)
             for layout in ("list", "interval"):
                 model = Model.from_ensemble(
@@ -107,7 +117,9 @@ def tree_models(rng, classes, k):
 def set_models(rng, classes, k):
     """Trees with splits on sets of categories."""
     for vector in (True, False):
-        model = Model.from_ensemble(random_sets(5, 9, k, seed=k, vector=vector), classes, link="softmax")
+        model = Model.from_ensemble(
+            random_sets(5, 9, k, seed=k, vector=vector), classes, link="softmax"
+        )
         yield with_exits(model, rng, True) if k < 11 else model
 
 
@@ -124,7 +136,9 @@ def with_exits(model, rng, bounds):
     at, k = np.arange(1, model.n_learners, 2), model.n_classes_
     pair = rng.normal(0, 3, size=(len(at) + 1) // 2 * k * (k - 1)).astype("<f2")
     numbers = [np.array([0.01, 300, third, *rng.normal(1, 1, len(at))]) for third in (2, k - 1)]
-    return model._changed(exit=at.astype("u1"), pair=pair if bounds else None, marg=numbers[0], rjct=numbers[1])
+    return model._changed(
+        exit=at.astype("u1"), pair=pair if bounds else None, marg=numbers[0], rjct=numbers[1]
+    )
 
 
 def coded_models(rng, classes, k):
@@ -140,7 +154,9 @@ def coded_models(rng, classes, k):
             s = int(rng.integers(most + 1))
             feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
             column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
-            builder.add_tree(feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column)
+            builder.add_tree(
+                feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column
+            )
             builder.end_round()
         yield Model.from_ensemble(builder.freeze(), classes, link="softmax")
 
@@ -151,7 +167,9 @@ def linear_models(rng, classes, k):
         machine = LinearMachine(rng.normal(size=(k, n_features)), rng.normal(size=k))
         model = Model.from_ensemble(machine, classes, link="softmax" if k == 2 else "none")
         yield moved_last(model, "WMAT") if n_features == 3 else model.with_temperature(0.01)
-    few = rng.integers(-1, 2, (k, 2)) @ rng.normal(size=(2, 1100))  # hyperplanes that follow from two of them
+    few = rng.integers(-1, 2, (k, 2)) @ rng.normal(
+        size=(2, 1100)
+    )  # hyperplanes that follow from two of them
     yield Model.from_ensemble(LinearMachine(few, rng.integers(0, 2, k)), classes)
 
 
@@ -178,7 +196,12 @@ def moved_last(model, tag):
     order = [*(name for name in sections if name != tag), tag]
     link = modelfile.LINKS.index(model.link)
     data = modelfile._assemble(
-        model.kind, model.n_classes_, model.n_features_in_, link, 0, [(name, sections[name]) for name in order]
+        model.kind,
+        model.n_classes_,
+        model.n_features_in_,
+        link,
+        0,
+        [(name, sections[name]) for name in order],
     )
     return Model.from_bytes(data)
 
@@ -198,12 +221,33 @@ def builds(options):
 
 def compile_all(options, folder, names, flags):
     """The fuzz program, linked with every build of the scorer; its path."""
-    common = [*shlex.split(options.compiler), f"-O{options.optimize}", "-std=gnu99", "-Wall", "-Wextra", "-Werror"]
+    common = [
+        *shlex.split(options.compiler),
+        f"-O{options.optimize}",
+        "-std=gnu99",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ]
     common += [f"-I{options.header}", f"-DFUZZ_WIDEST={options.widest}u", "-c"]
     listed = " ".join(f"X({name})" for name in names)
-    jobs = [[*common, *flags, f"-DFUZZ_BUILDS(X)={listed}", ROOT / "tools" / "fuzz.c", "-o", folder / "fuzz.o"]]
+    jobs = [
+        [
+            *common,
+            *flags,
+            f"-DFUZZ_BUILDS(X)={listed}",
+            ROOT / "tools" / "fuzz.c",
+            "-o",
+            folder / "fuzz.o",
+        ]
+    ]
     for name, own in names.items():
-        source = [f"-DFUZZ_SCORER={name}", ROOT / "tools" / "fuzz_scores.c", "-o", folder / f"{name}.o"]
+        source = [
+            f"-DFUZZ_SCORER={name}",
+            ROOT / "tools" / "fuzz_scores.c",
+            "-o",
+            folder / f"{name}.o",
+        ]
         jobs.append([*common, *own, *source])
     running = [subprocess.Popen(list(map(str, job))) for job in jobs]
     statuses = [process.wait() for process in running]
@@ -211,7 +255,9 @@ def compile_all(options, folder, names, flags):
         raise SystemExit("the fuzz program does not compile")
     objects = [str(folder / f"{name}.o") for name in ("fuzz", *names)]
     program = folder / "fuzz"
-    subprocess.run([*shlex.split(options.compiler), *flags, *objects, "-o", str(program), "-lm"], check=True)
+    subprocess.run(
+        [*shlex.split(options.compiler), *flags, *objects, "-o", str(program), "-lm"], check=True
+    )
     return program
 
 
@@ -240,7 +286,9 @@ def slow_reader_differs(files, results):
                 file, expected = modelreader.File(data), 0
             except modelreader.RefusedError as refusal:
                 file, expected = None, refusal.args[0]
-            if status != expected and not any({status, expected} <= group for group in modelreader.TOGETHER):
+            if status != expected and not any(
+                {status, expected} <= group for group in modelreader.TOGETHER
+            ):
                 return f"file number {number}: status {status}, the slow reader says {expected}"
             if status:
                 continue
@@ -248,7 +296,9 @@ def slow_reader_differs(files, results):
             scores = [file.scores(rows[i : i + stride]) for i in range(0, len(rows), stride)]
             early = [
                 file.early(rows[i : i + stride], way)
-                for way, tag in enumerate(modelreader.EXITS if file.kind != modelreader.INTERVALS else ())
+                for way, tag in enumerate(
+                    modelreader.EXITS if file.kind != modelreader.INTERVALS else ()
+                )
                 if file.has(tag)
                 for i in range(0, len(rows), stride)
             ]
@@ -293,9 +343,13 @@ def fuzz(options, folder, program):
         for i, model in enumerate(base_models()):
             command.append(folder / f"{i}.mcb")
             command[-1].write_bytes(model.to_bytes())  # a file that is saved is waited for
-    run = subprocess.run([str(part) for part in (program, *command)], capture_output=True, text=True)
+    run = subprocess.run(
+        [str(part) for part in (program, *command)], capture_output=True, text=True
+    )
     what = "kept" if options.kept else "drawn" if options.shapes else "damaged"
-    print(f"{options.count} files {what}{', checksums repaired' if options.repaired else ''}, seed {options.seed}")
+    print(
+        f"{options.count} files {what}{', checksums repaired' if options.repaired else ''}, seed {options.seed}"
+    )
     print_counts(run.stdout)
     if run.returncode:
         print(run.stderr[-4000:], file=sys.stderr)
@@ -310,7 +364,9 @@ def lines_not_run(folder):
     """Numbers of the lines of mcb.h that did not run, as gcov counted them for fuzz.o in a folder."""
     run = ["gcov", "--json-format", "--stdout", "fuzz.o"]
     report = json.loads(subprocess.run(run, cwd=folder, capture_output=True, check=True).stdout)
-    lines = [line for file in report["files"] if file["file"].endswith("mcb.h") for line in file["lines"]]
+    lines = [
+        line for file in report["files"] if file["file"].endswith("mcb.h") for line in file["lines"]
+    ]
     ran = {line["line_number"] for line in lines if line["count"]}
     return sorted({line["line_number"] for line in lines} - ran)
 
@@ -319,22 +375,44 @@ def main(arguments=None):
     """Run the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=100_000, help="files to try")
-    parser.add_argument("--repaired", action="store_true", help="put the checksums right after the damage")
-    parser.add_argument("--shapes", action="store_true", help="draw files whose counts agree; see also the slow twin")
-    parser.add_argument("--kept", action="store_true", help="files of tests/fuzz, which nothing damages")
+    parser.add_argument(
+        "--repaired", action="store_true", help="put the checksums right after the damage"
+    )
+    parser.add_argument(
+        "--shapes",
+        action="store_true",
+        help="draw files whose counts agree; see also the slow twin",
+    )
+    parser.add_argument(
+        "--kept", action="store_true", help="files of tests/fuzz, which nothing damages"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compiler", default=os.environ.get("CC") or "gcc")
-    parser.add_argument("--header", type=Path, default=ROOT / "pymcboost" / "include", help="folder of mcb.h")
     parser.add_argument(
-        "--simd", action="store_true", help="compile the AVX2 and AVX-512 variants with the sanitizers, too (slow)"
+        "--header", type=Path, default=ROOT / "pymcboost" / "include", help="folder of mcb.h"
+    )
+    parser.add_argument(
+        "--simd",
+        action="store_true",
+        help="compile the AVX2 and AVX-512 variants with the sanitizers, too (slow)",
     )
     parser.add_argument("--alone", action="store_true", help="do not compare with other builds")
     parser.add_argument("--no-sanitizers", action="store_true")
-    parser.add_argument("--builds", default="simd,avx2,scalar", help="the other builds (default: %(default)s)")
-    parser.add_argument("--widest", type=int, default=1 << 22, help="files with more features are not scored")
-    parser.add_argument("--optimize", default="1", choices=list("0123"), help="0 compiles four times faster")
+    parser.add_argument(
+        "--builds", default="simd,avx2,scalar", help="the other builds (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--widest", type=int, default=1 << 22, help="files with more features are not scored"
+    )
+    parser.add_argument(
+        "--optimize", default="1", choices=list("0123"), help="0 compiles four times faster"
+    )
     options = parser.parse_args(arguments)
-    flags = [] if options.no_sanitizers else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    flags = (
+        []
+        if options.no_sanitizers
+        else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    )
     flags += ["-DMCB_SIMD"] if options.simd else []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -13,7 +13,9 @@ static uint64_t draw(void) { /* splitmix64 */
     return z ^ z >> 31;
 }
 
-static uint64_t below(uint64_t n) { return n ? draw() % n : 0; }
+static uint64_t below(uint64_t n) {
+    return n ? draw() % n : 0;
+}
 
 static void put(unsigned char *p, uint64_t value, size_t bytes) {
     size_t i;
@@ -21,20 +23,39 @@ static void put(unsigned char *p, uint64_t value, size_t bytes) {
 }
 
 static uint64_t interesting(size_t size) {
-    static const uint64_t values[] = {
-        0, 1, 2, 3, 63, 64, 65, 127, 128, 255, 256, 65535, 65536, 0x7f800000, 0x7fc00000, 0x80000000,
-        0x7fffffff, 0xffffffff, UINT64_C(0x7ff0000000000000), UINT64_C(0x7fffffffffffffff), UINT64_C(0x4bf0000000000000),
-        UINT64_C(0xffffffffffffffff), UINT64_C(0xffffffffffffffc0)};
+    static const uint64_t values[] = {0,
+                                      1,
+                                      2,
+                                      3,
+                                      63,
+                                      64,
+                                      65,
+                                      127,
+                                      128,
+                                      255,
+                                      256,
+                                      65535,
+                                      65536,
+                                      0x7f800000,
+                                      0x7fc00000,
+                                      0x80000000,
+                                      0x7fffffff,
+                                      0xffffffff,
+                                      UINT64_C(0x7ff0000000000000),
+                                      UINT64_C(0x7fffffffffffffff),
+                                      UINT64_C(0x4bf0000000000000),
+                                      UINT64_C(0xffffffffffffffff),
+                                      UINT64_C(0xffffffffffffffc0)};
     uint64_t v = values[below(sizeof values / sizeof *values)];
     switch (below(4)) {
-        case 0:
-            return size + below(129) - 64;
-        case 1:
-            return draw();
-        case 2:
-            return v + below(3) - 1;
-        default:
-            return v;
+    case 0:
+        return size + below(129) - 64;
+    case 1:
+        return draw();
+    case 2:
+        return v + below(3) - 1;
+    default:
+        return v;
     }
 }
 
@@ -56,39 +77,39 @@ static size_t damage(unsigned char *p, size_t size) {
         a = place(size, width);
         b = place(size, width);
         switch (below(8)) {
-            case 0:
-                if (below(4) == 0) size = (size_t)below(size);
-                break;
-            case 1:
-                if (below(4) == 0) {
-                    size_t more = 1 + (size_t)below(128);
-                    for (i = 0; i < more; i++) p[size + i] = (unsigned char)(below(2) ? draw() : 0);
-                    size += more;
-                    if (size > 100000) return size;
-                }
-                break;
-            case 2:
-            case 3:
-                p[a] ^= (unsigned char)(1u << below(8));
-                break;
-            case 4:
-                put(p + a, interesting(size), width);
-                break;
-            case 5: {
-                unsigned char t[8];
-                memcpy(t, p + a, width);
-                memmove(p + a, p + b, width);
-                memcpy(p + b, t, width);
-                break;
+        case 0:
+            if (below(4) == 0) size = (size_t)below(size);
+            break;
+        case 1:
+            if (below(4) == 0) {
+                size_t more = 1 + (size_t)below(128);
+                for (i = 0; i < more; i++) p[size + i] = (unsigned char)(below(2) ? draw() : 0);
+                size += more;
+                if (size > 100000) return size;
             }
-            case 6:
-                for (i = 0; i < width; i++) p[a + i] = (unsigned char)draw();
-                break;
-            default: { /* a small step, which often stays nearly valid */
-                uint64_t v = 0;
-                for (i = width; i--;) v = v << 8 | p[a + i];
-                put(p + a, v + below(5) - 2, width);
-            }
+            break;
+        case 2:
+        case 3:
+            p[a] ^= (unsigned char)(1u << below(8));
+            break;
+        case 4:
+            put(p + a, interesting(size), width);
+            break;
+        case 5: {
+            unsigned char t[8];
+            memcpy(t, p + a, width);
+            memmove(p + a, p + b, width);
+            memcpy(p + b, t, width);
+            break;
+        }
+        case 6:
+            for (i = 0; i < width; i++) p[a + i] = (unsigned char)draw();
+            break;
+        default: { /* a small step, which often stays nearly valid */
+            uint64_t v = 0;
+            for (i = width; i--;) v = v << 8 | p[a + i];
+            put(p + a, v + below(5) - 2, width);
+        }
         }
     }
     return size;
@@ -106,12 +127,14 @@ static void repair(unsigned char *p, size_t size) {
     end = 64 + 32 * (uint64_t)n;
     for (i = 0; i < n; i++) {
         unsigned char *entry = p + 64 + 32 * i;
-        uint64_t offset = mcb__u64(entry + 8), count = mcb__u64(entry + 16), width = mcb__dtype_size(entry[4]);
+        uint64_t offset = mcb__u64(entry + 8), count = mcb__u64(entry + 16),
+                 width = mcb__dtype_size(entry[4]);
         if (width && offset <= size && count <= (size - offset) / width)
             put(entry + 24, mcb_crc32c(0, p + offset, (size_t)(count * width)), 4);
         else
             break;
-        if (offset > end && offset - end < 64 && below(16)) memset(p + end, 0, (size_t)(offset - end));
+        if (offset > end && offset - end < 64 && below(16))
+            memset(p + end, 0, (size_t)(offset - end));
         end = offset + count * width;
     }
     put(p + 56, mcb_crc32c(mcb_crc32c(0, p, 56), p + 64, 32 * (size_t)n), 4);
@@ -127,10 +150,10 @@ static float value(void) {
     return (float)((double)(int64_t)draw() / 4e18);
 }
 
-#define NEED(condition)                                                       \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            printf("failed: %s (line %d)\n", #condition, __LINE__);           \
-            return 1;                                                         \
-        }                                                                     \
+#define NEED(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("failed: %s (line %d)\n", #condition, __LINE__);                                \
+            return 1;                                                                              \
+        }                                                                                          \
     } while (0)

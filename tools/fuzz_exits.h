@@ -14,7 +14,9 @@ static void *exits_of(mcb_model *m, const float *x, size_t n_rows, size_t stride
         double *mine = exits + r * (K + 2);
         uint64_t planes = 0;
         uint32_t label = 0;
-        if (mcb_predict_early(m, MCB_EARLY_CERTIFIED, x + r * stride, mine, &label, &planes) != MCB_OK) abort();
+        if (mcb_predict_early(m, MCB_EARLY_CERTIFIED, x + r * stride, mine, &label, &planes) !=
+            MCB_OK)
+            abort();
         mine[K] = label;
         mine[K + 1] = (double)planes;
     }

@@ -11,8 +11,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
 size_t LLVMFuzzerCustomMutator(unsigned char *data, size_t size, size_t most, unsigned int seed) {
     state = seed;
-    if (below(2) || size + 512 > most) size = LLVMFuzzerMutate(data, size, most);
-    else size = damage(data, size);
+    if (below(2) || size + 512 > most)
+        size = LLVMFuzzerMutate(data, size, most);
+    else
+        size = damage(data, size);
     if (below(8)) repair(data, size);
     return size;
 }
@@ -24,7 +26,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
     int status;
     if (!exact) abort();
     memcpy(exact + 1, data, size);
-    state = mcb_crc32c(0, data, size); /* the rows follow from the file, so that a finding repeats */
+    state =
+        mcb_crc32c(0, data, size); /* the rows follow from the file, so that a finding repeats */
     status = mcb_open(&m, exact + 1, size);
     if (status < 0 || status >= 100 || (status && m.error != status)) abort();
     if (status == MCB_OK ? use(&m) : m.data != 0 || m.n_classes != 0) abort();

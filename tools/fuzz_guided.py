@@ -27,7 +27,22 @@ LARGEST = 4096  # bytes of an input that is kept
 FLAGS = ["-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
 SOURCES = {"model": "fuzz_guided.c", "svmlight": "fuzz_svmlight.c"}
 LONGEST = {"model": 1 << 14, "svmlight": 1 << 10}  # bytes
-WORDS = "1", "-3 ", " 2:", ":1.5", "e308", "nan", "inf", "#", "qid:7", "1,2,3 ", "\n", "\r\n", "0x1p3", "+"
+WORDS = (
+    "1",
+    "-3 ",
+    " 2:",
+    ":1.5",
+    "e308",
+    "nan",
+    "inf",
+    "#",
+    "qid:7",
+    "1,2,3 ",
+    "\n",
+    "\r\n",
+    "0x1p3",
+    "+",
+)
 
 
 def model_seeds():
@@ -55,9 +70,20 @@ SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds}
 def compile_one(harness, folder):
     """The command of a harness."""
     program = folder / harness
-    include = [f"-I{ROOT / name}" for name in ("pymcboost/include", "pymcboost/_kernels", "tests/unit")]
+    include = [
+        f"-I{ROOT / name}" for name in ("pymcboost/include", "pymcboost/_kernels", "tests/unit")
+    ]
     define = ["-DFUZZ_BUILDS(x)="] if harness == "model" else []
-    command = ["clang", *FLAGS, *define, *include, str(ROOT / "tools" / SOURCES[harness]), "-o", str(program), "-lm"]
+    command = [
+        "clang",
+        *FLAGS,
+        *define,
+        *include,
+        str(ROOT / "tools" / SOURCES[harness]),
+        "-o",
+        str(program),
+        "-lm",
+    ]
     subprocess.run(command, check=True)
     return [program]
 
@@ -82,10 +108,18 @@ def keep(harness, corpus, folder=KEPT):
             if path.stat().st_size <= LARGEST:
                 (small / path.name).write_bytes(path.read_bytes())
         command = compile_one(harness, Path(temporary))
-        subprocess.run([*command, "-merge=1", "-timeout=60", least, small], check=True, stderr=subprocess.DEVNULL)
-        inputs = sorted((path.read_bytes() for path in least.iterdir()), key=lambda data: (data[:64], data))
+        subprocess.run(
+            [*command, "-merge=1", "-timeout=60", least, small],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+        inputs = sorted(
+            (path.read_bytes() for path in least.iterdir()), key=lambda data: (data[:64], data)
+        )
     folder.mkdir(exist_ok=True)
-    with tarfile.open(folder / f"{harness}.tar.xz", "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as archive:
+    with tarfile.open(
+        folder / f"{harness}.tar.xz", "w:xz", format=tarfile.USTAR_FORMAT, preset=9
+    ) as archive:
         for number, data in enumerate(inputs):
             member = tarfile.TarInfo(str(number))
             member.size = len(data)
@@ -105,19 +139,27 @@ def run(harness, runs, seed, folder):
         limits = [f"-runs={runs}", f"-max_len={LONGEST[harness]}", f"-seed={seed}", "-timeout=60"]
         before = artifacts(folder)
         where = f"-artifact_prefix={folder}/"
-        done = subprocess.run([*command, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [*command, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True
+        )
     if done.returncode:
         print(done.stderr[-6000:], file=sys.stderr)
     counts = re.findall(r"#(\d+)\s+\w+ +cov: (\d+) ft: \d+ corp: (\d+)/", done.stderr)
     inputs, edges, kept_inputs = counts[-1] if counts else (0, 0, 0)
     findings = len(artifacts(folder) - before)  # a run that a signal ends has none
-    print(f"{harness}: {inputs} inputs, {edges} edges, a corpus of {kept_inputs}, {findings} findings")
+    print(
+        f"{harness}: {inputs} inputs, {edges} edges, a corpus of {kept_inputs}, {findings} findings"
+    )
     return findings
 
 
 def artifacts(folder):
     """Names of the inputs that were findings."""
-    return {path.name for what in ("crash", "leak", "timeout", "oom") for path in folder.glob(f"{what}-*")}
+    return {
+        path.name
+        for what in ("crash", "leak", "timeout", "oom")
+        for path in folder.glob(f"{what}-*")
+    }
 
 
 def main(arguments=None):
@@ -126,8 +168,12 @@ def main(arguments=None):
     parser.add_argument("harness", choices=LONGEST)
     parser.add_argument("--runs", type=int, default=100_000, help="inputs to try (default 100,000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--corpus", type=Path, default=ROOT / "build" / "fuzz", help="folder of what is kept")
-    parser.add_argument("--keep", action="store_true", help="run nothing: put a part of the corpus into tests/fuzz")
+    parser.add_argument(
+        "--corpus", type=Path, default=ROOT / "build" / "fuzz", help="folder of what is kept"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="run nothing: put a part of the corpus into tests/fuzz"
+    )
     options = parser.parse_args(arguments)
     if options.keep:
         print(f"{keep(options.harness, options.corpus / options.harness)} inputs")

@@ -42,7 +42,9 @@ static int use_early(const mcb_model *plain, const float *x, size_t stride) {
     return 0;
 }
 
-static int is_machine(const mcb_model *m) { return m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL; }
+static int is_machine(const mcb_model *m) {
+    return m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL;
+}
 
 /* The same bits without the features that are 0; wrong indices are refused, and kernel machines. */
 static int use_sparse(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
@@ -54,7 +56,8 @@ static int use_sparse(const mcb_model *plain, const float *x, size_t stride, con
     void *memory = malloc(linear ? need : 1);
     mcb_model m = *plain;
     if (!one || !index || !value || !memory) abort();
-    if (linear || m.kind == MCB_KIND_KERNEL) NEED(mcb_scores_sparse(&m, 0, 0, 0, one) == MCB_E_ARGUMENT);
+    if (linear || m.kind == MCB_KIND_KERNEL)
+        NEED(mcb_scores_sparse(&m, 0, 0, 0, one) == MCB_E_ARGUMENT);
     NEED(!linear || mcb_prepare(&m, memory, need) == MCB_OK);
     for (r = 0; r < ROWS && m.kind != MCB_KIND_KERNEL; r++, n = 0) {
         for (j = 0; j < d; j++) {
@@ -82,7 +85,8 @@ static int use_sparse(const mcb_model *plain, const float *x, size_t stride, con
  * same for sparse rows. */
 static int use_planes(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
     size_t K = plain->n_classes, d = plain->n_features, need = mcb_early_size(plain), j, k, n, r;
-    double *exits = (double *)malloc(ROWS * (K + 2) * sizeof *exits), *one = (double *)malloc(K * sizeof *one);
+    double *exits = (double *)malloc(ROWS * (K + 2) * sizeof *exits),
+           *one = (double *)malloc(K * sizeof *one);
     uint32_t *index = (uint32_t *)malloc(d * sizeof *index), label = 0;
     float *value = (float *)malloc(d * sizeof *value);
     mcb_model m = *plain;
@@ -101,7 +105,8 @@ static int use_planes(const mcb_model *plain, const float *x, size_t stride, con
         const double *mine = exits + r * (K + 2);
         size_t same = 0;
         label = mcb_argmax(&m, scores + r * K);
-        NEED(mine[K] == label && mcb_argmax(&m, mine) == label && mine[K + 1] >= 1 && mine[K + 1] <= (double)K);
+        NEED(mine[K] == label && mcb_argmax(&m, mine) == label && mine[K + 1] >= 1 &&
+             mine[K + 1] <= (double)K);
         for (k = 0; k < K; k++) same += memcmp(mine + k, scores + r * K + k, sizeof *mine) == 0;
         NEED((double)same >= mine[K + 1]);
         for (j = n = 0; j < d; j++) {
@@ -110,7 +115,8 @@ static int use_planes(const mcb_model *plain, const float *x, size_t stride, con
             value[n++] = x[r * stride + j];
         }
         NEED(mcb_predict_early_sparse(&m, n, index, value, one, &label, &planes) == MCB_OK);
-        NEED(memcmp(one, mine, K * sizeof *one) == 0 && mine[K] == label && mine[K + 1] == (double)planes);
+        NEED(memcmp(one, mine, K * sizeof *one) == 0 && mine[K] == label &&
+             mine[K + 1] == (double)planes);
     }
     index[0] = (uint32_t)d;
     NEED(mcb_predict_early_sparse(&m, 1, index, value, one, &label, &planes) == MCB_E_ARGUMENT);
@@ -125,7 +131,8 @@ static int use_planes(const mcb_model *plain, const float *x, size_t stride, con
 /* The highest scores without all of them: the classes of mcb_top, and their bits. */
 static int use_top(const mcb_model *plain, const float *x, size_t stride, const double *scores) {
     size_t K = plain->n_classes, need = mcb_prepared_size(plain), size, j, r;
-    uint32_t *one = (uint32_t *)malloc(K * sizeof *one), *two = (uint32_t *)malloc(K * sizeof *two), n;
+    uint32_t *one = (uint32_t *)malloc(K * sizeof *one), *two = (uint32_t *)malloc(K * sizeof *two),
+             n;
     double *its = (double *)malloc(K * sizeof *its);
     void *memory = malloc(need + 1), *room;
     mcb_model m = *plain;
@@ -183,7 +190,9 @@ static int use_lazy(const mcb_model *m, const float *x, size_t stride, const dou
     size_t K = m->n_classes, bits = (stride + 7) / 8, r, most = 0;
     double *one = (double *)malloc(K * sizeof *one), *two = (double *)malloc(K * sizeof *two);
     float *row = (float *)malloc(stride * sizeof *row);
-    size_t width = m->n_features, all = width >> 20 ? 0 : (width + 7) / 8; /* of rows that are too wide for a bit each: 0 */
+    size_t width = m->n_features,
+           all =
+               width >> 20 ? 0 : (width + 7) / 8; /* of rows that are too wide for a bit each: 0 */
     unsigned char *known = (unsigned char *)malloc(bits), *used = (unsigned char *)malloc(all + 1);
     lazy_row lazy;
     int way;
@@ -203,12 +212,14 @@ static int use_lazy(const mcb_model *m, const float *x, size_t stride, const dou
             lazy.again = 0;
             if (way < 0) {
                 mcb_scores_lazy(m, lazy_feature, &lazy, row, known, two);
-                NEED(memcmp(scores + r * K, two, K * sizeof *two) == 0 || (is_machine(m) && isnan(two[0])));
+                NEED(memcmp(scores + r * K, two, K * sizeof *two) == 0 ||
+                     (is_machine(m) && isnan(two[0])));
                 most = lazy.n;
                 NEED(is_machine(m) || !all || are_within(known, used, bits));
             } else {
                 NEED(mcb_predict_early(m, way, lazy.row, one, &label, &n) == MCB_OK);
-                NEED(mcb_predict_early_lazy(m, way, lazy_feature, &lazy, row, known, two, &same, &other) == MCB_OK);
+                NEED(mcb_predict_early_lazy(m, way, lazy_feature, &lazy, row, known, two, &same,
+                                            &other) == MCB_OK);
                 NEED(label == same && n == other && memcmp(one, two, K * sizeof *one) == 0);
                 NEED(lazy.n <= most);
             }
@@ -226,8 +237,10 @@ static int use_lazy(const mcb_model *m, const float *x, size_t stride, const dou
 
 /* Rows of integers, some of which overlap, give the bits of the same numbers in float32, prepared or not. */
 static int use_integers(const mcb_model *plain, size_t stride) {
-    size_t K = plain->n_classes, need = mcb_prepared_size(plain), numbers = stride + 2 * (ROWS - 1), i, step = 1 + below(2);
-    double *one = (double *)malloc(ROWS * K * sizeof *one), *two = (double *)malloc(ROWS * K * sizeof *two);
+    size_t K = plain->n_classes, need = mcb_prepared_size(plain), numbers = stride + 2 * (ROWS - 1),
+           i, step = 1 + below(2);
+    double *one = (double *)malloc(ROWS * K * sizeof *one),
+           *two = (double *)malloc(ROWS * K * sizeof *two);
     uint8_t *bytes = (uint8_t *)malloc(numbers);
     int16_t *shorts = (int16_t *)malloc(numbers * sizeof *shorts);
     float *floats = (float *)malloc(2 * numbers * sizeof *floats);
@@ -250,7 +263,8 @@ static int use_integers(const mcb_model *plain, size_t stride) {
         NEED(mcb_prepare(&m, memory, need) == MCB_OK || m.kind == MCB_KIND_LINEAR);
     }
     NEED(mcb_scores_values(&m, 3, bytes, ROWS, step, two) == MCB_E_ARGUMENT);
-    NEED(!is_machine(&m) || mcb_scores_values(&m, MCB_VALUES_U8, bytes, ROWS, step, two) == MCB_E_ARGUMENT);
+    NEED(!is_machine(&m) ||
+         mcb_scores_values(&m, MCB_VALUES_U8, bytes, ROWS, step, two) == MCB_E_ARGUMENT);
     free(one);
     free(two);
     free(bytes);

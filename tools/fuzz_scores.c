@@ -3,13 +3,13 @@
 
 #include "fuzz_exits.h"
 
-int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, double *scores,
-                double *exits);
+int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows,
+                size_t stride, double *scores, double *exits);
 
 /* Scores of rows, as mcb_scores_batch gives them before and after mcb_prepare, and mcb_scores row by row; exits as
  * exits_of gives them. The status of mcb_open, or -1 if these three differ. */
-int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows, size_t stride, double *scores,
-                double *exits) {
+int FUZZ_SCORER(const unsigned char *bytes, size_t size, const float *x, size_t n_rows,
+                size_t stride, double *scores, double *exits) {
     mcb_model m;
     int status = mcb_open(&m, bytes, size);
     size_t r, n, need;

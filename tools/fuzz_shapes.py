@@ -15,8 +15,32 @@ COUNTS = (0, 0, 0, 1, 1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 64, 65, 70)
 CLASSES = (2, 2, 2, 3, 3, 4, 5, 7, 8, 9, 12, 13, 16, 17, 33, 65, 100)
 FEATURES = (1, 1, 2, 3, 7, 8, 9, 16, 17, 127, 128, 129, 513, 1030, 32_768, 70_000, 2**31 - 1)
 SPECIAL = (0.0, -0.0, 1e-45, -3.4e38, 3.4e38, 1.0, -1.0, math.nan, math.inf, -math.inf)
-TAGS = (b"note", b"NEWS", b"1abc", b"a\0bc", b"COEL", b"TBAS", b"CODE", b"SCAL", b"CALB", b"ABOV", b"meta")
-TAGS += (b"exit", b"pair", b"marg", b"rjct", b"CSET", b"CATF", b"LOFF", b"LCLS", b"PACK", b"LALL", b"calb")
+TAGS = (
+    b"note",
+    b"NEWS",
+    b"1abc",
+    b"a\0bc",
+    b"COEL",
+    b"TBAS",
+    b"CODE",
+    b"SCAL",
+    b"CALB",
+    b"ABOV",
+    b"meta",
+)
+TAGS += (
+    b"exit",
+    b"pair",
+    b"marg",
+    b"rjct",
+    b"CSET",
+    b"CATF",
+    b"LOFF",
+    b"LCLS",
+    b"PACK",
+    b"LALL",
+    b"calb",
+)
 # UTF-8 that is right, and that is not: cut short, overlong, a surrogate, above the last character.
 RIGHT = ("é", "中", "\U0001f600", "\u07ff", "\uffff", "\U0010ffff")
 WRONG = ("e4b8", "f09f9861", "e08080", "f0808080", "eda080", "f4908080", "ff", "c080")
@@ -53,9 +77,22 @@ class Draft:
         self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
         self.shared = False  # whether leaves have numbers for all classes
         # Features that may occur; rows must reach so far.
-        self.used = {0, min(self.d, 300) - 1, min(self.d, 1 << 20 if rng.random() < 0.1 else 300) - 1}
-        getattr(self, {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel", 7: "pack"}[self.kind])()
-        if self.kind in (1, 3) and rng.random() < 0.2 and (not (self.decoder or self.shared) or rng.random() < 0.1):
+        self.used = {
+            0,
+            min(self.d, 300) - 1,
+            min(self.d, 1 << 20 if rng.random() < 0.1 else 300) - 1,
+        }
+        getattr(
+            self,
+            {1: "stumps", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel", 7: "pack"}[
+                self.kind
+            ],
+        )()
+        if (
+            self.kind in (1, 3)
+            and rng.random() < 0.2
+            and (not (self.decoder or self.shared) or rng.random() < 0.1)
+        ):
             self.exits()
         self.add("BIAS", 5, self.floats(self.K))
         uncalibrated = self.link == 4 and rng.random() < 0.95
@@ -74,7 +111,9 @@ class Draft:
     def add(self, tag, code, items):
         """One more section; ``code`` 0 takes a type of unsigned integers that is wide enough."""
         if code == 0:
-            code = self.rng.choice([c for c in (1, 2, 3) if max(items, default=0) < 256 ** WIDTH[c]])
+            code = self.rng.choice(
+                [c for c in (1, 2, 3) if max(items, default=0) < 256 ** WIDTH[c]]
+            )
         self.sections.append([tag.encode(), code, items])
 
     def floats(self, n):
@@ -82,7 +121,9 @@ class Draft:
         rng = self.rng
         if self.shared and rng.random() < 0.98:
             return [rng.randrange(-1024, 1025) / 128 for _ in range(n)]  # sums are exact
-        return [rng.choice(SPECIAL[:7]) if rng.random() < 0.1 else rng.gauss(0, 1) for _ in range(n)]
+        return [
+            rng.choice(SPECIAL[:7]) if rng.random() < 0.1 else rng.gauss(0, 1) for _ in range(n)
+        ]
 
     def features(self, n):
         """Items of FEAT."""
@@ -91,7 +132,11 @@ class Draft:
         items = [(rng.choice(some), rng.random() < 0.5) for _ in range(n)]
         self.used |= {feature for feature, _ in items}
         code = rng.choice([c for c in (1, 2, 3) if max(self.used) < 1 << (8 * WIDTH[c] - 1)])
-        self.add("FEAT", code, [feature | nan_left << (8 * WIDTH[code] - 1) for feature, nan_left in items])
+        self.add(
+            "FEAT",
+            code,
+            [feature | nan_left << (8 * WIDTH[code] - 1) for feature, nan_left in items],
+        )
 
     def stumps(self):
         n = self.rng.choice(self.counts)
@@ -103,8 +148,12 @@ class Draft:
 
     def intervals(self):
         rng = self.rng
-        used = sorted(rng.sample(range(min(self.d, 300)), min(rng.choice(self.counts), self.d, 300)))
-        cuts = [sorted({single(v + 0.0) for v in self.floats(rng.choice((1, 1, 2, 7)))}) for _ in used]
+        used = sorted(
+            rng.sample(range(min(self.d, 300)), min(rng.choice(self.counts), self.d, 300))
+        )
+        cuts = [
+            sorted({single(v + 0.0) for v in self.floats(rng.choice((1, 1, 2, 7)))}) for _ in used
+        ]
         ends = [0]
         for mine in cuts:
             ends.append(ends[-1] + len(mine))
@@ -120,14 +169,18 @@ class Draft:
         while parts:
             begin, end = parts.pop()
             if begin < end:
-                right[begin] = (1, end - begin)[skew] if skew < 2 else self.rng.randrange(1, end - begin + 1)
+                right[begin] = (
+                    (1, end - begin)[skew] if skew < 2 else self.rng.randrange(1, end - begin + 1)
+                )
                 parts += [(begin + 1, begin + right[begin]), (begin + right[begin], end)]
         return right
 
     def trees(self):
         rng = self.rng
         many = rng.random() < 0.05  # more trees than are sorted together
-        sizes = [rng.choice((0, 1, 1, 2, 5, 31, 32, 40)) for _ in range(rng.choice((0, 0, 1, 2, 3, 9)))]
+        sizes = [
+            rng.choice((0, 1, 1, 2, 5, 31, 32, 40)) for _ in range(rng.choice((0, 0, 1, 2, 3, 9)))
+        ]
         sizes = [rng.randrange(3) for _ in range(300)] if many else sizes
         sizes = [10_001] if rng.random() < 0.002 else sizes  # a tree that is not prepared
         S, T, K = sum(sizes), len(sizes), self.K
@@ -139,7 +192,9 @@ class Draft:
         form = "class" if form in ("vector", "entries") and (S + T) * K > 1 << 20 else form
         ends, classes = self.entries(S + T if form == "entries" else 0)
         self.shared = form == "entries" and rng.random() < 0.4
-        leaves = self.floats(len(classes) if form == "entries" else (S + T) * (K if form == "vector" else 1))
+        leaves = self.floats(
+            len(classes) if form == "entries" else (S + T) * (K if form == "vector" else 1)
+        )
         self.add("LEAF", rng.choice((5, 7)), [max(-6e4, min(6e4, v)) for v in leaves])
         if self.shared:
             self.add("LALL", self.sections[-1][1], self.floats(S + T))
@@ -160,7 +215,11 @@ class Draft:
             self.add("TCLS", 0, [rng.randrange(K) for _ in range(T)])
             if form == "base":
                 classes = self.sections[-1][2]
-                self.add("TBAS", 0, [rng.choice([b for b in (K, 0, 1, K - 1) if b != c]) for c in classes])
+                self.add(
+                    "TBAS",
+                    0,
+                    [rng.choice([b for b in (K, 0, 1, K - 1) if b != c]) for c in classes],
+                )
         ends = sorted(rng.choices(range(T + 1), k=rng.choice((0, 1, 3)))) + [T]
         self.add("RNDS", 0, [b - a for a, b in zip([0, *ends], ends, strict=False)])
 
@@ -168,7 +227,9 @@ class Draft:
         """Where the entries of n leaves begin, and their classes."""
         ends, classes = [0], []
         for _ in range(n):
-            classes += sorted(self.rng.sample(range(self.K), min(self.K, self.rng.choice((0, 1, 1, 2, 5)))))
+            classes += sorted(
+                self.rng.sample(range(self.K), min(self.K, self.rng.choice((0, 1, 1, 2, 5))))
+            )
             ends.append(len(classes))
         return ends, classes
 
@@ -177,14 +238,25 @@ class Draft:
         rng = self.rng
         mine = b"FEAT" if self.kind == 1 else b"TSIZ"
         learners = next(len(items) for tag, _, items in self.sections if tag == mine)
-        at = sorted(rng.sample(range(1, learners), min(rng.choice((0, 1, 2, 5)), learners - 1))) if learners else []
+        at = (
+            sorted(rng.sample(range(1, learners), min(rng.choice((0, 1, 2, 5)), learners - 1)))
+            if learners
+            else []
+        )
         self.add("exit", 0, at)
         pairs, thresholds = self.K * (self.K - 1), [math.inf, *map(abs, self.floats(8))]
         if pairs < 3000:
             n = rng.randrange((len(at) + 1) // 2 + 1)
             scale = rng.choice((0.1, 1.0, 9.0))
-            bounds = [rng.choice((v, math.inf)) if rng.random() < 0.1 else scale * v for v in self.floats(n * pairs)]
-            self.add("pair", rng.choice((5, 7)), [v if v == math.inf else max(-6e4, min(6e4, v)) for v in bounds])
+            bounds = [
+                rng.choice((v, math.inf)) if rng.random() < 0.1 else scale * v
+                for v in self.floats(n * pairs)
+            ]
+            self.add(
+                "pair",
+                rng.choice((5, 7)),
+                [v if v == math.inf else max(-6e4, min(6e4, v)) for v in bounds],
+            )
         for tag, third in (("marg", 2), ("rjct", rng.randrange(self.K))):
             if rng.random() < 0.7:
                 self.add(tag, 6, [0.001, 3000, third, *rng.choices(thresholds, k=len(at))])
@@ -195,9 +267,16 @@ class Draft:
         self.d = min(self.d, 1030)
         used = sorted(rng.sample(range(self.d), min(rng.choice(self.counts), self.d)))
         cuts = [rng.choice((1, 1, 2, 7)) for _ in used]
-        sizes = [rng.choice((0, 1, 1, 2, 5, 31)) if used else 0 for _ in range(rng.choice((0, 1, 2, 9)))]
+        sizes = [
+            rng.choice((0, 1, 1, 2, 5, 31)) if used else 0 for _ in range(rng.choice((0, 1, 2, 9)))
+        ]
         own, missing, half, half_leaves = (rng.randrange(2) for _ in range(4))
-        S, T, least, n_values = sum(sizes), len(sizes), min(sizes, default=0), rng.choice((1, 2, 3, 40, 256))
+        S, T, least, n_values = (
+            sum(sizes),
+            len(sizes),
+            min(sizes, default=0),
+            rng.choice((1, 2, 3, 40, 256)),
+        )
         first = [0]
         for n in cuts:
             first.append(first[-1] + n)
@@ -205,7 +284,9 @@ class Draft:
         for size in sizes:
             for right in self.tree(size):
                 f = rng.randrange(len(used))
-                splits.append((f, rng.randrange(cuts[f]), right - 1, *([rng.randrange(2)] if missing else [])))
+                splits.append(
+                    (f, rng.randrange(cuts[f]), right - 1, *([rng.randrange(2)] if missing else []))
+                )
         leaves = [(rng.randrange(n_values),) for _ in range((S + T) * (1 if own else self.K))]
         classes = [(rng.randrange(self.K) if own else 0,) for _ in sizes]
         streams = [[(size - least,) for size in sizes], splits, leaves, classes]
@@ -217,9 +298,16 @@ class Draft:
         bits[1][3:] = [1] * missing
         bits[2] = [min(max(1, *bits[2]), 8)]
         codes = [
-            rng.choice([c for c in (1, 2, 3) if top < 256 ** WIDTH[c]]) for top in (max(used, default=0), first[-1])
+            rng.choice([c for c in (1, 2, 3) if top < 256 ** WIDTH[c]])
+            for top in (max(used, default=0), first[-1])
         ]
-        flags = own | missing << 1 | half << 2 | half_leaves << 3 | (rng.random() < 0.01) << rng.randrange(4, 8)
+        flags = (
+            own
+            | missing << 1
+            | half << 2
+            | half_leaves << 3
+            | (rng.random() < 0.01) << rng.randrange(4, 8)
+        )
         data = struct.pack(
             "<IIIIIH10B", T, S, first[-1], len(used), least, n_values, flags, *bits[0], *bits[1][:3], *bits[2],
             *bits[3], *codes, rng.random() < 0.01,
@@ -284,7 +372,9 @@ class Draft:
             start = rng.choice((0, 0, -5, -(2**63), 2**63 - self.K))
             self.add("LABI", 4, [start + k for k in range(self.K)])
             return
-        texts = sorted({f"{rng.choice(('a', 'é', '', '中'))}{k:05}".encode() for k in range(self.K)})
+        texts = sorted(
+            {f"{rng.choice(('a', 'é', '', '中'))}{k:05}".encode() for k in range(self.K)}
+        )
         if rng.random() < 0.05:
             texts[-1] += b"x" * rng.choice((4000, 4200))
         ends = [0]
@@ -323,7 +413,9 @@ class Draft:
         elif what == 7:
             section[2] = section[2] + (section[2] or [0])[: rng.choice((1, self.K or 1))]
         elif what == 8:
-            self.sections.remove(rng.choice([section, *(other for other in self.sections if other[0] == b"TCLS")]))
+            self.sections.remove(
+                rng.choice([section, *(other for other in self.sections if other[0] == b"TCLS")])
+            )
             if not self.sections:
                 self.sections.append(section)
         elif what == 9:
@@ -365,10 +457,15 @@ class Draft:
         """Items as bytes; numbers that do not fit the type are cut."""
         if code in (5, 6, 7):
             top = {5: 3.4e38, 6: math.inf, 7: 65_504.0}[code]
-            finite = (v if not math.isfinite(v) else max(-top, min(top, v)) for v in map(float, items))
+            finite = (
+                v if not math.isfinite(v) else max(-top, min(top, v)) for v in map(float, items)
+            )
             return struct.pack(f"<{len(items)}{CODE[code]}", *finite)
         width = WIDTH.get(code, 1)
-        return b"".join((int(v if math.isfinite(v) else 0) % 256**width).to_bytes(width, "little") for v in items)
+        return b"".join(
+            (int(v if math.isfinite(v) else 0) % 256**width).to_bytes(width, "little")
+            for v in items
+        )
 
     def to_bytes(self):
         """The file."""
@@ -380,11 +477,23 @@ class Draft:
             body += [bytes(offset - end), data]
             table += struct.pack("<4sB3xQQII", tag, code, offset, len(items), crc32c(data), 0)
             end = offset + len(data)
-        numbers = [n % 2**32 for n in (self.K, self.d, self.kind, self.link, self.decoder, self.reserved[1])]
+        numbers = [
+            n % 2**32
+            for n in (self.K, self.d, self.kind, self.link, self.decoder, self.reserved[1])
+        ]
         head = SIGNATURE + struct.pack(
-            "<HHIQII6I", self.major, self.minor, self.flags, end, len(self.sections), self.reserved[0], *numbers
+            "<HHIQII6I",
+            self.major,
+            self.minor,
+            self.flags,
+            end,
+            len(self.sections),
+            self.reserved[0],
+            *numbers,
         )
-        return b"".join([head, struct.pack("<II", crc32c(head + table), self.reserved[2]), table, *body])
+        return b"".join(
+            [head, struct.pack("<II", crc32c(head + table), self.reserved[2]), table, *body]
+        )
 
     def reach(self):
         """One more than the last feature in FEAT or FIDX."""
@@ -403,7 +512,9 @@ class Draft:
             return 1, []
         n = stride * rng.choice((1, 2, 4, 5, 17) if self.K * stride < 2000 else (2,))
         special = SPECIAL[:7] if rng.random() < 0.7 and self.kind in (5, 6) else SPECIAL
-        return stride, [rng.choice(special) if rng.random() < 0.2 else rng.gauss(0, 1) for _ in range(n)]
+        return stride, [
+            rng.choice(special) if rng.random() < 0.2 else rng.gauss(0, 1) for _ in range(n)
+        ]
 
 
 def draw(rng):

@@ -88,7 +88,9 @@ SOURCES = {
 # Of the unpacked text, by part.
 SHA256 = {
     name: digest
-    for digest, name in map(str.split, Path(__file__).with_suffix(".sha256").read_text().splitlines())
+    for digest, name in map(
+        str.split, Path(__file__).with_suffix(".sha256").read_text().splitlines()
+    )
 }
 
 
@@ -102,7 +104,9 @@ def download_frame(source, folder):
         if (folder / name).exists():
             continue
         if source.folder is None:
-            raise DataError(f"not offered by UCI, OpenML or GitHub; put {name} into {folder}, from {source.hand}")
+            raise DataError(
+                f"not offered by UCI, OpenML or GitHub; put {name} into {folder}, from {source.hand}"
+            )
         try:
             fetch(source.url(name), folder, name)
         except OSError as error:
@@ -121,7 +125,9 @@ def fetch(url, folder, name):
 
 
 def not_fetched(url, error, target):
-    return DataError(f"{url} could not be fetched ({error}); get it by hand and save it as {target}")
+    return DataError(
+        f"{url} could not be fetched ({error}); get it by hand and save it as {target}"
+    )
 
 
 def download(source, folder):
@@ -130,7 +136,9 @@ def download(source, folder):
     if not missing:
         return
     if source.url is None:
-        raise DataError(f"not offered by UCI or OpenML; put {' and '.join(missing)} into {folder}, from {source.hand}")
+        raise DataError(
+            f"not offered by UCI or OpenML; put {' and '.join(missing)} into {folder}, from {source.hand}"
+        )
     url = source.url
     try:
         if url.startswith(OPENML):
@@ -149,10 +157,14 @@ def read_part(source, folder, part):
             with zipfile.ZipFile(path) as archive:
                 members = [name for name in archive.namelist() if name.rpartition("/")[2] == part]
                 if not members:
-                    raise DataError(f"{path} has no member {part}; it holds {', '.join(archive.namelist())}")
+                    raise DataError(
+                        f"{path} has no member {part}; it holds {', '.join(archive.namelist())}"
+                    )
                 data = archive.read(members[0])
         except zipfile.BadZipFile as error:
-            raise DataError(f"{path} is not a zip archive ({error}); delete it and run again") from error
+            raise DataError(
+                f"{path} is not a zip archive ({error}); delete it and run again"
+            ) from error
     else:
         data = (folder / part).read_bytes()
     if part.endswith(".gz"):
@@ -189,7 +201,9 @@ def from_libsvm(text):
     """(values float64 (m, d), labels as text) of LIBSVM text."""
     rows = [line.split() for line in text.splitlines() if line.strip()]
     # Indices increase, so that a row's last entry has its largest.
-    values = np.zeros((len(rows), max(int(row[-1].partition(":")[0]) for row in rows if len(row) > 1)))
+    values = np.zeros(
+        (len(rows), max(int(row[-1].partition(":")[0]) for row in rows if len(row) > 1))
+    )
     for i, row in enumerate(rows):
         for entry in row[1:]:
             index, _, value = entry.partition(":")
@@ -213,7 +227,12 @@ def libsvm_text(values, labels, classes):
     for row, label in zip(values, labels, strict=True):
         present = np.flatnonzero(row)
         out.write(str(classes[label]))
-        out.write("".join(f" {j + 1}:{v:.9g}" for j, v in zip(present.tolist(), row[present].tolist(), strict=True)))
+        out.write(
+            "".join(
+                f" {j + 1}:{v:.9g}"
+                for j, v in zip(present.tolist(), row[present].tolist(), strict=True)
+            )
+        )
         out.write("\n")
     return out.getvalue().encode()
 
@@ -243,12 +262,16 @@ def install(name, folder):
     files = [part for part in SHA256 if part in known]
     if all(is_right(file_of(folder, part), SHA256[part]) for part in files):
         return "is there"
-    (download_frame if is_frame else download)((FRAME_SOURCES if is_frame else SOURCES)[name], folder / "raw")
+    (download_frame if is_frame else download)(
+        (FRAME_SOURCES if is_frame else SOURCES)[name], folder / "raw"
+    )
     try:
         raw = folder / "raw"
         texts = {f"mixed/{name}": frame_text(name, raw)} if is_frame else convert(name, raw)
     except (OSError, ValueError, KeyError, EOFError, IndexError) as error:
-        raise DataError(f"the raw files do not read as expected ({type(error).__name__}: {error})") from error
+        raise DataError(
+            f"the raw files do not read as expected ({type(error).__name__}: {error})"
+        ) from error
     for part, text in texts.items():
         found = hashlib.sha256(text).hexdigest()
         if found != SHA256[part]:
@@ -281,7 +304,9 @@ def is_right(path, digest):
 def main(names):
     folder = os.environ.get("PYMCBOOST_DATA")
     if not folder:
-        sys.exit("set PYMCBOOST_DATA to a folder, as in: PYMCBOOST_DATA=~/mcdata python tools/get_data.py")
+        sys.exit(
+            "set PYMCBOOST_DATA to a folder, as in: PYMCBOOST_DATA=~/mcdata python tools/get_data.py"
+        )
     every = [*SOURCES, *FRAME_SOURCES]
     unknown = sorted(set(names) - set(every))
     if unknown:

@@ -42,7 +42,9 @@ LEVELS = {
 
 def cpu_level():
     """Generation of the CPU."""
-    return next((level for level, needed in LEVELS.items() if needed <= cpu_flags()), platform.machine())
+    return next(
+        (level for level, needed in LEVELS.items() if needed <= cpu_flags()), platform.machine()
+    )
 
 
 def environment(tree):
@@ -53,7 +55,9 @@ def environment(tree):
 
     pattern = rb"GCC: [^\0]*|[^\0]*clang version [^\0]*"
     kernels = sorted(Path(tree, "pymcboost", "_kernels").glob("*.so"))
-    compilers = {found.decode() for kernel in kernels for found in re.findall(pattern, kernel.read_bytes())}
+    compilers = {
+        found.decode() for kernel in kernels for found in re.findall(pattern, kernel.read_bytes())
+    }
     blas = {
         f"{info['internal_api']} {info['version']} {info['architecture']}"
         for info in threadpoolctl.threadpool_info()
@@ -66,7 +70,9 @@ def environment(tree):
         **{name: importlib.metadata.version(name) for name in LIBRARIES},
         "blas": "; ".join(sorted(blas)),
         "cpu": cpu_level(),
-        "numpy on this cpu": " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])),
+        "numpy on this cpu": " ".join(
+            np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
+        ),
     }
 
 
@@ -137,7 +143,9 @@ def differences(expected, found):
         if now != was:
             parts = zip(("scores", "sections"), was.split(), now.split(), strict=False)
             what = " and ".join(part for part, one, other in parts if one != other)
-            lines.append(f"{name}: {what if len(was.split()) == len(now.split()) == 2 else 'failure'}: {was} -> {now}")
+            lines.append(
+                f"{name}: {what if len(was.split()) == len(now.split()) == 2 else 'failure'}: {was} -> {now}"
+            )
     return lines
 
 
@@ -145,15 +153,21 @@ def check(names, options):
     table = json.loads(TABLE.read_text())
     unknown = [name for name in names if name not in table["trainings"]]
     if unknown and not options.against:
-        print(f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}")
+        print(
+            f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}"
+        )
         return 1
     found = train_here(names, options)
-    lines = differences(built(table, names, options) if options.against else recorded(table, names), found)
+    lines = differences(
+        built(table, names, options) if options.against else recorded(table, names), found
+    )
     here = environment(other_tree.ROOT)
     differing = [key for key in here if table["environment"].get(key) != here[key]]
     if lines and differing and not options.against:
         for key in differing:
-            print(f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr)
+            print(
+                f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr
+            )
         unlike = [name for name, was in recorded(table, names).items() if found[name] != was]
         lines = differences(built(table, unlike, options), found)
     print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
@@ -163,7 +177,9 @@ def check(names, options):
 def clean_head():
     """Number of the commit whose package this tree has."""
     if other_tree.git("status", "--porcelain", "pymcboost", "setup.py").strip():
-        raise SystemExit("golden: commit the changes of pymcboost/ first; the table says which commit has its bytes")
+        raise SystemExit(
+            "golden: commit the changes of pymcboost/ first; the table says which commit has its bytes"
+        )
     return other_tree.git("rev-parse", "HEAD").decode().strip()
 
 
@@ -185,13 +201,19 @@ def record(names, options):
     if options.only:
         table = json.loads(TABLE.read_text())
         if table["environment"] != here:
-            raise SystemExit("golden: a part can only be recorded in the environment of the other parts; record all")
+            raise SystemExit(
+                "golden: a part can only be recorded in the environment of the other parts; record all"
+            )
     options.subset = False
     found = train_here(names, options)
     failed = [f"{name}: {value}" for name, value in found.items() if len(value.split()) != 2]
     if failed:
         raise SystemExit("\n".join(["golden: nothing recorded, as these failed:", *failed]))
-    changed = [n for n, value in found.items() if table["trainings"].get(n, " ").rpartition(" ")[0] != value]
+    changed = [
+        n
+        for n, value in found.items()
+        if table["trainings"].get(n, " ").rpartition(" ")[0] != value
+    ]
     table.pop("confirmed", None)
     table["trainings"] |= {name: f"{found[name]} {commit}" for name in changed}
     TABLE.write_text(json.dumps(table, indent=0) + "\n")
@@ -200,19 +222,39 @@ def record(names, options):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", choices=("check", "record", "confirm", "run"))
     parser.add_argument("--subset", action="store_true", help="the part for CI: few large data")
-    parser.add_argument("--only", metavar="TEXT", action="append", help="only trainings whose names contain it")
-    parser.add_argument("--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="train in so many processes (default: 1)")
-    parser.add_argument("--against", metavar="COMMIT", help="compare with a commit instead of the table")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", help="only trainings whose names contain it"
+    )
+    parser.add_argument(
+        "--names", metavar="FILE", type=argparse.FileType(), help="names of trainings, one a line"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="train in so many processes (default: 1)"
+    )
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="compare with a commit instead of the table"
+    )
     parser.add_argument("--complete", action="store_true",
         help="with --against: rows have no missing values, and files do not say where these go")  # fmt: skip
-    parser.add_argument("--tree", default=str(other_tree.ROOT), help="folder of the package to run (default: this one)")
+    parser.add_argument(
+        "--tree",
+        default=str(other_tree.ROOT),
+        help="folder of the package to run (default: this one)",
+    )
     options = parser.parse_args(arguments)
-    if options.complete and options.action != "run" and not (options.action == "check" and options.against):
-        parser.error("--complete needs check --against COMMIT: the table has fingerprints of all rows")
+    if (
+        options.complete
+        and options.action != "run"
+        and not (options.action == "check" and options.against)
+    ):
+        parser.error(
+            "--complete needs check --against COMMIT: the table has fingerprints of all rows"
+        )
     # The tests of the tree have workers that are threads.
     sys.path[:0] = [options.tree, str(Path(options.tree, "tests"))]
     import golden_cases
@@ -220,9 +262,15 @@ def main(arguments=None):
     import pymcboost
 
     if Path(pymcboost.__file__).resolve().parents[1] != Path(options.tree).resolve():
-        raise SystemExit(f"golden: the package of {options.tree} was asked for, found that of {pymcboost.__file__}")
-    names = options.names.read().split() if options.names else golden_cases.trainings(options.subset)
-    names = [name for name in names if not options.only or any(text in name for text in options.only)]
+        raise SystemExit(
+            f"golden: the package of {options.tree} was asked for, found that of {pymcboost.__file__}"
+        )
+    names = (
+        options.names.read().split() if options.names else golden_cases.trainings(options.subset)
+    )
+    names = [
+        name for name in names if not options.only or any(text in name for text in options.only)
+    ]
     if not names:
         raise SystemExit(f"golden: no training has a name with {options.only}")
     if options.action == "run":

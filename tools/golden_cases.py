@@ -66,8 +66,14 @@ VARIANTS = {
         bounded={"max_step": 0.3, "max_bins": 16, "min_weight_fraction_leaf": 0.05},
         fixed={"fixed_step": 0.1, "nu": 1e-4},
     ),
-    "logitboost": {"default": SMALL_TREES, "shallow": {"max_depth": 2, "min_samples_leaf": 5, "max_bins": 16}},
-    "mart": {"default": SMALL_TREES, "shallow": {"max_depth": 2, "min_samples_leaf": 5, "max_bins": 16}},
+    "logitboost": {
+        "default": SMALL_TREES,
+        "shallow": {"max_depth": 2, "min_samples_leaf": 5, "max_bins": 16},
+    },
+    "mart": {
+        "default": SMALL_TREES,
+        "shallow": {"max_depth": 2, "min_samples_leaf": 5, "max_bins": 16},
+    },
     "abc-logitboost": adaptive(),
     "abc-mart": adaptive(),
     "multiboost": by_learner(
@@ -88,7 +94,13 @@ VARIANTS = {
         "linear-pairs": {"init": "pairs", "scale": True, "allow_zero": True},
         "linear-libsvm": {"solver": "libsvm", "scale": True},
         **{
-            f"{kernel}-{solver}": {"kernel": kernel, "solver": solver, "scale": True, "coef0": 1.0, "init": init}
+            f"{kernel}-{solver}": {
+                "kernel": kernel,
+                "solver": solver,
+                "scale": True,
+                "coef0": 1.0,
+                "init": init,
+            }
             for kernel, (solver, init) in itertools.product(
                 KERNELS, (("libsvm", "max-cut"), ("coordinate", "one-vs-all"))
             )
@@ -96,30 +108,45 @@ VARIANTS = {
     },
     "adaboost-ecc": by_learner(),
     "adaboost-erp": by_learner(default={}, more={"n_repartitions": 3}),
-    "adaboost-m1": {name: {**LEARNERS["tree"], **more} for name, more in (("all", {}), ("drawn", {"subsample": 0.5}))},
+    "adaboost-m1": {
+        name: {**LEARNERS["tree"], **more}
+        for name, more in (("all", {}), ("drawn", {"subsample": 0.5}))
+    },
     "adaboost-m2": by_learner(),
     "adaboost-mh": by_learner(),
     "adaboost-ml": by_learner(),
     "adaboost-mo": by_learner(
         **{f"{code}-exp": {"code": code} for code in CODES},
-        **{f"dense-{decoder}": {"code": "dense", "decoder": decoder} for decoder in ("linear", "hamming")},
+        **{
+            f"dense-{decoder}": {"code": "dense", "decoder": decoder}
+            for decoder in ("linear", "hamming")
+        },
     ),
     "adaboost-oc": by_learner(),
     "gentleboost": by_learner(),
     "gradboost": by_learner(default={}, sparse={"l1": 0.1, "min_weight_fraction_split": 0.02}),
     "jointboost": {"default": {}, "coarse": {"max_bins": 16, "min_weight_fraction_leaf": 0.05}},
     "piboost": by_learner(
-        singles={}, pairs={"separators": "pairs"}, given={"separators": [[0], [0, 1]], "cost_sensitive": False}
+        singles={},
+        pairs={"separators": "pairs"},
+        given={"separators": [[0], [0, 1]], "cost_sensitive": False},
     ),
     "samme": by_learner(),
     "vector-tree": {
-        f"softmax-{step}": {"leaf_step": step, **VECTOR, **SMALL_TREES} for step in ("diagonal", "full")
+        f"softmax-{step}": {"leaf_step": step, **VECTOR, **SMALL_TREES}
+        for step in ("diagonal", "full")
     }
     | {
         "defaults": VECTOR_NOW,
         "entries": {**VECTOR, **SMALL_TREES, "split_columns": "auto", "max_leaf_entries": 2},
         "logistic": {**VECTOR, **SMALL_TREES, "loss": "logistic"},
-        "logistic-entries": {**VECTOR, **SMALL_TREES, "loss": "logistic", "split_columns": 2, "max_leaf_entries": 2},
+        "logistic-entries": {
+            **VECTOR,
+            **SMALL_TREES,
+            "loss": "logistic",
+            "split_columns": 2,
+            "max_leaf_entries": 2,
+        },
     },
 }
 
@@ -132,7 +159,12 @@ SMALL = (
     "subsampling", "regularised", "second-derivatives", "early-stopping", "validation-set", "warm-start", "checkpoint",
     "checkpoint-stopping", "threads", "threads-sparse", "threads-K20", "categories", *LABELS,
 )  # fmt: skip
-REGULARISED = {"subsample": 0.6, "max_features_tree": 0.6, "l2_regularization": 0.5, "min_gain": 0.01}
+REGULARISED = {
+    "subsample": 0.6,
+    "max_features_tree": 0.6,
+    "l2_regularization": 0.5,
+    "min_gain": 0.01,
+}
 REGULARISED_CLASS_TREES = {**REGULARISED, "max_features": 0.5}
 LARGE = ("large-K3", "large-K7", "large-nan-K20", "large-sparse-K11")
 # What the workhorses have besides, and every algorithm; the first variants of each stand for the others.
@@ -158,7 +190,9 @@ def made(m, d, K, seed, sparse=False):
     X[:, 1::4] >>= 16
     X[:, 2::4] *= rng.integers(0, 10, X[:, 2::4].shape) == 0
     exclusive = range(d - d // 6, d)
-    X[:, exclusive] = (X[:, exclusive] >> 18) * (rng.integers(0, d // 4 + 1, (n, 1)) == np.arange(d // 6))
+    X[:, exclusive] = (X[:, exclusive] >> 18) * (
+        rng.integers(0, d // 4 + 1, (n, 1)) == np.arange(d // 6)
+    )
     if sparse:
         X *= rng.integers(0, 5, X.shape) == 0
     X = (X / 2.0**20).astype(np.float32)
@@ -170,7 +204,9 @@ def made(m, d, K, seed, sparse=False):
 def read(name):
     """A set of data/: the last fifth of its rows, shuffled, are the other ones."""
     X, y = load_svmlight_file(str(DATA / f"{name}.libsvm"))
-    order = np.random.Generator(np.random.PCG64(1)).integers(0, 1 << 40, len(y)).argsort(kind="stable")
+    order = (
+        np.random.Generator(np.random.PCG64(1)).integers(0, 1 << 40, len(y)).argsort(kind="stable")
+    )
     X, y = X.toarray().astype(np.float32)[order], y.astype(np.int64)[order]
     most = len(y) * 4 // 5
     return X[:most], y[:most], X[most:]
@@ -180,7 +216,9 @@ def with_holes(X, share, seed=2):
     """X with missing values, sparse or not: one in ``share`` of the numbers that are stored."""
     X = X.copy()
     values = X.data if scipy.sparse.issparse(X) else X
-    values[np.random.Generator(np.random.PCG64(seed)).integers(0, share, values.shape) == 0] = np.nan
+    values[np.random.Generator(np.random.PCG64(seed)).integers(0, share, values.shape) == 0] = (
+        np.nan
+    )
     return X
 
 
@@ -189,14 +227,18 @@ def data_of(condition, holes):
     if condition.startswith("large"):
         K = int(condition.split("K")[1])
         X, y, other = made(20000, 104, K, K, sparse="sparse" in condition)
-        return (with_holes(X, 20), y, with_holes(other, 20)) if "nan" in condition else (X, y, other)
+        return (
+            (with_holes(X, 20), y, with_holes(other, 20)) if "nan" in condition else (X, y, other)
+        )
     if condition in LABELS:
         X, y, other = made(400, 20, 5, 6, sparse=condition == "labels-sparse")
         more = np.random.Generator(np.random.PCG64(4)).integers(0, 4, (len(y), 5)) == 0
         return X, ((y[:, None] == np.arange(5)) | more).astype(np.int64), other
     if condition == "categories":
         X, y, other = made(400, 20, 4, 9)
-        X, other = (np.column_stack((np.floor(8 * rows[:, : len(CODES_AT)]), rows)) for rows in (X, other))
+        X, other = (
+            np.column_stack((np.floor(8 * rows[:, : len(CODES_AT)]), rows)) for rows in (X, other)
+        )
         return X, y, other
     if "sparse" in condition or condition == "workers-3":
         X, y, other = made(400, 36, 5, 5, sparse=True)
@@ -246,7 +288,11 @@ def conditions_of(algorithm, variant):
         left_out |= {"checkpoint", "checkpoint-stopping"}
         if params.get("kernel", "linear") != "linear" or params.get("solver") == "libsvm":
             left_out |= {name for name in (*SMALL, *LARGE) if "sparse" in name}
-    if algorithm in ("hingeboost", "multiboost", "multiboost-cw"):  # rounds are merged, so that none can be added
+    if algorithm in (
+        "hingeboost",
+        "multiboost",
+        "multiboost-cw",
+    ):  # rounds are merged, so that none can be added
         left_out.add("init-model")
     if isinstance(params.get("separators"), list):  # two classes have one separator only
         left_out.add("K2")
@@ -257,7 +303,9 @@ def conditions_of(algorithm, variant):
         return [*LABELS]
     if params.get("code") == "exhaustive":  # at most 12 classes, and 1023 columns for 11 of them
         left_out |= {"K20", "threads-K20", "large-nan-K20", "large-sparse-K11"}
-    around = AROUND if list(VARIANTS[algorithm]).index(variant) < FIRST or variant == "defaults" else ()
+    around = (
+        AROUND if list(VARIANTS[algorithm]).index(variant) < FIRST or variant == "defaults" else ()
+    )
     if around and algorithm in WORKHORSES:
         around = (*WORKHORSE, *around)
     return [condition for condition in (*SMALL, *LARGE, *around) if condition not in left_out]
@@ -279,9 +327,15 @@ def trainings(subset=False):
 
 def set_small_work(value):
     """Set the work below which a training has one thread, wherever the package keeps it; return what it was."""
-    holders = [m for name, m in sys.modules.items() if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")]
+    holders = [
+        m
+        for name, m in sys.modules.items()
+        if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")
+    ]
     if not holders:
-        raise SystemExit("golden: no module of pymcboost has SMALL_WORK, so threads cannot be tried on small data")
+        raise SystemExit(
+            "golden: no module of pymcboost has SMALL_WORK, so threads cannot be tried on small data"
+        )
     before = holders[0].SMALL_WORK
     for module in holders:
         module.SMALL_WORK = value
@@ -302,7 +356,11 @@ def sections(file, sides=True):
         size = items * {1: 1, 2: 2, 3: 4, 4: 8, 5: 4, 6: 8, 7: 2}[kind]
         section = file[offset : offset + size]
         if tag == b"FEAT" and not sides:
-            features = np.frombuffer(section, dtype=f"<u{size // max(1, items)}") if items else np.zeros(0, "<u1")
+            features = (
+                np.frombuffer(section, dtype=f"<u{size // max(1, items)}")
+                if items
+                else np.zeros(0, "<u1")
+            )
             section = (features & (np.iinfo(features.dtype).max >> 1)).tobytes()
         parts += [tag, bytes([kind]), section]
     return b"".join(parts)
@@ -325,25 +383,45 @@ def fingerprint(model, *rows, sides=True):
     for X in rows:
         X = X if sides else completed(X)
         scores.update(np.ascontiguousarray(model.raw_scores(X), dtype=np.float64).tobytes())
-    return scores.hexdigest()[:16], hashlib.sha256(sections(model.to_bytes(), sides)).hexdigest()[:16]
+    return scores.hexdigest()[:16], hashlib.sha256(sections(model.to_bytes(), sides)).hexdigest()[
+        :16
+    ]
 
 
 def fit_as(condition, cls, params, X, y):
     """A fitted estimator; what is not the data of the condition is done here."""
     rounds = params["n_estimators"]
-    later = LATER if cls.algorithm == "vector-tree" else CLASS_TREES if cls.algorithm in CLASS_WISE else {}
+    later = (
+        LATER
+        if cls.algorithm == "vector-tree"
+        else CLASS_TREES
+        if cls.algorithm in CLASS_WISE
+        else {}
+    )
     known = cls().get_params()
     params = {**{name: value for name, value in later.items() if name in known}, **params}
     rng = np.random.Generator(np.random.PCG64(3))
-    if condition == "weights" or condition.startswith("threads") and "class_weight" in cls().get_params():
+    if (
+        condition == "weights"
+        or condition.startswith("threads")
+        and "class_weight" in cls().get_params()
+    ):
         return cls(**params).fit(X, y, rng.integers(0, 9, len(y)) / 4)
     if condition == "class-weights":
-        return cls(class_weight={label: 1 + label / 2 for label in np.unique(y)}, **params).fit(X, y)
+        return cls(class_weight={label: 1 + label / 2 for label in np.unique(y)}, **params).fit(
+            X, y
+        )
     if condition == "balanced":
         return cls(class_weight="balanced", **params).fit(X, y)
     if condition == "subsampling":
-        more = {"max_features": 0.5} if cls.algorithm == "vector-tree" else {"subsample": 0.6, "max_features_tree": 0.5}
-        return cls(**{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}).fit(X, y)
+        more = (
+            {"max_features": 0.5}
+            if cls.algorithm == "vector-tree"
+            else {"subsample": 0.6, "max_features_tree": 0.5}
+        )
+        return cls(
+            **{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}
+        ).fit(X, y)
     if condition == "regularised":
         more = REGULARISED if cls.algorithm == "vector-tree" else REGULARISED_CLASS_TREES
         more = {**more, "min_hessian_leaf": 0.1} if cls.algorithm.endswith("logitboost") else more
@@ -362,7 +440,13 @@ def fit_as(condition, cls, params, X, y):
         estimator = cls(**params, warm_start=True).fit(X, y)
         return estimator.set_params(n_estimators=rounds + MORE_ROUNDS).fit(X, y)
     if condition.startswith("workers"):
-        return divided(cls, {**params, **stopping} if condition == "workers-3" else params, X, y, int(condition[-1]))
+        return divided(
+            cls,
+            {**params, **stopping} if condition == "workers-3" else params,
+            X,
+            y,
+            int(condition[-1]),
+        )
     if condition == "blocks":
         return in_blocks(cls, params, X, y, rng.integers(0, 9, len(y)) / 4)
     if condition == "callbacks":
@@ -371,7 +455,9 @@ def fit_as(condition, cls, params, X, y):
         first = cls(**params).fit(X[::2], y[::2])
         return cls(**params).fit(X[1::2], y[1::2], init_model=first)
     if condition.startswith("checkpoint"):
-        return resumed(cls, {**params, **stopping} if condition.endswith("stopping") else params, X, y)
+        return resumed(
+            cls, {**params, **stopping} if condition.endswith("stopping") else params, X, y
+        )
     return cls(**params).fit(X, y)
 
 
@@ -424,7 +510,9 @@ def in_blocks(cls, params, X, y, weight):
     parts = slice(0, 100), slice(100, 101), slice(101, None)
     blocks = [(X[rows], y[rows], weight[rows]) for rows in parts]
     whole = cls(**params).fit(X, y, weight)
-    of_dataset = {name: params[name] for name in ("categorical_features", "max_bins") if name in params}
+    of_dataset = {
+        name: params[name] for name in ("categorical_features", "max_bins") if name in params
+    }
     estimator = cls(**params).fit(Dataset.from_blocks(blocks, **of_dataset))
     refuse_others("rows in blocks and in one piece", [whole, estimator])
     return estimator
@@ -459,8 +547,14 @@ def run(name, quick=False, sides=True):
     cls = estimators()[algorithm]
     large = condition.startswith("large")
     machine = algorithm == "hingeboost"
-    X, y, other = machine_data(condition) if large and machine else data_of(condition, holes=not machine)
-    params = {"n_estimators": LARGE_ROUNDS if large else ROUNDS, "random_state": 5, **VARIANTS[algorithm][variant]}
+    X, y, other = (
+        machine_data(condition) if large and machine else data_of(condition, holes=not machine)
+    )
+    params = {
+        "n_estimators": LARGE_ROUNDS if large else ROUNDS,
+        "random_state": 5,
+        **VARIANTS[algorithm][variant],
+    }
     tried = condition.startswith("threads")
     threads = (1, 2, 3) if tried else (2,) if large and quick else (1, 2) if large else (1,)
     found = []

@@ -120,7 +120,9 @@ def poker_features(hands):
     """The 25 features: suit indicators of cards 1 to 5 (four each), then the five ranks; float32."""
     hands = np.asarray(hands)
     suits = hands[:, 0::2, None] == np.arange(1, 5)
-    return np.concatenate([suits.reshape(len(hands), 20), hands[:, 1::2]], axis=1, dtype=np.float32, casting="unsafe")
+    return np.concatenate(
+        [suits.reshape(len(hands), 20), hands[:, 1::2]], axis=1, dtype=np.float32, casting="unsafe"
+    )
 
 
 def make_poker(n_train=POKER_TRAIN, n_test=POKER_TEST, seed=POKER_SEED):
@@ -133,7 +135,9 @@ def make_poker(n_train=POKER_TRAIN, n_test=POKER_TEST, seed=POKER_SEED):
 
 def cache_folder():
     """Where generated files go when no folder is named."""
-    return Path(os.environ.get("PYMCBOOST_CACHE") or Path.home() / ".cache" / "pymcboost").expanduser()
+    return Path(
+        os.environ.get("PYMCBOOST_CACHE") or Path.home() / ".cache" / "pymcboost"
+    ).expanduser()
 
 
 def write_poker(folder, n_train=POKER_TRAIN, n_test=POKER_TEST):
@@ -175,9 +179,13 @@ def write_small(folder):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", nargs="?", type=Path, help="where the files go")
-    parser.add_argument("--poker", choices=("libsvm",), help="write the generated Poker hands in this format")
+    parser.add_argument(
+        "--poker", choices=("libsvm",), help="write the generated Poker hands in this format"
+    )
     options = parser.parse_args(arguments)
     if options.poker:
         paths = write_poker(options.folder or cache_folder())

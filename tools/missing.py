@@ -33,19 +33,32 @@ def trial(name, share, seed, cls):
     X_test[np.random.default_rng(seed).random(X_test.shape) < share] = np.nan
     ours = cls(random_state=seed).fit(X, y).model_
     theirs = HistGradientBoostingClassifier(random_state=seed).fit(X, y)
-    found = [all_right(ours).predict_proba(X_test), ours.predict_proba(X_test), theirs.predict_proba(X_test)]
+    found = [
+        all_right(ours).predict_proba(X_test),
+        ours.predict_proba(X_test),
+        theirs.predict_proba(X_test),
+    ]
     return [(log_loss(P, truth), 100 - error_percent(truth, P.argmax(axis=1))) for P in found]
 
 
 def show(label, found):
-    print(f"{label:24}" + "".join(f"{loss:8.3f} {accuracy:6.1f}%" for loss, accuracy in found), flush=True)
+    print(
+        f"{label:24}" + "".join(f"{loss:8.3f} {accuracy:6.1f}%" for loss, accuracy in found),
+        flush=True,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--share", type=float, default=0.2, help="of the test cells that are missing (0.2)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--share", type=float, default=0.2, help="of the test cells that are missing (0.2)"
+    )
     parser.add_argument("--trials", type=int, default=3, help="random halves of each data set (3)")
-    parser.add_argument("--estimator", default="VectorTreeBoostClassifier", help="class of pymcboost")
+    parser.add_argument(
+        "--estimator", default="VectorTreeBoostClassifier", help="class of pymcboost"
+    )
     options = parser.parse_args()
     cls = getattr(pymcboost, options.estimator)
     print(f"{'log loss, accuracy':24}{'all right':>16}{'heavier side':>16}{'scikit-learn':>16}")

@@ -30,9 +30,16 @@ TREE = ROOT / "build" / "mutants"
 LINES, TIMES = ROOT / "build" / "mutants.coverage", ROOT / "build" / "mutants.xml"
 RESULTS = ROOT / "tests" / "mutations.csv"
 COLUMNS = ("file", "line", "before", "after", "outcome", "seconds", "noticed by", "why")
-SECONDS = 120  # of CPU time, and twice what the tests take; a change that makes them longer is noticed
+SECONDS = (
+    120  # of CPU time, and twice what the tests take; a change that makes them longer is noticed
+)
 # Tests of lines that run at import only, by folder of the package.
-AT_IMPORT = {"training": "unit contract", "model": "unit format", "cli": "cli", "": "unit contract equivalence"}
+AT_IMPORT = {
+    "training": "unit contract",
+    "model": "unit format",
+    "cli": "cli",
+    "": "unit contract equivalence",
+}
 OPERATORS = {
     "Lt": "<,<=", "LtE": "<=,<", "Gt": ">,>=", "GtE": ">=,>", "Eq": "==,!=", "NotEq": "!=,==", "Is": "is,is not",
     "IsNot": "is not,is", "In": "in,not in", "NotIn": "not in,in", "Add": "+,-", "Sub": "-,+", "Mult": "*,/",
@@ -50,7 +57,9 @@ def spots(node):
             yield one.end_lineno, one.end_col_offset, other.col_offset, re.escape(old), new
     instead = None
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-        changed = {bool: lambda x: not x, int: lambda x: x + 1, float: lambda x: 2 * x or 1.0}[type(node.value)]
+        changed = {bool: lambda x: not x, int: lambda x: x + 1, float: lambda x: 2 * x or 1.0}[
+            type(node.value)
+        ]
         instead = (".*", str(changed(node.value)))
     elif isinstance(node, ast.UnaryOp):
         instead = ("^(not |-)", "")
@@ -81,18 +90,30 @@ def changes():
         lines = path.read_bytes().split(b"\n")
         for number, begin, end, pattern, new in visited(ast.parse(b"\n".join(lines))):
             old = lines[number - 1]
-            changed = old[:begin] + re.sub(pattern.encode(), new.encode(), old[begin:end], count=1) + old[end:]
+            changed = (
+                old[:begin]
+                + re.sub(pattern.encode(), new.encode(), old[begin:end], count=1)
+                + old[end:]
+            )
             if changed != old:
-                key = (path.relative_to(TREE).as_posix(), old.decode().strip(), changed.decode().strip())
+                key = (
+                    path.relative_to(TREE).as_posix(),
+                    old.decode().strip(),
+                    changed.decode().strip(),
+                )
                 found[key] = (path, number, changed)
-    return dict(sorted(found.items(), key=lambda item: hashlib.sha256(repr((1, item[0])).encode()).digest()))
+    return dict(
+        sorted(found.items(), key=lambda item: hashlib.sha256(repr((1, item[0])).encode()).digest())
+    )
 
 
 def run(command, seconds, **more):
     """The finished command, in the copy of the tree; ends all where it was stopped from outside."""
     environment = {**os.environ, "PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = f"ulimit -t {round(seconds)}; exec timeout {round(4 * seconds)} {sys.executable} {command}"
+    command = (
+        f"ulimit -t {round(seconds)}; exec timeout {round(4 * seconds)} {sys.executable} {command}"
+    )
     done = subprocess.run(command, shell=True, cwd=TREE, env=environment, text=True, **more)
     if done.returncode in (-signal.SIGINT, -signal.SIGTERM, 130, 143):
         raise SystemExit(f"{command[:200]} was ended from outside")
@@ -105,7 +126,9 @@ def mapped():
     settings.write_text(f"[run]\nrelative_files = true\nsource = pymcboost\ndata_file = {LINES}\n")
     cover = f"--cov=pymcboost --cov-config={settings} --cov-context=test --cov-report="
     cover += " -k 'not signals_at_random'"  # coverage never lets go of its lock where a signal comes within
-    return run(f"-m pytest -q -n {os.cpu_count()} --dist worksteal {cover} --junitxml={TIMES} tests", 3600).returncode
+    return run(
+        f"-m pytest -q -n {os.cpu_count()} --dist worksteal {cover} --junitxml={TIMES} tests", 3600
+    ).returncode
 
 
 @cache
@@ -123,7 +146,9 @@ def contexts(file):
 def seconds():
     """{test: seconds that it took}."""
     cases = xml.etree.ElementTree.parse(TIMES).iter("testcase")
-    return {f"{case.get('classname')}.{case.get('name')}": float(case.get("time")) for case in cases}
+    return {
+        f"{case.get('classname')}.{case.get('name')}": float(case.get("time")) for case in cases
+    }
 
 
 def length(test):
@@ -163,7 +188,9 @@ def changed_to(path, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("count", help="how many changes the list shall have, or: map")
     count = parser.parse_args().count
     shutil.rmtree(TREE, ignore_errors=True)

@@ -36,7 +36,11 @@ def commit_of(name):
 def compiler():
     """The compiler command for the build: with ccache where it is installed."""
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    return f"ccache {command}" if shutil.which("ccache") and not command.startswith("ccache") else command
+    return (
+        f"ccache {command}"
+        if shutil.which("ccache") and not command.startswith("ccache")
+        else command
+    )
 
 
 def built(name, clones=""):
@@ -48,7 +52,9 @@ def built(name, clones=""):
     cc = compiler()
     version = subprocess.run([*cc.split(), "--version"], capture_output=True).stdout
     environment = {**os.environ, "CC": cc, "PYMCBOOST_CLONES": clones}
-    settings = [environment.get(name, "") for name in ("CFLAGS", "PYMCBOOST_NO_OPENMP", "PYMCBOOST_CLONES")]
+    settings = [
+        environment.get(name, "") for name in ("CFLAGS", "PYMCBOOST_NO_OPENMP", "PYMCBOOST_CLONES")
+    ]
     key = hashlib.sha256(repr((cc, version, sys.version, settings)).encode()).hexdigest()[:8]
     target = ROOT / "build" / "trees" / f"{commit[:12]}-{key}"
     if target.is_dir():
@@ -56,13 +62,17 @@ def built(name, clones=""):
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         tree = Path(folder, "tree")
-        tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))).extractall(tree, filter="data")
+        tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))).extractall(
+            tree, filter="data"
+        )
         print(f"building {commit[:12]} in {target}", file=sys.stderr, flush=True)
         done = subprocess.run(
             [sys.executable, "setup.py", "build_ext", "--inplace"],
             cwd=tree, env=environment, capture_output=True, text=True,
         )  # fmt: skip
         if done.returncode:
-            raise SystemExit(f"{commit[:12]} does not build:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+            raise SystemExit(
+                f"{commit[:12]} does not build:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+            )
         tree.rename(target)
     return target

@@ -21,7 +21,9 @@ def requirements(groups, pyproject):
     }
     unknown = [group for group in groups if group not in known]
     if unknown or not groups:
-        sys.exit(f"requirements.py: {unknown or 'no group given'}; name one or more of: {', '.join(known)}")
+        sys.exit(
+            f"requirements.py: {unknown or 'no group given'}; name one or more of: {', '.join(known)}"
+        )
     return list(dict.fromkeys(line for group in groups for line in known[group]))
 
 

@@ -25,14 +25,20 @@ FEATURES = {
         r"labels|thresholds",
     ),
     "calibration": (r"(?i)calibrat|temperature", r"calibration|temperature|score/links"),
-    "memory estimates": (r"\bmemory\(|_memory\(|available_memory|MemoryError", r"training/memory|threads"),
+    "memory estimates": (
+        r"\bmemory\(|_memory\(|available_memory|MemoryError",
+        r"training/memory|threads",
+    ),
     "packed leaves": (
         r"\"packed\"|[Pp]acked_?[Tt]rees|PACKED|packed_row|packed\.h|__\w*packed|leaf_levels|leaf_bytes",
         r"packed",
     ),
     "column offsets": (r"\boffsets\b|(with|takes|has)_offsets", r"offsets|rounding|merging"),
     "blocks of rows": (r"from_blocks|JoinedRows|CodedRows|is_coded", r"blocks|coded"),
-    "early exits": (r"[._ ]early\b(?!.stop)|EARLY|EarlyExit|early_(exit|size)|_exits?\b", r"early|exits"),
+    "early exits": (
+        r"[._ ]early\b(?!.stop)|EARLY|EarlyExit|early_(exit|size)|_exits?\b",
+        r"early|exits",
+    ),
     "checkpoints": (r"(?i)checkpoint|resumable|resumed\b", r"checkpoint"),
 }
 
@@ -42,20 +48,26 @@ PYTHON_PARTS = re.compile(
     r"""|\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
     re.MULTILINE,
 )
-C_PARTS = re.compile(r"""(?P<words>/\*[\s\S]*?\*/|//[^\n]*)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""")
+C_PARTS = re.compile(
+    r"""(?P<words>/\*[\s\S]*?\*/|//[^\n]*)|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"""
+)
 
 
 def code_lines(path):
     """Lines of a file without comments, docstrings, blank lines and indentation."""
     parts = PYTHON_PARTS if path.suffix in PYTHON else C_PARTS
-    text = parts.sub(lambda part: "" if part["words"] else part[0], path.read_text(encoding="utf-8"))
+    text = parts.sub(
+        lambda part: "" if part["words"] else part[0], path.read_text(encoding="utf-8")
+    )
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def by_hand(path):
     """Whether a file is code that a person has written."""
     # In the package, Cython makes the .c files and tools/amalgamate.py makes mcb.h.
-    made = path.parts[0] == "pymcboost" and (path.suffix == ".c" or path.as_posix() == "pymcboost/include/mcb.h")
+    made = path.parts[0] == "pymcboost" and (
+        path.suffix == ".c" or path.as_posix() == "pymcboost/include/mcb.h"
+    )
     return path.suffix in PYTHON + C and not made
 
 
@@ -86,7 +98,11 @@ def parallel_assignments(source):
     """Lines of Python that assign three or more values to as many targets."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assign):
-            tuples = [target for target in node.targets if isinstance(target, ast.Tuple) and len(target.elts) >= 3]
+            tuples = [
+                target
+                for target in node.targets
+                if isinstance(target, ast.Tuple) and len(target.elts) >= 3
+            ]
             if len(node.targets) >= 3 or (tuples and isinstance(node.value, ast.Tuple)):
                 yield node.lineno
 
@@ -108,7 +124,11 @@ def arrows(tree):
     for path in package.rglob("*.py"):
         room = room_of(path.relative_to(tree).as_posix()).removeprefix("pymcboost/")
         others = rooms - {room} if room != "__init__" else set()
-        count.update((room, other) for other in imports_of(path.read_text(encoding="utf-8")) if other in others)
+        count.update(
+            (room, other)
+            for other in imports_of(path.read_text(encoding="utf-8"))
+            if other in others
+        )
     return count
 
 
@@ -119,7 +139,9 @@ def show_features(code):
 
 
 def show_sizes(tree, code):
-    print("\nlines of code, and mean characters of a line, without comments, docstrings and blank lines")
+    print(
+        "\nlines of code, and mean characters of a line, without comments, docstrings and blank lines"
+    )
     rooms = defaultdict(list)
     for name, lines in code.items():
         top, room = name.partition("/")[0], room_of(name)
@@ -144,17 +166,25 @@ def show_arrows(tree):
     count = arrows(tree)
     print(f"\n{len(count)} arrows between rooms of the package, with the number of imports")
     for room in sorted({room for room, _ in count}):
-        others = [f"{other} {n}" for (importer, other), n in sorted(count.items()) if importer == room]
+        others = [
+            f"{other} {n}" for (importer, other), n in sorted(count.items()) if importer == room
+        ]
         print(f"          {room} -> {', '.join(others)}")
 
 
 def main(arguments=None):
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tree", type=Path, default=ROOT, metavar="FOLDER", help="default: this one")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tree", type=Path, default=ROOT, metavar="FOLDER", help="default: this one"
+    )
     tree = parser.parse_args(arguments).tree
     if not (tree / "pymcboost").is_dir():
-        raise SystemExit(f"structure: {tree} has no folder pymcboost; --tree takes the top folder of a repository")
+        raise SystemExit(
+            f"structure: {tree} has no folder pymcboost; --tree takes the top folder of a repository"
+        )
     code = code_of(tree)
     show_features(code)
     show_sizes(tree, code)

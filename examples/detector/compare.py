@@ -32,7 +32,11 @@ TIMED, REPEAT = 10, 7
 # Least square that is searched for, in pixels: objects have 48 and more.
 SMALLEST, ROOM = 48, 4096
 # Of haar's features in OpenCV's wheel, and of local binary patterns in scikit-image's.
-CASCADES = ("haarcascade_frontalface_default", "haarcascade_frontalface_alt2", "lbpcascade_frontalface_opencv")
+CASCADES = (
+    "haarcascade_frontalface_default",
+    "haarcascade_frontalface_alt2",
+    "lbpcascade_frontalface_opencv",
+)
 FALSE_POSITIVES = (0.1, 1)
 # The stream: scenes in turn, frames after which memory is read but for the last one, and the largest growth.
 STREAM, LOOKS, GROWTH = 20, (100, 1000), 0.01
@@ -73,7 +77,9 @@ class Trees:
 
         self.library, self.handle, self.rounds = basic._LIB, booster._handle, rounds
         self.n_classes = booster.num_model_per_iteration()
-        more = " pred_early_stop=true pred_early_stop_freq=5 pred_early_stop_margin=5" if early else ""
+        more = (
+            " pred_early_stop=true pred_early_stop_freq=5 pred_early_stop_margin=5" if early else ""
+        )
         self.how = f"num_threads=1{more}".encode()
 
     def scores(self, X):
@@ -104,7 +110,10 @@ def boosters(X, y, n_classes, leaves, threads):
 def all_places(shape):
     """Every window (level, x, y) of a frame."""
     each = [
-        np.stack(np.meshgrid([number], STEP * np.arange(rows), STEP * np.arange(columns), indexing="ij"), axis=-1)
+        np.stack(
+            np.meshgrid([number], STEP * np.arange(rows), STEP * np.arange(columns), indexing="ij"),
+            axis=-1,
+        )
         for number, (_, columns, rows) in enumerate(train.levels(shape))
     ]
     return np.concatenate([one.reshape(-1, 3) for one in each])[:, [0, 2, 1]].astype(np.int32)
@@ -114,7 +123,9 @@ def suppressed(found, most=0.6, near=0.6, support=0.5):
     """Rows (x, y, size, score, class), the best of every object with its support: the rule of detect.h."""
     kept = np.empty((0, 5))
     for one in in_order(found):
-        both = np.minimum(one[:2] + one[2], kept[:, :2] + kept[:, 2:3]) - np.maximum(one[:2], kept[:, :2])
+        both = np.minimum(one[:2] + one[2], kept[:, :2] + kept[:, 2:3]) - np.maximum(
+            one[:2], kept[:, :2]
+        )
         both = np.clip(both, 0, None).prod(axis=1)
         beside = (both > near * (one[2] ** 2 + kept[:, 2] ** 2 - both)) & (kept[:, 4] == one[4])
         kept[beside, 3] += support * max(0, one[3])
@@ -133,7 +144,9 @@ def hits(scores, places, shape, threshold=-3.0):
     lead = scores[:, :-1].max(axis=1) - scores[:, -1]
     good = lead >= threshold
     return suppressed(
-        np.column_stack((train.squares(places[good], shape), lead[good], scores[good, :-1].argmax(axis=1)))
+        np.column_stack(
+            (train.squares(places[good], shape), lead[good], scores[good, :-1].argmax(axis=1))
+        )
     )
 
 
@@ -159,7 +172,11 @@ def lightgbm_lines(library, test, frames, options, log):
     ways = []
     for leaves in LEAVES:
         booster = boosters(X, y, len(test.names) + 1, leaves, options.threads)
-        ways += [(leaves, rounds, early, Trees(booster, rounds, early)) for rounds in ROUNDS for early in (False, True)]
+        ways += [
+            (leaves, rounds, early, Trees(booster, rounds, early))
+            for rounds in ROUNDS
+            for early in (False, True)
+        ]
         ways[-1][-1].kept = booster  # the handle is the booster's
         log(f"LightGBM with {leaves} leaves is trained")
     del X
@@ -187,7 +204,9 @@ def our_lines(library, code, labels, test, frames):
     for early in (True, False):
         rows, counts = [], np.zeros(2)
         for frame, boxes in frames:
-            rows += train.matched(train.hits(library, code, frame, early, True, -3.0), boxes, classes)
+            rows += train.matched(
+                train.hits(library, code, frame, early, True, -3.0), boxes, classes
+            )
 
         def every(early=early, counts=counts):
             counts[:] = 0
@@ -208,7 +227,11 @@ def compare_classes(library, code, test, options, log):
     labels = train.load_model(options.out / "detector.mcb").classes_.tolist()
     ours = our_lines(library, code, labels, test, frames)
     log(ours)
-    return {"bytes": len(code), "ours": ours, "LightGBM": lightgbm_lines(library, test, frames, options, log)}
+    return {
+        "bytes": len(code),
+        "ours": ours,
+        "LightGBM": lightgbm_lines(library, test, frames, options, log),
+    }
 
 
 # -- faces alone -----------------------------------------------------------------------------------------------------
@@ -216,7 +239,9 @@ def compare_classes(library, code, test, options, log):
 
 def found_by_ours(library, code):
     """Rows (x, y, size, score) of our detector."""
-    return lambda frame, threshold=-3.0: train.hits(library, code, frame, True, True, threshold)[:, :4]
+    return lambda frame, threshold=-3.0: train.hits(library, code, frame, True, True, threshold)[
+        :, :4
+    ]
 
 
 def found_by_opencv(cascade, factor):
@@ -225,9 +250,13 @@ def found_by_opencv(cascade, factor):
     import skimage.data
 
     cv2.setNumThreads(1)
-    folder = cv2.data.haarcascades if cascade.startswith("haar") else Path(skimage.data.__file__).parent
+    folder = (
+        cv2.data.haarcascades if cascade.startswith("haar") else Path(skimage.data.__file__).parent
+    )
     text = Path(folder, f"{cascade}.xml").read_text()
-    with tempfile.TemporaryDirectory() as folder:  # scikit-image's copy has a name that OpenCV does not know
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # scikit-image's copy has a name that OpenCV does not know
         path = Path(folder, "cascade.xml")
         path.write_text(text.replace("featuhreParams", "featureParams"))
         one = cv2.CascadeClassifier(str(path))
@@ -245,10 +274,20 @@ def pico_library(options):
     """Pico's scorer and its model of faces."""
     made, runtime = options.out / "pico.so", options.pico / "rnt"
     compiler = os.environ.get("CC", "cc").split()
-    subprocess.run([*compiler, "-O3", "-shared", "-fPIC", runtime / "picornt.c", "-o", made, "-lm"], check=True)
+    subprocess.run(
+        [*compiler, "-O3", "-shared", "-fPIC", runtime / "picornt.c", "-o", made, "-lm"], check=True
+    )
     library, real, number = ctypes.CDLL(str(made.resolve())), ctypes.c_float, ctypes.c_int
     pointer = ctypes.c_void_p
-    library.find_objects.argtypes = [pointer, number, pointer, real, pointer, *[number] * 3, *[real] * 4]
+    library.find_objects.argtypes = [
+        pointer,
+        number,
+        pointer,
+        real,
+        pointer,
+        *[number] * 3,
+        *[real] * 4,
+    ]
     library.cluster_detections.argtypes = [pointer, number]
     return library, (runtime / "cascades" / "facefinder").read_bytes()
 
@@ -287,10 +326,16 @@ def recall_of(found, frames):
             taken[free[:1]] = True
             if free or not again:  # a face that is found twice is no false positive
                 rows.append((one[3], bool(free)))
-    score, right = np.array([row[0] for row in rows]), np.array([row[1] for row in rows], dtype=bool)
+    score, right = (
+        np.array([row[0] for row in rows]),
+        np.array([row[1] for row in rows], dtype=bool),
+    )
     order = np.argsort(-score, kind="stable")
     wrong, recall = np.cumsum(~right[order]) / len(frames), np.cumsum(right[order]) / n_faces
-    return {f"recall_at_{limit:g}": float(recall[wrong <= limit].max(initial=0)) for limit in FALSE_POSITIVES}
+    return {
+        f"recall_at_{limit:g}": float(recall[wrong <= limit].max(initial=0))
+        for limit in FALSE_POSITIVES
+    }
 
 
 def compare_faces(library, code, test, options, log):
@@ -300,7 +345,9 @@ def compare_faces(library, code, test, options, log):
     if options.pico:
         pico = pico_library(options)
         settings = [(factor, stride) for factor in (1.1, 1.2, 1.4) for stride in (0.05, 0.1, 0.2)]
-        ways += [("pico", f"scale {f:g}, stride {s:g}", found_by_pico(*pico, f, s)) for f, s in settings]
+        ways += [
+            ("pico", f"scale {f:g}, stride {s:g}", found_by_pico(*pico, f, s)) for f, s in settings
+        ]
     ways += [
         (f"OpenCV {name}", f"scale {factor:g}", found_by_opencv(name, factor))
         for name in CASCADES
@@ -309,7 +356,9 @@ def compare_faces(library, code, test, options, log):
     timed, least = [frame for frame, _ in frames[1 : TIMED + 1]], [np.inf] * len(ways)
     for _ in range(REPEAT):  # in turn, so that a busy moment meets all
         for at, (*_, found) in enumerate(ways):
-            least[at] = min(least[at], seconds_of(lambda found=found: [found(frame) for frame in timed], 1))
+            least[at] = min(
+                least[at], seconds_of(lambda found=found: [found(frame) for frame in timed], 1)
+            )
     lines = []
     for (name, setting, found), seconds in zip(ways, least, strict=True):
         own = {
@@ -335,9 +384,17 @@ def resident_kb(pid):
 def memory_of(folder, frames, n, log, look=resident_kb):
     """Resident memory of the live mode after some of n frames: it has answered all that were sent, and waits."""
     height, width = frames[0].shape
-    command = [folder / "detector", "--every", "--live", f"{width}x{height}", folder / "detector.mcb"]
+    command = [
+        folder / "detector",
+        "--every",
+        "--live",
+        f"{width}x{height}",
+        folder / "detector.mcb",
+    ]
     looks = {count: 0 for count in (*LOOKS, n) if count <= n}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=1 << 20) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=1 << 20
+    ) as process:
 
         def send(numbers):
             for number in numbers:
@@ -357,7 +414,9 @@ def memory_of(folder, frames, n, log, look=resident_kb):
         process.stdin.close()
         last = json.loads(process.stdout.readline())
     if process.returncode or last["done"] != n:
-        raise ValueError(f"the detector ended with {process.returncode} after {last['done']} frames of {n}")
+        raise ValueError(
+            f"the detector ended with {process.returncode} after {last['done']} frames of {n}"
+        )
     first, *_, end = looks.values()
     growth = end / first - 1
     if growth > GROWTH:
@@ -380,10 +439,14 @@ def measured(test, options, log):
 
 def main(arguments=None):
     """Compare, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("classes", "faces", "memory"))
     parser.add_argument("--out", type=Path, required=True, help="folder that train.py has written")
-    parser.add_argument("--pico", type=Path, help="folder of pico's sources; without it pico is left out")
+    parser.add_argument(
+        "--pico", type=Path, help="folder of pico's sources; without it pico is left out"
+    )
     parser.add_argument("--into", type=Path, help="file of results: what else is in it stays")
     for name, default, text in (
         ("scenes", 100, "scenes that are measured"),
@@ -393,7 +456,9 @@ def main(arguments=None):
         ("threads", 1, "of LightGBM's training"),
         ("seed", 0, "start of the random numbers"),
     ):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default: {default})")
+        parser.add_argument(
+            f"--{name}", type=int, default=default, help=f"{text} (default: {default})"
+        )
     options = parser.parse_args(arguments)
     if options.frames <= 100:
         parser.error("--frames must be 101 or more: memory is looked at after 100")
@@ -402,7 +467,9 @@ def main(arguments=None):
         "windows.npz": f"train.py --out {options.out} --keep-windows",
     }
     for name, remedy in needed.items():
-        if (name == "detector.mcb" or options.what == "classes") and not (options.out / name).exists():
+        if (name == "detector.mcb" or options.what == "classes") and not (
+            options.out / name
+        ).exists():
             parser.error(f"--out {options.out}: no {name} there, which {remedy} writes")
     only = ["face"] if options.what == "faces" else None
     _, test = train.scenes_of((options.height, options.width), only)

@@ -26,14 +26,16 @@ typedef struct {
     int width, height;
     double scale; /* pixels of the frame in one of the level */
     uint8_t *grey;
-    int32_t (*corner)[5]; /* of every feature's rectangle: places in sum behind that of the window, and its area */
+    int32_t (*corner)
+        [5]; /* of every feature's rectangle: places in sum behind that of the window, and its area */
 } level;
 
 typedef struct {
     int width, height, n_levels;
     level levels[MAX_LEVELS];
-    uint32_t *sum; /* (height + 1, width + 1, CHANNELS) of one level: sums of all pixels above and left, modulo 2^32 */
-    int *row;     /* magnitudes and orientations of a row, places and weights of a reduction */
+    uint32_t *
+        sum; /* (height + 1, width + 1, CHANNELS) of one level: sums of all pixels above and left, modulo 2^32 */
+    int *row; /* magnitudes and orientations of a row, places and weights of a reduction */
 } pyramid;
 
 typedef struct {
@@ -108,7 +110,8 @@ static int level_make(level *l, int width, int height, double scale) {
         int r[4], i;
         rectangle_of((uint32_t)f, r);
         for (i = 0; i < 4; i++)
-            l->corner[f][i] = (int32_t)(r[i & 2 ? 3 : 1] * stride + (size_t)r[i & 1 ? 2 : 0] * CHANNELS + f % CHANNELS);
+            l->corner[f][i] = (int32_t)(r[i & 2 ? 3 : 1] * stride +
+                                        (size_t)r[i & 1 ? 2 : 0] * CHANNELS + f % CHANNELS);
         l->corner[f][4] = (r[2] - r[0]) * (r[3] - r[1]);
     }
     return 1;
@@ -136,7 +139,8 @@ static void halve(const uint8_t *frame, int width, level *to) {
     for (y = 0; y < to->height; y++) {
         const uint8_t *a = frame + (size_t)2 * y * width, *b = a + width;
         uint8_t *out = to->grey + (size_t)y * to->width;
-        for (x = 0; x < to->width; x++, a += 2, b += 2) out[x] = (uint8_t)((a[0] + a[1] + b[0] + b[1] + 2) >> 2);
+        for (x = 0; x < to->width; x++, a += 2, b += 2)
+            out[x] = (uint8_t)((a[0] + a[1] + b[0] + b[1] + 2) >> 2);
     }
 }
 
@@ -176,7 +180,8 @@ static void integrate(const level *l, uint32_t *sum, int *row) {
     size_t stride = (size_t)(w + 1) * CHANNELS;
     memset(sum, 0, stride * sizeof *sum);
     for (y = 0; y < l->height; y++) {
-        const uint8_t *g = l->grey + (size_t)y * w, *up = y ? g - w : g, *down = y + 1 < l->height ? g + w : g;
+        const uint8_t *g = l->grey + (size_t)y * w, *up = y ? g - w : g,
+                      *down = y + 1 < l->height ? g + w : g;
         const uint32_t *above = sum + stride * y + CHANNELS;
         uint32_t *out = sum + stride * (y + 1) + CHANNELS, s[CHANNELS] = {0};
         memset(out - CHANNELS, 0, CHANNELS * sizeof *out);
@@ -215,9 +220,10 @@ static int window_at(window *w, const pyramid *p, const level *l, int x, int y) 
     const uint32_t *a = p->sum + stride * y + (size_t)x * CHANNELS, *b = a + stride * WINDOW;
     int right = WINDOW * CHANNELS, total = (int)(b[right] - b[0] - a[right] + a[0]);
     w->sum = a;
-    w->corner = (const int32_t(*)[5])l->corner;
+    w->corner = (const int32_t (*)[5])l->corner;
     w->unit = 1024.0f / (float)(total + 1);
-    w->mean = (float)(int)(b[right + GREY] - b[GREY] - a[right + GREY] + a[GREY]) / (WINDOW * WINDOW);
+    w->mean =
+        (float)(int)(b[right + GREY] - b[GREY] - a[right + GREY] + a[GREY]) / (WINDOW * WINDOW);
     return total >= FLAT * WINDOW * WINDOW;
 }
 
@@ -269,8 +275,8 @@ static int scan(detector *d, pyramid *p, const uint8_t *frame) {
                 if (!window_at(&w, p, l, at.x, at.y)) continue;
                 memset(d->known, 0, sizeof d->known);
                 if (d->early) {
-                    mcb_predict_early_lazy(m, MCB_EARLY_REJECTION, feature_of, &w, d->row, d->known, d->scores, &label,
-                                           &n);
+                    mcb_predict_early_lazy(m, MCB_EARLY_REJECTION, feature_of, &w, d->row, d->known,
+                                           d->scores, &label, &n);
                 } else {
                     mcb_scores_lazy(m, feature_of, &w, d->row, d->known, d->scores);
                 }

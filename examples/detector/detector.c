@@ -80,8 +80,8 @@ static void print_boxes(const detector *d, uint64_t number, double ms) {
         const hit *h = &d->hits[i];
         printf("%s{\"label\": ", i ? ", " : "");
         print_label(d->model, h->label);
-        printf(", \"score\": %.4f, \"x\": %.1f, \"y\": %.1f, \"size\": %.1f}", (double)h->score, (double)h->x,
-               (double)h->y, (double)h->size);
+        printf(", \"score\": %.4f, \"x\": %.1f, \"y\": %.1f, \"size\": %.1f}", (double)h->score,
+               (double)h->x, (double)h->y, (double)h->size);
     }
     printf("]}\n");
 }
@@ -143,10 +143,10 @@ typedef struct {
     pthread_cond_t changed;
     size_t size;
     uint8_t *filling, *ready, *used;
-    double arrived;                 /* of `ready` */
-    uint64_t n_read, n_dropped;     /* whole frames */
+    double arrived;             /* of `ready` */
+    uint64_t n_read, n_dropped; /* whole frames */
     int fresh, ended, every;
-    size_t rest;                    /* bytes of a last frame that is not whole */
+    size_t rest; /* bytes of a last frame that is not whole */
 } stream;
 
 static void swap(uint8_t **a, uint8_t **b) {
@@ -215,8 +215,9 @@ static double percentile(const times *t, double share) {
 }
 
 static void print_times(const char *name, const times *t) {
-    printf("\"%s\": {\"p1\": %.2f, \"p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, \"max\": %.2f}, ", name,
-           percentile(t, 0.01), percentile(t, 0.5), percentile(t, 0.9), percentile(t, 0.99), t->largest);
+    printf("\"%s\": {\"p1\": %.2f, \"p50\": %.2f, \"p90\": %.2f, \"p99\": %.2f, \"max\": %.2f}, ",
+           name, percentile(t, 0.01), percentile(t, 0.5), percentile(t, 0.9), percentile(t, 0.99),
+           t->largest);
 }
 
 static int live(detector *d, int width, int height, int every) {
@@ -237,7 +238,8 @@ static int live(detector *d, int width, int height, int every) {
         return fail("--live", SIZES);
     pthread_mutex_init(&s.lock, NULL);
     pthread_cond_init(&s.changed, NULL);
-    if (pthread_create(&reader, NULL, read_frames, &s)) return fail("--live", "no thread can be started");
+    if (pthread_create(&reader, NULL, read_frames, &s))
+        return fail("--live", "no thread can be started");
     while (ok && (number = next_frame(&s, &arrived))) {
         double begin = now(), end;
         ok = detect(d, &p, s.used);
@@ -248,10 +250,12 @@ static int live(detector *d, int width, int height, int every) {
         add_time(&taken, end - begin);
         add_time(&latency, end - arrived);
     }
-    if (!ok) return fail("--live", "there is no memory"); /* the process ends, and the reader with it */
+    if (!ok)
+        return fail("--live", "there is no memory"); /* the process ends, and the reader with it */
     pthread_join(reader, NULL);
-    printf("{\"frames\": %llu, \"done\": %llu, \"dropped\": %llu, \"rest_bytes\": %llu, ", (unsigned long long)s.n_read,
-           (unsigned long long)taken.n, (unsigned long long)s.n_dropped, (unsigned long long)s.rest);
+    printf("{\"frames\": %llu, \"done\": %llu, \"dropped\": %llu, \"rest_bytes\": %llu, ",
+           (unsigned long long)s.n_read, (unsigned long long)taken.n,
+           (unsigned long long)s.n_dropped, (unsigned long long)s.rest);
     print_times("ms", &taken);
     print_times("latency_ms", &latency);
     printf("\"windows\": %llu, \"learners_per_window\": %.2f}\n", (unsigned long long)d->n_windows,
@@ -266,8 +270,8 @@ static int live(detector *d, int width, int height, int every) {
 /* ------------------------------------------------------------------------------------------------ for the trainer */
 
 /* Features (n, N_FEATURES) of windows, given as level, x, y; filled is 0 for a flat one. -1 for a small frame. */
-int frame_features(const uint8_t *frame, int width, int height, int n, const int *places, float *features,
-                   uint8_t *filled) {
+int frame_features(const uint8_t *frame, int width, int height, int n, const int *places,
+                   float *features, uint8_t *filled) {
     pyramid p;
     int i, j;
     uint32_t f;
@@ -282,7 +286,8 @@ int frame_features(const uint8_t *frame, int width, int height, int n, const int
             window w;
             if (at[0] != j) continue;
             filled[i] = (uint8_t)window_at(&w, &p, l, at[1], at[2]);
-            for (f = 0; f < N_FEATURES; f++) features[(size_t)i * N_FEATURES + f] = filled[i] ? feature_of(&w, f) : 0;
+            for (f = 0; f < N_FEATURES; f++)
+                features[(size_t)i * N_FEATURES + f] = filled[i] ? feature_of(&w, f) : 0;
         }
     }
     pyramid_free(&p);
@@ -291,8 +296,8 @@ int frame_features(const uint8_t *frame, int width, int height, int n, const int
 
 /* Hits (x, y, size, score, label, level, column, row) of a frame, at most `room`: how many there are; -1 for an error.
  * All of them, or with `single` those that suppression keeps, without level, column and row. */
-int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, int height, int early, int single,
-               double threshold, float *hits, int room, double *learners) {
+int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, int height,
+               int early, int single, double threshold, float *hits, int room, double *learners) {
     mcb_model m;
     detector d;
     static pyramid p; /* kept for the next frame */
@@ -308,8 +313,10 @@ int frame_hits(const void *model, size_t size, const uint8_t *frame, int width, 
     }
     for (i = 0; i < n && i < room; i++, hits += 8) {
         const hit *h = &d.hits[i];
-        hits[0] = h->x, hits[1] = h->y, hits[2] = h->size, hits[3] = h->score, hits[4] = (float)h->label;
-        hits[5] = (float)d.places[i].level, hits[6] = (float)d.places[i].x, hits[7] = (float)d.places[i].y;
+        hits[0] = h->x, hits[1] = h->y, hits[2] = h->size, hits[3] = h->score,
+        hits[4] = (float)h->label;
+        hits[5] = (float)d.places[i].level, hits[6] = (float)d.places[i].x,
+        hits[7] = (float)d.places[i].y;
     }
     learners[0] += (double)d.n_windows;
     learners[1] += (double)d.n_learners;
@@ -338,26 +345,38 @@ int main(int argc, char **argv) {
     for (i = 1; i < argc; i++) {
         char rest;
         if (!strcmp(argv[i], "--help")) return puts(usage) < 0;
-        if (!strcmp(argv[i], "--full")) early = 0;
-        else if (!strcmp(argv[i], "--every")) every = 1;
-        else if (!strcmp(argv[i], "--png") && i + 1 < argc) png_path = argv[++i];
+        if (!strcmp(argv[i], "--full"))
+            early = 0;
+        else if (!strcmp(argv[i], "--every"))
+            every = 1;
+        else if (!strcmp(argv[i], "--png") && i + 1 < argc)
+            png_path = argv[++i];
         else if (!strcmp(argv[i], "--threshold") && i + 1 < argc &&
                  sscanf(argv[i + 1], "%lf%c", &threshold, &rest) == 1 && threshold - threshold == 0)
             i++;
         else if (!strcmp(argv[i], "--live") && i + 1 < argc &&
-                 sscanf(argv[i + 1], "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && width < 32768 &&
-                 height > 0 && height < 32768)
+                 sscanf(argv[i + 1], "%dx%d%c", &width, &height, &rest) == 2 && width > 0 &&
+                 width < 32768 && height > 0 && height < 32768)
             i++;
-        else if (argv[i][0] != '-' && !model_path) model_path = argv[i];
-        else if (argv[i][0] != '-' && !picture) picture = argv[i];
-        else if (!strcmp(argv[i], "--png")) return fail(argv[i], "takes the name of a file");
-        else if (!strcmp(argv[i], "--threshold")) return fail(argv[i], "takes a number");
-        else if (!strcmp(argv[i], "--live")) return fail(argv[i], "takes WIDTHxHEIGHT, each from 1 to 32767");
-        else if (argv[i][0] == '-') return fail(argv[i], "no such option; --help prints all");
-        else return fail(argv[i], "is a third file; there is one MODEL and one PICTURE");
+        else if (argv[i][0] != '-' && !model_path)
+            model_path = argv[i];
+        else if (argv[i][0] != '-' && !picture)
+            picture = argv[i];
+        else if (!strcmp(argv[i], "--png"))
+            return fail(argv[i], "takes the name of a file");
+        else if (!strcmp(argv[i], "--threshold"))
+            return fail(argv[i], "takes a number");
+        else if (!strcmp(argv[i], "--live"))
+            return fail(argv[i], "takes WIDTHxHEIGHT, each from 1 to 32767");
+        else if (argv[i][0] == '-')
+            return fail(argv[i], "no such option; --help prints all");
+        else
+            return fail(argv[i], "is a third file; there is one MODEL and one PICTURE");
     }
     if (!model_path || !picture == !width)
-        return fail("usage", "detector [options] MODEL PICTURE, or --live WIDTHxHEIGHT MODEL; --help says more");
+        return fail(
+            "usage",
+            "detector [options] MODEL PICTURE, or --live WIDTHxHEIGHT MODEL; --help says more");
     if (png_path && width) return fail("--png", "is for a picture, not for --live");
     if (every && !width) return fail("--every", "is for --live");
     bytes = read_file(model_path, &size);
@@ -365,7 +384,9 @@ int main(int argc, char **argv) {
     status = mcb_open(&model, bytes, size);
     if (status != MCB_OK) return fail(model_path, mcb_strerror(status));
     if (!detector_make(&d, &model, early, threshold))
-        return fail(model_path, "is not a detector: 2048 features, a class \"background\", an early exit by rejection");
+        return fail(
+            model_path,
+            "is not a detector: 2048 features, a class \"background\", an early exit by rejection");
     status = width ? live(&d, width, height, every) : one_picture(&d, picture, png_path);
     if (!status && fflush(stdout)) status = fail("standard output", strerror(errno));
     detector_free(&d);

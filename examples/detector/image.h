@@ -86,7 +86,9 @@ static void chunk_begin(png *p, uint32_t size, const char *tag) {
     put(p, tag, 4);
 }
 
-static void chunk_end(png *p) { put_32(p, ~p->crc); }
+static void chunk_end(png *p) {
+    put_32(p, ~p->crc);
+}
 
 static void put_pixels(png *p, const uint8_t *bytes, size_t n) {
     size_t i;
@@ -114,8 +116,8 @@ static int write_png(const char *path, const uint8_t *rgb, int width, int height
     chunk_begin(&p, 2 + (uint32_t)height * (5 + line) + 4, "IDAT");
     put(&p, zlib, 2);
     for (y = 0; y < height; y++) {
-        uint8_t head[5] = {(uint8_t)(y == height - 1), (uint8_t)line, (uint8_t)(line >> 8), (uint8_t)~line,
-                           (uint8_t)(~line >> 8)};
+        uint8_t head[5] = {(uint8_t)(y == height - 1), (uint8_t)line, (uint8_t)(line >> 8),
+                           (uint8_t)~line, (uint8_t)(~line >> 8)};
         put(&p, head, 5);
         put_pixels(&p, &no_filter, 1);
         put_pixels(&p, rgb + (size_t)y * width * 3, (size_t)width * 3);
@@ -128,17 +130,20 @@ static int write_png(const char *path, const uint8_t *rgb, int width, int height
     return !fclose(p.file) && !failed;
 }
 
-static const uint8_t COLOURS[6][3] = {{255, 64, 64},  {64, 220, 64},  {80, 140, 255},
+static const uint8_t COLOURS[6][3] = {{255, 64, 64}, {64, 220, 64},  {80, 140, 255},
                                       {255, 200, 0}, {255, 80, 255}, {0, 220, 220}};
 /* Digits, 3 x 5 bits each from the upper left. */
-static const uint16_t DIGITS[10] = {0x7b6f, 0x2c97, 0x73e7, 0x73cf, 0x5bc9, 0x79cf, 0x79ef, 0x7292, 0x7bef, 0x7bcf};
+static const uint16_t DIGITS[10] = {0x7b6f, 0x2c97, 0x73e7, 0x73cf, 0x5bc9,
+                                    0x79cf, 0x79ef, 0x7292, 0x7bef, 0x7bcf};
 
 static void dot(uint8_t *rgb, int width, int height, int x, int y, const uint8_t *colour) {
-    if (x >= 0 && y >= 0 && x < width && y < height) memcpy(rgb + 3 * ((size_t)y * width + x), colour, 3);
+    if (x >= 0 && y >= 0 && x < width && y < height)
+        memcpy(rgb + 3 * ((size_t)y * width + x), colour, 3);
 }
 
 /* A box, and in its corner the label if it is a digit. */
-static void draw_box(uint8_t *rgb, int width, int height, int left, int top, int size, uint32_t number, int digit) {
+static void draw_box(uint8_t *rgb, int width, int height, int left, int top, int size,
+                     uint32_t number, int digit) {
     const uint8_t *colour = COLOURS[number % 6];
     int i, j;
     for (i = 0; i < size; i++)

@@ -21,7 +21,10 @@ from pymcboost import VectorTreeBoostClassifier, load_model, load_svmlight
 HERE = Path(__file__).resolve().parent
 N_FEATURES, WINDOW, STEP, RATIO = 2048, 24, 4, 1.25
 BACKGROUND = "background"
-PHOTOS = {"train": ("brick", "coffee", "chelsea", "clock"), "test": ("grass", "gravel", "moon", "rocket")}
+PHOTOS = {
+    "train": ("brick", "coffee", "chelsea", "clock"),
+    "test": ("grass", "gravel", "moon", "rocket"),
+}
 # Windows that share more than NEAR of their union with an object show it; those with less than FAR do not.
 NEAR, FAR, MATCH = 0.58, 0.48, 0.5
 # Sets of digits: name, pixels of a side, and what is put around an image so that its glyph takes 5/7.
@@ -30,7 +33,12 @@ DIGITS = ("mnist", 28, 0), ("usps", 16, 3)
 
 def build(folder):
     """Compile the program, and the same as a library for the training."""
-    flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", f"-I{pymcboost.get_include()}", HERE / "detector.c"]
+    flags = [
+        "-std=c99",
+        "-D_POSIX_C_SOURCE=200809L",
+        f"-I{pymcboost.get_include()}",
+        HERE / "detector.c",
+    ]
     compiler = os.environ.get("CC", "cc").split() + os.environ.get("CFLAGS", "-O3").split()
     for more in (["-o", folder / "detector"], ["-shared", "-fPIC", "-o", folder / "detector.so"]):
         subprocess.run([*compiler, *flags, *more, "-lpthread", "-lm"], check=True)
@@ -52,10 +60,19 @@ def loaded(folder):
 def features(library, frame, places):
     """Features of windows (level, x, y) of a frame; flat windows are left out."""
     places = np.ascontiguousarray(places, dtype=np.int32)
-    out, filled = np.empty((len(places), N_FEATURES), dtype=np.float32), np.empty(len(places), dtype=np.uint8)
+    out, filled = (
+        np.empty((len(places), N_FEATURES), dtype=np.float32),
+        np.empty(len(places), dtype=np.uint8),
+    )
     height, width = frame.shape
     made = library.frame_features(
-        frame.ctypes.data, width, height, len(places), places.ctypes.data, out.ctypes.data, filled.ctypes.data
+        frame.ctypes.data,
+        width,
+        height,
+        len(places),
+        places.ctypes.data,
+        out.ctypes.data,
+        filled.ctypes.data,
     )
     if made != 1:
         raise ValueError(f"a frame of {width} x {height} pixels is smaller than a window")
@@ -92,13 +109,22 @@ def load_digits():
     """Images of each digit, for training and test; a glyph takes 5/7 of its image."""
     folder, parts = os.environ.get("PYMCBOOST_DATA", ""), []
     for part in ("train", "test"):
-        found = [(Path(folder) / f"{name}.{part}.libsvm.gz", *more) for name, *more in DIGITS if folder]
+        found = [
+            (Path(folder) / f"{name}.{part}.libsvm.gz", *more) for name, *more in DIGITS if folder
+        ]
         found = [one for one in found if one[0].exists()]
         digits = [[] for _ in range(10)]
-        for path, size, border in found or [(HERE.parents[1] / "data" / f"digits.{part}.libsvm", 8, 2)]:
+        for path, size, border in found or [
+            (HERE.parents[1] / "data" / f"digits.{part}.libsvm", 8, 2)
+        ]:
             rows = load_svmlight(path, n_features=size * size)
-            X, y = np.asarray(rows.X, dtype=np.float32).reshape(-1, size, size), np.asarray(rows.y, dtype=int)
-            X = np.pad((X - X.min()) * (255 / np.ptp(X)), ((0, 0), (border, border), (border, border)))
+            X, y = (
+                np.asarray(rows.X, dtype=np.float32).reshape(-1, size, size),
+                np.asarray(rows.y, dtype=int),
+            )
+            X = np.pad(
+                (X - X.min()) * (255 / np.ptp(X)), ((0, 0), (border, border), (border, border))
+            )
             for digit, images in enumerate(digits):
                 images += list(X[y - y.min() == digit])
         parts.append(digits)
@@ -113,7 +139,10 @@ def load_photos():
         return None, {"train": [], "test": []}
     faces = skimage.data.lfw_subset()[:100] * 255.0
     grey = lambda image: image.mean(axis=2) if image.ndim == 3 else image.astype(float)  # noqa: E731
-    return faces, {part: [grey(getattr(skimage.data, name)()) for name in names] for part, names in PHOTOS.items()}
+    return faces, {
+        part: [grey(getattr(skimage.data, name)()) for name in names]
+        for part, names in PHOTOS.items()
+    }
 
 
 def texture(rng, height, width):
@@ -125,12 +154,21 @@ def texture(rng, height, width):
         out += rng.uniform(5, 35) * resized(cells, height, width)
     if rng.random() < 0.3:
         angle, period = rng.uniform(0, np.pi), rng.uniform(8, 80)
-        out += rng.uniform(10, 50) * np.sign(np.sin((x * np.cos(angle) + y * np.sin(angle)) * 2 * np.pi / period))
+        out += rng.uniform(10, 50) * np.sign(
+            np.sin((x * np.cos(angle) + y * np.sin(angle)) * 2 * np.pi / period)
+        )
     for _ in range(rng.integers(0, 25)):
         cx, cy, a, b = rng.uniform(0, width), rng.uniform(0, height), *rng.uniform(8, 70, 2)
         angle = rng.uniform(0, np.pi)
-        u, v = np.cos(angle) * (x - cx) + np.sin(angle) * (y - cy), np.cos(angle) * (y - cy) - np.sin(angle) * (x - cx)
-        inside = np.maximum(abs(u) / a, abs(v) / b) < 1 if rng.random() < 0.5 else (u / a) ** 2 + (v / b) ** 2 < 1
+        u, v = (
+            np.cos(angle) * (x - cx) + np.sin(angle) * (y - cy),
+            np.cos(angle) * (y - cy) - np.sin(angle) * (x - cx),
+        )
+        inside = (
+            np.maximum(abs(u) / a, abs(v) / b) < 1
+            if rng.random() < 0.5
+            else (u / a) ** 2 + (v / b) ** 2 < 1
+        )
         out[inside] = rng.uniform(0, 255)
     return out + rng.normal(size=out.shape).astype(np.float32) * rng.uniform(0, 6)
 
@@ -144,7 +182,9 @@ def ground(rng, photos, height, width):
     w = min(photo.shape[1], h * width // height)
     top, left = rng.integers(photo.shape[0] - h + 1), rng.integers(photo.shape[1] - w + 1)
     part = photo[top : top + h, left : left + w]
-    return resized(part[:, :: rng.choice([-1, 1])], height, width) * rng.uniform(0.6, 1.1) + rng.uniform(-20, 20)
+    return resized(part[:, :: rng.choice([-1, 1])], height, width) * rng.uniform(
+        0.6, 1.1
+    ) + rng.uniform(-20, 20)
 
 
 class Scenes:
@@ -166,7 +206,9 @@ class Scenes:
         self.digits, self.faces, self.photos, self.shape = digits, faces, photos, shape
         self.names = [str(digit) for digit in range(10)] + ["face"] * (faces is not None)
         if unknown := set(only or ()) - set(self.names):
-            raise SystemExit(f"--only {' '.join(sorted(unknown))}: the objects are {', '.join(self.names)}")
+            raise SystemExit(
+                f"--only {' '.join(sorted(unknown))}: the objects are {', '.join(self.names)}"
+            )
         self.drawn = [self.names.index(name) for name in only or self.names]
 
     def draw(self, rng, n_objects, smallest=48, largest=200):
@@ -178,19 +220,27 @@ class Scenes:
                 break
             size = int(np.exp(rng.uniform(np.log(smallest), np.log(min(largest, height, width)))))
             x, y = rng.integers(width - size + 1), rng.integers(height - size + 1)
-            apart = (abs(boxes[:, :2] + boxes[:, 2:3] / 2 - [x + size / 2, y + size / 2]).max(axis=1)) * 2
+            apart = (
+                abs(boxes[:, :2] + boxes[:, 2:3] / 2 - [x + size / 2, y + size / 2]).max(axis=1)
+            ) * 2
             if (apart < boxes[:, 2] + size).any():
                 continue
             number = self.drawn[rng.integers(len(self.drawn))]
             part = frame[y : y + size, x : x + size]
             part[...] = self.face(rng, part) if number == 10 else self.digit(rng, number, part)
             boxes = np.vstack((boxes, [x, y, size, number]))
-        return np.clip(frame + rng.normal(size=frame.shape) * rng.uniform(0, 4), 0, 255).astype(np.uint8), boxes
+        return np.clip(frame + rng.normal(size=frame.shape) * rng.uniform(0, 4), 0, 255).astype(
+            np.uint8
+        ), boxes
 
     def digit(self, rng, number, part):
         """A digit over a part of the frame, in a grey that differs from it."""
         images = self.digits[number]
-        ink = np.clip(resized(images[rng.integers(len(images))], *part.shape) / 255 * rng.uniform(1, 1.6), 0, 1)
+        ink = np.clip(
+            resized(images[rng.integers(len(images))], *part.shape) / 255 * rng.uniform(1, 1.6),
+            0,
+            1,
+        )
         low, high = np.quantile(part, (0.1, 0.9))
         greys = [g for g in np.arange(0, 256, 5) if g < low - 50 or g > high + 50]
         if not greys:  # no grey differs from all of it: make it flatter
@@ -203,7 +253,9 @@ class Scenes:
         """A face with soft edges."""
         face = self.faces[rng.integers(len(self.faces))][:, :: rng.choice([-1, 1])]
         size = len(part)
-        face = (resized(face, size, size) - 128) * rng.uniform(0.7, 1.2) + 128 + rng.uniform(-30, 30)
+        face = (
+            (resized(face, size, size) - 128) * rng.uniform(0.7, 1.2) + 128 + rng.uniform(-30, 30)
+        )
         v = np.linspace(-1, 1, size) ** 2
         alpha = np.clip((1.25 - (v[:, None] + v)) / 0.35, 0, 1)
         return part * (1 - alpha) + face * alpha
@@ -215,7 +267,9 @@ class Scenes:
 def overlaps(a, b):
     """Shared part of the union of squares (x, y, size), all of a with all of b."""
     a, b = np.asarray(a, dtype=float)[:, None, :3], np.asarray(b, dtype=float)[None, :, :3]
-    both = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
+    both = np.minimum(a[..., :2] + a[..., 2:], b[..., :2] + b[..., 2:]) - np.maximum(
+        a[..., :2], b[..., :2]
+    )
     both = np.clip(both, 0, None).prod(axis=-1)
     return both / (a[..., 2] ** 2 + b[..., 2] ** 2 - both)
 
@@ -274,7 +328,13 @@ def windows(library, rng, scenes, n_scenes, n_random, near=NEAR):
     for _ in range(n_scenes):
         frame, boxes = scenes.draw(rng, 12)
         places = candidates(rng, boxes, scenes.shape, n_random)
-        add_windows(library, found, frame, places, labelled(places, boxes, scenes.shape, len(scenes.names), near))
+        add_windows(
+            library,
+            found,
+            frame,
+            places,
+            labelled(places, boxes, scenes.shape, len(scenes.names), near),
+        )
     return np.concatenate(found[0]), np.concatenate(found[1])
 
 
@@ -294,14 +354,19 @@ def fit(X, y, names, options):
         n_estimators=options.trees, max_leaf_nodes=options.leaves, learning_rate=options.learning_rate,
         max_features=256 / N_FEATURES, split_columns=None, subsample=0.5, calibrate=None, random_state=options.seed,
     )  # fmt: skip
-    weight = np.where(y == len(names), 0.5, 1.0)  # most windows are background, and all of them are hard ones
+    weight = np.where(
+        y == len(names), 0.5, 1.0
+    )  # most windows are background, and all of them are hard ones
     return model.fit(X, np.array([*names, BACKGROUND])[y], sample_weight=weight).model_
 
 
 def check_exit(library, scenes, options, n_scenes):
     """Refuse scenes with too few windows for the early exit, before the training: by those of some."""
     label = windows(library, np.random.default_rng([options.seed, 4]), scenes, 10, 0, 0.7)[1]
-    found, needed = n_scenes * np.count_nonzero(label < len(scenes.names)) // 10, 2 * int(np.ceil(3 / options.rate))
+    found, needed = (
+        n_scenes * np.count_nonzero(label < len(scenes.names)) // 10,
+        2 * int(np.ceil(3 / options.rate)),
+    )
     if found < needed:
         raise SystemExit(
             f"--rate {options.rate:g}: the exit needs {needed} windows with objects, and {n_scenes} scenes have about "
@@ -314,7 +379,11 @@ def train(library, scenes, options, log):
 
     Returns the file of the model, and the windows of the last round: features and numbers of classes.
     """
-    rng, names, n_held = np.random.default_rng(options.seed), scenes.names, max(40, options.scenes // 4)
+    rng, names, n_held = (
+        np.random.default_rng(options.seed),
+        scenes.names,
+        max(40, options.scenes // 4),
+    )
     check_exit(library, scenes, options, n_held)
     X, y = windows(library, rng, scenes, options.scenes, 30)
     for number in range(options.rounds):
@@ -336,7 +405,9 @@ def train(library, scenes, options, log):
     path.write_bytes(model.to_bytes())
     held = held[label < len(names)]
     try:
-        early = load_model(path).with_early_exit("rejection", held, rate=options.rate, background=BACKGROUND)
+        early = load_model(path).with_early_exit(
+            "rejection", held, rate=options.rate, background=BACKGROUND
+        )
     except ValueError as error:
         raise SystemExit(
             f"{path} has no early exit, since the model takes too many windows with objects for background: take more "
@@ -381,11 +452,16 @@ def measure(library, model, labels, scenes, n_scenes, early, seed):
         rows += matched(hits(library, model, frame, early, True, -3.0, counts), boxes, classes)
     score, of, right = np.array(rows, dtype=float).reshape(-1, 3).T
     right = right > 0
-    each = [average_precision(score[of == k], right[of == k], n_of[k])[0] for k in range(len(names))]
+    each = [
+        average_precision(score[of == k], right[of == k], n_of[k])[0] for k in range(len(names))
+    ]
     total, recall, precision = average_precision(score, right, n_of.sum())
     order = np.argsort(-score, kind="stable")
     wrong = np.cumsum(~right[order]) / n_scenes
-    at = {f"misses_at_{limit:g}": 1 - float(recall[wrong <= limit].max(initial=0)) for limit in (0.1, 1, 10)}
+    at = {
+        f"misses_at_{limit:g}": 1 - float(recall[wrong <= limit].max(initial=0))
+        for limit in (0.1, 1, 10)
+    }
     at["threshold_at_1"] = float(score[order][wrong <= 1].min(initial=np.inf))
     curve = np.linspace(0, len(recall) - 1, 50 if len(recall) else 0).astype(int)
     return {
@@ -408,7 +484,9 @@ def speed(options, model_path, scenes, *more):
     data = b"".join(scenes.draw(rng, 8)[0].tobytes() for _ in range(10)) * options.repeat
     size = f"{scenes.shape[1]}x{scenes.shape[0]}"
     command = [options.out / "detector", "--every", *more, "--live", size, model_path]
-    return json.loads(subprocess.run(command, input=data, capture_output=True, check=True).stdout.splitlines()[-1])
+    return json.loads(
+        subprocess.run(command, input=data, capture_output=True, check=True).stdout.splitlines()[-1]
+    )
 
 
 def scenes_of(shape, only=None):
@@ -422,7 +500,9 @@ def scenes_of(shape, only=None):
 def main(arguments=None):
     """Train, measure, and write everything into one folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("detector-out"), help="folder of all that is written")
+    parser.add_argument(
+        "--out", type=Path, default=Path("detector-out"), help="folder of all that is written"
+    )
     numbers = (
         ("trees", 256, 1, "vector trees"),
         ("leaves", 6, 2, "leaves of a tree"),
@@ -435,11 +515,21 @@ def main(arguments=None):
         ("seed", 0, 0, "start of the random numbers"),
     )
     for name, default, _, text in numbers:
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default: {default})")
-    parser.add_argument("--rate", type=float, default=0.05, help="share of objects' windows that the exit may lose")
+        parser.add_argument(
+            f"--{name}", type=int, default=default, help=f"{text} (default: {default})"
+        )
+    parser.add_argument(
+        "--rate", type=float, default=0.05, help="share of objects' windows that the exit may lose"
+    )
     parser.add_argument("--learning-rate", type=float, default=0.3)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="objects that are drawn and found (default: all)")
-    parser.add_argument("--keep-windows", action="store_true", help="write the windows of the last round: windows.npz")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="objects that are drawn and found (default: all)"
+    )
+    parser.add_argument(
+        "--keep-windows",
+        action="store_true",
+        help="write the windows of the last round: windows.npz",
+    )
     options = parser.parse_args(arguments)
     for name, _, least, _ in numbers:
         if (given := getattr(options, name.replace("-", "_"))) < least:
@@ -457,17 +547,33 @@ def main(arguments=None):
     report = {"classes": len(scenes.drawn), "bytes": len(code)}
     for way, early in (("early", True), ("full", False)):
         report[way] = measure(library, code, labels, test, options.test_scenes, early, options.seed)
-    report["live"], report["live_full"] = speed(options, path, test), speed(options, path, test, "--full")
+    report["live"], report["live_full"] = (
+        speed(options, path, test),
+        speed(options, path, test, "--full"),
+    )
     (options.out / "report.json").write_text(json.dumps(report, indent=1))
     frame, _ = test.draw(np.random.default_rng([options.seed, 3]), 10)
     write_pgm(options.out / "scene.pgm", frame)
     threshold = str(min(100, report["early"]["threshold_at_1"]))
-    command = [options.out / "detector", "--threshold", threshold, "--png", options.out / "boxes.png", path]
-    found = subprocess.run([*command, options.out / "scene.pgm"], capture_output=True, check=True, text=True)
+    command = [
+        options.out / "detector",
+        "--threshold",
+        threshold,
+        "--png",
+        options.out / "boxes.png",
+        path,
+    ]
+    found = subprocess.run(
+        [*command, options.out / "scene.pgm"], capture_output=True, check=True, text=True
+    )
     print(found.stdout.strip())
     for way in ("early", "full"):
-        print(way, {name: value for name, value in report[way].items() if not isinstance(value, list)})
-    print("model:", len(code), "bytes", *(f"\n{way}: {report[way]}" for way in ("live", "live_full")))
+        print(
+            way, {name: value for name, value in report[way].items() if not isinstance(value, list)}
+        )
+    print(
+        "model:", len(code), "bytes", *(f"\n{way}: {report[way]}" for way in ("live", "live_full"))
+    )
 
 
 if __name__ == "__main__":

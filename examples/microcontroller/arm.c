@@ -10,7 +10,9 @@ static void call(int operation, const void *argument) {
     __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
 }
 
-void board_print(const char *text) { call(0x04, text); }
+void board_print(const char *text) {
+    call(0x04, text);
+}
 
 void board_exit(void) {
     for (;;) call(0x18, (const void *)0x20026);
@@ -30,6 +32,6 @@ void reset(void) {
 }
 
 __attribute__((used, section(".vectors"))) static const void *const vectors[16] = {
-    stack_top, (const void *)reset, (const void *)fault, (const void *)fault,
+    stack_top,           (const void *)reset, (const void *)fault, (const void *)fault,
     (const void *)fault, (const void *)fault, (const void *)fault,
 };

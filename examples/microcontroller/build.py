@@ -26,9 +26,24 @@ HERE = Path(__file__).resolve().parent
 ARM = ["qemu-system-arm", "-machine"]
 # Options of zig, the board's source and memory, the machine of QEMU.
 TARGETS = {
-    "cortex-m0": (["thumb-freestanding-eabi", "-mcpu=cortex_m0"], "arm", "microbit.ld", [*ARM, "microbit"]),
-    "cortex-m4": (["thumb-freestanding-eabi", "-mcpu=cortex_m4"], "arm", "mps2.ld", [*ARM, "mps2-an386"]),
-    "cortex-m7": (["thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16"], "arm", "mps2.ld", [*ARM, "mps2-an500"]),
+    "cortex-m0": (
+        ["thumb-freestanding-eabi", "-mcpu=cortex_m0"],
+        "arm",
+        "microbit.ld",
+        [*ARM, "microbit"],
+    ),
+    "cortex-m4": (
+        ["thumb-freestanding-eabi", "-mcpu=cortex_m4"],
+        "arm",
+        "mps2.ld",
+        [*ARM, "mps2-an386"],
+    ),
+    "cortex-m7": (
+        ["thumb-freestanding-eabihf", "-mcpu=cortex_m7+fp_armv8d16"],
+        "arm",
+        "mps2.ld",
+        [*ARM, "mps2-an500"],
+    ),
     "riscv32": (
         ["riscv32-freestanding-none", "-mcpu=generic_rv32+m+a+c", "-mcmodel=medany"],
         "riscv",
@@ -36,7 +51,15 @@ TARGETS = {
         ["qemu-system-riscv32", "-bios", "none", "-machine", "virt"],
     ),
 }
-FLAGS = ["-std=c99", "-Os", "-Wall", "-Wextra", "-Werror", "-fno-sanitize=all", "-fno-unwind-tables"]
+FLAGS = [
+    "-std=c99",
+    "-Os",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fno-sanitize=all",
+    "-fno-unwind-tables",
+]
 # mcb.h has no vectors here: they are code, and these processors have none.
 FLAGS += ["-DMCB_NO_VECTOR", "-ffunction-sections", "-fdata-sections"]
 LINK = ["-Wl,--gc-sections", "-Wl,--build-id=none", "-Wl,-e,reset"]
@@ -47,8 +70,15 @@ WRITABLE, ALLOCATED, EXECUTED, NO_BITS, SYMBOLS = 1, 2, 4, 8, 2
 def write_headers(model, rows, options):
     """model.h and rows.h of score.c; numbers that may be NaN are there as their bits."""
     if model.classes_.dtype.kind not in "iu":
-        sys.exit("build.py: the labels of the model are texts, and score.c prints integers; train it with integers")
-    rows, feature, bits, out = np.ascontiguousarray(rows, dtype=np.float32), "float", "uint32_t", options.out
+        sys.exit(
+            "build.py: the labels of the model are texts, and score.c prints integers; train it with integers"
+        )
+    rows, feature, bits, out = (
+        np.ascontiguousarray(rows, dtype=np.float32),
+        "float",
+        "uint32_t",
+        options.out,
+    )
     if options.integer:
         feature = bits = Quantised(model, options.integer, rows).input
         text = to_integer_c(model, "m", integer=options.integer, rows=rows, header=True)
@@ -76,7 +106,9 @@ def read_rows(path, n_features):
     data = Path(path).read_bytes()
     if not data or len(data) % (4 * n_features):
         size = 4 * n_features
-        raise ValueError(f"{path}: rows of {n_features} float32 numbers take {size} bytes each, not {len(data)}")
+        raise ValueError(
+            f"{path}: rows of {n_features} float32 numbers take {size} bytes each, not {len(data)}"
+        )
     return np.frombuffer(data, "<f4").reshape(-1, n_features)
 
 
@@ -89,9 +121,23 @@ def listed(numbers):
 def compiler(options):
     """The command, without files."""
     (triple, *machine), *_ = TARGETS[options.target]
-    includes = [f"-I{folder}" for folder in (options.out, HERE, HERE.parent / "freestanding", pymcboost.get_include())]
+    includes = [
+        f"-I{folder}"
+        for folder in (options.out, HERE, HERE.parent / "freestanding", pymcboost.get_include())
+    ]
     more = ["-DINTEGER"] * bool(options.integer)
-    return [sys.executable, "-m", "ziglang", "cc", "-target", triple, *machine, *FLAGS, *more, *includes]
+    return [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        triple,
+        *machine,
+        *FLAGS,
+        *more,
+        *includes,
+    ]
 
 
 def compile_program(options):
@@ -113,7 +159,9 @@ def compile_scorer(options):
 int classify(const void *x);
 int classify(const void *x) { return m_predict(x); }
 """)
-    subprocess.run([str(word) for word in (*compiler(options), "-c", source, "-o", scorer)], check=True)
+    subprocess.run(
+        [str(word) for word in (*compiler(options), "-c", source, "-o", scorer)], check=True
+    )
     return scorer
 
 
@@ -141,7 +189,9 @@ def parts(scorer):
     data = scorer.read_bytes()
     found = list(sections(data))
     kept = [(flags & EXECUTED, length) for _, flags, _, length, _ in found if flags & ALLOCATED]
-    code, tables = (sum(length for run, length in kept if bool(run) == wanted) for wanted in (True, False))
+    code, tables = (
+        sum(length for run, length in kept if bool(run) == wanted) for wanted in (True, False)
+    )
     _, _, begin, length, names = next(entry for entry in found if entry[0] == SYMBOLS)
     called = []
     for at in range(begin, begin + length, 16):
@@ -154,32 +204,70 @@ def parts(scorer):
 
 def simulate(target, program):
     """Lines that the program prints in QEMU."""
-    command = [*TARGETS[target][3], "-nographic", "-monitor", "none", "-serial", "none", "-kernel", str(program)]
-    command += ["-semihosting-config", "enable=on,target=native,chardev=said", "-chardev", "stdio,id=said"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    command = [
+        *TARGETS[target][3],
+        "-nographic",
+        "-monitor",
+        "none",
+        "-serial",
+        "none",
+        "-kernel",
+        str(program),
+    ]
+    command += [
+        "-semihosting-config",
+        "enable=on,target=native,chardev=said",
+        "-chardev",
+        "stdio,id=said",
+    ]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+    )
     return (done.stdout + done.stderr).splitlines()
 
 
 def main(argv=None):
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("model", help=".mcb file")
-    parser.add_argument("rows", nargs="?", help="file of float32 numbers, as many for each row as there are features")
-    parser.add_argument("--target", choices=TARGETS, default="cortex-m4", help="processor (default: cortex-m4)")
-    parser.add_argument("--out", type=Path, default=Path("microcontroller-out"), help="folder of score.elf")
+    parser.add_argument(
+        "rows",
+        nargs="?",
+        help="file of float32 numbers, as many for each row as there are features",
+    )
+    parser.add_argument(
+        "--target", choices=TARGETS, default="cortex-m4", help="processor (default: cortex-m4)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("microcontroller-out"), help="folder of score.elf"
+    )
     integers = ("int8", "int16", "int32")
-    parser.add_argument("--integer", choices=integers, help="of packed trees: scores are sums of integers of this type")
+    parser.add_argument(
+        "--integer",
+        choices=integers,
+        help="of packed trees: scores are sums of integers of this type",
+    )
     parser.add_argument("--run", action="store_true", help="run it in QEMU")
     options = parser.parse_args(argv)
     emulator = TARGETS[options.target][3][0]
     if options.run and shutil.which(emulator) is None:
         package = "misc" if "riscv" in emulator else "arm"
-        sys.exit(f"build.py: --run needs {emulator}, which is not installed: apt-get install qemu-system-{package}")
+        sys.exit(
+            f"build.py: --run needs {emulator}, which is not installed: apt-get install qemu-system-{package}"
+        )
     try:
         model = pymcboost.load_model(options.model)
-        if options.target == "cortex-m0" and not options.integer and model.ensemble.decoder != "linear":
+        if (
+            options.target == "cortex-m0"
+            and not options.integer
+            and model.ensemble.decoder != "linear"
+        ):
             decoder = model.ensemble.decoder
-            raise ValueError(f"mcb.h takes 34 kB of stack for the decoder {decoder}, {options.target} has 16 kB")
+            raise ValueError(
+                f"mcb.h takes 34 kB of stack for the decoder {decoder}, {options.target} has 16 kB"
+            )
         rows = read_rows(options.rows, model.n_features_in_)
         options.out.mkdir(parents=True, exist_ok=True)
         write_headers(model, rows, options)
@@ -197,10 +285,14 @@ def main(argv=None):
         )
     flash, ram = memory(program)
     scorer_name = f"scorer in {options.integer}" if options.integer else "mcb.h"
-    print(f"{options.target}, {scorer_name}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack")
+    print(
+        f"{options.target}, {scorer_name}: flash {flash:,} bytes, RAM {ram:,} bytes without the stack"
+    )
     if scorer is not None:
         code, tables, called = parts(scorer)
-        print(f"the scorer: {code:,} bytes of code, {tables:,} of tables; it calls {', '.join(called) or 'nothing'}")
+        print(
+            f"the scorer: {code:,} bytes of code, {tables:,} of tables; it calls {', '.join(called) or 'nothing'}"
+        )
     if options.run:
         print("\n".join(simulate(options.target, program)))
 

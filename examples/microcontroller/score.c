@@ -23,12 +23,17 @@ static uint32_t predict(const FEATURE *row) {
 
 static mcb_model model;
 
-static uint32_t predict(const float *row) { return mcb_predict(&model, row, scores); }
+static uint32_t predict(const float *row) {
+    return mcb_predict(&model, row, scores);
+}
 #endif
 
 #ifndef INTEGER
 static void print_bits(double number) {
-    union { double number; uint64_t bits; } both;
+    union {
+        double number;
+        uint64_t bits;
+    } both;
     char text[18] = " ";
     both.number = number;
     for (int i = 0; i < 16; i++) text[1 + i] = "0123456789abcdef"[both.bits >> (60 - 4 * i) & 15];

@@ -31,7 +31,9 @@ EXPORT(mcb_room) void *room(size_t size) {
 }
 
 /* Room for rows and scores, beside the model. */
-EXPORT(mcb_take) void *more(size_t size) { return take(size); }
+EXPORT(mcb_take) void *more(size_t size) {
+    return take(size);
+}
 
 /* A status of mcb.h. */
 EXPORT(mcb_open) int open_model(const void *bytes, size_t size) {
@@ -43,16 +45,30 @@ EXPORT(mcb_open) int open_model(const void *bytes, size_t size) {
     return memory ? mcb_prepare(&model, memory, wanted) : MCB_OK;
 }
 
-EXPORT(mcb_strerror) const char *message(int status) { return mcb_strerror(status); }
-EXPORT(mcb_n_features) uint32_t n_features(void) { return model.n_features; }
-EXPORT(mcb_n_classes) uint32_t n_classes(void) { return model.n_classes; }
+EXPORT(mcb_strerror) const char *message(int status) {
+    return mcb_strerror(status);
+}
+EXPORT(mcb_n_features) uint32_t n_features(void) {
+    return model.n_features;
+}
+EXPORT(mcb_n_classes) uint32_t n_classes(void) {
+    return model.n_classes;
+}
 
 /* Class of a row, and its scores. */
-EXPORT(mcb_predict) uint32_t predict(const float *row, double *scores) { return mcb_predict(&model, row, scores); }
+EXPORT(mcb_predict) uint32_t predict(const float *row, double *scores) {
+    return mcb_predict(&model, row, scores);
+}
 
 /* Scores become probabilities: a status. */
-EXPORT(mcb_probabilities) int probabilities(double *scores) { return mcb_probabilities(&model, scores); }
+EXPORT(mcb_probabilities) int probabilities(double *scores) {
+    return mcb_probabilities(&model, scores);
+}
 
 /* Label of a class: its text and length, or a null pointer where labels are integers. */
-EXPORT(mcb_label_text) const char *label_text(uint32_t k, size_t *length) { return mcb_label_text(&model, k, length); }
-EXPORT(mcb_label_int) int64_t label_int(uint32_t k) { return mcb_label_int(&model, k); }
+EXPORT(mcb_label_text) const char *label_text(uint32_t k, size_t *length) {
+    return mcb_label_text(&model, k, length);
+}
+EXPORT(mcb_label_int) int64_t label_int(uint32_t k) {
+    return mcb_label_int(&model, k);
+}

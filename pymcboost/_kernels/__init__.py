@@ -11,14 +11,20 @@ def _check_build(folder):
     A folder of sources has a ``.pyx`` file for each kernel. An installed one has only the compiled files.
     """
     files = sorted(os.listdir(folder))
-    built = {name.partition(".")[0] for name in files if name[name.find(".") :] in EXTENSION_SUFFIXES}
-    missing = [name for name in files if name.endswith(".pyx") and name.removesuffix(".pyx") not in built]
+    built = {
+        name.partition(".")[0] for name in files if name[name.find(".") :] in EXTENSION_SUFFIXES
+    }
+    missing = [
+        name for name in files if name.endswith(".pyx") and name.removesuffix(".pyx") not in built
+    ]
     if built and not missing:
         return
     python = f"Python {sys.version_info[0]}.{sys.version_info[1]} ({sys.executable})"
     compiled = [name for name in files if name.endswith((".so", ".pyd"))]
     if built:
-        fault = f"is compiled only in part for {python}: there is no extension module of {missing[0]}"
+        fault = (
+            f"is compiled only in part for {python}: there is no extension module of {missing[0]}"
+        )
     elif compiled:
         fault = f"is compiled for another Python ({compiled[0]}), not for {python}"
     else:

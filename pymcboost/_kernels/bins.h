@@ -11,8 +11,10 @@ PMB_INLINE uint64_t pmb_key(float x, uint32_t row) {
     uint32_t u;
     if (x == 0) x = 0;
     memcpy(&u, &x, 4);
-    if (x != x) u = 0xFFFFFFFFu;
-    else u = u & 0x80000000u ? ~u : u | 0x80000000u;
+    if (x != x)
+        u = 0xFFFFFFFFu;
+    else
+        u = u & 0x80000000u ? ~u : u | 0x80000000u;
     return (uint64_t)u << 32 | row;
 }
 
@@ -24,7 +26,9 @@ PMB_INLINE float pmb_key_value(uint64_t key) {
     return x;
 }
 
-PMB_INLINE int pmb_key_missing(uint64_t key) { return key >> 32 == 0xFFFFFFFFu; }
+PMB_INLINE int pmb_key_missing(uint64_t key) {
+    return key >> 32 == 0xFFFFFFFFu;
+}
 
 /* Sort n keys by their high half, stably; spare: n more. Radix sort (3 x 11 bits), insertion sort when short. */
 PMB_STATIC void pmb_sort_keys(uint64_t *keys, uint64_t *spare, int64_t n) {
@@ -78,9 +82,9 @@ PMB_INLINE float pmb_between(float low, float high) {
  * codes (by row), low, high (max_bins, the least and the largest value of every bin): OUT. Returns the number of value
  * bins; *distinct, *missing (rows), *mode (the bin with most rows), *mode_rows: OUT. Bins are exact when there are no more distinct values than
  * max_bins, else close to equal in weight, a value never being split. */
-PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins, double least,
-                              uint8_t *codes, float *low, float *high, int64_t *distinct, int64_t *missing, int *mode,
-                              int64_t *mode_rows) {
+PMB_STATIC int pmb_cut_column(const uint64_t *keys, int64_t n, const double *weight, int max_bins,
+                              double least, uint8_t *codes, float *low, float *high,
+                              int64_t *distinct, int64_t *missing, int *mode, int64_t *mode_rows) {
     int64_t values = n, kinds = 0;
     while (values > 0 && pmb_key_missing(keys[values - 1])) values--;
     *missing = n - values;

@@ -5,7 +5,8 @@
 #include "pairs_steps.h"
 #include "softmax.h"
 
-#define PMB_RESOLVED 1024 /* units of h per row from which integer sums are as good as the numbers behind them */
+#define PMB_RESOLVED                                                                               \
+    1024 /* units of h per row from which integer sums are as good as the numbers behind them */
 
 /* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */
 typedef struct {
@@ -14,7 +15,8 @@ typedef struct {
     double *gain, *value;
     void *leaf;
     int32_t leaf_bytes;
-    uint64_t *sets; /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
+    uint64_t *
+        sets; /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
     int32_t set_words;
 } pmb_tree_out;
 
@@ -32,7 +34,8 @@ PMB_INLINE pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leav
     return out;
 }
 
-PMB_STATIC void pmb_set_leaves(void *of_row, int bytes, const int32_t *PMB_RESTRICT rows, int64_t n, int leaf) {
+PMB_STATIC void pmb_set_leaves(void *of_row, int bytes, const int32_t *PMB_RESTRICT rows, int64_t n,
+                               int leaf) {
     uint8_t *PMB_RESTRICT of8 = of_row;
     uint16_t *PMB_RESTRICT of16 = of_row;
     if (bytes == 1)
@@ -62,7 +65,8 @@ PMB_STATIC int64_t pmb_take_rows(pmb_pairs *w, const int32_t *sample, int64_t n_
 /* Leaves of the rows that took no part in growing, which are parted node by node. number: of each leaf, by node. */
 PMB_STATIC void pmb_part_others(pmb_pairs *w, const int32_t *number, const pmb_tree_out *out) {
     int64_t m = w->d->c.m, n = w->g.nodes[0].n, at = n;
-    int32_t J = w->g.max_leaves, *first = w->order + 8 * J, *size = first + 2 * J, *rows = w->g.rows;
+    int32_t J = w->g.max_leaves, *first = w->order + 8 * J, *size = first + 2 * J,
+            *rows = w->g.rows;
     uint8_t *drawn = memset(w->gh, 0, (size_t)m); /* the rows' numbers are not needed any more */
     for (int64_t i = 0; i < n; i++) drawn[rows[i]] = 1;
     for (int64_t i = 0; i < m; i++) {
@@ -88,7 +92,8 @@ PMB_STATIC void pmb_part_others(pmb_pairs *w, const int32_t *number, const pmb_t
 
 /* Write the tree that has been grown, without its leaf values. Returns the number of leaves; see `pmb_leaf_node`. */
 PMB_STATIC int pmb_write_tree(pmb_pairs *w, double unit, const pmb_tree_out *out) {
-    int32_t J = w->g.max_leaves, *order = w->order, *right = order + J, *leaves = right + J, *stack = leaves + J;
+    int32_t J = w->g.max_leaves, *order = w->order, *right = order + J, *leaves = right + J,
+            *stack = leaves + J;
     const pmb_node *nodes = w->g.nodes;
     int splits = pmb_preorder(nodes, stack, order, right, leaves);
     *out->n_splits = splits;
@@ -121,29 +126,34 @@ PMB_STATIC int pmb_grow_to(pmb_pairs *w, const int32_t *sample, int64_t n_sample
 }
 
 /* Node of leaf j of the tree just grown. */
-PMB_INLINE int32_t pmb_leaf_node(const pmb_pairs *w, int j) { return w->order[2 * w->g.max_leaves + j]; }
+PMB_INLINE int32_t pmb_leaf_node(const pmb_pairs *w, int j) {
+    return w->order[2 * w->g.max_leaves + j];
+}
 
 /* Trees of mart or logitboost for class k against base class b (-1: none). S: see softmax_body.h. */
 typedef struct {
     const void *S;
     const int32_t *y;
     const int64_t *class_start;
-    const double *weight; /* NULL: all are 1 */
+    const double *weight;               /* NULL: all are 1 */
     int32_t is_double, K, k, b, counts; /* counts: h is the weight */
     pmb_scale scale;
-    double shrinkage, cap;          /* of leaf values */
-    double level_cost;              /* gain that a set of levels loses for every level in parts but two */
-    const double *magic, *unit;     /* of the sums of leaves (PMB_PARTS,) */
-    const int32_t *sample;          /* rows to grow on, ascending; NULL: all */
+    double shrinkage, cap; /* of leaf values */
+    double level_cost;     /* gain that a set of levels loses for every level in parts but two */
+    const double *magic, *unit; /* of the sums of leaves (PMB_PARTS,) */
+    const int32_t *sample;      /* rows to grow on, ascending; NULL: all */
     int64_t n_sample;
 } pmb_softmax_job;
 
 /* What a gain in the integers of a job is in gradients. */
-PMB_INLINE double pmb_job_unit(const pmb_softmax_job *job) { return job->scale.h / (job->scale.g * job->scale.g); }
+PMB_INLINE double pmb_job_unit(const pmb_softmax_job *job) {
+    return job->scale.h / (job->scale.g * job->scale.g);
+}
 
 /* The row of S of a class. */
 PMB_INLINE const void *pmb_row_of(const pmb_pairs *w, const pmb_softmax_job *job, int cls) {
-    return (const char *)job->S + cls * w->d->c.m * (job->is_double ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
+    return (const char *)job->S +
+           cls * w->d->c.m * (job->is_double ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
 }
 
 /* The integers of a tree, its limits and its draws. */
@@ -156,31 +166,35 @@ PMB_STATIC void pmb_softmax_begin(pmb_pairs *w, const pmb_softmax_job *job) {
     for (int c = 0; c < K; c++) {
         int64_t from = job->class_start[c], to = job->class_start[c + 1];
         int r = (c == k) - (c == b);
-        if (o->cell_words == 1) pmb_quantise_1_f_0(p, q, from, to, r, job->weight, counts, scale, w->gh);
+        if (o->cell_words == 1)
+            pmb_quantise_1_f_0(p, q, from, to, r, job->weight, counts, scale, w->gh);
         else
-            PMB_REAL(pmb_quantise_2_, job->is_double, p, q, from, to, r, job->weight, counts, scale, o->count_bits,
-                     w->gh);
+            PMB_REAL(pmb_quantise_2_, job->is_double, p, q, from, to, r, job->weight, counts, scale,
+                     o->count_bits, w->gh);
     }
-    pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h, o->min_hessian * scale.h * (1 - 1e-9));
+    pmb_set_limits(&w->limits, o, counts ? 0 : o->l2 * scale.h,
+                   o->min_hessian * scale.h * (1 - 1e-9));
     w->limits.level_cost = job->level_cost / pmb_job_unit(job);
     w->g.min_gain = o->min_gain / pmb_job_unit(job);
     w->key = pmb_mix(o->key + ((uint64_t)low * (uint64_t)K + (uint64_t)high + 1) * PMB_GOLDEN);
 }
 
 /* Sums of g and h of the rows of leaf j that are here, where its integers do not resolve them: to sums (2, PMB_PARTS). */
-PMB_STATIC void pmb_softmax_sums(const pmb_pairs *w, const pmb_softmax_job *job, int j, int64_t *sums) {
+PMB_STATIC void pmb_softmax_sums(const pmb_pairs *w, const pmb_softmax_job *job, int j,
+                                 int64_t *sums) {
     int32_t at = pmb_leaf_node(w, j);
     const pmb_node *node = w->g.nodes + at;
     const int32_t *rows = w->g.rows + node->start;
     int of_b = job->b < 0 ? job->k : job->b;
     memset(sums, 0, sizeof(int64_t) * 2 * PMB_PARTS);
     if (!job->counts && w->its[at].sums.h >= PMB_RESOLVED * w->its[at].rows) return;
-    PMB_REAL(pmb_leaf_sums_, job->is_double, pmb_row_of(w, job, job->k), pmb_row_of(w, job, of_b), job->y, job->k, job->b,
-             rows, node->n, job->weight, job->magic, sums);
+    PMB_REAL(pmb_leaf_sums_, job->is_double, pmb_row_of(w, job, job->k), pmb_row_of(w, job, of_b),
+             job->y, job->k, job->b, rows, node->n, job->weight, job->magic, sums);
 }
 
 /* Value of leaf j, from the `pmb_softmax_sums` of the rows of all workers. */
-PMB_STATIC double pmb_softmax_value(const pmb_pairs *w, const pmb_softmax_job *job, int j, const int64_t *sums) {
+PMB_STATIC double pmb_softmax_value(const pmb_pairs *w, const pmb_softmax_job *job, int j,
+                                    const int64_t *sums) {
     int32_t at = pmb_leaf_node(w, j);
     const pmb_sums *its = &w->its[at].sums;
     double g = (double)its->g / job->scale.g, h = (double)its->h / job->scale.h, v;
@@ -220,13 +234,15 @@ typedef struct {
     const void *A;
     const double *weight; /* NULL: all are 1 */
     double limit, unit, per_count;
-    double size, scale; /* a bound of the sum of |a| of all workers, < 0: that of the rows here; integers by a */
+    double size,
+        scale; /* a bound of the sum of |a| of all workers, < 0: that of the rows here; integers by a */
     int32_t is_double, stride;
     int64_t n, n_all; /* rows with a != 0 here, and of all workers */
 } pmb_edge_job;
 
 PMB_INLINE double pmb_edge_a(const pmb_edge_job *job, int64_t i) {
-    return job->is_double ? ((const double *)job->A)[i * job->stride] : (double)((const float *)job->A)[i * job->stride];
+    return job->is_double ? ((const double *)job->A)[i * job->stride]
+                          : (double)((const float *)job->A)[i * job->stride];
 }
 
 /* Largest |a| of m rows. */
@@ -258,15 +274,19 @@ PMB_STATIC void pmb_edge_begin(pmb_pairs *w, pmb_edge_job *job) {
         sum += fabs(a);
         if (a != 0) w->g.rows[n++] = (int32_t)i;
     }
-    if (job->size >= 0) sum = job->size;
-    else job->n_all = n;
+    if (job->size >= 0)
+        sum = job->size;
+    else
+        job->n_all = n;
     job->n = n;
     int exponent;
     frexp(limit * (unit / (sum > 1e-250 * unit ? sum : 1e-250 * unit)), &exponent);
-    double scale = job->scale = ldexp(0.5, exponent) / unit, of_h = w->o->count_bits ? ldexp(1, 16 - w->o->count_bits) : 1;
+    double scale = job->scale = ldexp(0.5, exponent) / unit,
+           of_h = w->o->count_bits ? ldexp(1, 16 - w->o->count_bits) : 1;
     for (int64_t i = 0; i < m; i++) {
         double g = pmb_edge_a(job, i) * scale;
-        pmb_pack(w, i, g, fabs(g) * of_h, job->weight ? job->weight[i] * job->per_count : job->per_count);
+        pmb_pack(w, i, g, fabs(g) * of_h,
+                 job->weight ? job->weight[i] * job->per_count : job->per_count);
     }
 }
 
@@ -276,7 +296,8 @@ PMB_INLINE const int32_t *pmb_edge_sample(const pmb_pairs *w, const pmb_edge_job
 }
 
 /* Leaves of the tree that was grown: the signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
-PMB_STATIC double pmb_edge_leaves(const pmb_pairs *w, const pmb_edge_job *job, int n_leaves, double *value) {
+PMB_STATIC double pmb_edge_leaves(const pmb_pairs *w, const pmb_edge_job *job, int n_leaves,
+                                  double *value) {
     double edge = 0;
     for (int j = 0; j < n_leaves; j++) {
         int64_t g = w->its[pmb_leaf_node(w, j)].sums.g;
@@ -337,7 +358,8 @@ PMB_STATIC void pmb_class_tree(pmb_pairs *w, const pmb_class_job *job, pmb_tree_
     for (int64_t i = 0; i < m; i++) {
         int32_t c = job->y[i];
         if (weight[i] > 0) w->g.rows[n_drawn++] = (int32_t)i;
-        pmb_pack(w, i, weight[i] * job->g_of[c] * scale.g, weight[i] * job->h_of[c] * scale.h, scale.n);
+        pmb_pack(w, i, weight[i] * job->g_of[c] * scale.g, weight[i] * job->h_of[c] * scale.h,
+                 scale.n);
     }
     const int32_t *sample = n_drawn < m && n_drawn > 0 ? w->g.rows : NULL;
     int n_leaves = pmb_grow_to(w, sample, n_drawn, scale.h / (scale.g * scale.g), &out);

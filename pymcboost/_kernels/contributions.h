@@ -18,12 +18,15 @@
 
 #include "lanes.h"
 
-#define PMB_PATH 64   /* most features of a path: bits of a pattern */
-#define PMB_BLOCK 256 /* rows that are looked at together, a multiple of PMB_WIDE: their numbers fit a byte */
+#define PMB_PATH 64 /* most features of a path: bits of a pattern */
+#define PMB_BLOCK                                                                                  \
+    256 /* rows that are looked at together, a multiple of PMB_WIDE: their numbers fit a byte */
 #define PMB_WIDE 8
-#define PMB_STEP (PMB_BLOCK + PMB_WIDE) /* from a coefficient to the next: a power of two would share few cache lines */
+#define PMB_STEP                                                                                   \
+    (PMB_BLOCK +                                                                                   \
+     PMB_WIDE) /* from a coefficient to the next: a power of two would share few cache lines */
 #define PMB_NEAR (1 << 17) /* values of leaves that are read anew for each few rows */
-#define PMB_SHORT 8   /* paths of so many features have at most PMB_BLOCK patterns */
+#define PMB_SHORT 8        /* paths of so many features have at most PMB_BLOCK patterns */
 
 /* Vectors of one register each: gcc would keep wider ones in memory. Those of classes fill the largest registers. */
 #ifdef PMB_VECTORS
@@ -50,7 +53,8 @@ typedef struct {
     int64_t begin, end, at; /* splits of the subtree, its first leaf */
     int64_t parent;         /* the split above, -1 at the root */
     int32_t level, n;       /* splits above, different features above */
-    int32_t left, fresh;    /* the side; whether no split further up has the feature of the one above */
+    int32_t left,
+        fresh; /* the side; whether no split further up has the feature of the one above */
 } pmb_frame;
 
 /* Trees as pymcboost.model.trees.Trees has them, and what pmb_paths finds. */
@@ -59,8 +63,9 @@ typedef struct {
     const int64_t *asked; /* of every split: the row of the features that its threshold is for */
     const float *threshold;
     const uint8_t *nan_left;
-    uint8_t *slot;        /* of every split: the place of its feature among those of the path */
-    const int64_t *begin, *path; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
+    uint8_t *slot; /* of every split: the place of its feature among those of the path */
+    const int64_t *begin,
+        *path; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
     /* A feature of a path has a table of coefficients (pmb_room). table[l] is where those of leaf l begin, of a batch
      * of trees: among the tables of patterns for a short path, of rows for a long one. The batch by features, in
      * groups: group[i] is a feature, its leaves (of the batch) and the places of its tables (less 1 and negative: of
@@ -71,11 +76,11 @@ typedef struct {
 
 /* What stands for the background. */
 typedef struct {
-    const int64_t *first;    /* rows: patterns first[l] to first[l + 1] are those of leaf l ... */
+    const int64_t *first; /* rows: patterns first[l] to first[l + 1] are those of leaf l ... */
     const uint64_t *pattern;
-    const double *share;     /* ... and their shares of the rows. */
-    const double *factorial; /* i! j! / (i + j + 1)! at [i * (PMB_PATH + 1) + j] */
-    const double *ratio;     /* covers: shares of the rows that pass, along `path`; else NULL */
+    const double *share;         /* ... and their shares of the rows. */
+    const double *factorial;     /* i! j! / (i + j + 1)! at [i * (PMB_PATH + 1) + j] */
+    const double *ratio;         /* covers: shares of the rows that pass, along `path`; else NULL */
     const double *node, *weight; /* Gauss's for 1, 2, ... nodes on [0, 1], one after the other */
 } pmb_background;
 
@@ -96,7 +101,8 @@ PMB_INLINE pmb_frame *pmb_children(pmb_frame *top, pmb_frame f, int64_t right, i
 /* Number of different features of the path to every leaf of a tree. Writes m->slot. Returns the depth of the tree, -1
  * where there are too many features, -2 where `right` makes no tree. What a level holds stays as long as subtrees of it
  * are on the stack: deeper ones write behind it. */
-PMB_STATIC int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, int64_t *count) {
+PMB_STATIC int32_t pmb_count_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack,
+                                   int64_t *count) {
     int64_t names[PMB_PATH];
     int32_t deepest = 0;
     pmb_frame *top = stack;
@@ -143,9 +149,9 @@ PMB_INLINE int64_t pmb_heaviest(const pmb_trees *m, pmb_frame f) {
 /* The features of the paths of a tree, and the heaviest leaves below the first splits on them. With running sums of the
  * leaves' covers, also the shares of the rows that pass: a split that no row reaches halves them. to_left: one number
  * for every split; levels: PMB_PATH numbers for each. */
-PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack, const int64_t *cover,
-                               double *to_left, double *levels, int64_t *path, int64_t *heaviest,
-                               double *ratio) {
+PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stack,
+                               const int64_t *cover, double *to_left, double *levels, int64_t *path,
+                               int64_t *heaviest, double *ratio) {
     int64_t names[PMB_PATH], leaves[PMB_PATH];
     pmb_frame *top = stack;
     *top++ = pmb_root(m, tree);
@@ -168,7 +174,8 @@ PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stac
         }
         if (ratio) {
             const int64_t rows = cover[f.at + f.end - f.begin + 1] - cover[f.at];
-            to_left[f.begin] = rows ? (double)(cover[f.at + step] - cover[f.at]) / (double)rows : 0.5;
+            to_left[f.begin] =
+                rows ? (double)(cover[f.at + step] - cover[f.at]) / (double)rows : 0.5;
         }
         names[m->slot[f.begin]] = m->feature[f.begin];
         if (m->slot[f.begin] == f.n) leaves[f.n] = pmb_heaviest(m, f);
@@ -178,8 +185,9 @@ PMB_STATIC void pmb_fill_paths(const pmb_trees *m, int64_t tree, pmb_frame *stac
 
 /* pattern[l * PMB_BLOCK + r]: bit j says that row r passes all questions about feature j on the path to leaf l of the
  * tree. Bits from D on are 1. levels: PMB_BLOCK numbers for each. */
-PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt, int64_t stride, int64_t n,
-                                        pmb_frame *stack, uint64_t *levels, uint64_t *pattern) {
+PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const float *xt,
+                                        int64_t stride, int64_t n, pmb_frame *stack,
+                                        uint64_t *levels, uint64_t *pattern) {
     pmb_frame *top = stack;
     *top++ = pmb_root(m, tree);
     while (top > stack) {
@@ -196,9 +204,11 @@ PMB_CLONES PMB_STATIC void pmb_patterns(const pmb_trees *m, int64_t tree, const 
             const uint64_t bit = (uint64_t)1 << m->slot[f.parent];
             const int missing_passes = (m->nan_left[f.parent] != 0) == f.left;
             if (f.left)
-                for (int64_t r = 0; r < n; r++) own[r] = above[r] & (x[r] <= t ? ~(uint64_t)0 : ~bit);
+                for (int64_t r = 0; r < n; r++)
+                    own[r] = above[r] & (x[r] <= t ? ~(uint64_t)0 : ~bit);
             else
-                for (int64_t r = 0; r < n; r++) own[r] = above[r] & (x[r] > t ? ~(uint64_t)0 : ~bit);
+                for (int64_t r = 0; r < n; r++)
+                    own[r] = above[r] & (x[r] > t ? ~(uint64_t)0 : ~bit);
             if (missing_passes)
                 for (int64_t r = 0; r < n; r++) own[r] |= x[r] != x[r] ? above[r] & bit : 0;
         }

@@ -7,8 +7,8 @@
 /* Coefficients of the leaves of a batch for a block of rows. */
 typedef struct {
     double *patterns, *rows; /* tables of short paths, of long ones */
-    uint8_t *at;             /* of each leaf and row: the place in the leaf's tables, PMB_BLOCK for each leaf */
-    int made;                /* whether `patterns` has been written before */
+    uint8_t *at; /* of each leaf and row: the place in the leaf's tables, PMB_BLOCK for each leaf */
+    int made;    /* whether `patterns` has been written before */
 } pmb_tables;
 
 /* Columns of the results that no tree of a batch adds to. */
@@ -22,7 +22,9 @@ PMB_INLINE int64_t pmb_room(int64_t d) {
     return d > PMB_SHORT ? PMB_BLOCK : d > 3 ? (int64_t)1 << d : PMB_WIDE;
 }
 
-PMB_INLINE uint64_t pmb_full(int64_t d) { return d < 64 ? ((uint64_t)1 << d) - 1 : ~(uint64_t)0; }
+PMB_INLINE uint64_t pmb_full(int64_t d) {
+    return d < 64 ? ((uint64_t)1 << d) - 1 : ~(uint64_t)0;
+}
 
 PMB_INLINE int pmb_count_bits(uint64_t x) {
     x -= x >> 1 & 0x5555555555555555u;
@@ -41,11 +43,13 @@ PMB_INLINE int pmb_place(const pmb_trees *m, int64_t leaf, int64_t fixed, int64_
 }
 
 /* Coefficients c of a leaf for rows of pattern a, against the patterns of background rows; q: see pmb_place. */
-PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, int64_t d, int64_t q, double *c) {
+PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, int64_t d, int64_t q,
+                            double *c) {
     const uint64_t full = pmb_full(d), fixed = q < 0 ? 0 : (uint64_t)1 << q;
     for (int64_t j = 0; j < d; j++) c[j] = 0.0;
     for (int64_t i = b->first[leaf]; i < b->first[leaf + 1]; i++) {
-        const uint64_t z = b->pattern[i], only_a = a & ~z & full & ~fixed, only_z = z & ~a & full & ~fixed;
+        const uint64_t z = b->pattern[i], only_a = a & ~z & full & ~fixed,
+                       only_z = z & ~a & full & ~fixed;
         const double share = a & fixed || !fixed ? b->share[i] : -b->share[i];
         double plus, minus;
         int u, v;
@@ -60,11 +64,12 @@ PMB_INLINE void pmb_between(const pmb_background *b, int64_t leaf, uint64_t a, i
 }
 
 /* The same against shares of rows, for PMB_WIDE patterns at once: c[j][l] is that of feature j for pattern l. */
-PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const uint64_t *a, int64_t d, int64_t fixed,
-                          double (*PMB_RESTRICT c)[PMB_WIDE]) {
+PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const uint64_t *a,
+                          int64_t d, int64_t fixed, double (*PMB_RESTRICT c)[PMB_WIDE]) {
     const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2;
     for (int part = 0; part < PMB_WIDE; part += PMB_LANE, a += PMB_LANE) {
-        pmb_lanes zero, row[PMB_PATH], other[PMB_PATH], g[PMB_PATH], before[PMB_PATH], sum[PMB_PATH];
+        pmb_lanes zero, row[PMB_PATH], other[PMB_PATH], g[PMB_PATH], before[PMB_PATH],
+            sum[PMB_PATH];
         memset(&zero, 0, sizeof zero);
         for (int64_t j = 0; j < d; j++) {
             double bits[PMB_LANE];
@@ -96,7 +101,8 @@ PMB_INLINE void pmb_along(const pmb_background *b, const double *ratio, const ui
 }
 
 /* product[p] = start times what the features of a path give, for all patterns p of their bits; give: of bits 0, 1. */
-PMB_INLINE void pmb_of_patterns(double start, const double (*give)[2], int64_t d, double *PMB_RESTRICT product) {
+PMB_INLINE void pmb_of_patterns(double start, const double (*give)[2], int64_t d,
+                                double *PMB_RESTRICT product) {
     product[0] = start;
     for (int64_t j = 0; j < d; j++) {
         const int64_t n = (int64_t)1 << j;
@@ -121,8 +127,8 @@ PMB_INLINE void pmb_add_product(double *sum, const double *a, const double *b) {
 
 /* What each feature of a short path gives to the product at node q of the quadrature, and what turns the product over
  * all i into a_j - b_j times that over i != j, for bits 0 and 1. Where g_j is 0, a_j - b_j is 0 too. */
-PMB_INLINE void pmb_factors(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed, int64_t q,
-                            double (*give)[2], double (*of)[2]) {
+PMB_INLINE void pmb_factors(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed,
+                            int64_t q, double (*give)[2], double (*of)[2]) {
     const double t = b->node[q], s = 1.0 - t;
     for (int64_t j = 0; j < d; j++) {
         give[j][0] = j == fixed ? -ratio[j] : ratio[j] * s;
@@ -133,8 +139,8 @@ PMB_INLINE void pmb_factors(const pmb_background *b, const double *ratio, int64_
 }
 
 /* The coefficients of PMB_WIDE patterns of a short path: c[j][l] is that of feature j for pattern l. */
-PMB_INLINE void pmb_some_patterns(const pmb_background *b, const double *ratio, const uint64_t *a, int64_t d,
-                                  int64_t fixed, double (*PMB_RESTRICT c)[PMB_WIDE]) {
+PMB_INLINE void pmb_some_patterns(const pmb_background *b, const double *ratio, const uint64_t *a,
+                                  int64_t d, int64_t fixed, double (*PMB_RESTRICT c)[PMB_WIDE]) {
     const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2;
     double give[PMB_SHORT][2], of[PMB_SHORT][2];
     memset(c, 0, sizeof *c * (size_t)d);
@@ -151,8 +157,8 @@ PMB_INLINE void pmb_some_patterns(const pmb_background *b, const double *ratio, 
 
 /* The same for all patterns: that of feature j for pattern p is table[j * pmb_room(d) + p]. Products and sums have the
  * same order. */
-PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, int64_t d, int64_t fixed,
-                                 double *PMB_RESTRICT table) {
+PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, int64_t d,
+                                 int64_t fixed, double *PMB_RESTRICT table) {
     const int64_t nodes = (d + 1) / 2, from = nodes * (nodes - 1) / 2, n = pmb_room(d);
     double product[PMB_BLOCK] = {0.0}, give[PMB_SHORT][2], of[PMB_SHORT][2], part[2][PMB_WIDE];
     memset(table, 0, sizeof *table * (size_t)(n * d));
@@ -162,7 +168,9 @@ PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, i
         for (int64_t j = 0; j < d; j++) {
             for (int l = 0; l < PMB_WIDE; l++) {
                 part[0][l] = j < 3 ? of[j][l >> j & 1] : of[j][0];
-                part[1][l] = of[j][1]; /* of the blocks of patterns with bit j, if that is not within a block */
+                part[1][l] =
+                    of[j]
+                      [1]; /* of the blocks of patterns with bit j, if that is not within a block */
             }
             for (int64_t p = 0; p < n; p += PMB_WIDE)
                 pmb_add_product(table + j * n + p, product + p, part[j < 3 ? 0 : p >> j & 1]);
@@ -171,9 +179,11 @@ PMB_INLINE void pmb_all_patterns(const pmb_background *b, const double *ratio, i
 }
 
 /* The place of each row in the tables of a leaf: its pattern, or its own number. The last ones fill up a vector. */
-PMB_INLINE void pmb_at_patterns(const uint64_t *pattern, int64_t n, int64_t d, uint8_t *PMB_RESTRICT at) {
+PMB_INLINE void pmb_at_patterns(const uint64_t *pattern, int64_t n, int64_t d,
+                                uint8_t *PMB_RESTRICT at) {
     const uint64_t full = pmb_full(d);
-    for (int64_t r = 0; r < n; r += PMB_WIDE) PMB_LANES(l, PMB_WIDE) at[r + l] = (uint8_t)(pattern[r + l] & full);
+    for (int64_t r = 0; r < n; r += PMB_WIDE)
+        PMB_LANES(l, PMB_WIDE) at[r + l] = (uint8_t)(pattern[r + l] & full);
 }
 
 PMB_INLINE void pmb_at_rows(int64_t n, uint8_t *at) {
@@ -186,14 +196,17 @@ PMB_INLINE void pmb_none(int64_t n, int64_t d, double *table, uint8_t *at) {
 }
 
 /* The tables of all patterns of a tree's short paths. */
-PMB_CLONES PMB_STATIC void pmb_make_tables(const pmb_trees *m, int64_t tree, const pmb_background *b, int64_t fixed,
+PMB_CLONES PMB_STATIC void pmb_make_tables(const pmb_trees *m, int64_t tree,
+                                           const pmb_background *b, int64_t fixed,
                                            double *patterns) {
     for (int64_t l = m->offset[tree] + tree; l < m->offset[tree + 1] + tree + 1; l++) {
         const int64_t d = m->begin[l + 1] - m->begin[l];
         int64_t q;
         if (d > PMB_SHORT) continue;
-        if (pmb_place(m, l, fixed, &q)) pmb_all_patterns(b, b->ratio + m->begin[l], d, q, patterns + m->table[l]);
-        else memset(patterns + m->table[l], 0, sizeof *patterns * (size_t)(d * pmb_room(d)));
+        if (pmb_place(m, l, fixed, &q))
+            pmb_all_patterns(b, b->ratio + m->begin[l], d, q, patterns + m->table[l]);
+        else
+            memset(patterns + m->table[l], 0, sizeof *patterns * (size_t)(d * pmb_room(d)));
     }
 }
 
@@ -201,8 +214,8 @@ PMB_CLONES PMB_STATIC void pmb_make_tables(const pmb_trees *m, int64_t tree, con
  * feature j of leaf l is the one at m->table[l] + j pmb_room(d) + at[r]. A short path has those of all patterns where
  * they are made already, or are fewer than the rows. */
 PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const pmb_background *b,
-                                         const uint64_t *pattern, int64_t n, int64_t fixed, int64_t before,
-                                         const pmb_tables *to) {
+                                         const uint64_t *pattern, int64_t n, int64_t fixed,
+                                         int64_t before, const pmb_tables *to) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
     uint8_t *at = to->at + before * PMB_BLOCK;
     double found[PMB_PATH][PMB_WIDE];
@@ -224,9 +237,12 @@ PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const
             pmb_at_patterns(pattern, n, d, at);
             continue;
         }
-        for (int64_t r = 0; r < n; r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
-            if (d <= PMB_SHORT) pmb_some_patterns(b, ratio, pattern + r, d, q, found);
-            else pmb_along(b, ratio, pattern + r, d, q, found);
+        for (int64_t r = 0; r < n;
+             r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
+            if (d <= PMB_SHORT)
+                pmb_some_patterns(b, ratio, pattern + r, d, q, found);
+            else
+                pmb_along(b, ratio, pattern + r, d, q, found);
             for (int64_t j = 0; j < d; j++) memcpy(own + j * room + r, found[j], sizeof found[j]);
         }
         pmb_at_rows(n, at);
@@ -235,8 +251,8 @@ PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const
 
 /* The same against rows. The coefficients of a pattern are kept: in its table, or in s where that is one of rows. */
 PMB_CLONES PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const pmb_background *b,
-                                       const uint64_t *pattern, int64_t n, int64_t fixed, int64_t before,
-                                       const pmb_tables *to, pmb_kept *s) {
+                                       const uint64_t *pattern, int64_t n, int64_t fixed,
+                                       int64_t before, const pmb_tables *to, pmb_kept *s) {
     const int64_t first = m->offset[tree] + tree, end = m->offset[tree + 1] + tree + 1;
     uint8_t *at = to->at + before * PMB_BLOCK;
     for (int64_t l = first; l < end; l++, pattern += PMB_BLOCK, at += PMB_BLOCK) {
@@ -260,8 +276,10 @@ PMB_CLONES PMB_STATIC void pmb_by_rows(const pmb_trees *m, int64_t tree, const p
             if (!known || d > PMB_SHORT)
                 for (int64_t j = 0; j < d; j++) own[j * room + as] = s->of[place][j];
         }
-        if (d <= PMB_SHORT) pmb_at_patterns(pattern, n, d, at);
-        else pmb_at_rows(n, at);
+        if (d <= PMB_SHORT)
+            pmb_at_patterns(pattern, n, d, at);
+        else
+            pmb_at_rows(n, at);
     }
 }
 

@@ -33,7 +33,8 @@ PMB_INLINE int pmb_is_drawn(const pmb_draw *draw, int64_t number) {
 }
 
 /* Mark `take` of the n features, all sets equally likely (Knuth's selection sampling). */
-PMB_CLONES PMB_STATIC void pmb_sample(uint64_t key, int32_t n, int32_t take, uint8_t *PMB_RESTRICT chosen) {
+PMB_CLONES PMB_STATIC void pmb_sample(uint64_t key, int32_t n, int32_t take,
+                                      uint8_t *PMB_RESTRICT chosen) {
     uint32_t place[64]; /* ahead of the decisions, which wait for each other */
     uint32_t needed = (uint32_t)take;
     for (int32_t from = 0; from < n; from += 64) {
@@ -54,9 +55,11 @@ PMB_CLONES PMB_STATIC void pmb_sample(uint64_t key, int32_t n, int32_t take, uin
 }
 
 /* Mark `take` of the n features that are marked in `pool`, by feature up to d; NULL: of all. */
-PMB_INLINE void pmb_sample_of(uint64_t key, const uint8_t *pool, int32_t d, int32_t n, int32_t take, uint8_t *chosen) {
+PMB_INLINE void pmb_sample_of(uint64_t key, const uint8_t *pool, int32_t d, int32_t n, int32_t take,
+                              uint8_t *chosen) {
     pmb_sample(key, n, take, chosen);
-    for (int32_t f = d - 1; pool && f >= 0; f--) chosen[f] = pool[f] ? chosen[--n] : 0; /* none moves down */
+    for (int32_t f = d - 1; pool && f >= 0; f--)
+        chosen[f] = pool[f] ? chosen[--n] : 0; /* none moves down */
 }
 
 /* Numbers of the n marks that are set, ascending; returns how many. Eight are looked at at once, as mostly none is set. */

@@ -4,9 +4,11 @@
 
 #include "exp.h"
 
-#define PMB_LN2_HIGH 6.93147180369123816490e-01 /* 33 bits: its products with whole numbers up to 2^20 are exact */
+#define PMB_LN2_HIGH                                                                               \
+    6.93147180369123816490e-01 /* 33 bits: its products with whole numbers up to 2^20 are exact */
 #define PMB_LN2_LOW 1.90821492927058770002e-10
-#define PMB_TO_WHOLE 6755399441055744.0 /* 1.5 * 2^52: adding it rounds to a whole number, in the lowest bits */
+#define PMB_TO_WHOLE                                                                               \
+    6755399441055744.0 /* 1.5 * 2^52: adding it rounds to a whole number, in the lowest bits */
 
 PMB_INLINE double pmb_of_bits(uint64_t bits) {
     double x;
@@ -56,8 +58,9 @@ PMB_CLONES PMB_STATIC void pmb_exp_all(const double *x, double *to, int64_t n) {
 
 /* to = sign x as float32, for rows of K numbers, those of `to` `stride` apart. Returns how many are not from `least` on
  * and below `end`. */
-PMB_CLONES PMB_STATIC int64_t pmb_store_all(const double *PMB_RESTRICT x, int64_t rows, int64_t K, double sign,
-                                            double least, double end, float *PMB_RESTRICT to, int64_t stride) {
+PMB_CLONES PMB_STATIC int64_t pmb_store_all(const double *PMB_RESTRICT x, int64_t rows, int64_t K,
+                                            double sign, double least, double end,
+                                            float *PMB_RESTRICT to, int64_t stride) {
     int64_t outside = 0;
     for (int64_t r = 0; r < rows; r++, x += K, to += stride)
         for (int64_t k = 0; k < K; k++) {

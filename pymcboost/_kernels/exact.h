@@ -12,12 +12,13 @@
 #define PMB_PARTS 3
 
 /* The parts of n terms, added to sums (PMB_PARTS,). */
-PMB_CLONES PMB_STATIC void pmb_add_parts(const double *PMB_RESTRICT x, int64_t n, const double *magic,
-                                         int64_t *PMB_RESTRICT sums) {
+PMB_CLONES PMB_STATIC void pmb_add_parts(const double *PMB_RESTRICT x, int64_t n,
+                                         const double *magic, int64_t *PMB_RESTRICT sums) {
     const double m0 = magic[0], m1 = magic[1], m2 = magic[2];
     uint64_t sum0 = 0, sum1 = 0, sum2 = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double t0 = x[i] + m0, r0 = x[i] - (t0 - m0), t1 = r0 + m1, t2 = (r0 - (t1 - m1)) + m2;
+        const double t0 = x[i] + m0, r0 = x[i] - (t0 - m0), t1 = r0 + m1,
+                     t2 = (r0 - (t1 - m1)) + m2;
         sum0 += pmb_bits(t0);
         sum1 += pmb_bits(t1);
         sum2 += pmb_bits(t2);

@@ -72,7 +72,9 @@ def refined(comm, take, n, unit, sums=None, least=1e-300):
         if error <= GOOD * top or top + error <= least:
             return top, error
         smaller = unit_of(top + error, n)
-        if smaller >= unit:  # very many terms leave it few digits; what holds their sum holds them all
+        if (
+            smaller >= unit
+        ):  # very many terms leave it few digits; what holds their sum holds them all
             smaller = unit_of(top + error, 1)
             if smaller > unit / 16:
                 return top, error

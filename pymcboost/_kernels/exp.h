@@ -5,16 +5,16 @@
 #include "lanes.h"
 
 /* f = exp(r), r = t - whole log(2): the float polynomial, for numbers or vectors. */
-#define PMB_EXP_POLYNOMIAL(t, whole, r, f)     \
-    do {                                       \
-        r = t - whole * 0.693359375f;          \
-        r = r + whole * 2.12194440e-4f;        \
-        f = 1.9875691e-4f * r + 1.3981999e-3f; \
-        f = f * r + 8.3334519e-3f;             \
-        f = f * r + 4.1665796e-2f;             \
-        f = f * r + 1.6666665e-1f;             \
-        f = f * r + 5.0000001e-1f;             \
-        f = f * (r * r) + r + 1.0f;            \
+#define PMB_EXP_POLYNOMIAL(t, whole, r, f)                                                         \
+    do {                                                                                           \
+        r = t - whole * 0.693359375f;                                                              \
+        r = r + whole * 2.12194440e-4f;                                                            \
+        f = 1.9875691e-4f * r + 1.3981999e-3f;                                                     \
+        f = f * r + 8.3334519e-3f;                                                                 \
+        f = f * r + 4.1665796e-2f;                                                                 \
+        f = f * r + 1.6666665e-1f;                                                                 \
+        f = f * r + 5.0000001e-1f;                                                                 \
+        f = f * (r * r) + r + 1.0f;                                                                \
     } while (0)
 
 /* exp(x), relative error below 1e-7, arguments cut at -87 and 87: 0 is never returned. */
@@ -29,28 +29,30 @@ PMB_INLINE float pmb_exp_f_0(float x) {
 
 /* pmb_exp_4, pmb_exp_8, pmb_exp_16: pmb_exp_f_0 of so many aligned numbers. low: none is above 0. */
 #if PMB_VECTORS
-#define PMB_EXP_OF(lanes)                                                                                     \
-    typedef float pmb_floats_##lanes __attribute__((vector_size(4 * lanes), may_alias));                      \
-    typedef int32_t pmb_ints_##lanes __attribute__((vector_size(4 * lanes), may_alias));                      \
-    PMB_INLINE void pmb_exp_##lanes(const float *x, float *e, const int low) {                                \
-        pmb_floats_##lanes t = *(const pmb_floats_##lanes *)x, r, f;                                          \
-        pmb_floats_##lanes least = (pmb_floats_##lanes){0} - 87.0f, half = (pmb_floats_##lanes){0} + 0.5f;    \
-        t = PMB_PICK(lanes, t < least, least, t);                                                             \
-        if (!low) t = PMB_PICK(lanes, t > -least, -least, t);                                                 \
-        half = low ? -half                                                                                    \
-                   : (pmb_floats_##lanes)((pmb_ints_##lanes)half | ((pmb_ints_##lanes)t & INT32_MIN));        \
-        pmb_ints_##lanes n = __builtin_convertvector(t * 1.44269504f + half, pmb_ints_##lanes);               \
-        pmb_floats_##lanes whole = __builtin_convertvector(n, pmb_floats_##lanes);                            \
-        PMB_EXP_POLYNOMIAL(t, whole, r, f);                                                                   \
-        *(pmb_floats_##lanes *)e = f * (pmb_floats_##lanes)((n + 127) << 23);                                 \
+#define PMB_EXP_OF(lanes)                                                                          \
+    typedef float pmb_floats_##lanes __attribute__((vector_size(4 * lanes), may_alias));           \
+    typedef int32_t pmb_ints_##lanes __attribute__((vector_size(4 * lanes), may_alias));           \
+    PMB_INLINE void pmb_exp_##lanes(const float *x, float *e, const int low) {                     \
+        pmb_floats_##lanes t = *(const pmb_floats_##lanes *)x, r, f;                               \
+        pmb_floats_##lanes least = (pmb_floats_##lanes){0} - 87.0f,                                \
+                           half = (pmb_floats_##lanes){0} + 0.5f;                                  \
+        t = PMB_PICK(lanes, t < least, least, t);                                                  \
+        if (!low) t = PMB_PICK(lanes, t > -least, -least, t);                                      \
+        half = low ? -half                                                                         \
+                   : (pmb_floats_##lanes)((pmb_ints_##lanes)half |                                 \
+                                          ((pmb_ints_##lanes)t & INT32_MIN));                      \
+        pmb_ints_##lanes n = __builtin_convertvector(t * 1.44269504f + half, pmb_ints_##lanes);    \
+        pmb_floats_##lanes whole = __builtin_convertvector(n, pmb_floats_##lanes);                 \
+        PMB_EXP_POLYNOMIAL(t, whole, r, f);                                                        \
+        *(pmb_floats_##lanes *)e = f * (pmb_floats_##lanes)((n + 127) << 23);                      \
     }
-#define PMB_PICK(lanes, mask, a, b) \
+#define PMB_PICK(lanes, mask, a, b)                                                                \
     (pmb_floats_##lanes)(((mask) & (pmb_ints_##lanes)(a)) | (~(mask) & (pmb_ints_##lanes)(b)))
 #else
-#define PMB_EXP_OF(lanes)                                                       \
-    PMB_INLINE void pmb_exp_##lanes(const float *x, float *e, const int low) { \
-        (void)low;                                                             \
-        PMB_LANES(l, lanes) e[l] = pmb_exp_f_0(x[l]);                           \
+#define PMB_EXP_OF(lanes)                                                                          \
+    PMB_INLINE void pmb_exp_##lanes(const float *x, float *e, const int low) {                     \
+        (void)low;                                                                                 \
+        PMB_LANES(l, lanes) e[l] = pmb_exp_f_0(x[l]);                                              \
     }
 #endif
 PMB_EXP_OF(4)
@@ -106,7 +108,8 @@ PMB_INLINE double pmb_log_of(double x, double less) {
     r = r * z + 6.666666666666735130e-01;
     r = r * z;
     half = 0.5 * f * f;
-    return e * 6.93147180369123816490e-01 - ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
+    return e * 6.93147180369123816490e-01 -
+           ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
 }
 
 #endif

@@ -12,10 +12,13 @@ static int pmb_fcd_allow_512 = 1;
 #include <immintrin.h>
 #define PMB_FCD_512 __attribute__((target("avx512f,avx512dq")))
 PMB_INLINE int pmb_fcd_has_512(void) {
-    return pmb_fcd_allow_512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+    return pmb_fcd_allow_512 && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512dq");
 }
 #else
-PMB_INLINE int pmb_fcd_has_512(void) { return 0 && pmb_fcd_allow_512; }
+PMB_INLINE int pmb_fcd_has_512(void) {
+    return 0 && pmb_fcd_allow_512;
+}
 #endif
 
 /* Sums over rows are formed in blocks of this many rows, added in order. */
@@ -37,8 +40,8 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define M512 __m512
 #define MASK512 __mmask16
 #define LOAD_MASK512 _load_mask16
-#define TOTAL512(v)                                                                      \
-    _mm512_reduce_add_pd(_mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(v)),       \
+#define TOTAL512(v)                                                                                \
+    _mm512_reduce_add_pd(_mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(v)),                 \
                                        _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1))))
 #define SET512 _mm512_set1_ps
 #define LOAD512 _mm512_load_ps
@@ -46,10 +49,10 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define MUL512 _mm512_mul_ps
 #define PAIRS512(plus, minus) _mm512_mask_blend_ps(0xAAAA, plus, minus)
 #define SHIFTS 2
-#define SHIFT512(q)                                                                      \
-    _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), \
+#define SHIFT512(q)                                                                                \
+    _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),      \
                      _mm512_set1_epi32(16 * (q)))
-#define CHOOSE512(word, shift, pairs) \
+#define CHOOSE512(word, shift, pairs)                                                              \
     _mm512_permutevar_ps(pairs, _mm512_srlv_epi32(_mm512_set1_epi32((int)(word)), shift))
 #define ADD512 _mm512_mask_add_ps
 #include "fcd_body.h"
@@ -67,14 +70,15 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define MUL512 _mm512_mul_pd
 #define PAIRS512(plus, minus) _mm512_mask_blend_pd(0xAA, plus, minus)
 #define SHIFTS 4
-#define SHIFT512(q) _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(8 * (q)))
-#define CHOOSE512(word, shift, pairs) \
+#define SHIFT512(q)                                                                                \
+    _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(8 * (q)))
+#define CHOOSE512(word, shift, pairs)                                                              \
     _mm512_permutevar_pd(pairs, _mm512_srlv_epi64(_mm512_set1_epi64((long long)(word) << 1), shift))
 #define ADD512 _mm512_mask_add_pd
 #include "fcd_body.h"
 
 /* The functions of fcd_body.h for weights u of either type: the first two arguments. */
-#define PMB_FCD(name, is_double, u, ...) \
+#define PMB_FCD(name, is_double, u, ...)                                                           \
     ((is_double) ? name##d_0((void *)(u), __VA_ARGS__) : name##f_0((void *)(u), __VA_ARGS__))
 #define pmb_fcd_sums(is_double, u, ...) PMB_FCD(pmb_fcd_sums_, is_double, u, __VA_ARGS__)
 #define pmb_fcd_both(is_double, u, ...) PMB_FCD(pmb_fcd_both_, is_double, u, __VA_ARGS__)
@@ -84,8 +88,8 @@ PMB_INLINE uint64_t pmb_fcd_others(int64_t at, int64_t own, int64_t own_end) {
 #define pmb_fcd_total(is_double, u, n) PMB_FCD(pmb_fcd_total_, is_double, u, n)
 
 /* F[i] = sum over j of w[j] h_j(x_i), the learners being column[0..n). rows: a multiple of 64. */
-PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column, const double *w, int64_t n,
-                                       int64_t rows, double *F) {
+PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const int32_t *column,
+                                       const double *w, int64_t n, int64_t rows, double *F) {
     double total = 0;
     for (int64_t j = 0; j < n; j++) total += w[j];
     for (int64_t start = 0; start < rows; start += PMB_MARGIN_BLOCK) {
@@ -113,9 +117,14 @@ PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const 
 
 /* The minimiser w over [0, cap] of plus exp(old - w) + minus exp(w - old) + nu w: eq. (12) without its cancellation,
  * rounded to float as models keep it. factor: exp(old - w), from the numbers at hand where it can be. */
-PMB_INLINE double pmb_fcd_best(double plus, double minus, double nu, double cap, double old, double *factor) {
+PMB_INLINE double pmb_fcd_best(double plus, double minus, double nu, double cap, double old,
+                               double *factor) {
     double ratio = plus > 0 ? 2 * plus / (nu + sqrt(nu * nu + 4 * plus * minus)) : 0;
-    double exact = old + log(ratio), w = exact >= cap ? cap : exact > 0 ? (float)exact : 0, rounding = w - exact;
+    double exact = old + log(ratio),
+           w = exact >= cap ? cap
+               : exact > 0  ? (float)exact
+                            : 0,
+           rounding = w - exact;
     *factor = fabs(rounding) < 1e-5 ? (1 - rounding * (1 - 0.5 * rounding)) / ratio : exp(old - w);
     return w;
 }

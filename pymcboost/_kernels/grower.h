@@ -22,13 +22,13 @@
 #endif
 
 /* do_it for t = 0, ..., n - 1, by several threads; a team of one would cost more than a small node. */
-#define PMB_SHARED(threads, n, do_it)                    \
-    do {                                                 \
-        int of = (threads);                              \
-        if (of > 1) {                                    \
-            PMB_TEAM(of) for (int t = 0; t < (n); t++) do_it; \
-        } else                                           \
-            for (int t = 0; t < (n); t++) do_it;         \
+#define PMB_SHARED(threads, n, do_it)                                                              \
+    do {                                                                                           \
+        int of = (threads);                                                                        \
+        if (of > 1) {                                                                              \
+            PMB_TEAM(of) for (int t = 0; t < (n); t++) do_it;                                      \
+        } else                                                                                     \
+            for (int t = 0; t < (n); t++) do_it;                                                   \
     } while (0)
 
 #define PMB_BATCH 16 /* most nodes that are parted side by side */
@@ -45,25 +45,26 @@ typedef struct {
     int32_t n_lanes, n_features, code_bytes;
     const void *codes;                                                  /* (n_lanes, m) */
     const int32_t *column, *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
-    const int32_t *lane_ptr, *lane_feature;                             /* features of each lane, then the sparse ones */
-    const int32_t *lane_cells;                                          /* codes of each lane */
+    const int32_t *lane_ptr, *lane_feature; /* features of each lane, then the sparse ones */
+    const int32_t *lane_cells;              /* codes of each lane */
 } pmb_columns;
 
 typedef struct {
-    int64_t start, n;                   /* its rows */
-    double gain;                        /* of the best split; none is found where it is not above 0 */
+    int64_t start, n;               /* its rows */
+    double gain;                    /* of the best split; none is found where it is not above 0 */
     int32_t feature, pos, nan_left; /* the best split */
-    int32_t depth, left, right;         /* children, -1 where the rows have not been parted */
-    int32_t is_split;                   /* else a leaf, even where the rows were parted ahead of their turn */
-    const uint64_t *set;                /* of a categorical feature: bits of the bins on the left, in place of pos */
-    double subtree_gain;                /* of all splits from here down, and their number; see pmb_prune */
+    int32_t depth, left, right;     /* children, -1 where the rows have not been parted */
+    int32_t is_split; /* else a leaf, even where the rows were parted ahead of their turn */
+    const uint64_t
+        *set; /* of a categorical feature: bits of the bins on the left, in place of pos */
+    double subtree_gain; /* of all splits from here down, and their number; see pmb_prune */
     int32_t n_splits;
 } pmb_node;
 
 typedef struct pmb_grower {
     const pmb_columns *columns;
     int32_t max_leaves, max_depth, max_nodes; /* max_depth 0: no bound */
-    double min_gain; /* only larger gains are splits */
+    double min_gain;                          /* only larger gains are splits */
     pmb_node *nodes;
     int32_t *rows, *spare; /* (m,) each; more rows may be read ahead of the last */
     int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
@@ -78,22 +79,25 @@ typedef struct pmb_grower {
     void (*split)(struct pmb_grower *, const int32_t *batch, int32_t n_batch, int last);
     /* How many nodes to part together with the one that comes next. */
     int32_t (*ahead)(const struct pmb_grower *);
-    char apart[64];             /* what follows changes, and is not in one line of the cache with what does not */
+    char apart
+        [64]; /* what follows changes, and is not in one line of the cache with what does not */
     int32_t n_nodes;
-    int32_t n_open, at, n_left; /* open leaves, the one that comes next, and splits that are left with it */
+    int32_t n_open, at,
+        n_left; /* open leaves, the one that comes next, and splits that are left with it */
     char behind[64];
 } pmb_grower;
 
 /* 0 where there is not enough memory; `rows` and `spare` are left to the caller. */
-PMB_STATIC int pmb_grower_new(pmb_grower *g, const pmb_columns *c, int32_t max_leaves, int32_t max_depth,
-                              int32_t max_nodes, int32_t batch) {
+PMB_STATIC int pmb_grower_new(pmb_grower *g, const pmb_columns *c, int32_t max_leaves,
+                              int32_t max_depth, int32_t max_nodes, int32_t batch) {
     size_t leaves = (size_t)max_leaves + 1;
     g->columns = c;
     g->max_leaves = max_leaves;
     g->max_depth = max_depth;
     g->max_nodes = max_nodes;
     for (int32_t f = 0; f < c->n_features; f++)
-        if (c->n_bins[f] + c->has_missing[f] > g->n_side) g->n_side = c->n_bins[f] + c->has_missing[f];
+        if (c->n_bins[f] + c->has_missing[f] > g->n_side)
+            g->n_side = c->n_bins[f] + c->has_missing[f];
     for (int32_t l = 0; l < c->n_lanes; l++)
         if (c->lane_cells[l] > g->n_side) g->n_side = c->lane_cells[l];
     g->nodes = calloc((size_t)max_nodes, sizeof(pmb_node));
@@ -113,10 +117,14 @@ PMB_STATIC void pmb_grower_free(pmb_grower *g) {
 }
 
 /* Whether a set has a bin. */
-PMB_INLINE int pmb_in_set(const uint64_t *set, int bin) { return (int)(set[bin >> 6] >> (bin & 63) & 1); }
+PMB_INLINE int pmb_in_set(const uint64_t *set, int bin) {
+    return (int)(set[bin >> 6] >> (bin & 63) & 1);
+}
 
 /* Words of the sets of a feature. */
-PMB_INLINE size_t pmb_set_words(const pmb_columns *c, int f) { return ((size_t)c->n_bins[f] + 63) / 64; }
+PMB_INLINE size_t pmb_set_words(const pmb_columns *c, int f) {
+    return ((size_t)c->n_bins[f] + 63) / 64;
+}
 
 /* Side of every bin of a node's feature; of every code of its lane, where codes of other features mean its mode. */
 PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *side) {
@@ -137,28 +145,29 @@ PMB_INLINE void pmb_sides(const pmb_columns *c, const pmb_node *node, uint8_t *s
 }
 
 /* Stable partition of n row numbers by the side of their codes, through `right`. Returns how many are left. */
-#define PMB_PART_BY(bits)                                                                                         \
-    PMB_CLONES PMB_STATIC int64_t pmb_part_by_##bits(const uint##bits##_t *PMB_RESTRICT codes,                    \
-                                                     const uint8_t *PMB_RESTRICT side, int32_t *PMB_RESTRICT rows, \
-                                                     int64_t n, int32_t *PMB_RESTRICT right) {                    \
-        int64_t l = 0;                                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                                         \
-            int32_t row = rows[i];                                                                                \
-            rows[l] = right[i - l] = row;                                                                         \
-            l += side[codes[row]];                                                                                \
-        }                                                                                                         \
-        memcpy(rows + l, right, sizeof(int32_t) * (size_t)(n - l));                                               \
-        return l;                                                                                                 \
+#define PMB_PART_BY(bits)                                                                          \
+    PMB_CLONES PMB_STATIC int64_t pmb_part_by_##bits(                                              \
+        const uint##bits##_t *PMB_RESTRICT codes, const uint8_t *PMB_RESTRICT side,                \
+        int32_t *PMB_RESTRICT rows, int64_t n, int32_t *PMB_RESTRICT right) {                      \
+        int64_t l = 0;                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            int32_t row = rows[i];                                                                 \
+            rows[l] = right[i - l] = row;                                                          \
+            l += side[codes[row]];                                                                 \
+        }                                                                                          \
+        memcpy(rows + l, right, sizeof(int32_t) * (size_t)(n - l));                                \
+        return l;                                                                                  \
     }
 PMB_PART_BY(8)
 PMB_PART_BY(16)
 
 /* Part n rows by a node whose feature has a lane; those of the left child come first. */
-PMB_STATIC int64_t pmb_part_rows(const pmb_columns *c, const pmb_node *node, uint8_t *side, int32_t *rows, int64_t n,
-                                 int32_t *right) {
+PMB_STATIC int64_t pmb_part_rows(const pmb_columns *c, const pmb_node *node, uint8_t *side,
+                                 int32_t *rows, int64_t n, int32_t *right) {
     int64_t first = c->lane[node->feature] * c->m;
     pmb_sides(c, node, side);
-    if (c->code_bytes == 2) return pmb_part_by_16((const uint16_t *)c->codes + first, side, rows, n, right);
+    if (c->code_bytes == 2)
+        return pmb_part_by_16((const uint16_t *)c->codes + first, side, rows, n, right);
     return pmb_part_by_8((const uint8_t *)c->codes + first, side, rows, n, right);
 }
 
@@ -206,7 +215,8 @@ PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t *batch) {
     memset(g->taken, 0, (size_t)g->n_open);
     g->taken[g->at] = 1;
     /* A leaf far behind is overtaken by children of those before it: it would be parted in vain. */
-    for (int32_t rank = 1; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 3) / 4; rank++) {
+    for (int32_t rank = 1;
+         n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 3) / 4; rank++) {
         int32_t j = pmb_best_open(g, g->taken);
         if (j < 0) break;
         g->taken[j] = 1;
@@ -220,7 +230,8 @@ PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t *batch) {
 PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t *batch) {
     int32_t n = 0, n_open = g->n_open, limit = g->ahead(g), *reached = g->reached;
     memcpy(reached, g->open, sizeof(int32_t) * (size_t)n_open);
-    for (int32_t rank = 0; n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 1) / 2; rank++) {
+    for (int32_t rank = 0;
+         n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 1) / 2; rank++) {
         int32_t best = -1;
         double top = g->min_gain;
         for (int32_t j = 0; j < n_open; j++)
@@ -279,7 +290,8 @@ PMB_STATIC int32_t pmb_prune(pmb_grower *g, double least_mean_gain) {
         pmb_node *node = g->nodes + at;
         if (!node->is_split) continue;
         const pmb_node *left = g->nodes + node->left, *right = g->nodes + node->right;
-        node->n_splits = 1 + (left->is_split ? left->n_splits : 0) + (right->is_split ? right->n_splits : 0);
+        node->n_splits =
+            1 + (left->is_split ? left->n_splits : 0) + (right->is_split ? right->n_splits : 0);
         node->subtree_gain = node->gain + (left->is_split ? left->subtree_gain : 0.0);
         node->subtree_gain += right->is_split ? right->subtree_gain : 0.0;
         node->is_split = node->subtree_gain >= least_mean_gain * node->n_splits;
@@ -289,7 +301,8 @@ PMB_STATIC int32_t pmb_prune(pmb_grower *g, double least_mean_gain) {
 
 /* A grown tree in preorder: splits only, right = distance to the right child; leaf_node: node of each leaf from left to
  * right. Returns the number of splits. */
-PMB_STATIC int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *order, int32_t *right, int32_t *leaf_node) {
+PMB_STATIC int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *order, int32_t *right,
+                            int32_t *leaf_node) {
     int n = 0, leaves = 0, top = 0;
     stack[top++] = 0;
     while (top) {

@@ -8,10 +8,14 @@
 #include <string.h>
 
 #if defined(PMB_CLONES) /* given by the build: see PYMCBOOST_CLONES in setup.py */
-#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) &&         \
+    defined(__linux__) && defined(__GLIBC__)
 #define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#define PMB_HAS_256 __builtin_cpu_supports("avx2") /* which clone runs: gcc keeps vectors wider than its registers in */
-#define PMB_HAS_512 __builtin_cpu_supports("avx512vl") /* memory, and a clone cannot ask the preprocessor */
+#define PMB_HAS_256                                                                                \
+    __builtin_cpu_supports(                                                                        \
+        "avx2") /* which clone runs: gcc keeps vectors wider than its registers in */
+#define PMB_HAS_512                                                                                \
+    __builtin_cpu_supports("avx512vl") /* memory, and a clone cannot ask the preprocessor */
 #else
 #define PMB_CLONES
 #endif
@@ -25,7 +29,8 @@
 #define PMB_STATIC static __attribute__((unused))
 #define PMB_PREFETCH(p) __builtin_prefetch(p)
 #define PMB_RESTRICT __restrict__
-#define PMB_VECTORS 1 /* vector_size types: gcc leaves constant-length loops over rows in memory half vectorised */
+#define PMB_VECTORS                                                                                \
+    1 /* vector_size types: gcc leaves constant-length loops over rows in memory half vectorised */
 #define ALIGNED_LANES __attribute__((aligned(64)))
 #else
 #define PMB_INLINE static inline
@@ -69,18 +74,23 @@ PMB_INLINE uint64_t pmb_random(uint64_t *state) {
 #define PMB_CAT2(a, b, c) PMB_CAT3(a, b, c)
 
 /* Call the instance of a function for the lanes at hand. */
-#define PMB_BY_LANES(name, lanes, ...)               \
-    do {                                             \
-        if ((lanes) == 4) name##4(__VA_ARGS__);      \
-        else if ((lanes) == 8) name##8(__VA_ARGS__); \
-        else name##16(__VA_ARGS__);                  \
+#define PMB_BY_LANES(name, lanes, ...)                                                             \
+    do {                                                                                           \
+        if ((lanes) == 4)                                                                          \
+            name##4(__VA_ARGS__);                                                                  \
+        else if ((lanes) == 8)                                                                     \
+            name##8(__VA_ARGS__);                                                                  \
+        else                                                                                       \
+            name##16(__VA_ARGS__);                                                                 \
     } while (0)
 
 /* The same of those made by widths.h, for the type at hand as well. */
-#define PMB_DISPATCH(name, is_double, lanes, ...)                  \
-    do {                                                           \
-        if (is_double) PMB_BY_LANES(name##d_, lanes, __VA_ARGS__); \
-        else PMB_BY_LANES(name##f_, lanes, __VA_ARGS__);           \
+#define PMB_DISPATCH(name, is_double, lanes, ...)                                                  \
+    do {                                                                                           \
+        if (is_double)                                                                             \
+            PMB_BY_LANES(name##d_, lanes, __VA_ARGS__);                                            \
+        else                                                                                       \
+            PMB_BY_LANES(name##f_, lanes, __VA_ARGS__);                                            \
     } while (0)
 
 #endif

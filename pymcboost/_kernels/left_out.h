@@ -15,15 +15,15 @@
 /* One tree, and the rows that are followed. Rows of numbers have `width` lanes, a multiple of 4; those of no class are 0. */
 typedef struct {
     const pmb_steps *steps;
-    int64_t n;              /* rows that are followed */
-    float *scratch;         /* (threads, width) */
-    const float *gradient;  /* (m, width) */
-    const double *weight;   /* (m,), NULL for 1 */
+    int64_t n;             /* rows that are followed */
+    float *scratch;        /* (threads, width) */
+    const float *gradient; /* (m, width) */
+    const double *weight;  /* (m,), NULL for 1 */
     int64_t width;
-    const float *sums;      /* (n_leaves, 2, width) of w g and w |g| (1 - |g|) */
-    const int64_t *count;   /* (n_leaves,) rows of the leaves */
-    const int32_t *leaf;    /* (m,) of the rows */
-    uint64_t key;           /* which draws this share of the rows for the tree's structure */
+    const float *sums;    /* (n_leaves, 2, width) of w g and w |g| (1 - |g|) */
+    const int64_t *count; /* (n_leaves,) rows of the leaves */
+    const int32_t *leaf;  /* (m,) of the rows */
+    uint64_t key;         /* which draws this share of the rows for the tree's structure */
     double share;
     const int32_t *row;     /* (r,) rows that are followed */
     const int64_t *number;  /* (r,) by which the key draws them */
@@ -37,7 +37,8 @@ PMB_CLONES PMB_STATIC void pmb_add_left_out(const pmb_left_out *t, int64_t first
     const pmb_steps *s = t->steps;
     const int64_t K = t->width / 4 * 4; /* which the compiler then knows to be a multiple */
     const float n_classes = (float)s->n_classes;
-    const float l2 = (float)s->l2, share = (float)s->share, top = (float)s->largest, rate = (float)s->rate;
+    const float l2 = (float)s->l2, share = (float)s->share, top = (float)s->largest,
+                rate = (float)s->rate;
     const float times = (float)(s->rate / (1 - t->share));
     const pmb_draw draw = pmb_draw_of(t->key, t->share);
     for (int64_t i = first; i < last; i++) {

@@ -36,7 +36,8 @@ PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_deriva
         double pull = 0;
         for (int r = 0; r < K; r++) {
             if (r == c) continue;
-            double a = p->plus[c * K + r] * p->down[c] * p->up[r], b = p->minus[c * K + r] * p->up[c] * p->down[r];
+            double a = p->plus[c * K + r] * p->down[c] * p->up[r],
+                   b = p->minus[c * K + r] * p->up[c] * p->down[r];
             double g, h;
             if (p->logistic) {
                 double na = p->n_plus[c * K + r], nb = p->n_minus[c * K + r];
@@ -83,12 +84,14 @@ PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_deriva
 }
 
 /* Number of doubles that pmb_newton (and pmb_log_step) needs as work space. */
-PMB_INLINE int64_t pmb_newton_work(int K) { return 5 * (int64_t)K * K + 10 * (int64_t)K; }
+PMB_INLINE int64_t pmb_newton_work(int K) {
+    return 5 * (int64_t)K * K + 10 * (int64_t)K;
+}
 
 /* Newton's step of the free coordinates by preconditioned conjugate gradients. grad: gradient of the objective. The
  * exponential objective is a log: its Hessian loses slope slope'. work: 4 K numbers. */
-PMB_STATIC void pmb_newton_step(const pmb_pairs *p, const double *grad, const double *free_, double *step,
-                                double *work) {
+PMB_STATIC void pmb_newton_step(const pmb_pairs *p, const double *grad, const double *free_,
+                                double *step, double *work) {
     int K = p->K;
     double *res = work, *dir = work + K, *prod = work + 2 * K, *scale = work + 3 * K;
     double shift = p->logistic ? 0 : 1, trace = 0, rz = 0, start = 0;
@@ -134,8 +137,8 @@ PMB_STATIC void pmb_newton_step(const pmb_pairs *p, const double *grad, const do
 }
 
 /* The coordinates that may move, 1 or 0 each; returns the largest slope of one, relative to the mass. */
-PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const double *grad, double cap,
-                                  double *free_) {
+PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const double *grad,
+                                  double cap, double *free_) {
     double worst = 0;
     int lowest = 0, n_free = 0;
     for (int c = 0; c < p->K; c++) {
@@ -151,9 +154,9 @@ PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const dou
 }
 
 /* w: IN start, OUT solution. */
-PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double *minus, const double *n_plus,
-                           const double *n_minus, double diagonal, double nu, double cap, double tol, int max_iter,
-                           double *w, double *work) {
+PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double *minus,
+                           const double *n_plus, const double *n_minus, double diagonal, double nu,
+                           double cap, double tol, int max_iter, double *w, double *work) {
     pmb_pairs p = {K, logistic, plus, minus, n_plus, n_minus, diagonal, nu, 0, 0, 0, 0, 0, 0};
     p.curve = work;
     work += (int64_t)K * K;
@@ -177,7 +180,8 @@ PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double
             if (!(slope < 0)) continue;
             /* A promised decrease below rounding cannot be tested: the step is taken, so that the solution does not
              * depend on rounding. */
-            if (-slope <= 1e-12 * (1 + fabs(value)) || pmb_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
+            if (-slope <= 1e-12 * (1 + fabs(value)) ||
+                pmb_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
                 moved = 1;
                 break;
             }
@@ -191,20 +195,24 @@ PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double
  * tables: 4 x K x K sums at w (p and p (1 - p), each for h = +1 and -1). Every class pair and side is replaced by one
  * logistic term with the same first and second derivative at w, whose sum is minimised exactly: v, OUT. Returns the
  * largest projected gradient at w relative to the mass; v is left alone when that is at most tol. */
-PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, double nu, double cap, double tol, int max_iter,
-                               double *v, double *work) {
+PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, double nu, double cap,
+                               double tol, int max_iter, double *v, double *work) {
     int64_t size = (int64_t)K * K;
-    const double *p_plus = tables, *p_minus = tables + size, *c_plus = tables + 2 * size, *c_minus = tables + 3 * size;
-    double *odds_plus = work, *odds_minus = work + size, *n_plus = work + 2 * size, *n_minus = work + 3 * size;
+    const double *p_plus = tables, *p_minus = tables + size, *c_plus = tables + 2 * size,
+                 *c_minus = tables + 3 * size;
+    double *odds_plus = work, *odds_minus = work + size, *n_plus = work + 2 * size,
+           *n_minus = work + 3 * size;
     double mass = 0, worst = 0;
     for (int c = 0; c < K; c++) {
         double slope = nu;
         for (int r = 0; r < K; r++) {
             if (r == c) continue;
-            slope += (p_minus[c * K + r] - p_plus[c * K + r]) - (p_minus[r * K + c] - p_plus[r * K + c]);
+            slope +=
+                (p_minus[c * K + r] - p_plus[c * K + r]) - (p_minus[r * K + c] - p_plus[r * K + c]);
             mass += p_plus[c * K + r] + p_minus[c * K + r];
         }
-        if (!((w[c] <= 0 && slope > 0) || (w[c] >= cap && slope < 0)) && fabs(slope) > worst) worst = fabs(slope);
+        if (!((w[c] <= 0 && slope > 0) || (w[c] >= cap && slope < 0)) && fabs(slope) > worst)
+            worst = fabs(slope);
     }
     if (!(mass > 0) || worst <= tol * mass) return mass > 0 ? worst / mass : 0;
     for (int c = 0; c < K; c++)
@@ -220,13 +228,14 @@ PMB_STATIC double pmb_log_step(int K, const double *tables, const double *w, dou
             }
         }
     memcpy(v, w, sizeof(double) * K);
-    pmb_newton(K, 1, odds_plus, odds_minus, n_plus, n_minus, 0, nu, cap, 1e-9, max_iter, v, work + 4 * size);
+    pmb_newton(K, 1, odds_plus, odds_minus, n_plus, n_minus, 0, nu, cap, 1e-9, max_iter, v,
+               work + 4 * size);
     return worst / mass;
 }
 
 /* Slope and curvature at t of the sum over j of W+_j exp(-C_j t) + W-_j exp(C_j t). */
-PMB_INLINE double pmb_coded_slope(int n, const double *C, const double *plus, const double *minus, double t,
-                                  double *curvature) {
+PMB_INLINE double pmb_coded_slope(int n, const double *C, const double *plus, const double *minus,
+                                  double t, double *curvature) {
     double slope = 0;
     *curvature = 0;
     for (int j = 0; j < n; j++) {
@@ -239,9 +248,10 @@ PMB_INLINE double pmb_coded_slope(int n, const double *C, const double *plus, co
 
 /* The t of one column that minimises the sum over the classes of W+ exp(-C t) + W- exp(C t): the root of its slope, which
  * rises, |C t| <= cap. Rows of the tables and of the code are `stride` apart; work: 3 K numbers. */
-PMB_STATIC double pmb_coded_step(int K, const double *code, const double *plus, const double *minus, int64_t stride,
-                                 double cap, int max_iter, double *work) {
-    double *C = work, *up = C + K, *down = up + K, size = 0, total = 0, curvature, t = 0, low = -cap, high = cap;
+PMB_STATIC double pmb_coded_step(int K, const double *code, const double *plus, const double *minus,
+                                 int64_t stride, double cap, int max_iter, double *work) {
+    double *C = work, *up = C + K, *down = up + K, size = 0, total = 0, curvature, t = 0,
+           low = -cap, high = cap;
     int n = 0;
     for (int c = 0; c < K; c++) {
         size = fmax(size, fabs(code[c * stride]));

@@ -11,13 +11,19 @@
 /* hist += the rows' values. rows: row numbers, NULL for the first n; at: which of them, NULL for all n. gh: WORDS words
  * per row, in the order of rows. Returns nothing for at == NULL, else the sums of what was added in done. */
 #if WORDS == 1
-#define ADD_LANE(k) if (lanes > k) hist[c[k] * 16 + k] += g;
+#define ADD_LANE(k)                                                                                \
+    if (lanes > k) hist[c[k] * 16 + k] += g;
 #else
-#define ADD_LANE(k) if (lanes > k) { hist[c[k] * 32 + k] += g; hist[c[k] * 32 + 16 + k] += h; }
+#define ADD_LANE(k)                                                                                \
+    if (lanes > k) {                                                                               \
+        hist[c[k] * 32 + k] += g;                                                                  \
+        hist[c[k] * 32 + 16 + k] += h;                                                             \
+    }
 #endif
 PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t *PMB_RESTRICT rows,
                                     const int32_t *PMB_RESTRICT at, int64_t n, int lanes,
-                                    const int64_t *PMB_RESTRICT gh, int64_t *PMB_RESTRICT hist, int64_t *done) {
+                                    const int64_t *PMB_RESTRICT gh, int64_t *PMB_RESTRICT hist,
+                                    int64_t *done) {
     int64_t done_g = 0, done_h = 0;
     for (int64_t j = 0; j < n; j++) {
         CODE c[16];
@@ -30,35 +36,56 @@ PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t
         int64_t h = gh[WORDS * i + 1];
         if (at) done_h += h;
 #endif
-        ADD_LANE(0) ADD_LANE(1) ADD_LANE(2) ADD_LANE(3) ADD_LANE(4) ADD_LANE(5) ADD_LANE(6) ADD_LANE(7)
-        ADD_LANE(8) ADD_LANE(9) ADD_LANE(10) ADD_LANE(11) ADD_LANE(12) ADD_LANE(13) ADD_LANE(14) ADD_LANE(15)
+        ADD_LANE(0)
+        ADD_LANE(1) ADD_LANE(2) ADD_LANE(3) ADD_LANE(4) ADD_LANE(5) ADD_LANE(6) ADD_LANE(7)
+            ADD_LANE(8) ADD_LANE(9) ADD_LANE(10) ADD_LANE(11) ADD_LANE(12) ADD_LANE(13) ADD_LANE(14)
+                ADD_LANE(15)
     }
     done[0] = done_g;
     done[1] = done_h;
 }
 #undef ADD_LANE
 
-PMB_STATIC void FN(pmb_fill_)(const CODE *tile, const int32_t *rows, const int32_t *at, int64_t n, int lanes,
-                              const int64_t *gh, int64_t *hist, int64_t *done) {
-#define FILL(lanes_)                                                                       \
-    do {                                                                                   \
-        if (rows) FN(pmb_fill_lanes_)(tile, rows, NULL, n, lanes_, gh, hist, done);        \
-        else FN(pmb_fill_lanes_)(tile, NULL, NULL, n, lanes_, gh, hist, done);             \
+PMB_STATIC void FN(pmb_fill_)(const CODE *tile, const int32_t *rows, const int32_t *at, int64_t n,
+                              int lanes, const int64_t *gh, int64_t *hist, int64_t *done) {
+#define FILL(lanes_)                                                                               \
+    do {                                                                                           \
+        if (rows)                                                                                  \
+            FN(pmb_fill_lanes_)(tile, rows, NULL, n, lanes_, gh, hist, done);                      \
+        else                                                                                       \
+            FN(pmb_fill_lanes_)(tile, NULL, NULL, n, lanes_, gh, hist, done);                      \
     } while (0)
     if (at) {
-        if (rows) FN(pmb_fill_lanes_)(tile, rows, at, n, 16, gh, hist, done);
-        else FN(pmb_fill_lanes_)(tile, NULL, at, n, 16, gh, hist, done);
+        if (rows)
+            FN(pmb_fill_lanes_)(tile, rows, at, n, 16, gh, hist, done);
+        else
+            FN(pmb_fill_lanes_)(tile, NULL, at, n, 16, gh, hist, done);
         return;
     }
     switch ((lanes + 1) / 2) {
-        case 1: FILL(2); break;
-        case 2: FILL(4); break;
-        case 3: FILL(6); break;
-        case 4: FILL(8); break;
-        case 5: FILL(10); break;
-        case 6: FILL(12); break;
-        case 7: FILL(14); break;
-        default: FILL(16);
+    case 1:
+        FILL(2);
+        break;
+    case 2:
+        FILL(4);
+        break;
+    case 3:
+        FILL(6);
+        break;
+    case 4:
+        FILL(8);
+        break;
+    case 5:
+        FILL(10);
+        break;
+    case 6:
+        FILL(12);
+        break;
+    case 7:
+        FILL(14);
+        break;
+    default:
+        FILL(16);
     }
 #undef FILL
 }

@@ -35,9 +35,11 @@ PMB_STATIC int pmb_is_plain(const pmb_pair_data *d) {
 /* Whether it is faster to look at drawn features one by one. */
 PMB_INLINE int pmb_drawn_pays(const pmb_pairs *w, const pmb_pair_turn *turn) {
     const pmb_pair_data *d = w->d;
-    int64_t n_filled = w->g.nodes[turn->filled].n, filled = n_filled * d->c.n_lanes / PMB_FILLED_ROWS;
+    int64_t n_filled = w->g.nodes[turn->filled].n,
+            filled = n_filled * d->c.n_lanes / PMB_FILLED_ROWS;
     int64_t n = n_filled + (turn->other < 0 ? 0 : w->g.nodes[turn->other].n);
-    return w->cells && w->take && !w->o->edge && PMB_DRAWN_ROW * n * w->take < d->tile_cell[d->n_tiles + 1] + filled;
+    return w->cells && w->take && !w->o->edge &&
+           PMB_DRAWN_ROW * n * w->take < d->tile_cell[d->n_tiles + 1] + filled;
 }
 
 PMB_INLINE int pmb_lowest(uint64_t word) {
@@ -52,36 +54,38 @@ PMB_INLINE int pmb_lowest(uint64_t word) {
 
 /* Scores of n cuts, -1 where a side is too small, and the largest of them; g, h and count: sums of the rows on the left, to
  * which `more` are added. Scores that are not -1 are 0 or more, so that their bits have their order. */
-#define PMB_CUT_SCORES(words, real, integer)                                                                          \
-    PMB_CLONES PMB_STATIC double pmb_cut_scores_##words(const int64_t *PMB_RESTRICT g, const int64_t *PMB_RESTRICT h,   \
-                                                      const int64_t *PMB_RESTRICT count, int32_t n, pmb_sums more,    \
-                                                      pmb_sums total, pmb_limits q, real by, real l2,                 \
-                                                      double *PMB_RESTRICT score) {                                   \
-        int64_t most = INT64_MIN;                                                                                     \
-        double largest = -1;                                                                                          \
-        for (int32_t i = 0; i < n; i++) {                                                                             \
-            const int64_t gl = g[i] + more.g, hl = h[i] + more.h, nl = count[i] + more.n;                             \
-            const int64_t gr = total.g - gl, hr = total.h - hl, nr = total.n - nl;                                    \
-            const int64_t few = (nl - q.least_n) | (nr - q.least_n) | (hl - q.least_h) | (hr - q.least_h);            \
-            const real fgl = (real)(integer)gl, fgr = (real)(integer)gr;                                              \
-            const real fhl = (real)(integer)hl * by + l2, fhr = (real)(integer)hr * by + l2;                          \
-            const real d = fgl * fhr - fgr * fhl;                                                                     \
-            const double here = (double)(d * d / (fhl * fhr));                                                        \
-            score[i] = few < 0 ? -1.0 : here;                                                                         \
-        }                                                                                                             \
-        for (int32_t i = 0; i < n; i++) {                                                                             \
-            int64_t bits;                                                                                             \
-            memcpy(&bits, score + i, sizeof bits);                                                                    \
-            most = bits > most ? bits : most;                                                                         \
-        }                                                                                                             \
-        if (most >= 0) memcpy(&largest, &most, sizeof most);                                                          \
-        return largest;                                                                                               \
+#define PMB_CUT_SCORES(words, real, integer)                                                       \
+    PMB_CLONES PMB_STATIC double pmb_cut_scores_##words(                                           \
+        const int64_t *PMB_RESTRICT g, const int64_t *PMB_RESTRICT h,                              \
+        const int64_t *PMB_RESTRICT count, int32_t n, pmb_sums more, pmb_sums total, pmb_limits q, \
+        real by, real l2, double *PMB_RESTRICT score) {                                            \
+        int64_t most = INT64_MIN;                                                                  \
+        double largest = -1;                                                                       \
+        for (int32_t i = 0; i < n; i++) {                                                          \
+            const int64_t gl = g[i] + more.g, hl = h[i] + more.h, nl = count[i] + more.n;          \
+            const int64_t gr = total.g - gl, hr = total.h - hl, nr = total.n - nl;                 \
+            const int64_t few =                                                                    \
+                (nl - q.least_n) | (nr - q.least_n) | (hl - q.least_h) | (hr - q.least_h);         \
+            const real fgl = (real)(integer)gl, fgr = (real)(integer)gr;                           \
+            const real fhl = (real)(integer)hl * by + l2, fhr = (real)(integer)hr * by + l2;       \
+            const real d = fgl * fhr - fgr * fhl;                                                  \
+            const double here = (double)(d * d / (fhl * fhr));                                     \
+            score[i] = few < 0 ? -1.0 : here;                                                      \
+        }                                                                                          \
+        for (int32_t i = 0; i < n; i++) {                                                          \
+            int64_t bits;                                                                          \
+            memcpy(&bits, score + i, sizeof bits);                                                 \
+            most = bits > most ? bits : most;                                                      \
+        }                                                                                          \
+        if (most >= 0) memcpy(&largest, &most, sizeof most);                                       \
+        return largest;                                                                            \
     }
 PMB_CUT_SCORES(1, float, int32_t)
 PMB_CUT_SCORES(2, double, int64_t)
 
 /* The same, of one or two words. */
-PMB_INLINE double pmb_cut_scores(const pmb_pairs *w, const pmb_cuts *c, int32_t n, pmb_sums more, pmb_sums total, double *score) {
+PMB_INLINE double pmb_cut_scores(const pmb_pairs *w, const pmb_cuts *c, int32_t n, pmb_sums more,
+                                 pmb_sums total, double *score) {
     const pmb_limits *q = &w->limits;
     if (w->o->cell_words == 1)
         return pmb_cut_scores_1(c->g, c->h, c->n, n, more, total, *q, q->of_h, q->l2_1, score);
@@ -109,8 +113,9 @@ PMB_INLINE int32_t pmb_list_cells(const pmb_pairs *w, int32_t bins, int words, c
 }
 
 /* The best cut of feature f for n rows with these words. Cells are empty before and after. */
-PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_RESTRICT rows, int64_t n,
-                              const int64_t *PMB_RESTRICT gh, pmb_sums total, int wide, int words, pmb_split *best) {
+PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_RESTRICT rows,
+                              int64_t n, const int64_t *PMB_RESTRICT gh, pmb_sums total, int wide,
+                              int words, pmb_split *best) {
     const pmb_columns *c = &w->d->c;
     const pmb_cuts *cuts = &w->cuts;
     int64_t *PMB_RESTRICT cells = w->cells;
@@ -139,15 +144,19 @@ PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_
         largest = other > largest ? other : largest;
         pmb_sums right = total;
         pmb_sums_add(&right, missing, -1);
-        if (n_cuts && cuts->bin[0] > 0 && !pmb_too_small(missing, &w->limits) && !pmb_too_small(right, &w->limits)) {
-            here.score = pmb_score(missing, right, words, 0, &w->limits); /* the empty bins below, with the missing values */
+        if (n_cuts && cuts->bin[0] > 0 && !pmb_too_small(missing, &w->limits) &&
+            !pmb_too_small(right, &w->limits)) {
+            here.score = pmb_score(missing, right, words, 0,
+                                   &w->limits); /* the empty bins below, with the missing values */
             here.nan_left = 1;
         }
     }
     if (largest > here.score) { /* the first of equal ones */
         here.score = largest;
         chosen = 0;
-        while (cuts->score[chosen] != largest && (here.unseen || cuts->with_missing[chosen] != largest)) chosen++;
+        while (cuts->score[chosen] != largest &&
+               (here.unseen || cuts->with_missing[chosen] != largest))
+            chosen++;
         here.nan_left = cuts->score[chosen] != largest;
     }
     if (here.score < 0) return;
@@ -157,7 +166,8 @@ PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_
         here.pos = cuts->bin[chosen];
     }
     if (here.nan_left) pmb_sums_add(&here.left, missing, 1);
-    if (chosen + 1 < n_cuts) here.pos = (here.pos + cuts->bin[chosen + 1] - 1) / 2; /* the middle of the empty bins */
+    if (chosen + 1 < n_cuts)
+        here.pos = (here.pos + cuts->bin[chosen + 1] - 1) / 2; /* the middle of the empty bins */
     if (pmb_split_before(c, &here, best)) *best = here;
 }
 
@@ -173,16 +183,20 @@ PMB_STATIC void pmb_drawn_split(pmb_pairs *w, int32_t at, int side, int64_t begi
     int32_t n = pmb_marked(chosen, w->d->c.n_features, w->drawn);
     best->score = -1;
     for (int32_t j = 0; j < n; j++) {
-        if (wide) pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 1, 2, best);
-        else if (words == 2) pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 0, 2, best);
-        else pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 0, 1, best);
+        if (wide)
+            pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 1, 2, best);
+        else if (words == 2)
+            pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 0, 2, best);
+        else
+            pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 0, 1, best);
     }
     pmb_pairs_choose(w, at, side, 1);
 }
 
 /* `pmb_pairs_evaluate` on the drawn features alone; the children of its nodes have no histogram of theirs to begin with. */
 PMB_STATIC void pmb_evaluate_drawn(pmb_pairs *w, const pmb_pair_turn *turn) {
-    const pmb_node *fill = w->g.nodes + turn->filled, *rest = turn->other >= 0 ? w->g.nodes + turn->other : NULL;
+    const pmb_node *fill = w->g.nodes + turn->filled,
+                   *rest = turn->other >= 0 ? w->g.nodes + turn->other : NULL;
     int64_t begin = fill->start, n = fill->n;
     if (rest) {
         begin = fill->start < rest->start ? fill->start : rest->start;

@@ -7,7 +7,8 @@
 
 /* Gather the rows whose cells are made; returns the first of them. */
 PMB_STATIC int64_t pmb_pairs_lay_out(pmb_pairs *w, const pmb_pair_turn *turn) {
-    const pmb_node *fill = w->g.nodes + turn->filled, *rest = turn->other >= 0 ? w->g.nodes + turn->other : NULL;
+    const pmb_node *fill = w->g.nodes + turn->filled,
+                   *rest = turn->other >= 0 ? w->g.nodes + turn->other : NULL;
     int64_t begin = fill->start, n = fill->n;
     if (rest && !w->o->pool) { /* both are filled */
         begin = fill->start < rest->start ? fill->start : rest->start;
@@ -45,11 +46,13 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn, int 
         pmb_evaluate_drawn(w, turn);
         return;
     }
-    int parts = d->n_tiles + (d->row_ptr != NULL), words = o->cell_words, pooled = o->pool && other >= 0;
+    int parts = d->n_tiles + (d->row_ptr != NULL), words = o->cell_words,
+        pooled = o->pool && other >= 0;
     int64_t all = (int64_t)words * d->tile_cell[d->n_tiles + 1], begin = pmb_pairs_lay_out(w, turn);
     const uint8_t *of_filled = turn->want_filled ? pmb_pairs_features(w, filled, 0) : NULL;
     const uint8_t *of_other = turn->want_other ? pmb_pairs_features(w, other, 1) : NULL;
-    int threads = o->threads > 1 && w->g.nodes[filled].n * d->n_tiles > PMB_SHARED_WORK ? o->threads : 1;
+    int threads =
+        o->threads > 1 && w->g.nodes[filled].n * d->n_tiles > PMB_SHARED_WORK ? o->threads : 1;
     (void)threads;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
@@ -58,7 +61,8 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn, int 
         int64_t at = words * d->tile_cell[t], n_words = words * d->tile_cell[t + 1] - at;
         int64_t *hist = w->hist + (o->pool ? w->its[filled].slot * all + at : at);
         pmb_pairs_fill(w, t, filled, begin, hist);
-        if (turn->want_filled) pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, 0, w->found + 2 * t);
+        if (turn->want_filled)
+            pmb_scan_part(w, t, hist, w->its[filled].sums, of_filled, 0, w->found + 2 * t);
         if (other < 0) continue;
         if (pooled) {
             int64_t *big = w->hist + w->its[other].slot * all + at;
@@ -67,7 +71,8 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn, int 
         } else if (turn->want_other) {
             pmb_pairs_fill(w, t, other, begin, hist);
         }
-        if (turn->want_other) pmb_scan_part(w, t, hist, w->its[other].sums, of_other, 1, w->found + 2 * t + 1);
+        if (turn->want_other)
+            pmb_scan_part(w, t, hist, w->its[other].sums, of_other, 1, w->found + 2 * t + 1);
     }
     if (turn->want_filled) pmb_pairs_choose(w, filled, 0, parts);
     if (turn->want_other) pmb_pairs_choose(w, other, 1, parts);
@@ -75,7 +80,8 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pairs *w, const pmb_pair_turn *turn, int 
 
 PMB_INLINE int pmb_pairs_splittable(const pmb_pairs *w, int32_t at) {
     const pmb_pair_node *its = w->its + at;
-    return its->rows > 1 && its->sums.n / 2 >= w->limits.least_n && its->sums.h / 2 >= w->limits.least_h &&
+    return its->rows > 1 && its->sums.n / 2 >= w->limits.least_n &&
+           its->sums.h / 2 >= w->limits.least_h &&
            (w->g.max_depth == 0 || w->g.nodes[at].depth < w->g.max_depth) &&
            (double)its->sums.h > w->o->min_share * (double)w->its[0].sums.h;
 }
@@ -160,11 +166,13 @@ PMB_STATIC int pmb_pairs_begin(pmb_pairs *w, int64_t n) {
     pmb_grow_root(&w->g, n);
     w->n_slots = 1;
     w->n_free = 0;
-    return w->d->n_tiles + (w->d->row_ptr != NULL) > 0 && w->g.max_leaves > 1 && pmb_pairs_splittable(w, 0);
+    return w->d->n_tiles + (w->d->row_ptr != NULL) > 0 && w->g.max_leaves > 1 &&
+           pmb_pairs_splittable(w, 0);
 }
 
 /* Sum of the weights of n rows; four sums, which do not wait for each other. */
-PMB_CLONES PMB_STATIC int64_t pmb_weight_of(const int64_t *PMB_RESTRICT weight, const int32_t *PMB_RESTRICT rows, int64_t n) {
+PMB_CLONES PMB_STATIC int64_t pmb_weight_of(const int64_t *PMB_RESTRICT weight,
+                                            const int32_t *PMB_RESTRICT rows, int64_t n) {
     int64_t sum[4] = {0, 0, 0, 0}, i = 0;
     for (; i + 4 <= n; i += 4)
         for (int j = 0; j < 4; j++) sum[j] += weight[rows[i + j]];
@@ -182,8 +190,10 @@ PMB_STATIC void pmb_pairs_weigh(pmb_pairs *w, int64_t *weight) {
         if (!nodes[j].is_split && (most < 0 || nodes[j].n > nodes[most].n)) most = j;
     for (int32_t j = 0; j < n; j++) {
         if (nodes[j].is_split || j == most) continue;
-        if (w->d->weighted) weight[j] = pmb_weight_of(w->d->weight, w->g.rows + nodes[j].start, nodes[j].n);
-        else weight[j] = w->its[j].rows;
+        if (w->d->weighted)
+            weight[j] = pmb_weight_of(w->d->weight, w->g.rows + nodes[j].start, nodes[j].n);
+        else
+            weight[j] = w->its[j].rows;
         rest -= weight[j];
     }
     if (most >= 0) weight[most] = rest;
@@ -196,7 +206,8 @@ PMB_STATIC void pmb_pairs_weigh(pmb_pairs *w, int64_t *weight) {
 PMB_STATIC void pmb_pairs_sides(pmb_pairs *w, const int64_t *weight) {
     for (int32_t j = 0; j < w->g.n_nodes; j++) {
         pmb_node *node = w->g.nodes + j;
-        if (node->is_split && w->its[j].unseen) node->nan_left = weight[node->left] >= weight[node->right];
+        if (node->is_split && w->its[j].unseen)
+            node->nan_left = weight[node->left] >= weight[node->right];
     }
 }
 
@@ -215,8 +226,8 @@ PMB_STATIC void pmb_pairs_grow(pmb_pairs *w, int64_t n) {
 }
 
 /* Memory for growing trees one after the other; 0 if there is not enough (then nothing is held). */
-PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pair_options *o, int32_t max_leaves,
-                             int32_t max_depth) {
+PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pair_options *o,
+                             int32_t max_leaves, int32_t max_depth) {
     size_t m = (size_t)d->c.m, J = (size_t)max_leaves, parts = (size_t)d->n_tiles + 1;
     size_t words = (size_t)o->cell_words * (size_t)d->tile_cell[d->n_tiles + 1] * (o->pool ? J : 1);
     memset(w, 0, sizeof *w);
@@ -237,15 +248,18 @@ PMB_STATIC int pmb_pairs_new(pmb_pairs *w, const pmb_pair_data *d, const pmb_pai
     w->listed = d->row_ptr ? malloc(2 * (1 + (size_t)d->c.n_features) * sizeof(int32_t)) : NULL;
     w->marks = d->row_ptr ? calloc(m, 1) : NULL;
     there = there && (!d->row_ptr || (w->listed && w->marks));
-    w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1, sizeof(uint64_t));
+    w->sets = calloc(2 * ((size_t)d->levels.set_words + J * (size_t)d->levels.most_words) + 1,
+                     sizeof(uint64_t));
     if (pmb_is_plain(d)) {
         w->cells = calloc((size_t)o->cell_words * (size_t)(w->g.n_side + 1), sizeof(int64_t));
         w->occupied = calloc((size_t)w->g.n_side / 64 + 1, sizeof(uint64_t));
         w->drawn = malloc(sizeof(int32_t) * ((size_t)d->c.n_features + 1));
-        there = there && w->cells && w->occupied && w->drawn && pmb_cuts_new(&w->cuts, (size_t)w->g.n_side + 1);
+        there = there && w->cells && w->occupied && w->drawn &&
+                pmb_cuts_new(&w->cuts, (size_t)w->g.n_side + 1);
     }
-    if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found || !w->free_slots || !w->order ||
-        !w->weight || !w->counted || !w->chosen || !w->sets || !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
+    if (!there || !w->g.rows || !w->its || !w->gh || !w->gathered || !w->memory || !w->found ||
+        !w->free_slots || !w->order || !w->weight || !w->counted || !w->chosen || !w->sets ||
+        !pmb_level_scratch_new(&w->scratch, d->levels.most_levels, o->threads)) {
         pmb_pairs_free(w);
         return 0;
     }

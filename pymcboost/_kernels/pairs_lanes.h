@@ -11,16 +11,21 @@ typedef int64_t FN(longs_) __attribute__((vector_size(4 * LANES), may_alias));
 typedef double FN(doubles_) __attribute__((vector_size(4 * LANES), may_alias));
 
 /* Cells of one word: the low half is h, the high one g. */
-PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, FN(ints_) ht, FN(ints_) least,
-                                    const pmb_limits *q, int edge, int plain, int32_t code, FN(ints_) *best,
-                                    FN(ints_) *at) {
+PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, FN(ints_) ht,
+                                    FN(ints_) least, const pmb_limits *q, int edge, int plain,
+                                    int32_t code, FN(ints_) * best, FN(ints_) * at) {
     const FN(ints_) x = (FN(ints_))a0, y = (FN(ints_))a1;
-    const FN(ints_) gl = __builtin_shufflevector(x, y, ODD), hl = __builtin_shufflevector(x, y, EVEN);
+    const FN(ints_) gl = __builtin_shufflevector(x, y, ODD),
+                    hl = __builtin_shufflevector(x, y, EVEN);
     const FN(ints_) gr = gt - gl, hr = ht - hl;
-    const FN(floats_) fgl = __builtin_convertvector(gl, FN(floats_)), fgr = __builtin_convertvector(gr, FN(floats_));
-    FN(floats_) fhl = __builtin_convertvector(hl, FN(floats_)), fhr = __builtin_convertvector(hr, FN(floats_)), score;
+    const FN(floats_) fgl = __builtin_convertvector(gl, FN(floats_)),
+                      fgr = __builtin_convertvector(gr, FN(floats_));
+    FN(floats_)
+    fhl = __builtin_convertvector(hl, FN(floats_)),
+    fhr = __builtin_convertvector(hr, FN(floats_)), score;
     if (edge) {
-        score = (FN(floats_))((FN(ints_))fgl & 0x7fffffff) + (FN(floats_))((FN(ints_))fgr & 0x7fffffff);
+        score =
+            (FN(floats_))((FN(ints_))fgl & 0x7fffffff) + (FN(floats_))((FN(ints_))fgr & 0x7fffffff);
     } else {
         if (!plain) {
             fhl = fhl * q->of_h + q->l2_1;
@@ -36,8 +41,8 @@ PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, 
 }
 
 /* rows: value rows; has_missing: 1 if the next row holds the missing values. */
-PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, pmb_sums total, const pmb_limits *q,
-                                int edge, pmb_lane_best *out) {
+PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
+                                const pmb_limits *q, int edge, pmb_lane_best *out) {
     const FN(ints_) zero = {0};
     const int plain = q->plain;
     for (int part = 0; part < 16; part += LANES, hist += LANES) {
@@ -45,14 +50,15 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
         const FN(ints_) gt = zero + (int32_t)total.g, ht = zero + (int32_t)total.h;
         const FN(ints_) least = zero + (int32_t)q->least_n;
         FN(ints_) best = ~zero, at = zero;
-        const FN(longs_) *row = (const FN(longs_) *)hist, *missing = row + (int64_t)rows * (32 / LANES);
+        const FN(longs_) *row = (const FN(longs_) *)hist,
+                         *missing = row + (int64_t)rows * (32 / LANES);
         for (int b = 0; b < rows; b++, row += 32 / LANES) {
             a0 += row[0];
             a1 += row[1];
             FN(pmb_consider_1_)(a0, a1, gt, ht, least, q, edge, plain, 2 * b, &best, &at);
             if (has_missing)
-                FN(pmb_consider_1_)(a0 + missing[0], a1 + missing[1], gt, ht, least, q, edge, plain, 2 * b + 1, &best,
-                                    &at);
+                FN(pmb_consider_1_)(a0 + missing[0], a1 + missing[1], gt, ht, least, q, edge, plain,
+                                    2 * b + 1, &best, &at);
         }
         for (int k = 0; k < LANES; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : (double)((FN(floats_))best)[k];
@@ -62,16 +68,22 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
 }
 
 /* Cells of two words: g, and h with the count. */
-PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(longs_) gt, FN(longs_) ht, FN(longs_) nt,
-                                    FN(longs_) least, const pmb_limits *q, int edge, int plain, int64_t code,
-                                    FN(longs_) *best, FN(longs_) *at) {
-    const FN(longs_) hl = counted_h >> (int64_t)q->count_bits, nl = counted_h & pmb_count_mask(q->count_bits);
+PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(longs_) gt,
+                                    FN(longs_) ht, FN(longs_) nt, FN(longs_) least,
+                                    const pmb_limits *q, int edge, int plain, int64_t code,
+                                    FN(longs_) * best, FN(longs_) * at) {
+    const FN(longs_) hl = counted_h >> (int64_t)q->count_bits,
+                     nl = counted_h & pmb_count_mask(q->count_bits);
     const FN(longs_) gr = gt - gl, hr = ht - hl, nr = nt - nl;
-    const FN(doubles_) fgl = __builtin_convertvector(gl, FN(doubles_)), fgr = __builtin_convertvector(gr, FN(doubles_));
-    FN(doubles_) fhl = __builtin_convertvector(hl, FN(doubles_)), fhr = __builtin_convertvector(hr, FN(doubles_)), score;
+    const FN(doubles_) fgl = __builtin_convertvector(gl, FN(doubles_)),
+                       fgr = __builtin_convertvector(gr, FN(doubles_));
+    FN(doubles_)
+    fhl = __builtin_convertvector(hl, FN(doubles_)),
+    fhr = __builtin_convertvector(hr, FN(doubles_)), score;
     FN(longs_) few = (nl - least) | (nr - least);
     if (edge) {
-        score = (FN(doubles_))((FN(longs_))fgl & INT64_MAX) + (FN(doubles_))((FN(longs_))fgr & INT64_MAX);
+        score = (FN(doubles_))((FN(longs_))fgl & INT64_MAX) +
+                (FN(doubles_))((FN(longs_))fgr & INT64_MAX);
     } else {
         if (!plain) {
             few |= (hl - q->least_h) | (hr - q->least_h);
@@ -81,18 +93,20 @@ PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(long
         const FN(doubles_) d = fgl * fhr - fgr * fhl;
         score = d * d / (fhl * fhr);
     }
-    const FN(longs_) now = (FN(longs_))score | few >> 63, better = (*best - now) >> 63, here = (FN(longs_)){0} + code;
+    const FN(longs_) now = (FN(longs_))score | few >> 63, better = (*best - now) >> 63,
+                     here = (FN(longs_)){0} + code;
     *best = (better & now) | (~better & *best);
     *at = (better & here) | (~better & *at);
 }
 
-PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, pmb_sums total, const pmb_limits *q,
-                                int edge, pmb_lane_best *out) {
+PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
+                                const pmb_limits *q, int edge, pmb_lane_best *out) {
     const FN(longs_) zero = {0};
     const int plain = q->plain, word = 32 / LANES, cell = 2 * word;
     for (int part = 0; part < 16; part += LANES / 2, hist += LANES / 2) {
         FN(longs_) g = zero, counted_h = zero;
-        const FN(longs_) gt = zero + total.g, ht = zero + total.h, nt = zero + total.n, least = zero + q->least_n;
+        const FN(longs_) gt = zero + total.g, ht = zero + total.h, nt = zero + total.n,
+                         least = zero + q->least_n;
         FN(longs_) best = ~zero, at = zero;
         const FN(longs_) *row = (const FN(longs_) *)hist, *missing = row + (int64_t)rows * cell;
         for (int64_t b = 0; b < rows; b++, row += cell) {
@@ -100,8 +114,8 @@ PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, 
             counted_h += row[word];
             FN(pmb_consider_2_)(g, counted_h, gt, ht, nt, least, q, edge, plain, 2 * b, &best, &at);
             if (has_missing)
-                FN(pmb_consider_2_)(g + missing[0], counted_h + missing[word], gt, ht, nt, least, q, edge, plain,
-                                    2 * b + 1, &best, &at);
+                FN(pmb_consider_2_)(g + missing[0], counted_h + missing[word], gt, ht, nt, least, q,
+                                    edge, plain, 2 * b + 1, &best, &at);
         }
         for (int k = 0; k < LANES / 2; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : ((FN(doubles_))best)[k];

@@ -12,9 +12,12 @@
 #include "pairs_scan.h"
 
 typedef struct {
-    const int32_t *set_at;      /* by feature: words of sets before its own, -1: ordered; NULL: all are */
-    int32_t set_words, most_words, most_levels; /* words of all sets, of the largest one, and its bins */
-    const int64_t *least_level; /* weights of levels in a node below which they go together, from 64 set_at[f] on */
+    const int32_t
+        *set_at; /* by feature: words of sets before its own, -1: ordered; NULL: all are */
+    int32_t set_words, most_words,
+        most_levels; /* words of all sets, of the largest one, and its bins */
+    const int64_t *
+        least_level; /* weights of levels in a node below which they go together, from 64 set_at[f] on */
     const int64_t *whole_level; /* likewise: below which they are in parts */
 } pmb_level_data;
 
@@ -45,8 +48,9 @@ PMB_STATIC void pmb_level_scratch_free(pmb_level_scratch *s) {
 }
 
 /* The levels that a node has, in `level`, and in `key` their order: by g / h, lower bins first among equals. */
-PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *l, int f, const int64_t *cells,
-                                    const pmb_pair_options *o, pmb_level *level, uint64_t *key) {
+PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *l, int f,
+                                    const int64_t *cells, const pmb_pair_options *o,
+                                    pmb_level *level, uint64_t *key) {
     const int64_t *least = l->least_level + 64 * (int64_t)l->set_at[f];
     const int64_t *whole = l->whole_level + 64 * (int64_t)l->set_at[f];
     pmb_sums together = {0, 0, 0};
@@ -69,8 +73,9 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
 
 /* The best set of levels of a plain lane, `cells` of one tile; missing values are in row `rows`. The heavier side is the
  * right one, where levels and missing values go that the node does not have. set: room for its bits. */
-PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data *l, int f, const int64_t *cells,
-                                     int rows, pmb_sums total, const pmb_pair_options *o, const pmb_limits *q,
+PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data *l, int f,
+                                     const int64_t *cells, int rows, pmb_sums total,
+                                     const pmb_pair_options *o, const pmb_limits *q,
                                      const pmb_level_scratch *scratch, uint64_t *set) {
     int words = o->cell_words;
     pmb_level *level = scratch->level + PMB_THREAD() * scratch->most;

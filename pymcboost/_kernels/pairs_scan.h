@@ -12,34 +12,42 @@
 #define PMB_FEW 4
 
 typedef struct {
-    int32_t edge;          /* 1: |G_L| + |G_R|; 0: Newton gain */
-    int32_t cell_words, pool, few, threads, divided; /* few: all are sparse and few drawn; divided: among workers */
-    int32_t count_bits;    /* of cells of two words: bits of n below h */
-    int64_t min_h;         /* least n, which is h where there is no count, on either side, at least 1 */
-    double min_share;      /* nodes are split only above this share of the root's h */
-    double h_error;        /* how far the h of a row may be from its integer; below 0: gains may be rounding */
+    int32_t edge; /* 1: |G_L| + |G_R|; 0: Newton gain */
+    int32_t cell_words, pool, few, threads,
+        divided;        /* few: all are sparse and few drawn; divided: among workers */
+    int32_t count_bits; /* of cells of two words: bits of n below h */
+    int64_t min_h;    /* least n, which is h where there is no count, on either side, at least 1 */
+    double min_share; /* nodes are split only above this share of the root's h */
+    double
+        h_error; /* how far the h of a row may be from its integer; below 0: gains may be rounding */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
-    const uint8_t *active; /* by feature; NULL: all */
-    int32_t n_active, take; /* features that are active, and how many of them a node draws; take 0: all */
-    uint64_t key;          /* of the draws of this round */
+    const uint8_t *active;            /* by feature; NULL: all */
+    int32_t n_active,
+        take;     /* features that are active, and how many of them a node draws; take 0: all */
+    uint64_t key; /* of the draws of this round */
 } pmb_pair_options;
 
 /* Whether cells have a count besides h. */
-PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) { return o->cell_words == 2; }
+PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) {
+    return o->cell_words == 2;
+}
 
 /* What bounds the splits of a tree, in units of its integers. */
 typedef struct {
-    int64_t least_n, least_h; /* of the fields of a cell, on either side; without a count h is n, and least_n the larger */
-    double l2;                /* added to the h of either side */
-    double level_cost;        /* gain that a set loses for every level in parts but two */
-    double h_error;           /* of the options */
-    float of_h, l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
-    int32_t plain;    /* neither l2 nor least_h is looked at */
+    int64_t least_n,
+        least_h; /* of the fields of a cell, on either side; without a count h is n, and least_n the larger */
+    double l2;         /* added to the h of either side */
+    double level_cost; /* gain that a set loses for every level in parts but two */
+    double h_error;    /* of the options */
+    float of_h,
+        l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
+    int32_t plain;      /* neither l2 nor least_h is looked at */
     int32_t count_bits; /* of the options */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
-PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double l2, double least_h) {
+PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double l2,
+                               double least_h) {
     int one = o->cell_words == 1, exponent;
     double most = one ? INT32_MAX : (double)((int64_t)1 << 62);
     frexp(l2, &exponent);
@@ -65,11 +73,14 @@ typedef struct {
     int32_t feature, pos, nan_left;
     pmb_sums left;
     const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
-    int32_t unseen; /* whether the node has no missing values of the feature: their side is decided later */
+    int32_t
+        unseen; /* whether the node has no missing values of the feature: their side is decided later */
 } pmb_split;
 
 /* Bits of the count in the second word of a cell. */
-PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) { return ((int64_t)1 << count_bits) - 1; }
+PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) {
+    return ((int64_t)1 << count_bits) - 1;
+}
 
 /* gap: from one word of a cell to the next, 16 in tiles, 1 in the sparse cells. */
 PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int gap) {
@@ -94,7 +105,8 @@ PMB_INLINE void pmb_sums_add(pmb_sums *to, pmb_sums from, int sign) {
 /* (G_L H_R - G_R H_L)^2 / (H_L H_R): H_T times the Newton gain, without its cancellation. H_L and H_R include l2: the
  * score then orders the splits of a node as the gain with l2 does. */
 PMB_INLINE float pmb_score_1(pmb_sums l, pmb_sums r, int edge, const pmb_limits *q) {
-    float gl = (float)(int32_t)l.g, gr = (float)(int32_t)r.g, hl = (float)(int32_t)l.h, hr = (float)(int32_t)r.h, d;
+    float gl = (float)(int32_t)l.g, gr = (float)(int32_t)r.g, hl = (float)(int32_t)l.h,
+          hr = (float)(int32_t)r.h, d;
     if (edge) return fabsf(gl) + fabsf(gr);
     hl = hl * q->of_h + q->l2_1;
     hr = hr * q->of_h + q->l2_1;
@@ -103,7 +115,8 @@ PMB_INLINE float pmb_score_1(pmb_sums l, pmb_sums r, int edge, const pmb_limits 
 }
 
 PMB_INLINE double pmb_score_2(pmb_sums l, pmb_sums r, int edge, const pmb_limits *q) {
-    double gl = (double)l.g, gr = (double)r.g, hl = (double)l.h + q->l2, hr = (double)r.h + q->l2, d;
+    double gl = (double)l.g, gr = (double)r.g, hl = (double)l.h + q->l2, hr = (double)r.h + q->l2,
+           d;
     if (edge) return fabs(gl) + fabs(gr);
     d = gl * hr - gr * hl;
     return d * d / (hl * hr);
@@ -113,7 +126,9 @@ PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge, const p
     return words == 1 ? (double)pmb_score_1(l, r, edge, q) : pmb_score_2(l, r, edge, q);
 }
 
-PMB_INLINE int pmb_too_small(pmb_sums s, const pmb_limits *q) { return s.n < q->least_n || s.h < q->least_h; }
+PMB_INLINE int pmb_too_small(pmb_sums s, const pmb_limits *q) {
+    return s.n < q->least_n || s.h < q->least_h;
+}
 
 /* Better, or equal and first: lower column, then lower threshold, then missing values to the right. */
 PMB_INLINE int pmb_split_before(const pmb_columns *c, const pmb_split *a, const pmb_split *b) {
@@ -143,21 +158,26 @@ typedef struct {
 #include "pairs_lanes.h"
 
 /* Best threshold of each of 16 lanes; see pairs_lanes.h. */
-#define PMB_SCAN(words)                                                                                        \
-    PMB_CLONES PMB_STATIC void pmb_scan_##words(const int64_t *hist, int rows, int has_missing,                \
-                                                pmb_sums total, const pmb_limits *q, int edge,                 \
-                                                pmb_lane_best *out) {                                          \
-        if (PMB_HAS_512) pmb_scan_##words##_v_16(hist, rows, has_missing, total, q, edge, out);               \
-        else if (PMB_HAS_256) pmb_scan_##words##_v_8(hist, rows, has_missing, total, q, edge, out);           \
-        else pmb_scan_##words##_v_4(hist, rows, has_missing, total, q, edge, out);                            \
+#define PMB_SCAN(words)                                                                            \
+    PMB_CLONES PMB_STATIC void pmb_scan_##words(const int64_t *hist, int rows, int has_missing,    \
+                                                pmb_sums total, const pmb_limits *q, int edge,     \
+                                                pmb_lane_best *out) {                              \
+        if (PMB_HAS_512)                                                                           \
+            pmb_scan_##words##_v_16(hist, rows, has_missing, total, q, edge, out);                 \
+        else if (PMB_HAS_256)                                                                      \
+            pmb_scan_##words##_v_8(hist, rows, has_missing, total, q, edge, out);                  \
+        else                                                                                       \
+            pmb_scan_##words##_v_4(hist, rows, has_missing, total, q, edge, out);                  \
     }
 PMB_SCAN(1)
 PMB_SCAN(2)
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
-    if (o->cell_words == 1) pmb_scan_1(hist, rows, has_missing, total, q, o->edge, out);
-    else pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
+    if (o->cell_words == 1)
+        pmb_scan_1(hist, rows, has_missing, total, q, o->edge, out);
+    else
+        pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
 }
 #else
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
@@ -185,8 +205,9 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
 #endif
 
 /* A feature whose mode bin has no cell of its own, its cells `stride` words apart. Returns whether *best changed. */
-PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride, int gap,
-                                 pmb_sums total, const pmb_pair_options *o, const pmb_limits *q, pmb_split *best) {
+PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride,
+                                int gap, pmb_sums total, const pmb_pair_options *o,
+                                const pmb_limits *q, pmb_split *best) {
     int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
     pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
     for (int b = 0; b < bins + has_missing; b++)
@@ -209,33 +230,40 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     }
     if (found) { /* the middle of the empty bins */
         int next = best->pos + 1;
-        while (next < bins && (next == mode ? rest : pmb_cell(cells + next * stride, o, gap)).h == 0) next++;
+        while (next < bins &&
+               (next == mode ? rest : pmb_cell(cells + next * stride, o, gap)).h == 0)
+            next++;
         if (next < bins) best->pos = (best->pos + next - 1) / 2;
     }
     return found;
 }
 
 /* Sums of the rows left of a split of a plain lane. */
-PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *o, int pos, int nan_left, int rows) {
+PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *o, int pos,
+                               int nan_left, int rows) {
     pmb_sums s = {0, 0, 0};
     int words = o->cell_words;
-    for (int b = 0; b <= pos; b++) pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, o, 16), 1);
+    for (int b = 0; b <= pos; b++)
+        pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, o, 16), 1);
     if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, o, 16), 1);
     return s;
 }
 
 /* How far rounding may move G_L H_R - G_R H_L, where H_L and H_R include l2: it moves the g of a row by half a unit, the h by
  * h_error. Cells do not count rows. A side is taken to have its share of the weight in the rows of the node, and one more. */
-PMB_INLINE double pmb_rounding(pmb_sums l, pmb_sums r, double hl, double hr, double h_error, int64_t rows) {
+PMB_INLINE double pmb_rounding(pmb_sums l, pmb_sums r, double hl, double hr, double h_error,
+                               int64_t rows) {
     double share = (double)rows / (double)(l.n + r.n);
     double rows_l = 1 + share * (double)l.n, rows_r = 1 + share * (double)r.n;
-    return rows_l * (0.5 * hr + h_error * fabs((double)r.g)) + rows_r * (0.5 * hl + h_error * fabs((double)l.g));
+    return rows_l * (0.5 * hr + h_error * fabs((double)r.g)) +
+           rows_r * (0.5 * hl + h_error * fabs((double)l.g));
 }
 
 /* With l2: G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G_T^2/(H_T + l2), the cancellation taken out of the first two. 0 where
  * rounding alone may part G_L/H_L from G_R/H_R, as in a node of equal rows: such a split tells nothing of the rows, and
  * yet the tree would change with the units, or where a row of weight 2 is given as two rows. */
-PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, const pmb_limits *q, int64_t rows) {
+PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, const pmb_limits *q,
+                           int64_t rows) {
     pmb_sums r = total;
     if (s->score < 0) return 0;
     pmb_sums_add(&r, s->left, -1);

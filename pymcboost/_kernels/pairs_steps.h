@@ -15,10 +15,10 @@
 
 /* Where one tree is. */
 typedef struct {
-    pmb_pair_turn turn;         /* whose splits are sought; filled < 0: none */
-    int64_t place, begin;       /* of its histograms in the message; first of the gathered rows */
-    int32_t at, done;           /* at: the open leaf that has just been parted, -1: none */
-    int32_t from, to;           /* tiles that this worker scans, from the first to before the last */
+    pmb_pair_turn turn;   /* whose splits are sought; filled < 0: none */
+    int64_t place, begin; /* of its histograms in the message; first of the gathered rows */
+    int32_t at, done;     /* at: the open leaf that has just been parted, -1: none */
+    int32_t from, to;     /* tiles that this worker scans, from the first to before the last */
 } pmb_step;
 
 /* Begin with the n rows in w->g.rows: their sums, and their number, to be added up (4,). */
@@ -48,7 +48,8 @@ PMB_STATIC void pmb_step_root(pmb_pairs *w, pmb_step *s, int64_t n, const int64_
 }
 
 /* Share the tiles of n trees among workers; cells: (n, workers), what each scans of every tree. */
-PMB_STATIC void pmb_step_share(const pmb_pairs *w, pmb_step *step, int n, int workers, int rank, int64_t *cells) {
+PMB_STATIC void pmb_step_share(const pmb_pairs *w, pmb_step *step, int n, int workers, int rank,
+                               int64_t *cells) {
     const int64_t *first = w->d->tile_cell, all = first[w->d->n_tiles];
     memset(cells, 0, sizeof(int64_t) * (size_t)n * (size_t)workers);
     for (int j = 0; j < n; j++) {
@@ -69,7 +70,8 @@ PMB_STATIC int64_t pmb_step_part(pmb_pairs *w, pmb_step *s) {
     s->at = -1;
     if (s->done) return 0;
     if (w->g.n_left > 0) s->at = w->g.at = pmb_best_open(&w->g, NULL);
-    if (s->at < 0 && w->g.n_left == w->g.max_leaves - 1 && w->take) { /* what was drawn for the root cannot split it */
+    if (s->at < 0 && w->g.n_left == w->g.max_leaves - 1 &&
+        w->take) { /* what was drawn for the root cannot split it */
         w->take = 0;
         pmb_step_again(w, s, w->g.nodes[0].n);
     } else if (s->at < 0) {
@@ -111,12 +113,14 @@ PMB_STATIC void pmb_step_own(pmb_pairs *w, int32_t at, int64_t begin) {
 }
 
 /* Fill one part of the histograms. */
-PMB_STATIC void pmb_step_fill_part(const pmb_pairs *w, const pmb_step *s, int part, int64_t *message) {
+PMB_STATIC void pmb_step_fill_part(const pmb_pairs *w, const pmb_step *s, int part,
+                                   int64_t *message) {
     const int64_t *first = w->d->tile_cell + part;
     int64_t *to = message + s->place + pmb_step_words(w, s, first[0]);
     pmb_pairs_fill(w, part, s->turn.filled, s->begin, to);
     if (s->turn.want_other && !w->o->pool)
-        pmb_pairs_fill(w, part, s->turn.other, s->begin, to + w->o->cell_words * (first[1] - first[0]));
+        pmb_pairs_fill(w, part, s->turn.other, s->begin,
+                       to + w->o->cell_words * (first[1] - first[0]));
 }
 
 /* Histograms of the rows here, to the message. */
@@ -129,14 +133,19 @@ PMB_STATIC void pmb_step_fill(pmb_pairs *w, pmb_step *s, int64_t *message) {
 }
 
 /* Scan one part of the sums. */
-PMB_STATIC void pmb_step_scan_part(const pmb_pairs *w, const pmb_step *s, int part, const uint8_t *of_filled,
-                                   const uint8_t *of_other, int64_t *message) {
+PMB_STATIC void pmb_step_scan_part(const pmb_pairs *w, const pmb_step *s, int part,
+                                   const uint8_t *of_filled, const uint8_t *of_other,
+                                   int64_t *message) {
     const pmb_pair_turn *turn = &s->turn;
     const int64_t words = w->o->cell_words, *cell = w->d->tile_cell;
-    int64_t first = words * cell[part], n = words * cell[part + 1] - first, all = words * cell[w->d->n_tiles + 1];
+    int64_t first = words * cell[part], n = words * cell[part + 1] - first,
+            all = words * cell[w->d->n_tiles + 1];
     int64_t *sums = message + (s->place + pmb_step_words(w, s, cell[part]));
-    if (turn->want_filled) pmb_scan_part(w, part, sums, w->its[turn->filled].sums, of_filled, 0, w->found + 2 * part);
-    if (w->o->pool) memcpy(w->hist + w->its[turn->filled].slot * all + first, sums, sizeof(int64_t) * (size_t)n);
+    if (turn->want_filled)
+        pmb_scan_part(w, part, sums, w->its[turn->filled].sums, of_filled, 0, w->found + 2 * part);
+    if (w->o->pool)
+        memcpy(w->hist + w->its[turn->filled].slot * all + first, sums,
+               sizeof(int64_t) * (size_t)n);
     if (!turn->want_other) return;
     if (w->o->pool) {
         int64_t *big = w->hist + w->its[turn->other].slot * all + first;
@@ -163,7 +172,8 @@ PMB_STATIC void pmb_step_scan(pmb_pairs *w, const pmb_step *s, int64_t *message)
 }
 
 /* Copy what is found in a tile for one of the two nodes to a record of zeros, or from it. */
-PMB_STATIC void pmb_step_copy(const pmb_pairs *w, pmb_split *found, int side, int64_t *record, int back) {
+PMB_STATIC void pmb_step_copy(const pmb_pairs *w, pmb_split *found, int side, int64_t *record,
+                              int back) {
     const pmb_level_data *l = &w->d->levels;
     if (!back) { /* 0: no split */
         if (found->score < 0) return;
@@ -185,8 +195,10 @@ PMB_STATIC void pmb_step_copy(const pmb_pairs *w, pmb_split *found, int side, in
     if (!l->set_at || l->set_at[found->feature] < 0) return;
     uint64_t *set = w->sets + side * (int64_t)l->set_words + l->set_at[found->feature];
     size_t size = sizeof(uint64_t) * pmb_set_words(&w->d->c, found->feature);
-    if (back) memcpy(set, record + PMB_STEP_RECORD, size);
-    else memcpy(record + PMB_STEP_RECORD, set, size);
+    if (back)
+        memcpy(set, record + PMB_STEP_RECORD, size);
+    else
+        memcpy(record + PMB_STEP_RECORD, set, size);
     found->set = set;
 }
 
@@ -196,7 +208,8 @@ PMB_STATIC int64_t pmb_step_records(pmb_pairs *w, const pmb_step *s, int64_t *re
     for (int side = 0; side < 2 && s->turn.filled >= 0; side++) {
         if (!(side ? s->turn.want_other : s->turn.want_filled)) continue;
         for (int t = 0; t < w->d->n_tiles; t++) {
-            if (back || (t >= s->from && t < s->to)) pmb_step_copy(w, w->found + 2 * t + side, side, records + n, back);
+            if (back || (t >= s->from && t < s->to))
+                pmb_step_copy(w, w->found + 2 * t + side, side, records + n, back);
             n += PMB_STEP_RECORD + w->d->levels.most_words;
         }
     }

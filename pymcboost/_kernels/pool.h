@@ -20,8 +20,9 @@
 #include <signal.h>
 #endif
 
-#define PMB_SPIN_NS 50000        /* how long to look before sleeping; waking somebody takes about as long */
-#define PMB_STACK (2 << 20)      /* bytes of a helper's stack: musl's default is too small */
+#define PMB_SPIN_NS                                                                                \
+    50000 /* how long to look before sleeping; waking somebody takes about as long */
+#define PMB_STACK (2 << 20) /* bytes of a helper's stack: musl's default is too small */
 #define PMB_MOST_HELPERS 1024
 #define PMB_MOST_RANGES 128
 
@@ -59,11 +60,16 @@ typedef struct {
 } pmb_gate;
 
 static struct {
-    pmb_lock lock; /* of the list, held for a few instructions */
-    pmb_job *jobs; /* those that may have pieces left */
+    pmb_lock lock;           /* of the list, held for a few instructions */
+    pmb_job *jobs;           /* those that may have pieces left */
     int32_t wanted, helpers; /* seats of all jobs, and threads that are there */
-    pmb_gate posted, left;   /* a job has been posted; somebody whom others may wait for has done his part */
-} pmb_pool = {0, NULL, 0, 0, {0, 0, 0, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER},
+    pmb_gate posted,
+        left; /* a job has been posted; somebody whom others may wait for has done his part */
+} pmb_pool = {0,
+              NULL,
+              0,
+              0,
+              {0, 0, 0, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER},
               {0, 0, 0, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER}};
 
 static int64_t pmb_now_ns(void) {
@@ -73,17 +79,17 @@ static int64_t pmb_now_ns(void) {
 }
 
 /* Look whether something has been done, to go on at `looked`, until it is time to sleep. */
-#define PMB_LOOK(done)                              \
-    do {                                            \
-        int64_t until_ = 0, now_;                   \
-        do {                                        \
-            for (int i_ = 0; i_ < 64; i_++) {       \
-                if (done) goto looked;              \
-                PMB_PAUSE();                        \
-            }                                       \
-            now_ = pmb_now_ns();                    \
-            if (!until_) until_ = now_ + PMB_SPIN_NS; \
-        } while (now_ < until_);                    \
+#define PMB_LOOK(done)                                                                             \
+    do {                                                                                           \
+        int64_t until_ = 0, now_;                                                                  \
+        do {                                                                                       \
+            for (int i_ = 0; i_ < 64; i_++) {                                                      \
+                if (done) goto looked;                                                             \
+                PMB_PAUSE();                                                                       \
+            }                                                                                      \
+            now_ = pmb_now_ns();                                                                   \
+            if (!until_) until_ = now_ + PMB_SPIN_NS;                                              \
+        } while (now_ < until_);                                                                   \
     } while (0)
 
 /* Wait until the changes of a gate are not `seen` any more. */
@@ -93,7 +99,8 @@ static void pmb_gate_wait(pmb_gate *gate, int64_t seen) {
     pthread_mutex_lock(&gate->mutex);
     __atomic_add_fetch(&gate->sleepers, 1, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&gate->lookers, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&gate->changes, __ATOMIC_SEQ_CST) == seen) pthread_cond_wait(&gate->changed, &gate->mutex);
+    while (__atomic_load_n(&gate->changes, __ATOMIC_SEQ_CST) == seen)
+        pthread_cond_wait(&gate->changed, &gate->mutex);
     __atomic_sub_fetch(&gate->sleepers, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&gate->mutex);
     return;
@@ -111,7 +118,8 @@ static void pmb_gate_open(pmb_gate *gate, int32_t most) {
     pthread_mutex_unlock(&gate->mutex);
     if (most < sleepers)
         while (most--) pthread_cond_signal(&gate->changed);
-    else pthread_cond_broadcast(&gate->changed);
+    else
+        pthread_cond_broadcast(&gate->changed);
 }
 
 static void pmb_do_pieces(pmb_job *job, int thread) {
@@ -156,7 +164,8 @@ static void *pmb_help(void *unused) {
         }
         pmb_do_pieces(job, seat);
         /* The caller may go on, and the job be gone, from here on. */
-        if (__atomic_sub_fetch(&job->inside, 2, __ATOMIC_ACQ_REL) == 1) pmb_gate_open(&pmb_pool.left, INT32_MAX);
+        if (__atomic_sub_fetch(&job->inside, 2, __ATOMIC_ACQ_REL) == 1)
+            pmb_gate_open(&pmb_pool.left, INT32_MAX);
     }
     return unused;
 }
@@ -244,9 +253,15 @@ static void pmb_pool_run(int n_threads, int64_t n, pmb_piece do_it, void *what) 
     pmb_wait_for_helpers(&job);
 }
 
-static int64_t pmb_pool_seen(void) { return __atomic_load_n(&pmb_pool.left.changes, __ATOMIC_ACQUIRE); }
-static void pmb_pool_wait(int64_t seen) { pmb_gate_wait(&pmb_pool.left, seen); }
-static void pmb_pool_tell(void) { pmb_gate_open(&pmb_pool.left, INT32_MAX); }
+static int64_t pmb_pool_seen(void) {
+    return __atomic_load_n(&pmb_pool.left.changes, __ATOMIC_ACQUIRE);
+}
+static void pmb_pool_wait(int64_t seen) {
+    pmb_gate_wait(&pmb_pool.left, seen);
+}
+static void pmb_pool_tell(void) {
+    pmb_gate_open(&pmb_pool.left, INT32_MAX);
+}
 
 #else
 
@@ -254,12 +269,17 @@ static void pmb_pool_run(int n_threads, int64_t n, pmb_piece do_it, void *what) 
     (void)n_threads;
     for (int64_t piece = 0; piece < n; piece++) do_it(what, piece, 0);
 }
-static int64_t pmb_pool_seen(void) { return 0; }
-static void pmb_pool_wait(int64_t seen) { (void)seen; }
+static int64_t pmb_pool_seen(void) {
+    return 0;
+}
+static void pmb_pool_wait(int64_t seen) {
+    (void)seen;
+}
 static void pmb_pool_tell(void) {}
 
 #endif
 
-static const pmb_pool_calls pmb_the_pool = {pmb_pool_run, pmb_pool_seen, pmb_pool_wait, pmb_pool_tell};
+static const pmb_pool_calls pmb_the_pool = {pmb_pool_run, pmb_pool_seen, pmb_pool_wait,
+                                            pmb_pool_tell};
 
 #endif

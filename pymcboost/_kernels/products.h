@@ -43,13 +43,14 @@ PMB_INLINE void pmb_product_rows(const double *a, int64_t d, const double *panel
                                  double (*sum)[PMB_PRODUCT_LANES]) {
     for (int64_t k = 0; k < terms; k++)
         for (int r = 0; r < PMB_PRODUCT_ROWS; r++)
-            PMB_LANES(l, PMB_PRODUCT_LANES) sum[r][l] += a[r * d + k] * panel[k * PMB_PRODUCT_LANES + l];
+            PMB_LANES(l, PMB_PRODUCT_LANES)
+            sum[r][l] += a[r * d + k] * panel[k * PMB_PRODUCT_LANES + l];
 }
 #endif
 
 /* to[r][l] += sum over k of a[r][k] panel[k][l]; up to PMB_PRODUCT_ROWS rows, and PMB_PRODUCT_LANES columns of `to`. */
-PMB_INLINE void pmb_product_tile(const double *a, int64_t d, const double *panel, int64_t terms, double *to,
-                                 int64_t stride, int64_t rows, int64_t columns) {
+PMB_INLINE void pmb_product_tile(const double *a, int64_t d, const double *panel, int64_t terms,
+                                 double *to, int64_t stride, int64_t rows, int64_t columns) {
     double sum[PMB_PRODUCT_ROWS][PMB_PRODUCT_LANES];
     if (rows == PMB_PRODUCT_ROWS && columns == PMB_PRODUCT_LANES) {
         for (int r = 0; r < PMB_PRODUCT_ROWS; r++) memcpy(sum[r], to + r * stride, sizeof sum[r]);
@@ -59,18 +60,20 @@ PMB_INLINE void pmb_product_tile(const double *a, int64_t d, const double *panel
     }
     for (int64_t r = 0; r < rows; r++)
         for (int64_t l = 0; l < columns; l++)
-            for (int64_t k = 0; k < terms; k++) to[r * stride + l] += a[r * d + k] * panel[k * PMB_PRODUCT_LANES + l];
+            for (int64_t k = 0; k < terms; k++)
+                to[r * stride + l] += a[r * d + k] * panel[k * PMB_PRODUCT_LANES + l];
 }
 
 /* out += A B' for the terms from `at` on. */
-PMB_INLINE void pmb_product_terms(const double *A, const double *B, int64_t n, int64_t m, int64_t d, int64_t at,
-                                  double *out) {
+PMB_INLINE void pmb_product_terms(const double *A, const double *B, int64_t n, int64_t m, int64_t d,
+                                  int64_t at, double *out) {
     double panel[PMB_PRODUCT_TERMS * PMB_PRODUCT_LANES];
     const int64_t terms = d - at < PMB_PRODUCT_TERMS ? d - at : PMB_PRODUCT_TERMS;
     for (int64_t j = 0; j < m; j += PMB_PRODUCT_LANES) {
         const int64_t columns = m - j < PMB_PRODUCT_LANES ? m - j : PMB_PRODUCT_LANES;
         for (int64_t k = 0; k < terms; k++)
-            for (int64_t l = 0; l < columns; l++) panel[k * PMB_PRODUCT_LANES + l] = B[(j + l) * d + at + k];
+            for (int64_t l = 0; l < columns; l++)
+                panel[k * PMB_PRODUCT_LANES + l] = B[(j + l) * d + at + k];
         for (int64_t i = 0; i < n; i += PMB_PRODUCT_ROWS)
             pmb_product_tile(A + i * d + at, d, panel, terms, out + i * m + j, m,
                              n - i < PMB_PRODUCT_ROWS ? n - i : PMB_PRODUCT_ROWS, columns);
@@ -78,7 +81,8 @@ PMB_INLINE void pmb_product_terms(const double *A, const double *B, int64_t n, i
 }
 
 /* out = A B', A (n, d), B (m, d), out (n, m). */
-PMB_CLONES PMB_STATIC void pmb_products(const double *A, const double *B, int64_t n, int64_t m, int64_t d, double *out) {
+PMB_CLONES PMB_STATIC void pmb_products(const double *A, const double *B, int64_t n, int64_t m,
+                                        int64_t d, double *out) {
     for (int64_t i = 0; i < n; i += PMB_PRODUCT_BAND) {
         const int64_t rows = n - i < PMB_PRODUCT_BAND ? n - i : PMB_PRODUCT_BAND;
         for (int64_t k = 0; k < rows * m; k++) out[i * m + k] = 0.0;

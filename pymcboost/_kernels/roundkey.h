@@ -21,7 +21,8 @@ PMB_INLINE pmb_128 pmb_128_add(pmb_128 a, pmb_128 b) {
 PMB_INLINE pmb_128 pmb_128_times(pmb_128 a, pmb_128 b) {
     uint64_t a0 = (uint32_t)a.low, a1 = a.low >> 32, b0 = (uint32_t)b.low, b1 = b.low >> 32;
     uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (uint32_t)middle;
-    pmb_128 product = {a1 * b1 + (middle >> 32) + (other >> 32) + a.high * b.low + a.low * b.high, a.low * b.low};
+    pmb_128 product = {a1 * b1 + (middle >> 32) + (other >> 32) + a.high * b.low + a.low * b.high,
+                       a.low * b.low};
     return product;
 }
 
@@ -41,7 +42,8 @@ PMB_STATIC uint64_t pmb_round_key(uint32_t seed, uint32_t n) {
     for (int from = 0; from < 4; from++)
         for (int to = 0; to < 4; to++) {
             if (from == to) continue;
-            uint32_t mixed = 0xCA01F9DDu * pool[to] - 0x4973F715u * pmb_hashed(pool[from], &constant, 0x931E8875u);
+            uint32_t mixed = 0xCA01F9DDu * pool[to] -
+                             0x4973F715u * pmb_hashed(pool[from], &constant, 0x931E8875u);
             pool[to] = mixed ^ mixed >> 16;
         }
     constant = 0x8B51F9DDu;

@@ -19,13 +19,16 @@ typedef struct {
 #if PMB_VECTORS && defined(__x86_64__) && !defined(__clang__) && defined(__linux__)
 #include <immintrin.h>
 
-PMB_INLINE int pmb_has_signs(void) { return PMB_HAS_512 && __builtin_cpu_supports("avx512f"); }
+PMB_INLINE int pmb_has_signs(void) {
+    return PMB_HAS_512 && __builtin_cpu_supports("avx512f");
+}
 
 /* Sums of t[k] sign[k] over n classes, class after class, of 8 rows. */
-__attribute__((target("avx512f"))) PMB_STATIC void pmb_signed_sums(const float *const *t, const float *sign,
-                                                                   const int32_t *classes, int64_t n,
-                                                                   float (*sums)[PMB_SIGN_LANES]) {
-    const float *t0 = t[0], *t1 = t[1], *t2 = t[2], *t3 = t[3], *t4 = t[4], *t5 = t[5], *t6 = t[6], *t7 = t[7];
+__attribute__((target("avx512f"))) PMB_STATIC void
+pmb_signed_sums(const float *const *t, const float *sign, const int32_t *classes, int64_t n,
+                float (*sums)[PMB_SIGN_LANES]) {
+    const float *t0 = t[0], *t1 = t[1], *t2 = t[2], *t3 = t[3], *t4 = t[4], *t5 = t[5], *t6 = t[6],
+                *t7 = t[7];
     __m512 s0 = _mm512_setzero_ps(), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
     for (int64_t j = 0; j < n; j++) {
         const __m512 p = _mm512_loadu_ps(sign + PMB_SIGN_LANES * j);
@@ -49,21 +52,24 @@ __attribute__((target("avx512f"))) PMB_STATIC void pmb_signed_sums(const float *
     _mm512_storeu_ps(sums[7], s7);
 }
 #else
-PMB_INLINE int pmb_has_signs(void) { return 0; }
-PMB_STATIC void pmb_signed_sums(const float *const *t, const float *sign, const int32_t *classes, int64_t n,
-                                float (*sums)[PMB_SIGN_LANES]) {
+PMB_INLINE int pmb_has_signs(void) {
+    return 0;
+}
+PMB_STATIC void pmb_signed_sums(const float *const *t, const float *sign, const int32_t *classes,
+                                int64_t n, float (*sums)[PMB_SIGN_LANES]) {
     (void)t, (void)sign, (void)classes, (void)n, (void)sums;
 }
 #endif
 
 /* Signs and sizes of P (K, blocks * 16); 0 where a block has numbers of other sizes, or the CPU has no AVX-512.
  * size: `width` numbers, from 0. */
-PMB_STATIC int pmb_signs_of(const float *P, int blocks, const int32_t *classes, const int64_t *start, float *sign,
-                            float *size) {
+PMB_STATIC int pmb_signs_of(const float *P, int blocks, const int32_t *classes,
+                            const int64_t *start, float *sign, float *size) {
     int64_t L = (int64_t)blocks * PMB_SIGN_LANES;
     if (!pmb_has_signs()) return 0;
     for (int b = 0; b < blocks; b++) {
-        const float its = start[b] < start[b + 1] ? fabsf(P[classes[start[b]] * L + b * PMB_SIGN_LANES]) : 0;
+        const float its =
+            start[b] < start[b + 1] ? fabsf(P[classes[start[b]] * L + b * PMB_SIGN_LANES]) : 0;
         for (int64_t j = start[b]; j < start[b + 1]; j++) {
             const float *p = P + classes[j] * L + b * PMB_SIGN_LANES;
             if (size[classes[j]] != 0 && size[classes[j]] != its) return 0; /* in another block */
@@ -78,9 +84,11 @@ PMB_STATIC int pmb_signs_of(const float *P, int blocks, const int32_t *classes, 
 }
 
 /* As pmb_vr_project_r_16, from signs. scratch: 8 rows of `width`, NULL where G has been multiplied by the sizes. */
-PMB_CLONES PMB_STATIC void pmb_project_signs(const float *PMB_RESTRICT G, int64_t width, const pmb_signs *signs,
-                                             const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                                             double magic, float *PMB_RESTRICT scratch, float *PMB_RESTRICT out,
+PMB_CLONES PMB_STATIC void pmb_project_signs(const float *PMB_RESTRICT G, int64_t width,
+                                             const pmb_signs *signs,
+                                             const double *PMB_RESTRICT weight, int blocks,
+                                             int64_t from, int64_t to, double magic,
+                                             float *PMB_RESTRICT scratch, float *PMB_RESTRICT out,
                                              uint64_t *PMB_RESTRICT sums) {
     const int64_t L = (int64_t)blocks * PMB_SIGN_LANES, *start = signs->start;
     const float *PMB_RESTRICT size = signs->size;

@@ -20,15 +20,16 @@ PMB_INLINE void pmb_pack_2(double g, double h, double n, int count_bits, int64_t
     gh[1] = (hq << count_bits) + nq;
 }
 
-#define PMB_TRY_ROWS 128 /* rows whose losses with all base classes are summed up together */
-#define PMB_LEAF_ROWS 64 /* rows of a leaf whose gradients are summed up together */
+#define PMB_TRY_ROWS 128   /* rows whose losses with all base classes are summed up together */
+#define PMB_LEAF_ROWS 64   /* rows of a leaf whose gradients are summed up together */
 #define PMB_MOST_ODDS 1e75 /* of the other classes, in the losses: their logarithm is below 173 */
 
 /* x becomes log(1 + x), for x from 0 on. */
 PMB_CLONES PMB_STATIC void pmb_log_odds(double *PMB_RESTRICT x, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         /* where 1 + x has lost digits of x, the series is exact to 1e-16 */
-        double small = x[i] * (1 - x[i] * (0.5 - x[i] * (1.0 / 3 - x[i] * (0.25 - x[i] * (0.2 - x[i] / 6)))));
+        double small =
+            x[i] * (1 - x[i] * (0.5 - x[i] * (1.0 / 3 - x[i] * (0.25 - x[i] * (0.2 - x[i] / 6)))));
         double large = pmb_log_of(1 + x[i], 0);
         x[i] = x[i] < 0.003 ? small : large;
     }
@@ -42,9 +43,10 @@ typedef float pmb_v16u __attribute__((vector_size(64), aligned(4), may_alias));
 
 /* What pmb_try_pair_of_ does on n rows, a multiple of 16, the tables of up to 32 leaves in registers. own: 0 if the rows are of
  * class k, 1 if of class b, 2 if of others. to_b, to_k: where the classes without the base are summed up. */
-PMB_INLINE void pmb_try_pair_32(const float *PMB_RESTRICT p, const float *PMB_RESTRICT q, int own, int n,
-                                const uint8_t *PMB_RESTRICT leaf, const float *PMB_RESTRICT factor,
-                                const float *PMB_RESTRICT inverse, float *PMB_RESTRICT to_b, float *PMB_RESTRICT to_k,
+PMB_INLINE void pmb_try_pair_32(const float *PMB_RESTRICT p, const float *PMB_RESTRICT q, int own,
+                                int n, const uint8_t *PMB_RESTRICT leaf,
+                                const float *PMB_RESTRICT factor, const float *PMB_RESTRICT inverse,
+                                float *PMB_RESTRICT to_b, float *PMB_RESTRICT to_k,
                                 float *PMB_RESTRICT of_b, float *PMB_RESTRICT of_k) {
     const pmb_v16u f0 = *(const pmb_v16u *)factor, f1 = *(const pmb_v16u *)(factor + 16);
     const pmb_v16u g0 = *(const pmb_v16u *)inverse, g1 = *(const pmb_v16u *)(inverse + 16);
@@ -72,31 +74,36 @@ PMB_INLINE void pmb_try_pair_32(const float *PMB_RESTRICT p, const float *PMB_RE
 #include "softmax_body.h"
 
 /* Call the instance of a function for the type at hand. */
-#define PMB_REAL(name, is_double, ...)         \
-    do {                                       \
-        if (is_double) name##d_0(__VA_ARGS__); \
-        else name##f_0(__VA_ARGS__);           \
+#define PMB_REAL(name, is_double, ...)                                                             \
+    do {                                                                                           \
+        if (is_double)                                                                             \
+            name##d_0(__VA_ARGS__);                                                                \
+        else                                                                                       \
+            name##f_0(__VA_ARGS__);                                                                \
     } while (0)
 #define pmb_softmax(is_double, ...) PMB_REAL(pmb_softmax_, is_double, __VA_ARGS__)
 #define pmb_try_bases(is_double, ...) PMB_REAL(pmb_try_bases_, is_double, __VA_ARGS__)
 
 /* Add the leaf values of one tree to the scores of n rows. leaf: numbers of 1 or 2 bytes. */
-PMB_CLONES PMB_STATIC void pmb_add_leaves(const void *leaf, int bytes, const double *PMB_RESTRICT value, int64_t n,
+PMB_CLONES PMB_STATIC void pmb_add_leaves(const void *leaf, int bytes,
+                                          const double *PMB_RESTRICT value, int64_t n,
                                           double *PMB_RESTRICT to, double *PMB_RESTRICT from) {
-#define ADD_LEAVES(type)                                         \
-    do {                                                         \
-        const type *PMB_RESTRICT l = leaf;                       \
-        if (from)                                                \
-            for (int64_t i = 0; i < n; i++) {                    \
-                double v = value[l[i]];                          \
-                to[i] += v;                                      \
-                from[i] -= v;                                    \
-            }                                                    \
-        else                                                     \
-            for (int64_t i = 0; i < n; i++) to[i] += value[l[i]]; \
+#define ADD_LEAVES(type)                                                                           \
+    do {                                                                                           \
+        const type *PMB_RESTRICT l = leaf;                                                         \
+        if (from)                                                                                  \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                double v = value[l[i]];                                                            \
+                to[i] += v;                                                                        \
+                from[i] -= v;                                                                      \
+            }                                                                                      \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++) to[i] += value[l[i]];                                  \
     } while (0)
-    if (bytes == 1) ADD_LEAVES(uint8_t);
-    else ADD_LEAVES(uint16_t);
+    if (bytes == 1)
+        ADD_LEAVES(uint8_t);
+    else
+        ADD_LEAVES(uint16_t);
 #undef ADD_LEAVES
 }
 

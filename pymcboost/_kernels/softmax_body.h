@@ -18,9 +18,10 @@ PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, const int based, const int r, REAL *
     }
 }
 
-PMB_INLINE void FN(pmb_quantise_1_of_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from, int64_t to,
-                                       const int based, const int r, const double *PMB_RESTRICT weight,
-                                       const int counts, pmb_scale s, int64_t *PMB_RESTRICT gh) {
+PMB_INLINE void FN(pmb_quantise_1_of_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q,
+                                       int64_t from, int64_t to, const int based, const int r,
+                                       const double *PMB_RESTRICT weight, const int counts,
+                                       pmb_scale s, int64_t *PMB_RESTRICT gh) {
     REAL sg = (REAL)s.g, sh = (REAL)s.h;
     for (int64_t i = from; i < to; i++) {
         REAL g, h, w = weight ? (REAL)weight[i] : 1;
@@ -36,33 +37,43 @@ PMB_INLINE void FN(pmb_quantise_1_of_)(const REAL *PMB_RESTRICT p, const REAL *P
 
 /* gh of rows [from, to), all of one class. p, q: rows k and b of S, the same one for no base class. counts: h is the
  * weight (mart). */
-PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p, const REAL *PMB_RESTRICT q, int64_t from,
-                                               int64_t to, int r, const double *PMB_RESTRICT weight, int counts,
+PMB_CLONES PMB_STATIC void FN(pmb_quantise_1_)(const REAL *PMB_RESTRICT p,
+                                               const REAL *PMB_RESTRICT q, int64_t from, int64_t to,
+                                               int r, const double *PMB_RESTRICT weight, int counts,
                                                pmb_scale s, int64_t *PMB_RESTRICT gh) {
-#define QUANTISE(based, r, weight, counts) FN(pmb_quantise_1_of_)(p, q, from, to, based, r, weight, counts, s, gh)
-    if (weight || counts) QUANTISE(p != q, r, weight, counts);
-    else if (p == q && r) QUANTISE(0, 1, NULL, 0);
-    else if (p == q) QUANTISE(0, 0, NULL, 0);
-    else if (r > 0) QUANTISE(1, 1, NULL, 0);
-    else if (r < 0) QUANTISE(1, -1, NULL, 0);
-    else QUANTISE(1, 0, NULL, 0);
+#define QUANTISE(based, r, weight, counts)                                                         \
+    FN(pmb_quantise_1_of_)(p, q, from, to, based, r, weight, counts, s, gh)
+    if (weight || counts)
+        QUANTISE(p != q, r, weight, counts);
+    else if (p == q && r)
+        QUANTISE(0, 1, NULL, 0);
+    else if (p == q)
+        QUANTISE(0, 0, NULL, 0);
+    else if (r > 0)
+        QUANTISE(1, 1, NULL, 0);
+    else if (r < 0)
+        QUANTISE(1, -1, NULL, 0);
+    else
+        QUANTISE(1, 0, NULL, 0);
 #undef QUANTISE
 }
 
-PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r, const double *weight,
-                                    int counts, pmb_scale s, int count_bits, int64_t *gh) {
+PMB_STATIC void FN(pmb_quantise_2_)(const REAL *p, const REAL *q, int64_t from, int64_t to, int r,
+                                    const double *weight, int counts, pmb_scale s, int count_bits,
+                                    int64_t *gh) {
     for (int64_t i = from; i < to; i++) {
         REAL g, h;
         double w = weight ? weight[i] : 1;
         FN(pmb_gh_)(p[i], q[i], q != p, r, &g, &h);
-        pmb_pack_2((double)g * w * s.g, (counts ? 1 : (double)h) * w * s.h, w * s.n, count_bits, gh + 2 * i);
+        pmb_pack_2((double)g * w * s.g, (counts ? 1 : (double)h) * w * s.h, w * s.n, count_bits,
+                   gh + 2 * i);
     }
 }
 
 /* Sums of g and h (never counts) over the listed rows, in parts: added to sums (2, PMB_PARTS). */
-PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *y, int cls, int base,
-                                   const int32_t *rows, int64_t n, const double *weight, const double *magic,
-                                   int64_t *sums) {
+PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *y, int cls,
+                                   int base, const int32_t *rows, int64_t n, const double *weight,
+                                   const double *magic, int64_t *sums) {
     double G[PMB_LEAF_ROWS], H[PMB_LEAF_ROWS];
     for (int64_t start = 0; start < n; start += PMB_LEAF_ROWS) {
         int here = n - start < PMB_LEAF_ROWS ? (int)(n - start) : PMB_LEAF_ROWS;
@@ -80,13 +91,14 @@ PMB_STATIC void FN(pmb_leaf_sums_)(const REAL *p, const REAL *q, const int32_t *
 }
 
 /* Sums of w p and w p (1 - p), each in the first two parts: to one and two (2,). */
-PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight, int64_t n,
-                                  const double *magic, uint64_t *one, uint64_t *two) {
+PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_RESTRICT weight,
+                                  int64_t n, const double *magic, uint64_t *one, uint64_t *two) {
     const double m0 = magic[0], m1 = magic[1];
     uint64_t a0 = 0, a1 = 0, b0 = 0, b1 = 0;
     int64_t i = 0;
 #if PMB_VECTORS
-    typedef REAL reals __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+    typedef REAL reals
+        __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
     typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
     typedef uint64_t words __attribute__((vector_size(64), aligned(8), may_alias));
     words a0_8 = {0}, a1_8 = {0}, b0_8 = {0}, b1_8 = {0};
@@ -123,14 +135,17 @@ PMB_INLINE void FN(pmb_two_sums_)(const REAL *PMB_RESTRICT p, const double *PMB_
 }
 
 /* P = exp(F - top) of n rows, added to total; P may be NULL. */
-PMB_INLINE void FN(pmb_exps_)(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top, int64_t n,
-                              REAL *PMB_RESTRICT P, REAL *PMB_RESTRICT total) {
+PMB_INLINE void FN(pmb_exps_)(const double *PMB_RESTRICT F, const double *PMB_RESTRICT top,
+                              int64_t n, REAL *PMB_RESTRICT P, REAL *PMB_RESTRICT total) {
     int64_t i = 0;
 #if PMB_VECTORS
-    typedef REAL reals __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+    typedef REAL reals
+        __attribute__((vector_size(8 * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
     typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
     for (; sizeof(REAL) == 4 && i + 8 <= n; i += 8) {
-        pmb_floats_8 x = __builtin_convertvector(*(const doubles *)(F + i) - *(const doubles *)(top + i), pmb_floats_8), e;
+        pmb_floats_8 x = __builtin_convertvector(
+                         *(const doubles *)(F + i) - *(const doubles *)(top + i), pmb_floats_8),
+                     e;
         pmb_exp_8((const float *)&x, (float *)&e, 1);
         if (P) *(reals *)(P + i) = __builtin_convertvector(e, reals);
         *(reals *)(total + i) += __builtin_convertvector(e, reals);
@@ -145,9 +160,10 @@ PMB_INLINE void FN(pmb_exps_)(const double *PMB_RESTRICT F, const double *PMB_RE
 
 /* S of n rows of class own from their scores F, and the sums of w s and w s (1 - s), in two parts each, for every class to
  * sums (K, 2, 2). F, S: (K, m) at the first row. top, total: scratch of n. */
-PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int own, int64_t n,
-                                            const double *PMB_RESTRICT weight, double *PMB_RESTRICT top,
-                                            REAL *PMB_RESTRICT total, REAL *PMB_RESTRICT S, const double *magic,
+PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_t m, int K, int own,
+                                            int64_t n, const double *PMB_RESTRICT weight,
+                                            double *PMB_RESTRICT top, REAL *PMB_RESTRICT total,
+                                            REAL *PMB_RESTRICT S, const double *magic,
                                             int64_t *PMB_RESTRICT sums) {
     REAL *PMB_RESTRICT mine = S + own * m;
     for (int64_t i = 0; i < n; i++) top[i] = F[i];
@@ -176,13 +192,17 @@ PMB_CLONES PMB_STATIC void FN(pmb_softmax_)(const double *PMB_RESTRICT F, int64_
  * class as the base: others and mine sum up the classes without the base, those of other classes and own; lost: the
  * product of the factors that the base loses. PMB_TRY_ROWS apart for every class. up, down: factor and inverse of the
  * rows' leaves. */
-PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int k, int b, int own, int n,
-                                     const REAL *PMB_RESTRICT up, const REAL *PMB_RESTRICT down,
-                                     REAL *PMB_RESTRICT others, REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost) {
+PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int k, int b, int own,
+                                     int n, const REAL *PMB_RESTRICT up,
+                                     const REAL *PMB_RESTRICT down, REAL *PMB_RESTRICT others,
+                                     REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost) {
     const REAL *PMB_RESTRICT p = S + k * m, *PMB_RESTRICT q = S + b * m;
-    REAL *PMB_RESTRICT with_b = others + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT with_k = others + (int64_t)k * PMB_TRY_ROWS;
-    REAL *PMB_RESTRICT of_b = lost + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT of_k = lost + (int64_t)k * PMB_TRY_ROWS;
-    REAL *PMB_RESTRICT own_b = mine + (int64_t)b * PMB_TRY_ROWS, *PMB_RESTRICT own_k = mine + (int64_t)k * PMB_TRY_ROWS;
+    REAL *PMB_RESTRICT with_b = others + (int64_t)b * PMB_TRY_ROWS,
+                       *PMB_RESTRICT with_k = others + (int64_t)k * PMB_TRY_ROWS;
+    REAL *PMB_RESTRICT of_b = lost + (int64_t)b * PMB_TRY_ROWS,
+                       *PMB_RESTRICT of_k = lost + (int64_t)k * PMB_TRY_ROWS;
+    REAL *PMB_RESTRICT own_b = mine + (int64_t)b * PMB_TRY_ROWS,
+                       *PMB_RESTRICT own_k = mine + (int64_t)k * PMB_TRY_ROWS;
     if (k == own)
         for (int i = 0; i < n; i++) {
             own_b[i] = (1 - p[i]) * up[i];
@@ -207,8 +227,9 @@ PMB_INLINE void FN(pmb_try_pair_of_)(const REAL *PMB_RESTRICT S, int64_t m, int 
 }
 
 /* factor and inverse of the leaves of n rows; n is at most PMB_TRY_ROWS. */
-PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int n, const REAL *PMB_RESTRICT factor,
-                                 const REAL *PMB_RESTRICT inverse, REAL *PMB_RESTRICT up, REAL *PMB_RESTRICT down) {
+PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int n,
+                                 const REAL *PMB_RESTRICT factor, const REAL *PMB_RESTRICT inverse,
+                                 REAL *PMB_RESTRICT up, REAL *PMB_RESTRICT down) {
     if (bytes == 1) {
         const uint8_t *PMB_RESTRICT l = leaf;
         for (int i = 0; i < n; i++) {
@@ -224,9 +245,10 @@ PMB_INLINE void FN(pmb_look_up_)(const void *leaf, int bytes, int n, const REAL 
     }
 }
 
-PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, int b, int own, int n, const void *leaf,
-                                             int bytes, int64_t J, const REAL *factor, const REAL *inverse,
-                                             REAL *others, REAL *mine, REAL *lost) {
+PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, int b, int own, int n,
+                                             const void *leaf, int bytes, int64_t J,
+                                             const REAL *factor, const REAL *inverse, REAL *others,
+                                             REAL *mine, REAL *lost) {
     REAL up[PMB_TRY_ROWS], down[PMB_TRY_ROWS];
     int done = 0;
 #if PMB_PERMUTES
@@ -234,27 +256,32 @@ PMB_CLONES PMB_STATIC void FN(pmb_try_pair_)(const REAL *S, int64_t m, int k, in
         const float *p = (const float *)(S + k * m), *q = (const float *)(S + b * m);
         float *to_b = (float *)(k == own ? mine : others) + (int64_t)b * PMB_TRY_ROWS;
         float *to_k = (float *)(b == own ? mine : others) + (int64_t)k * PMB_TRY_ROWS;
-        float *of_b = (float *)lost + (int64_t)b * PMB_TRY_ROWS, *of_k = (float *)lost + (int64_t)k * PMB_TRY_ROWS;
+        float *of_b = (float *)lost + (int64_t)b * PMB_TRY_ROWS,
+              *of_k = (float *)lost + (int64_t)k * PMB_TRY_ROWS;
         const float *f = (const float *)factor, *g = (const float *)inverse;
         done = n / 16 * 16;
-        if (k == own) pmb_try_pair_32(p, q, 0, done, leaf, f, g, to_b, to_k, of_b, of_k);
-        else if (b == own) pmb_try_pair_32(p, q, 1, done, leaf, f, g, to_b, to_k, of_b, of_k);
-        else pmb_try_pair_32(p, q, 2, done, leaf, f, g, to_b, to_k, of_b, of_k);
+        if (k == own)
+            pmb_try_pair_32(p, q, 0, done, leaf, f, g, to_b, to_k, of_b, of_k);
+        else if (b == own)
+            pmb_try_pair_32(p, q, 1, done, leaf, f, g, to_b, to_k, of_b, of_k);
+        else
+            pmb_try_pair_32(p, q, 2, done, leaf, f, g, to_b, to_k, of_b, of_k);
         if (done == n) return;
     }
 #endif
     (void)J;
     leaf = (const char *)leaf + done * bytes;
     FN(pmb_look_up_)(leaf, bytes, n - done, factor, inverse, up, down);
-    FN(pmb_try_pair_of_)(S + done, m, k, b, own, n - done, up, down, others + done, mine + done, lost + done);
+    FN(pmb_try_pair_of_)(S + done, m, k, b, own, n - done, up, down, others + done, mine + done,
+                         lost + done);
 }
 
 /* Losses w_i log(1 / p_own) of n rows with one base class, from what `pmb_try_pair_` summed up, p: row `base` of S.
  * log(1 / p_own) = log(1 + sum of p_k exp(step_k) over the others / (p_own exp(step_own))). */
 PMB_CLONES PMB_STATIC void FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int is_own, int n,
-                                             const double *PMB_RESTRICT weight, REAL *PMB_RESTRICT others,
-                                             REAL *PMB_RESTRICT mine, REAL *PMB_RESTRICT lost,
-                                             double *PMB_RESTRICT loss) {
+                                             const double *PMB_RESTRICT weight,
+                                             REAL *PMB_RESTRICT others, REAL *PMB_RESTRICT mine,
+                                             REAL *PMB_RESTRICT lost, double *PMB_RESTRICT loss) {
     const REAL most = sizeof(REAL) == 4 ? (REAL)1e37 : (REAL)1e300;
     for (int i = 0; i < n; i++) {
         REAL e = lost[i] > most ? most : lost[i];
@@ -276,10 +303,11 @@ PMB_CLONES PMB_STATIC void FN(pmb_try_loss_)(const REAL *PMB_RESTRICT p, int is_
 /* Losses of n rows of class own with each of the base classes in `tried` (K flags), to loss (K, PMB_PARTS). pair: (n_pairs,
  * 2) classes (k, b), k < b, in ascending order, and their trees: leaf (n_pairs, m) of 1 or 2 bytes, exponentials of the
  * steps and of their negatives, factor and inverse (n_pairs, stride), stride at least 32. work: (3, K, PMB_TRY_ROWS). */
-PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_t *tried, int n_pairs,
-                                   const int32_t *pair, int own, int64_t n, const void *leaf, int bytes,
-                                   int64_t stride, const REAL *factor, const REAL *inverse, const double *weight,
-                                   REAL *work, const double *magic, int64_t *loss) {
+PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_t *tried,
+                                   int n_pairs, const int32_t *pair, int own, int64_t n,
+                                   const void *leaf, int bytes, int64_t stride, const REAL *factor,
+                                   const REAL *inverse, const double *weight, REAL *work,
+                                   const double *magic, int64_t *loss) {
     double its_loss[PMB_TRY_ROWS];
     int64_t part = (int64_t)K * PMB_TRY_ROWS;
     REAL *others = work, *mine = work + part, *lost = work + 2 * part;
@@ -293,9 +321,11 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
                 PMB_PREFETCH(S + k * m + start + at);
         for (int j = 0; j < n_pairs; j++) {
             const char *its_leaf = (const char *)leaf + (j * m + start) * bytes;
-            for (int at = 0; at < PMB_TRY_ROWS * bytes; at += 64) PMB_PREFETCH(its_leaf + PMB_TRY_ROWS * bytes + at);
-            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, its_leaf, bytes, stride,
-                              factor + j * stride, inverse + j * stride, others, mine, lost);
+            for (int at = 0; at < PMB_TRY_ROWS * bytes; at += 64)
+                PMB_PREFETCH(its_leaf + PMB_TRY_ROWS * bytes + at);
+            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, its_leaf,
+                              bytes, stride, factor + j * stride, inverse + j * stride, others,
+                              mine, lost);
         }
         for (int b = 0; b < K; b++) {
             if (!tried[b]) continue;

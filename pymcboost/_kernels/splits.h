@@ -19,12 +19,14 @@ PMB_INLINE double pmb_right_weight(const double *edge, const double *total, int 
             left2 = left1;
             left1 = left;
             l = k;
-        } else if (left > left2) left2 = left;
+        } else if (left > left2)
+            left2 = left;
         if (right > right1) {
             right2 = right1;
             right1 = right;
             r = k;
-        } else if (right > right2) right2 = right;
+        } else if (right > right2)
+            right2 = right;
     }
     if (l != r) return left1 + right1;
     return left1 + right2 > left2 + right1 ? left1 + right2 : left2 + right1;
@@ -32,8 +34,9 @@ PMB_INLINE double pmb_right_weight(const double *edge, const double *total, int 
 
 /* Largest zl^2 / wl + zr^2 / wr over n splits, after adding the sums of one class to those of a set; *at: the first split
  * that has it, within the tie tolerance. A side of no weight counts 0. */
-PMB_CLONES PMB_STATIC double pmb_joint_gain(const double *PMB_RESTRICT set, const double *PMB_RESTRICT one, int64_t n,
-                                            double tie, int64_t *at) {
+PMB_CLONES PMB_STATIC double pmb_joint_gain(const double *PMB_RESTRICT set,
+                                            const double *PMB_RESTRICT one, int64_t n, double tie,
+                                            int64_t *at) {
     double top = -1, gain[PMB_SPLITS];
     for (int64_t start = 0; start < n; start += PMB_SPLITS) {
         int rows = (int)(n - start < PMB_SPLITS ? n - start : PMB_SPLITS);
@@ -57,8 +60,10 @@ PMB_CLONES PMB_STATIC double pmb_joint_gain(const double *PMB_RESTRICT set, cons
 
 /* Sums of w z and w left and right of n splits for K classes: to[class][wz left, wz right, w left, w right][split]. edge:
  * right minus left, `width` numbers for each of the splits at[]: K of w z, then K of w; total: of all rows. */
-PMB_CLONES PMB_STATIC void pmb_joint_sums(const double *PMB_RESTRICT edge, int64_t width, const int64_t *PMB_RESTRICT at,
-                                          int64_t first, int64_t last, int64_t n, int K, const double *PMB_RESTRICT total,
+PMB_CLONES PMB_STATIC void pmb_joint_sums(const double *PMB_RESTRICT edge, int64_t width,
+                                          const int64_t *PMB_RESTRICT at, int64_t first,
+                                          int64_t last, int64_t n, int K,
+                                          const double *PMB_RESTRICT total,
                                           double *PMB_RESTRICT to) {
     for (int k = 0; k < K; k++) {
         double *PMB_RESTRICT of = to + 4 * n * k;
@@ -68,7 +73,10 @@ PMB_CLONES PMB_STATIC void pmb_joint_sums(const double *PMB_RESTRICT edge, int64
             double zl = (z - ez) / 2, zr = (z + ez) / 2, wl = (w - ew) / 2, wr = (w + ew) / 2;
             of[j] = zl;
             of[n + j] = zr;
-            of[2 * n + j] = wl > fabs(zl) ? wl : fabs(zl); /* as it must be, whatever rounding leaves next to no weight */
+            of[2 * n + j] =
+                wl > fabs(zl)
+                    ? wl
+                    : fabs(zl); /* as it must be, whatever rounding leaves next to no weight */
             of[3 * n + j] = wr > fabs(zr) ? wr : fabs(zr);
         }
     }
@@ -78,8 +86,9 @@ PMB_CLONES PMB_STATIC void pmb_joint_sums(const double *PMB_RESTRICT edge, int64
  * (sum w z)^2 / sum w z^2, summed over the sides; the first one within the tie tolerance. edge: right minus left of the
  * weights of the classes; total: of all rows. A side of next to no weight, which rounding would decide, is not split
  * off. */
-PMB_CLONES PMB_STATIC void pmb_margin_gains(const double *PMB_RESTRICT edge, int64_t width, const int64_t *PMB_RESTRICT at,
-                                            int64_t n, int K, const double *PMB_RESTRICT total, double tie,
+PMB_CLONES PMB_STATIC void pmb_margin_gains(const double *PMB_RESTRICT edge, int64_t width,
+                                            const int64_t *PMB_RESTRICT at, int64_t n, int K,
+                                            const double *PMB_RESTRICT total, double tie,
                                             double *PMB_RESTRICT gain, int64_t *PMB_RESTRICT best) {
     double all = 0, mean = 1.0 / K, slope = 1 - 2 * mean, least;
     for (int k = 0; k < K; k++) {
@@ -100,7 +109,8 @@ PMB_CLONES PMB_STATIC void pmb_margin_gains(const double *PMB_RESTRICT edge, int
             l = l > 0 ? l : 0;
             r = r > 0 ? r : 0;
             double zl = l - left, zr = r - right;
-            double here = zl * zl / (l * slope + left * mean) + zr * zr / (r * slope + right * mean);
+            double here =
+                zl * zl / (l * slope + left * mean) + zr * zr / (r * slope + right * mean);
             int better = here > gain[k] * tie;
             gain[k] = better ? here : gain[k];
             best[k] = better ? j : best[k];

@@ -15,15 +15,18 @@ typedef struct {
 } pmb_sr_norm;
 
 /* F += the entries of the leaves of the rows [from, to). */
-PMB_STATIC void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
-                           const int32_t *leaf, int64_t from, int64_t to) {
+PMB_STATIC void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls,
+                           const float *value, const int32_t *leaf, int64_t from, int64_t to) {
     for (int64_t i = from; i < to; i++)
-        for (int64_t e = start[leaf[i]]; e < start[leaf[i] + 1]; e++) F[i * width + cls[e]] += value[e];
+        for (int64_t e = start[leaf[i]]; e < start[leaf[i] + 1]; e++)
+            F[i * width + cls[e]] += value[e];
 }
 
 /* F += V[leaf] of the rows [from, to). F, V: rows of `width`. */
-PMB_CLONES PMB_STATIC void pmb_sr_add_rows(float *PMB_RESTRICT F, int64_t width, const float *PMB_RESTRICT V,
-                                           const int32_t *PMB_RESTRICT leaf, int64_t from, int64_t to) {
+PMB_CLONES PMB_STATIC void pmb_sr_add_rows(float *PMB_RESTRICT F, int64_t width,
+                                           const float *PMB_RESTRICT V,
+                                           const int32_t *PMB_RESTRICT leaf, int64_t from,
+                                           int64_t to) {
     for (int64_t i = from; i < to; i++) {
         const float *v = V + leaf[i] * width;
         float *f = F + i * width;
@@ -35,11 +38,14 @@ PMB_CLONES PMB_STATIC void pmb_sr_add_rows(float *PMB_RESTRICT F, int64_t width,
 }
 
 /* Largest score of a row, by lane. */
-PMB_INLINE void pmb_sr_largest(const float *PMB_RESTRICT f, int64_t width, float *PMB_RESTRICT tops) {
+PMB_INLINE void pmb_sr_largest(const float *PMB_RESTRICT f, int64_t width,
+                               float *PMB_RESTRICT tops) {
 #if PMB_VECTORS
-    ints_r_16 top[PMB_SR_SPAN], here, larger; /* from arrays gcc makes single numbers; one top would wait for itself */
+    ints_r_16 top[PMB_SR_SPAN], here,
+        larger; /* from arrays gcc makes single numbers; one top would wait for itself */
     int64_t b = 16 * PMB_SR_SPAN;
-    for (int c = 0; c < PMB_SR_SPAN; c++) memcpy(&top[c], f + (16 * c < width ? 16 * c : 0), sizeof top[c]);
+    for (int c = 0; c < PMB_SR_SPAN; c++)
+        memcpy(&top[c], f + (16 * c < width ? 16 * c : 0), sizeof top[c]);
     for (; b < width; b += 16 * PMB_SR_SPAN)
         for (int c = 0; c < PMB_SR_SPAN; c++) {
             memcpy(&here, f + (b + 16 * c < width ? b + 16 * c : b), sizeof here);
@@ -53,7 +59,8 @@ PMB_INLINE void pmb_sr_largest(const float *PMB_RESTRICT f, int64_t width, float
     memcpy(tops, &top[0], sizeof top[0]);
 #else
     memcpy(tops, f, 16 * sizeof *tops);
-    for (int64_t b = 16; b < width; b += 16) PMB_LANES(l, 16) tops[l] = f[b + l] > tops[l] ? f[b + l] : tops[l];
+    for (int64_t b = 16; b < width; b += 16)
+        PMB_LANES(l, 16) tops[l] = f[b + l] > tops[l] ? f[b + l] : tops[l];
 #endif
 }
 
@@ -75,8 +82,8 @@ PMB_INLINE void pmb_sr_plus_squares(float *sums, const float *x) {
 
 /* exp(f - top) of the lanes [from, to) of a row to e; their sums are added to rest, by lane. The next row is fetched:
  * rows are as long as pages, beyond which the machine does not look ahead by itself. */
-PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float top, int64_t from, int64_t to,
-                            float *PMB_RESTRICT e, float *PMB_RESTRICT rest) {
+PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float top, int64_t from,
+                            int64_t to, float *PMB_RESTRICT e, float *PMB_RESTRICT rest) {
     for (int64_t b = from; b < to; b += 16) {
         float x[16] ALIGNED_LANES, its[16] ALIGNED_LANES;
         PMB_PREFETCH(f + width + b);
@@ -90,13 +97,16 @@ PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float to
 /* Negative gradients of n rows to G, multiplied by `size` of their classes if that is not NULL; returns the sum of
  * w |g|^2 in units, with the magic numbers. */
 PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int64_t width,
-                                               const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
-                                               const float *PMB_RESTRICT size, int64_t n, float *PMB_RESTRICT G,
+                                               const int32_t *PMB_RESTRICT y,
+                                               const double *PMB_RESTRICT weight,
+                                               const float *PMB_RESTRICT size, int64_t n,
+                                               float *PMB_RESTRICT G,
                                                pmb_sr_norm *PMB_RESTRICT norm, double magic) {
     uint64_t square = 0;
     for (int64_t i = 0; i < n; i++) {
         const float *f = F + i * width;
-        float *g = G + i * width, x[16] ALIGNED_LANES, rest[16] ALIGNED_LANES = {0}, own, others, top, factor;
+        float *g = G + i * width, x[16] ALIGNED_LANES, rest[16] ALIGNED_LANES = {0}, own, others,
+              top, factor;
         int64_t block = y[i] / 16 * 16;
         pmb_sr_largest(f, width, x);
         top = x[0];
@@ -130,30 +140,33 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
 /* F += V[leaf] (V NULL: F stays), and rows [from, to) of G P, `few` at a time, as pmb_vr_project, or from signs; g:
  * their gradients; magic: those of the units of sums and square. sums (2, blocks * lanes): of w |g P| by lane, and
  * room. Adds w |g|^2 to square. */
-PMB_STATIC void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf,
-                               const int32_t *y, const double *weight, int64_t few, const float *P,
-                               const pmb_signs *signs, int blocks, int64_t from, int64_t to, const double *magic,
-                               float *g, pmb_sr_norm *norm, float *out, uint64_t *sums, uint64_t *square) {
+PMB_STATIC void pmb_sr_project(int lanes, float *F, int64_t width, const float *V,
+                               const int32_t *leaf, const int32_t *y, const double *weight,
+                               int64_t few, const float *P, const pmb_signs *signs, int blocks,
+                               int64_t from, int64_t to, const double *magic, float *g,
+                               pmb_sr_norm *norm, float *out, uint64_t *sums, uint64_t *square) {
     int64_t L = (int64_t)blocks * lanes, end;
     for (int64_t begin = from; begin < to; begin = end) {
         const double *w = weight ? weight + begin : NULL;
         end = begin + few < to ? begin + few : to;
         if (V) pmb_sr_add_rows(F, width, V, leaf, begin, end);
-        *square += pmb_sr_gradient(F + begin * width, width, y + begin, w, signs->size, end - begin, g, norm + begin,
-                                   magic[1]);
+        *square += pmb_sr_gradient(F + begin * width, width, y + begin, w, signs->size, end - begin,
+                                   g, norm + begin, magic[1]);
         if (signs->size)
-            pmb_project_signs(g, width, signs, w, blocks, 0, end - begin, magic[0], NULL, out + begin * L, sums + L);
+            pmb_project_signs(g, width, signs, w, blocks, 0, end - begin, magic[0], NULL,
+                              out + begin * L, sums + L);
         else
-            PMB_VR(lanes, pmb_vr_project_, g, width, P, signs->classes, signs->start, w, blocks, 0, end - begin,
-                   magic[0], out + begin * L, sums + L);
+            PMB_VR(lanes, pmb_vr_project_, g, width, P, signs->classes, signs->start, w, blocks, 0,
+                   end - begin, magic[0], out + begin * L, sums + L);
         for (int64_t l = 0; l < L; l++) sums[l] += sums[L + l];
     }
     pmb_less_magic(square, 1, to - from, magic[1]);
 }
 
 /* Gradients of n rows, of `span` blocks from lane b on, from what is held of them. */
-PMB_INLINE void pmb_sr_again(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
-                             const int32_t *PMB_RESTRICT y, int64_t b, const int span, int64_t i, float *PMB_RESTRICT v) {
+PMB_INLINE void pmb_sr_again(const float *PMB_RESTRICT F, int64_t width,
+                             const pmb_sr_norm *PMB_RESTRICT norm, const int32_t *PMB_RESTRICT y,
+                             int64_t b, const int span, int64_t i, float *PMB_RESTRICT v) {
     const float *f = F + i * width + b;
     int64_t own = y[i] - b;
     for (int c = 0; c < span; c++) {
@@ -167,9 +180,10 @@ PMB_INLINE void pmb_sr_again(const float *PMB_RESTRICT F, int64_t width, const p
 
 /* Of rows by lane, of `span` blocks from lane b on: largest score, less the largest of the row, and largest gradient of
  * the own class: out (2, width). */
-PMB_INLINE void pmb_sr_tops_of(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
-                               const int32_t *PMB_RESTRICT y, int64_t b, const int span,
-                               const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
+PMB_INLINE void pmb_sr_tops_of(const float *PMB_RESTRICT F, int64_t width,
+                               const pmb_sr_norm *PMB_RESTRICT norm, const int32_t *PMB_RESTRICT y,
+                               int64_t b, const int span, const int32_t *PMB_RESTRICT rows,
+                               int64_t n, double *PMB_RESTRICT out) {
     float top[PMB_SR_SPAN * 16] ALIGNED_LANES;
     for (int l = 0; l < span * 16; l++) top[l] = -87;
     for (int64_t l = 0; l < span * 16; l++) out[width + b + l] = 0;
@@ -184,14 +198,17 @@ PMB_INLINE void pmb_sr_tops_of(const float *PMB_RESTRICT F, int64_t width, const
             float *topc = top + (int64_t)c * 16;
             PMB_LANES(l, 16) topc[l] = fc[l] - its.top > topc[l] ? fc[l] - its.top : topc[l];
         }
-        if (own >= 0 && own < span * 16 && its.own > out[width + b + own]) out[width + b + own] = its.own;
+        if (own >= 0 && own < span * 16 && its.own > out[width + b + own])
+            out[width + b + own] = its.own;
     }
     for (int64_t l = 0; l < span * 16; l++) out[b + l] = top[l];
 }
 
 /* The same of all blocks. */
-PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
-                                       const int32_t *PMB_RESTRICT y, const int32_t *PMB_RESTRICT rows, int64_t n,
+PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t width,
+                                       const pmb_sr_norm *PMB_RESTRICT norm,
+                                       const int32_t *PMB_RESTRICT y,
+                                       const int32_t *PMB_RESTRICT rows, int64_t n,
                                        double *PMB_RESTRICT out) {
     int64_t b = 0;
     for (; b + 16 * PMB_SR_SPAN <= width; b += 16 * PMB_SR_SPAN)
@@ -200,8 +217,9 @@ PMB_CLONES PMB_STATIC void pmb_sr_tops(const float *PMB_RESTRICT F, int64_t widt
 }
 
 /* Adds w g and w |g| (1 - |g|) of few rows, of 16 lanes, in units. g: each row of them SPAN blocks after the last. */
-PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w, const int weighted, int few,
-                             const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT one, uint64_t *PMB_RESTRICT two) {
+PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_RESTRICT w,
+                             const int weighted, int few, const double *PMB_RESTRICT magic,
+                             uint64_t *PMB_RESTRICT one, uint64_t *PMB_RESTRICT two) {
     uint64_t ones[16] ALIGNED_LANES, twos[16] ALIGNED_LANES; /* in registers */
     memcpy(ones, one, sizeof ones);
     memcpy(twos, two, sizeof twos);
@@ -218,9 +236,10 @@ PMB_INLINE void pmb_sr_count(const float *PMB_RESTRICT g, const double *PMB_REST
 }
 
 /* Sums over rows, in units: w g, and w |g| (1 - |g|), of `span` blocks from lane b on, to out from 0. */
-PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
-                               const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight, int64_t b,
-                               const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
+PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width,
+                               const pmb_sr_norm *PMB_RESTRICT norm, const int32_t *PMB_RESTRICT y,
+                               const double *PMB_RESTRICT weight, int64_t b, const int span,
+                               const int32_t *PMB_RESTRICT rows, int64_t n,
                                const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
     float v[PMB_SR_ROWS * PMB_SR_SPAN * 16] ALIGNED_LANES;
     for (int64_t from = 0; from < n; from += PMB_SR_ROWS) {
@@ -229,24 +248,28 @@ PMB_INLINE void pmb_sr_leaf_of(const float *PMB_RESTRICT F, int64_t width, const
         for (int j = 0; j < few; j++) {
             int64_t i = rows[from + j];
             int64_t next = from + j + PMB_SR_ROWS, lane = b;
-            if (next >= n) next -= n, lane += 16 * span; /* the first rows of the lanes that follow */
+            if (next >= n)
+                next -= n, lane += 16 * span; /* the first rows of the lanes that follow */
             if (next < n && lane < width)
                 for (int c = 0; c < span; c++) PMB_PREFETCH(F + rows[next] * width + lane + c * 16);
             w[j] = weight ? weight[i] : 1;
             pmb_sr_again(F, width, norm, y, b, span, i, v + j * PMB_SR_SPAN * 16);
         }
         for (int64_t c = 0, at = b; c < span; c++, at += 16) {
-            if (weight) pmb_sr_count(v + 16 * c, w, 1, few, magic + at, out + at, out + width + at);
-            else pmb_sr_count(v + 16 * c, w, 0, few, magic + at, out + at, out + width + at);
+            if (weight)
+                pmb_sr_count(v + 16 * c, w, 1, few, magic + at, out + at, out + width + at);
+            else
+                pmb_sr_count(v + 16 * c, w, 0, few, magic + at, out + at, out + width + at);
         }
     }
 }
 
 /* The same of all blocks: out (2, width), with one magic number for each lane. */
-PMB_CLONES PMB_STATIC void pmb_sr_leaf(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
-                                       const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
-                                       const int32_t *PMB_RESTRICT rows, int64_t n, const double *PMB_RESTRICT magic,
-                                       uint64_t *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void
+pmb_sr_leaf(const float *PMB_RESTRICT F, int64_t width, const pmb_sr_norm *PMB_RESTRICT norm,
+            const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight,
+            const int32_t *PMB_RESTRICT rows, int64_t n, const double *PMB_RESTRICT magic,
+            uint64_t *PMB_RESTRICT out) {
     int64_t b = 0;
     memset(out, 0, 2 * (size_t)width * sizeof *out);
     for (; b + 16 * PMB_SR_SPAN <= width; b += 16 * PMB_SR_SPAN)

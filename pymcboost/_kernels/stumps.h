@@ -19,10 +19,12 @@ typedef struct {
 } pmb_best;
 
 /* A candidate replaces the best only if it is better by more than the tie tolerance, or ties and comes first. */
-PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls, double tie) {
+PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls,
+                          double tie) {
     double now = fabs(edge), old = fabs(best->edge);
-    int first = pos < best->pos || (pos == best->pos && (nan_left < best->nan_left ||
-                (nan_left == best->nan_left && cls < best->cls)));
+    int first = pos < best->pos ||
+                (pos == best->pos &&
+                 (nan_left < best->nan_left || (nan_left == best->nan_left && cls < best->cls)));
     if (now > old * tie || (first && now * tie >= old && now > 0)) {
         best->edge = edge;
         best->pos = pos;
@@ -48,11 +50,14 @@ typedef struct {
 
 /* h = -1 on the left of a split of a slot of a tiled byte, +1 on the right. Its bin is code / stride % bins; missing: the
  * bin that goes left besides those up to pos, or -1. Division by multiplication: exact for bytes and divisors up to 256. */
-PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int byte, int64_t m, int stride, int bins,
-                                         int pos, int missing, signed char *PMB_RESTRICT h) {
-    uint32_t by_stride = (65536 + (uint32_t)stride - 1) / (uint32_t)stride, by_bins = (65536 + (uint32_t)bins - 1) / (uint32_t)bins;
+PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int byte, int64_t m,
+                                         int stride, int bins, int pos, int missing,
+                                         signed char *PMB_RESTRICT h) {
+    uint32_t by_stride = (65536 + (uint32_t)stride - 1) / (uint32_t)stride,
+             by_bins = (65536 + (uint32_t)bins - 1) / (uint32_t)bins;
     for (int64_t i = 0; i < m; i++) {
-        uint32_t q = tile[4 * i + byte] * by_stride >> 16, bin = q - (q * by_bins >> 16) * (uint32_t)bins;
+        uint32_t q = tile[4 * i + byte] * by_stride >> 16,
+                 bin = q - (q * by_bins >> 16) * (uint32_t)bins;
         h[i] = (int32_t)bin <= pos || (int32_t)bin == missing ? -1 : 1;
     }
 }
@@ -71,21 +76,29 @@ PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int b
 #undef WTAG
 
 /* The instance for the registers at hand. */
-#define PMB_BY_WIDTH(name, ...)                               \
-    do {                                                      \
-        if (PMB_HAS_512) PMB_DISPATCH(name##w, __VA_ARGS__);  \
-        else PMB_DISPATCH(name##n, __VA_ARGS__);              \
+#define PMB_BY_WIDTH(name, ...)                                                                    \
+    do {                                                                                           \
+        if (PMB_HAS_512)                                                                           \
+            PMB_DISPATCH(name##w, __VA_ARGS__);                                                    \
+        else                                                                                       \
+            PMB_DISPATCH(name##n, __VA_ARGS__);                                                    \
     } while (0)
 
 /* Bytes of scratch one thread needs for any of the searches. */
-PMB_INLINE int64_t pmb_stump_scratch_bytes(int lanes) { return (int64_t)lanes * 256 * (4 * 8 + 4 * 8 + 8 + 8) + 64; }
+PMB_INLINE int64_t pmb_stump_scratch_bytes(int lanes) {
+    return (int64_t)lanes * 256 * (4 * 8 + 4 * 8 + 8 + 8) + 64;
+}
 
 /* The functions of stumps_body.h for the type and lanes at hand: their first two arguments. */
 #define pmb_totals(is_double, lanes, ...) PMB_BY_WIDTH(pmb_totals_, is_double, lanes, __VA_ARGS__)
 #define pmb_sizes(is_double, lanes, ...) PMB_BY_WIDTH(pmb_sizes_, is_double, lanes, __VA_ARGS__)
-#define pmb_search_tile(is_double, lanes, ...) PMB_BY_WIDTH(pmb_search_tile_, is_double, lanes, __VA_ARGS__)
-#define pmb_search_list(is_double, lanes, ...) PMB_BY_WIDTH(pmb_search_list_, is_double, lanes, __VA_ARGS__)
-#define pmb_search_sorted(is_double, lanes, ...) PMB_BY_WIDTH(pmb_search_sorted_, is_double, lanes, __VA_ARGS__)
-#define pmb_scan_cells(is_narrow, lanes, ...) PMB_BY_WIDTH(pmb_scan_cells_, 1, lanes, is_narrow, __VA_ARGS__)
+#define pmb_search_tile(is_double, lanes, ...)                                                     \
+    PMB_BY_WIDTH(pmb_search_tile_, is_double, lanes, __VA_ARGS__)
+#define pmb_search_list(is_double, lanes, ...)                                                     \
+    PMB_BY_WIDTH(pmb_search_list_, is_double, lanes, __VA_ARGS__)
+#define pmb_search_sorted(is_double, lanes, ...)                                                   \
+    PMB_BY_WIDTH(pmb_search_sorted_, is_double, lanes, __VA_ARGS__)
+#define pmb_scan_cells(is_narrow, lanes, ...)                                                      \
+    PMB_BY_WIDTH(pmb_scan_cells_, 1, lanes, is_narrow, __VA_ARGS__)
 
 #endif

@@ -20,16 +20,36 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
 #define WIDEV FN(wide_)
 #define ROW_ADD(q, a) (*(ROW *)(q) += *(const ROW *)(a))
 /* to -= 2 * from, for a row of REALs or of doubles and an accumulator of doubles */
-#define WIDE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
-#define WIDE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV); } while (0)
-#define DOUBLE_TAKE2(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) { WIDEV v_ = ((const WIDEV *)(from))[p_]; ((WIDEV *)(to))[p_] -= v_ + v_; } } while (0)
-#define DOUBLE_ADD(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += ((const WIDEV *)(from))[p_]; } while (0)
+#define WIDE_TAKE2(to, from)                                                                       \
+    do {                                                                                           \
+        for (int p_ = 0; p_ < PARTS; p_++) {                                                       \
+            WIDEV v_ = __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV);            \
+            ((WIDEV *)(to))[p_] -= v_ + v_;                                                        \
+        }                                                                                          \
+    } while (0)
+#define WIDE_ADD(to, from)                                                                         \
+    do {                                                                                           \
+        for (int p_ = 0; p_ < PARTS; p_++)                                                         \
+            ((WIDEV *)(to))[p_] +=                                                                 \
+                __builtin_convertvector(((const FN(half_) *)(from))[p_], WIDEV);                   \
+    } while (0)
+#define DOUBLE_TAKE2(to, from)                                                                     \
+    do {                                                                                           \
+        for (int p_ = 0; p_ < PARTS; p_++) {                                                       \
+            WIDEV v_ = ((const WIDEV *)(from))[p_];                                                \
+            ((WIDEV *)(to))[p_] -= v_ + v_;                                                        \
+        }                                                                                          \
+    } while (0)
+#define DOUBLE_ADD(to, from)                                                                       \
+    do {                                                                                           \
+        for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += ((const WIDEV *)(from))[p_];     \
+    } while (0)
 #else
-#define ROW_ADD(q, a) PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
-#define WIDE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (double)(from)[l_]
-#define WIDE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (double)(from)[l_]
-#define DOUBLE_ADD(to, from) PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
-#define DOUBLE_TAKE2(to, from) PMB_LANES(l_, LANES) (to)[l_] -= 2 * (from)[l_]
+#define ROW_ADD(q, a) PMB_LANES(l_, LANES)(q)[l_] += (a)[l_]
+#define WIDE_TAKE2(to, from) PMB_LANES(l_, LANES)(to)[l_] -= 2 * (double)(from)[l_]
+#define WIDE_ADD(to, from) PMB_LANES(l_, LANES)(to)[l_] += (double)(from)[l_]
+#define DOUBLE_ADD(to, from) PMB_LANES(l_, LANES)(to)[l_] += (from)[l_]
+#define DOUBLE_TAKE2(to, from) PMB_LANES(l_, LANES)(to)[l_] -= 2 * (from)[l_]
 #endif
 
 #include "stumps_fill_body.h"
@@ -59,8 +79,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *to
 PMB_CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magic, int64_t *sums) {
     const REAL *A = (const REAL *)A_;
     uint64_t found[LANES] ALIGNED_LANES = {0};
-    for (int64_t i = 0; i < n; i++)
-        PMB_LANES(l, LANES) {
+    for (int64_t i = 0; i < n; i++) PMB_LANES(l, LANES) {
             double x = (double)A[i * LANES + l];
             found[l] += pmb_bits((x < 0 ? -x : x) + magic);
         }
@@ -70,8 +89,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magi
 /* Running best of every lane during a scan over thresholds. bar = |best| * tie: what the next one must exceed. */
 #if PMB_VECTORS
 typedef WIDEV FN(lanes_)[PARTS];
-#define COPY_LANES(to, from) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] = ((const WIDEV *)(from))[p_]; } while (0)
-#define CLEAR_LANES(x) do { for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(x))[p_] = (WIDEV){0}; } while (0)
+#define COPY_LANES(to, from)                                                                       \
+    do {                                                                                           \
+        for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] = ((const WIDEV *)(from))[p_];      \
+    } while (0)
+#define CLEAR_LANES(x)                                                                             \
+    do {                                                                                           \
+        for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(x))[p_] = (WIDEV){0};                        \
+    } while (0)
 #else
 typedef double FN(lanes_)[LANES];
 #define COPY_LANES(to, from) memcpy(to, from, sizeof(double) * LANES)
@@ -80,13 +105,14 @@ typedef double FN(lanes_)[LANES];
 
 typedef struct {
     FN(lanes_) bar, edge, code;
-    double *total; /* where the first split of the slot goes, if every split has a number of its own */
+    double
+        *total; /* where the first split of the slot goes, if every split has a number of its own */
     int64_t width;
     int mode;
 } FN(scan_);
 
 /* Take down the edges of a split, which is not compared to others here. */
-PMB_STATIC void FN(note_)(const FN(scan_) *s, const FN(lanes_) *e, int64_t code) {
+PMB_STATIC void FN(note_)(const FN(scan_) * s, const FN(lanes_) * e, int64_t code) {
     double edge[LANES] ALIGNED_LANES;
     COPY_LANES(edge, *e);
     if (s->mode == PMB_FIND_ALL) {
@@ -99,14 +125,15 @@ PMB_STATIC void FN(note_)(const FN(scan_) *s, const FN(lanes_) *e, int64_t code)
     s->total[code] += edge[0];
 }
 
-PMB_INLINE void FN(consider_)(FN(scan_) *s, const FN(lanes_) *e, double code, double tie) {
+PMB_INLINE void FN(consider_)(FN(scan_) * s, const FN(lanes_) * e, double code, double tie) {
     if (s->total) {
         FN(note_)(s, e, (int64_t)code);
         return;
     }
 #if PMB_VECTORS
     for (int p = 0; p < PARTS; p++) {
-        WIDEV v = (*e)[p], size = (WIDEV)((FN(mask_))v & INT64_MAX), raised = size * tie, here = (WIDEV){0} + code;
+        WIDEV v = (*e)[p], size = (WIDEV)((FN(mask_))v & INT64_MAX), raised = size * tie,
+              here = (WIDEV){0} + code;
         FN(mask_) better = size > s->bar[p];
         s->bar[p] = (WIDEV)((better & (FN(mask_))raised) | (~better & (FN(mask_))s->bar[p]));
         s->edge[p] = (WIDEV)((better & (FN(mask_))v) | (~better & (FN(mask_))s->edge[p]));
@@ -124,19 +151,21 @@ PMB_INLINE void FN(consider_)(FN(scan_) *s, const FN(lanes_) *e, double code, do
 #endif
 }
 
-PMB_INLINE void FN(start_)(FN(scan_) *s, int cls0, const pmb_found *found, int64_t slot) {
+PMB_INLINE void FN(start_)(FN(scan_) * s, int cls0, const pmb_found *found, int64_t slot) {
     s->mode = found->mode;
     s->width = found->width;
     s->total = NULL;
     if (found->mode >= PMB_FIND_ABS)
-        s->total = found->mode == PMB_FIND_ALL ? found->total + found->at[slot] * found->width + cls0
-                                               : found->total + found->at[slot];
+        s->total = found->mode == PMB_FIND_ALL
+                       ? found->total + found->at[slot] * found->width + cls0
+                       : found->total + found->at[slot];
     CLEAR_LANES(s->bar);
     CLEAR_LANES(s->edge);
     CLEAR_LANES(s->code);
 }
 
-PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, const pmb_found *found, int64_t slot) {
+PMB_INLINE void FN(finish_)(const FN(scan_) * s, int cls0, double tie, const pmb_found *found,
+                            int64_t slot) {
     double edge[LANES] ALIGNED_LANES, at[LANES] ALIGNED_LANES, top = 0;
     if (s->total) return;
     COPY_LANES(edge, s->edge);
@@ -160,8 +189,8 @@ PMB_INLINE void FN(finish_)(const FN(scan_) *s, int cls0, double tie, const pmb_
 
 /* Scan the sums G[bins][LANES] of a feature's bins in order of value. missing: 0, or the last bin holds the missing
  * values, which may (1) or may not (2) be split from all others. */
-PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0, double tie,
-                               const pmb_found *found, int64_t slot) {
+PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0,
+                               double tie, const pmb_found *found, int64_t slot) {
     FN(scan_) s;
     FN(lanes_) e, left;
     int values = bins - (missing != 0), cuts = missing == 1 ? values : values - 1;
@@ -182,33 +211,40 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
 
 /* Scan the sums of a slot that are whole numbers of units in rows of `width` columns, of which those from cls0 on are
  * looked at. room: bins x LANES doubles. */
-PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells, int64_t width, int bins, int missing,
-                                               double unit, int cls0, double tie, double *PMB_RESTRICT room,
+PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells, int64_t width,
+                                               int bins, int missing, double unit, int cls0,
+                                               double tie, double *PMB_RESTRICT room,
                                                const pmb_found *found, int64_t slot) {
     int n = width - cls0 < LANES ? (int)(width - cls0) : LANES;
     memset(room, 0, sizeof(double) * LANES * bins);
     for (int64_t b = 0; b < bins; b++)
         for (int64_t l = 0, at = b * width + cls0; l < n; l++)
-            room[b * LANES + l] = (is_narrow ? (double)((const int32_t *)cells)[at + l] : ((const double *)cells)[at + l]) * unit;
+            room[b * LANES + l] = (is_narrow ? (double)((const int32_t *)cells)[at + l]
+                                             : ((const double *)cells)[at + l]) *
+                                  unit;
     FN(scan_bins_)(room, bins, missing, cls0, tie, found, slot);
 }
 
 /* All features of one tile. A byte may hold several features in mixed radix (slot: one feature of one byte); its
  * histogram is summed down to each of them. Per row and byte one read-modify-write of LANES REALs. */
-PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m, const void *A_, const int32_t *byte_cells,
-                                                const int32_t *byte_ptr, const int32_t *slot_stride,
-                                                const int32_t *slot_bins, const uint8_t *slot_missing, int cls0,
-                                                double tie, void *scratch, const pmb_found *found) {
+PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m, const void *A_,
+                                                const int32_t *byte_cells, const int32_t *byte_ptr,
+                                                const int32_t *slot_stride,
+                                                const int32_t *slot_bins,
+                                                const uint8_t *slot_missing, int cls0, double tie,
+                                                void *scratch, const pmb_found *found) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
     double *bins = sums + 4 * 256 * LANES;
     int bytes = 0;
     while (bytes < 4 && byte_ptr[bytes + 1] > byte_ptr[bytes]) bytes++;
-    for (int k = 0; k < bytes; k++) memset(sums + (int64_t)k * 256 * LANES, 0, sizeof(double) * LANES * byte_cells[k]);
+    for (int k = 0; k < bytes; k++)
+        memset(sums + (int64_t)k * 256 * LANES, 0, sizeof(double) * LANES * byte_cells[k]);
     for (int64_t start = 0; start < m; start += PMB_FLUSH_ROWS) {
         int64_t rows = m - start < PMB_FLUSH_ROWS ? m - start : PMB_FLUSH_ROWS;
-        for (int k = 0; k < bytes; k++) memset(hist + (int64_t)k * 256 * LANES, 0, sizeof(REAL) * LANES * byte_cells[k]);
+        for (int k = 0; k < bytes; k++)
+            memset(hist + (int64_t)k * 256 * LANES, 0, sizeof(REAL) * LANES * byte_cells[k]);
         FN(pmb_fill_tile_)(codes + 4 * start, rows, A + start * LANES, bytes, hist);
         for (int k = 0; k < bytes; k++) {
             const REAL *PMB_RESTRICT from = hist + (int64_t)k * 256 * LANES;
@@ -239,10 +275,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
 }
 
 /* A skewed feature: only the n rows outside its most frequent bin are listed, that bin is the total minus the rest. */
-PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRICT codes,
-                                                int64_t n, const void *A_, const double *totals, int mode, int bins,
-                                                int missing, int cls0, double tie, void *scratch,
-                                                const pmb_found *found, int64_t slot) {
+PMB_CLONES PMB_STATIC void
+FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRICT codes, int64_t n,
+                     const void *A_, const double *totals, int mode, int bins, int missing,
+                     int cls0, double tie, void *scratch, const pmb_found *found, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -261,26 +297,27 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
 
 #define ROW_OF(entry) ((entry) < 0 ? ~(entry) : (entry))
 /* Offer the split after the run of equal values that just ended; last: no value comes after it. */
-#define CLOSE_RUN(last)                                                              \
-    do {                                                                             \
-        if (!(last) || split_missing) {                                              \
-            FN(consider_)(&s, (const FN(lanes_) *)&e, 2.0 * group, tie);             \
-            if (missing && !(last)) {                                                \
-                COPY_LANES(left, e);                                                 \
-                DOUBLE_TAKE2(left, of_missing);                                      \
-                FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * group + 1, tie);  \
-            }                                                                        \
-        }                                                                            \
-        group++;                                                                     \
+#define CLOSE_RUN(last)                                                                            \
+    do {                                                                                           \
+        if (!(last) || split_missing) {                                                            \
+            FN(consider_)(&s, (const FN(lanes_) *)&e, 2.0 * group, tie);                           \
+            if (missing && !(last)) {                                                              \
+                COPY_LANES(left, e);                                                               \
+                DOUBLE_TAKE2(left, of_missing);                                                    \
+                FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * group + 1, tie);                \
+            }                                                                                      \
+        }                                                                                          \
+        group++;                                                                                   \
     } while (0)
 
 /* Exact search over rows sorted by value: rows[j] < 0 marks (bitwise complement) the last row of a run of equal values.
  * The n_missing last entries are missing values. default_at >= 0: rows not listed share one value that comes after that
  * many entries (0 in sparse columns). split_missing: missing values may be split from all others. */
-PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n, int64_t n_missing,
-                                                  int64_t default_at, int split_missing, const void *A_,
-                                                  const double *totals, int cls0,
-                                                  double tie, const pmb_found *found, int64_t slot) {
+PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n,
+                                                  int64_t n_missing, int64_t default_at,
+                                                  int split_missing, const void *A_,
+                                                  const double *totals, int cls0, double tie,
+                                                  const pmb_found *found, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
     FN(lanes_) e, of_missing, rest, left;

@@ -3,8 +3,9 @@
 #define ADD_ROW(k, cell) ROW_ADD(hist + ((k) * 256 + (cell)) * LANES, a)
 
 /* Histograms of one tile (up to 4 code bytes per row) over rows [0, m). */
-PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes, int64_t m, const REAL *PMB_RESTRICT A,
-                                              int bytes, REAL *PMB_RESTRICT hist) {
+PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes, int64_t m,
+                                              const REAL *PMB_RESTRICT A, int bytes,
+                                              REAL *PMB_RESTRICT hist) {
     if (bytes == 4) {
         for (int64_t i = 0; i < m; i++) {
             uint32_t c;
@@ -26,7 +27,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes,
 #undef ADD_ROW
 
 /* Histogram of the n rows that a skewed feature lists. */
-PMB_INLINE void FN(pmb_fill_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRICT codes, int64_t n,
+PMB_INLINE void FN(pmb_fill_list_)(const int32_t *PMB_RESTRICT rows,
+                                   const uint8_t *PMB_RESTRICT codes, int64_t n,
                                    const REAL *PMB_RESTRICT A, REAL *PMB_RESTRICT hist) {
     for (int64_t i = 0; i < n; i++) {
         const REAL *a = A + (int64_t)rows[i] * LANES;

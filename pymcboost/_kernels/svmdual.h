@@ -20,8 +20,8 @@
 
 /* E -= step (a - b); the largest E + up, and the block of rows it is in. up: 0 where beta may rise, -inf elsewhere. */
 PMB_CLONES PMB_STATIC double pmb_svm_move(double *PMB_RESTRICT E, const double *PMB_RESTRICT up,
-                                          const float *PMB_RESTRICT a, const float *PMB_RESTRICT b, double step,
-                                          int64_t n, int64_t *block) {
+                                          const float *PMB_RESTRICT a, const float *PMB_RESTRICT b,
+                                          double step, int64_t n, int64_t *block) {
     double best = -INFINITY;
     *block = 0;
     for (int64_t at = 0; at < n; at += PMB_SVM_BLOCK) {
@@ -48,9 +48,10 @@ PMB_CLONES PMB_STATIC double pmb_svm_move(double *PMB_RESTRICT E, const double *
 /* The partner of a row with gradient e and kernel row a: the largest gain (e - E)^2 / curvature among the rows below e
  * that may fall; its block, the gain, and the smallest E of all that may fall. down: 0 where beta may fall, inf
  * elsewhere. */
-PMB_CLONES PMB_STATIC double pmb_svm_partner(const double *PMB_RESTRICT E, const double *PMB_RESTRICT down,
-                                             const float *PMB_RESTRICT a, const double *PMB_RESTRICT diagonal, double e,
-                                             double own, int64_t n, int64_t *block, double *smallest) {
+PMB_CLONES PMB_STATIC double
+pmb_svm_partner(const double *PMB_RESTRICT E, const double *PMB_RESTRICT down,
+                const float *PMB_RESTRICT a, const double *PMB_RESTRICT diagonal, double e,
+                double own, int64_t n, int64_t *block, double *smallest) {
     double best = 0.0, low = INFINITY;
     *block = -1;
     for (int64_t at = 0; at < n; at += PMB_SVM_BLOCK) {
@@ -86,9 +87,9 @@ PMB_CLONES PMB_STATIC double pmb_svm_partner(const double *PMB_RESTRICT E, const
 /* Pairwise steps (SMO with second-order selection: Fan, Chen and Lin 2005) on a kernel in memory, float32, n rows with
  * n a multiple of PMB_SVM_BLOCK; padding has lo = hi = 0. beta and E: IN a feasible start, OUT. Returns the steps; where
  * they are max_steps, another call goes on with the same bits. */
-PMB_STATIC int64_t pmb_svm_smo(const float *K, int64_t n, const double *diagonal, const double *lo, const double *hi,
-                               double *beta, double *E, double *up, double *down, double tol, int64_t max_steps,
-                               double *violation) {
+PMB_STATIC int64_t pmb_svm_smo(const float *K, int64_t n, const double *diagonal, const double *lo,
+                               const double *hi, double *beta, double *E, double *up, double *down,
+                               double tol, int64_t max_steps, double *violation) {
     int64_t steps = 0, block, i, j;
     double step = 0.0, low = 0.0;
     for (i = 0; i < n; i++) {
@@ -100,7 +101,8 @@ PMB_STATIC int64_t pmb_svm_smo(const float *K, int64_t n, const double *diagonal
         const double e = pmb_svm_move(E, up, K + i * n, K + j * n, step, n, &block);
         const float *row;
         double gain, gap, curve;
-        for (i = block; i < block + PMB_SVM_BLOCK - 1 && E[i] + up[i] != e; i++) {}
+        for (i = block; i < block + PMB_SVM_BLOCK - 1 && E[i] + up[i] != e; i++) {
+        }
         row = K + i * n;
         gain = pmb_svm_partner(E, down, row, diagonal, e, diagonal[i], n, &block, &low);
         *violation = e - low > 0.0 ? e - low : 0.0;
@@ -131,25 +133,29 @@ PMB_STATIC int64_t pmb_svm_smo(const float *K, int64_t n, const double *diagonal
 }
 
 /* to += scale * a, over floats. */
-PMB_CLONES PMB_STATIC void pmb_svm_add(double *PMB_RESTRICT to, const float *PMB_RESTRICT a, double scale, int64_t n) {
+PMB_CLONES PMB_STATIC void pmb_svm_add(double *PMB_RESTRICT to, const float *PMB_RESTRICT a,
+                                       double scale, int64_t n) {
     for (int64_t k = 0; k < n; k++) to[k] += scale * (double)a[k];
 }
 
 /* to += scale[0] * row[0] + ... + scale[3] * row[3], one after another; entries stand two doubles apart (LIBSVM's nodes of
  * 16 bytes). */
-PMB_CLONES PMB_STATIC void pmb_svm_add_nodes(double *PMB_RESTRICT to, const double *const *row, const double *scale,
-                                             int64_t n) {
+PMB_CLONES PMB_STATIC void pmb_svm_add_nodes(double *PMB_RESTRICT to, const double *const *row,
+                                             const double *scale, int64_t n) {
     const double *a = row[0], *b = row[1], *c = row[2], *d = row[3];
     const double p = scale[0], q = scale[1], r = scale[2], s = scale[3];
-    for (int64_t k = 0; k < n; k++) to[k] = (((to[k] + p * a[2 * k]) + q * b[2 * k]) + r * c[2 * k]) + s * d[2 * k];
+    for (int64_t k = 0; k < n; k++)
+        to[k] = (((to[k] + p * a[2 * k]) + q * b[2 * k]) + r * c[2 * k]) + s * d[2 * k];
 }
 
 /* Inner product in eight chains, the same on every CPU. */
-PMB_CLONES PMB_STATIC double pmb_svm_dot(const double *PMB_RESTRICT w, const float *PMB_RESTRICT a, int64_t n) {
+PMB_CLONES PMB_STATIC double pmb_svm_dot(const double *PMB_RESTRICT w, const float *PMB_RESTRICT a,
+                                         int64_t n) {
     double sum[PMB_SVM_LANES], rest = 0.0;
     int64_t k = 0;
     PMB_LANES(l, PMB_SVM_LANES) sum[l] = 0.0;
-    for (; k + PMB_SVM_LANES <= n; k += PMB_SVM_LANES) PMB_LANES(l, PMB_SVM_LANES) sum[l] += w[k + l] * (double)a[k + l];
+    for (; k + PMB_SVM_LANES <= n; k += PMB_SVM_LANES)
+        PMB_LANES(l, PMB_SVM_LANES) sum[l] += w[k + l] * (double)a[k + l];
     for (; k < n; k++) rest += w[k] * (double)a[k];
     return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7])) + rest;
 }
@@ -182,7 +188,8 @@ PMB_INLINE void pmb_svm_row_add(const pmb_svm_rows *X, int64_t i, double scale, 
         pmb_svm_add(w, X->data + i * X->d, scale, X->d);
         return;
     }
-    for (int64_t k = X->ptr[i]; k < X->ptr[i + 1]; k++) w[X->column[k]] += scale * (double)X->data[k];
+    for (int64_t k = X->ptr[i]; k < X->ptr[i + 1]; k++)
+        w[X->column[k]] += scale * (double)X->data[k];
 }
 
 /* Where the coordinate steps are: n rows that may move, of which active holds the first `size` and then those shrunk;
@@ -195,8 +202,9 @@ typedef struct {
 } pmb_svm_walk;
 
 /* active: (n,) scratch. The bias given is that which goes with the beta given: the centre is what is left. */
-PMB_STATIC pmb_svm_walk pmb_svm_begin(int64_t n, const double *lo, const double *hi, const double *beta, double bias,
-                                      uint64_t seed, int32_t *active) {
+PMB_STATIC pmb_svm_walk pmb_svm_begin(int64_t n, const double *lo, const double *hi,
+                                      const double *beta, double bias, uint64_t seed,
+                                      int32_t *active) {
     pmb_svm_walk walk = {0, 0, 0, 0, 0.0, bias, INFINITY, -INFINITY, -INFINITY, INFINITY, 0};
     walk.random = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     for (int64_t i = 0; i < n; i++) {
@@ -212,21 +220,24 @@ PMB_STATIC pmb_svm_walk pmb_svm_begin(int64_t n, const double *lo, const double 
  * are optimal for it within the violation of the constraint (LIBLINEAR's steps and shrinking: Hsieh et al. 2008).
  * norm: |x_i|^2. walk, active, beta, w: IN/OUT. Returns the steps tried, at most `most_steps`; *done becomes 1 at the
  * end, else another call goes on. *residual is |rho sum beta| after the last epoch that is whole. */
-PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target, const double *lo,
-                                  const double *hi, double *beta, double *w, double rho, double tol,
-                                  int64_t max_epochs, int64_t most_steps, pmb_svm_walk *walk, int32_t *active,
-                                  double *violation, double *residual, int *done) {
+PMB_STATIC int64_t pmb_svm_linear(const pmb_svm_rows *X, const double *norm, const double *target,
+                                  const double *lo, const double *hi, double *beta, double *w,
+                                  double rho, double tol, int64_t max_epochs, int64_t most_steps,
+                                  pmb_svm_walk *walk, int32_t *active, double *violation,
+                                  double *residual, int *done) {
     int64_t n = walk->n, size = walk->size, steps = 0, epoch, first = walk->at;
     double sum = walk->sum, b = walk->b, upper = walk->upper, lower = walk->lower;
     uint64_t state = walk->random;
     for (epoch = walk->epoch; epoch < max_epochs; epoch++) {
-        double most = first ? walk->most : -INFINITY, least = first ? walk->least : INFINITY, spread, off;
+        double most = first ? walk->most : -INFINITY, least = first ? walk->least : INFINITY,
+               spread, off;
         for (int64_t k = first; k < size; k++) {
             int64_t other;
             int32_t i;
             double e, now;
             if (steps == most_steps) {
-                const pmb_svm_walk here = {n, size, epoch, k, sum, b, upper, lower, most, least, state};
+                const pmb_svm_walk here = {n,     size,  epoch, k,     sum,  b,
+                                           upper, lower, most,  least, state};
                 *walk = here;
                 return steps;
             }
@@ -325,8 +336,8 @@ typedef void *(*pmb_libsvm_train)(const void *problem, const void *parameter);
 typedef void (*pmb_libsvm_set_print)(void (*print)(const char *));
 
 /* svm_train, in silence. */
-PMB_STATIC void *pmb_libsvm_solve(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter,
-                                  int64_t *steps) {
+PMB_STATIC void *pmb_libsvm_solve(uintptr_t train, uintptr_t set_print, uintptr_t problem,
+                                  uintptr_t parameter, int64_t *steps) {
     void *model;
     pmb_libsvm_steps = 0;
     ((pmb_libsvm_set_print)set_print)(pmb_libsvm_print);

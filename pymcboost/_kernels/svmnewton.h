@@ -9,7 +9,13 @@
 /* Terms that are added in eight chains, before longer sums are halved: the order of NumPy's sums. */
 #define PMB_SUM_TERMS 128
 
-typedef enum { PMB_FREE_NONE, PMB_FREE_SINGULAR, PMB_FREE_BOUND, PMB_FREE_DONE, PMB_FREE_MEMORY } pmb_free_state;
+typedef enum {
+    PMB_FREE_NONE,
+    PMB_FREE_SINGULAR,
+    PMB_FREE_BOUND,
+    PMB_FREE_DONE,
+    PMB_FREE_MEMORY
+} pmb_free_state;
 
 /* Sum of n numbers that stand `stride` apart. */
 PMB_STATIC double pmb_pairwise_sum(const double *a, int64_t n, int64_t stride) {
@@ -30,7 +36,8 @@ PMB_STATIC double pmb_pairwise_sum(const double *a, int64_t n, int64_t stride) {
     }
     {
         const int64_t half = n / 2 - n / 2 % 8;
-        return pmb_pairwise_sum(a, half, stride) + pmb_pairwise_sum(a + half * stride, n - half, stride);
+        return pmb_pairwise_sum(a, half, stride) +
+               pmb_pairwise_sum(a + half * stride, n - half, stride);
     }
 }
 
@@ -43,7 +50,8 @@ typedef struct {
 
 PMB_INLINE int pmb_free_take(pmb_free_work *work, int64_t n, int64_t d) {
     const size_t size = (size_t)n * (size_t)d, edge = (size_t)n + 1;
-    double *at = malloc((d + size + edge * edge + (size_t)n * n + edge) * sizeof(double) + size * sizeof(float));
+    double *at = malloc((d + size + edge * edge + (size_t)n * n + edge) * sizeof(double) +
+                        size * sizeof(float));
     work->w = at;
     if (at == NULL) return 0;
     work->Z = at + d;
@@ -55,8 +63,9 @@ PMB_INLINE int pmb_free_take(pmb_free_work *work, int64_t n, int64_t d) {
 }
 
 /* Fill the system of the free rows and its right side. */
-PMB_INLINE void pmb_free_system(const pmb_svm_rows *X, const pmb_free_work *work, const int32_t *row, int64_t n,
-                                const double *target, const double *beta, double ridge) {
+PMB_INLINE void pmb_free_system(const pmb_svm_rows *X, const pmb_free_work *work,
+                                const int32_t *row, int64_t n, const double *target,
+                                const double *beta, double ridge) {
     const int64_t d = X->d, edge = n + 1;
     double added;
     memset(work->w, 0, (size_t)d * sizeof(double));
@@ -68,7 +77,8 @@ PMB_INLINE void pmb_free_system(const pmb_svm_rows *X, const pmb_free_work *work
             memcpy(values, X->data + row[i] * d, (size_t)d * sizeof(float));
         } else {
             memset(values, 0, (size_t)d * sizeof(float));
-            for (int64_t k = X->ptr[row[i]]; k < X->ptr[row[i] + 1]; k++) values[X->column[k]] += X->data[k];
+            for (int64_t k = X->ptr[row[i]]; k < X->ptr[row[i] + 1]; k++)
+                values[X->column[k]] += X->data[k];
         }
         for (int64_t j = 0; j < d; j++) work->Z[i * d + j] = (double)values[j];
         work->step[i] = target[row[i]] - pmb_svm_dot(work->w, values, d);
@@ -86,9 +96,10 @@ PMB_INLINE void pmb_free_system(const pmb_svm_rows *X, const pmb_free_work *work
 
 /* A step; row: (m,) scratch, beta: IN/OUT, n: OUT the free rows, bias: OUT where the step is whole. NONE where fewer
  * than 2 or more than `most` rows are free. */
-PMB_STATIC pmb_free_state pmb_free_step(const pmb_svm_rows *X, const double *target, const double *lo,
-                                        const double *hi, double *beta, int32_t *row, int64_t most, double ridge,
-                                        int64_t *n, double *bias) {
+PMB_STATIC pmb_free_state pmb_free_step(const pmb_svm_rows *X, const double *target,
+                                        const double *lo, const double *hi, double *beta,
+                                        int32_t *row, int64_t most, double ridge, int64_t *n,
+                                        double *bias) {
     pmb_free_work work;
     pmb_free_state state = PMB_FREE_SINGULAR;
     int64_t free_rows = 0, first = 0;

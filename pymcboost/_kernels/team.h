@@ -25,7 +25,8 @@ typedef struct {
 #define PMB_READ(from) __atomic_load_n(from, __ATOMIC_RELAXED)
 #define PMB_WRITE(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
 #define PMB_SET_BITS(to, bits) __atomic_or_fetch(to, bits, __ATOMIC_RELAXED)
-#define PMB_COUNT_DOWN(n) __atomic_sub_fetch(n, 1, __ATOMIC_ACQ_REL) /* what the others wrote before is then seen */
+#define PMB_COUNT_DOWN(n)                                                                          \
+    __atomic_sub_fetch(n, 1, __ATOMIC_ACQ_REL) /* what the others wrote before is then seen */
 #else
 #define PMB_READ(from) (*(from))
 #define PMB_WRITE(to, value) (*(to) = (value))

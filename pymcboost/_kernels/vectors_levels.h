@@ -26,26 +26,30 @@ typedef struct {
 } pmb_vt_subset;
 
 /* Cell of a level in a block of columns. */
-PMB_INLINE const pmb_sum *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, int b) {
+PMB_INLINE const pmb_sum *pmb_vt_level(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot,
+                                       int b) {
     return s->level_cells + (s->level_block * b + slot) * d->lanes;
 }
 
-PMB_INLINE pmb_sum pmb_vt_level_weight(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot) {
+PMB_INLINE pmb_sum pmb_vt_level_weight(const pmb_vt_data *d, const pmb_vt_scratch *s,
+                                       int32_t slot) {
     return pmb_vt_level(d, s, slot, d->n_classes / d->lanes)[d->n_classes % d->lanes];
 }
 
 /* Whether a node has too little of a level for a place of its own. */
-PMB_INLINE int pmb_vt_rare(const pmb_vt_data *d, const pmb_vt_scratch *s, int f, int32_t slot, int32_t bin) {
+PMB_INLINE int pmb_vt_rare(const pmb_vt_data *d, const pmb_vt_scratch *s, int f, int32_t slot,
+                           int32_t bin) {
     return pmb_vt_level_weight(d, s, slot) < d->least_level[(int64_t)d->set_at[f] * 64 + bin];
 }
 
 /* A level's sum of gradients less their mean. */
-PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot, const double *mean,
-                                 double *sum) {
+PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *d, const pmb_vt_scratch *s, int32_t slot,
+                                 const double *mean, double *sum) {
     pmb_sum weight = pmb_vt_level_weight(d, s, slot);
     for (int b = 0, k = 0; k < d->n_classes; b++) {
         const pmb_sum *cell = pmb_vt_level(d, s, slot, b);
-        for (int l = 0; l < d->lanes && k < d->n_classes; l++, k++) sum[k] = cell[l] - weight * mean[k];
+        for (int l = 0; l < d->lanes && k < d->n_classes; l++, k++)
+            sum[k] = cell[l] - weight * mean[k];
     }
 }
 
@@ -62,8 +66,8 @@ PMB_STATIC void pmb_vt_lay_out(const pmb_vt_data *d, const pmb_vt_run *run, pmb_
 }
 
 /* Put the levels of a run in the order of their means in direction u, lower bins first among equals. */
-PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const double *mean, const double *u,
-                             pmb_vt_scratch *s) {
+PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const double *mean,
+                             const double *u, pmb_vt_scratch *s) {
     int32_t n = run->count;
     double *sum = s->level_vectors, rare = 0, rare_weight = 0;
     for (int32_t j = 0; j < n; j++) {
@@ -84,14 +88,16 @@ PMB_STATIC void pmb_vt_order(const pmb_vt_data *d, const pmb_vt_run *run, const 
 }
 
 /* Scan the order that is there; returns whether its best subset is better than the one before. */
-PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, const pmb_vt_run *run,
-                          int64_t least, pmb_vt_scratch *s, pmb_vt_subset *best) {
+PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total,
+                          const pmb_vt_run *run, int64_t least, pmb_vt_scratch *s,
+                          pmb_vt_subset *best) {
     const int32_t *bin = s->bin + run->first;
     double score;
     int32_t at, side;
     for (int turn = 0; turn < d->blocks; turn++) {
         int b = pmb_vt_block(d, turn);
-        pmb_vt_steps_of(d, pmb_vt_level(d, s, 0, b), s, run, total + b * d->lanes, its->weight, turn);
+        pmb_vt_steps_of(d, pmb_vt_level(d, s, 0, b), s, run, total + b * d->lanes, its->weight,
+                        turn);
     }
     for (int32_t j = 0, rare = 0, next; j < run->count; j++, rare = next) {
         next = pmb_vt_rare(d, s, run->feature, s->slot[run->first + j], bin[j]);
@@ -109,7 +115,8 @@ PMB_STATIC int pmb_vt_try(const pmb_vt_data *d, const pmb_vt_node *its, const pm
 
 /* Direction in which the means of the levels, by their weights, are spread most: by the power method from the column
  * that varies most. */
-PMB_STATIC void pmb_vt_leading(const pmb_vt_data *d, int32_t n, const double *mean, const pmb_vt_scratch *s, double *u) {
+PMB_STATIC void pmb_vt_leading(const pmb_vt_data *d, int32_t n, const double *mean,
+                               const pmb_vt_scratch *s, double *u) {
     double all[PMB_VT_COLUMNS][PMB_VT_COLUMNS], next[PMB_VT_COLUMNS], sum[PMB_VT_COLUMNS];
     int K = d->n_classes, first = 0;
     memset(all, 0, sizeof all);
@@ -137,8 +144,8 @@ PMB_STATIC void pmb_vt_leading(const pmb_vt_data *d, int32_t n, const double *me
 }
 
 /* The same in several blocks of columns, whose products would be many: the levels are gone through at each step. */
-PMB_STATIC void pmb_vt_leading_of_many(const pmb_vt_data *d, int32_t n, const double *mean, const pmb_vt_scratch *s,
-                                       double *u) {
+PMB_STATIC void pmb_vt_leading_of_many(const pmb_vt_data *d, int32_t n, const double *mean,
+                                       const pmb_vt_scratch *s, double *u) {
     int K = d->n_classes, first = 0;
     double *sum = s->level_vectors, *next = sum + K, top = 1;
     for (int step = 0; step <= PMB_VT_POWERS && top > 0; step++) {
@@ -160,8 +167,8 @@ PMB_STATIC void pmb_vt_leading_of_many(const pmb_vt_data *d, int32_t n, const do
 }
 
 /* From the mean of one side of a subset to that of the other, without missing rows; 0 where a side is empty. */
-PMB_STATIC int pmb_vt_across(const pmb_vt_data *d, int32_t n, const double *mean, const uint64_t *set,
-                             const pmb_vt_scratch *s, double *u) {
+PMB_STATIC int pmb_vt_across(const pmb_vt_data *d, int32_t n, const double *mean,
+                             const uint64_t *set, const pmb_vt_scratch *s, double *u) {
     int K = d->n_classes;
     double *one = s->level_vectors, *sum[2] = {one + K, one + 2 * K}, weight[2] = {0, 0};
     memset(sum[0], 0, 2 * sizeof(double) * (size_t)K);
@@ -177,7 +184,8 @@ PMB_STATIC int pmb_vt_across(const pmb_vt_data *d, int32_t n, const double *mean
 }
 
 /* What chance gains with the levels of a run that are in parts. */
-PMB_STATIC double pmb_vt_chance(const pmb_vt_data *d, const pmb_vt_run *run, const pmb_vt_scratch *s) {
+PMB_STATIC double pmb_vt_chance(const pmb_vt_data *d, const pmb_vt_run *run,
+                                const pmb_vt_scratch *s) {
     const int64_t *whole = d->whole_level + 64 * (int64_t)d->set_at[run->feature];
     int32_t n = 0;
     for (int32_t j = 0; j < run->count && d->level_cost > 0; j++)
@@ -193,14 +201,16 @@ PMB_STATIC void pmb_vt_turn(const pmb_vt_data *d, const pmb_vt_node *its, const 
     int32_t words = (d->c.n_bins[run->feature] + 63) / 64;
     if (2 * best->left <= (double)its->weight) return;
     memset(present, 0, sizeof(uint64_t) * (size_t)words);
-    for (int32_t j = 0; j < run->count; j++) present[s->level_bin[j] >> 6] |= (uint64_t)1 << (s->level_bin[j] & 63);
+    for (int32_t j = 0; j < run->count; j++)
+        present[s->level_bin[j] >> 6] |= (uint64_t)1 << (s->level_bin[j] & 63);
     for (int32_t w = 0; w < words; w++) best->set[w] = present[w] & ~best->set[w];
     best->left = (double)its->weight - best->left;
     best->side = run->missing != PMB_VT_NONE && !best->side;
 }
 
 /* Keep the cells of a block of a run's levels, and behind them that of its missing rows, from `at` on. */
-PMB_STATIC void pmb_vt_keep(const pmb_vt_data *d, const pmb_vt_run *run, int b, pmb_vt_scratch *s, int64_t at) {
+PMB_STATIC void pmb_vt_keep(const pmb_vt_data *d, const pmb_vt_run *run, int b, pmb_vt_scratch *s,
+                            int64_t at) {
     size_t one = sizeof(pmb_sum) * (size_t)d->lanes;
     pmb_sum *to = s->kept + (at + b * (int64_t)(run->count + 1)) * d->lanes;
     for (int32_t j = 0; j <= run->count; j++, to += d->lanes) {
@@ -210,7 +220,8 @@ PMB_STATIC void pmb_vt_keep(const pmb_vt_data *d, const pmb_vt_run *run, int b, 
 }
 
 /* The cells of a run's levels in all blocks. at: of the kept ones, where there are several blocks. */
-PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *d, pmb_vt_run *run, pmb_vt_scratch *s, int64_t at) {
+PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *d, pmb_vt_run *run, pmb_vt_scratch *s,
+                                   int64_t at) {
     memcpy(s->level_bin, s->bin + run->first, sizeof(int32_t) * (size_t)run->count);
     s->level_cells = s->hist;
     s->level_block = 0;
@@ -225,15 +236,18 @@ PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *d, pmb_vt_run *run, pmb_vt
 }
 
 /* The best subset that is found of a run's levels. total: (blocks, lanes). */
-PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, pmb_vt_run *run,
-                              int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to, int64_t at) {
+PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total,
+                              pmb_vt_run *run, int64_t least, pmb_vt_scratch *s,
+                              const pmb_vt_place *to, int64_t at) {
     int f = run->feature, K = d->n_classes;
     double *mean = s->level_vectors + 3 * K, *u = mean + K;
     pmb_vt_subset best = {-1, 0, 0, to->sets + d->set_at[f]};
     for (int k = 0; k < K; k++) mean[k] = (double)total[k] / (double)its->weight;
     pmb_vt_take_levels(d, run, s, at);
-    if (d->blocks > 1) pmb_vt_leading_of_many(d, run->count, mean, s, u);
-    else pmb_vt_leading(d, run->count, mean, s, u);
+    if (d->blocks > 1)
+        pmb_vt_leading_of_many(d, run->count, mean, s, u);
+    else
+        pmb_vt_leading(d, run->count, mean, s, u);
     for (int j = 0; j <= PMB_VT_REFINED; j++) {
         pmb_vt_order(d, run, mean, u, s);
         if (!pmb_vt_try(d, its, total, run, least, s, &best) || run->count < 3) break;
@@ -249,8 +263,9 @@ PMB_STATIC void pmb_vt_levels(const pmb_vt_data *d, const pmb_vt_node *its, cons
 }
 
 /* The runs of categorical features in a block of columns; after the last one, their best subsets. */
-PMB_STATIC void pmb_vt_judge_levels(const pmb_vt_data *d, const pmb_vt_node *its, const pmb_sum *total, int turn,
-                                    int32_t n_runs, int64_t least, pmb_vt_scratch *s, const pmb_vt_place *to) {
+PMB_STATIC void pmb_vt_judge_levels(const pmb_vt_data *d, const pmb_vt_node *its,
+                                    const pmb_sum *total, int turn, int32_t n_runs, int64_t least,
+                                    pmb_vt_scratch *s, const pmb_vt_place *to) {
     int b = pmb_vt_block(d, turn);
     int64_t at = 0;
     memcpy(s->level_total + b * d->lanes, total, sizeof(pmb_sum) * (size_t)d->lanes);

@@ -12,9 +12,12 @@ PMB_STATIC int64_t pmb_vt_part_sparse(pmb_vectors *w, int32_t at, uint8_t *side)
     const pmb_vt_node *its = w->its + at;
     int32_t *rows = w->g.rows + node->start;
     pmb_sides(&w->d.c, node, side);
-    if (!its->entries) pmb_vt_look_up_sides(w, node->feature, side, rows, node->n, w->node_of_row, at, w->row_side);
-    else pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells, its->cells + its->n_cells,
-                             its->entries, NULL, at, w->row_side);
+    if (!its->entries)
+        pmb_vt_look_up_sides(w, node->feature, side, rows, node->n, w->node_of_row, at,
+                             w->row_side);
+    else
+        pmb_vt_side_of_rows(&w->d.c, node->feature, side, rows, node->n, its->cells,
+                            its->cells + its->n_cells, its->entries, NULL, at, w->row_side);
     return pmb_part_by_8(w->row_side, same, rows, node->n, w->g.spare + node->start);
 }
 
@@ -65,7 +68,8 @@ PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_
     int32_t d = w->d.c.n_features, n = w->o.pool, take = w->o.take;
     if (w->groups) {
         n = 0;
-        for (int32_t f = 0; f < d; f++) n += p->allowed[f] = (!pool || pool[f]) && (w->groups[f] & its->groups);
+        for (int32_t f = 0; f < d; f++)
+            n += p->allowed[f] = (!pool || pool[f]) && (w->groups[f] & its->groups);
         pool = p->allowed;
         take = take < n ? take : n;
     }
@@ -78,7 +82,8 @@ PMB_STATIC void pmb_vt_draw(const pmb_vectors *w, pmb_vt_place *p, const pmb_vt_
 PMB_STATIC void pmb_vt_find_entries(pmb_vectors *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
     const int32_t *rows = w->g.rows + node->start;
-    if (pmb_vt_has_list(w, w->its[at].n_entries)) pmb_vt_list_entries(w, at);
+    if (pmb_vt_has_list(w, w->its[at].n_entries))
+        pmb_vt_list_entries(w, at);
     else
         for (int64_t i = 0; i < node->n; i++) PMB_WRITE(w->node_of_row + rows[i], at);
 }
@@ -93,9 +98,11 @@ PMB_STATIC int pmb_vt_begin(pmb_vectors *w, pmb_vt_place *p, int32_t at) {
     p->n_lanes = 0;
     if (w->node_of_row && at > 0 && !w->its[at].entries) pmb_vt_find_entries(w, at);
     pmb_vt_draw(w, p, w->its + at);
-    for (int32_t lane = 0; lane < c->n_lanes; lane++) { /* without a branch, which would be guessed wrongly */
+    for (int32_t lane = 0; lane < c->n_lanes;
+         lane++) { /* without a branch, which would be guessed wrongly */
         uint8_t any = 0;
-        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++) any |= p->chosen[c->lane_feature[j]];
+        for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
+            any |= p->chosen[c->lane_feature[j]];
         p->lanes[p->n_lanes] = lane;
         p->n_lanes += any;
     }
@@ -114,23 +121,28 @@ PMB_STATIC void pmb_vt_prepare(pmb_vectors *w, pmb_vt_place *p, int32_t at, pmb_
         memset(total, 0, sizeof(pmb_sum) * (size_t)w->d.lanes);
         if (w->gathered)
             pmb_vt_gather(w, at, b, 0, node->n,
-                          pmb_vt_gathered(w, at) + ((int64_t)b * m + node->start) * w->d.lanes, total);
+                          pmb_vt_gathered(w, at) + ((int64_t)b * m + node->start) * w->d.lanes,
+                          total);
         else if (w->n_entries)
             pmb_vt_sum_up(w, at, b, s->gathered);
     }
 }
 
 PMB_STATIC void pmb_vt_choose_at(pmb_vectors *w, const pmb_vt_place *p) {
-    pmb_vt_choose(&w->d, p, w->g.nodes + p->node, w->its + p->node, w->sets + (size_t)p->node * (size_t)w->d.most_words);
+    pmb_vt_choose(&w->d, p, w->g.nodes + p->node, w->its + p->node,
+                  w->sets + (size_t)p->node * (size_t)w->d.most_words);
 }
 
 /* Do a piece of the search of a node; after the last one its split is chosen. */
 PMB_STATIC void pmb_vt_do(pmb_vectors *w, const pmb_vt_task *task, pmb_vt_scratch *s) {
     pmb_vt_place *p = w->places + task->place;
     int64_t from = (int64_t)PMB_VT_CHUNK * task->first;
-    if (task->what == PMB_VT_OF_CELLS) pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
-    else if (task->what == PMB_VT_OF_FEATURES) pmb_vt_search_all(w, p, task->first, (int32_t)task->entry, s);
-    else pmb_vt_search(w, task, s);
+    if (task->what == PMB_VT_OF_CELLS)
+        pmb_vt_search_sparse(w, p, from, from + PMB_VT_CHUNK, task->entry, s);
+    else if (task->what == PMB_VT_OF_FEATURES)
+        pmb_vt_search_all(w, p, task->first, (int32_t)task->entry, s);
+    else
+        pmb_vt_search(w, task, s);
     if (PMB_COUNT_DOWN(&p->n_pieces) == 0) pmb_vt_choose_at(w, p);
 }
 
@@ -139,8 +151,10 @@ PMB_STATIC void pmb_vt_search_alone(pmb_vectors *w, int place, pmb_vt_scratch *s
     const pmb_vt_place *p = w->places + place;
     if (p->node < 0) return;
     const pmb_vt_node *its = w->its + p->node;
-    if (its->n_entries && !its->entries) pmb_vt_search_all(w, p, 0, p->n_features, s);
-    else if (its->n_cells) pmb_vt_search_sparse(w, p, 0, its->n_cells, 0, s);
+    if (its->n_entries && !its->entries)
+        pmb_vt_search_all(w, p, 0, p->n_features, s);
+    else if (its->n_cells)
+        pmb_vt_search_sparse(w, p, 0, its->n_cells, 0, s);
     for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP) {
         pmb_vt_task task = {place, j, PMB_VT_OF_LANES, 0, 0, 1, 0};
         pmb_vt_search(w, &task, s);
@@ -172,7 +186,9 @@ PMB_STATIC void pmb_vt_set_rows(pmb_vectors *w, int32_t at, int64_t n_left) {
 }
 
 /* Leaves so far. */
-PMB_INLINE int32_t pmb_vt_n_leaves(const pmb_vectors *w) { return w->g.max_leaves - w->g.n_left; }
+PMB_INLINE int32_t pmb_vt_n_leaves(const pmb_vectors *w) {
+    return w->g.max_leaves - w->g.n_left;
+}
 
 /* Whether a leaf to come, below one that is open, is never split, as it gains `most` at most: that many splits are not
  * left. */
@@ -204,9 +220,10 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
     const pmb_vt_node *its = w->its + at;
     pmb_vt_node *left = w->its + node->left, *right = w->its + node->right;
     int to = node->depth % 2, sparse = w->d.c.lane[node->feature] < 0;
-    int64_t n_left = sparse ? pmb_vt_part_sparse(w, at, side)
-                            : pmb_part_rows(pmb_vt_columns(w, at), node, side, w->g.rows + node->start, node->n,
-                                            w->g.spare + node->start);
+    int64_t n_left = sparse
+                         ? pmb_vt_part_sparse(w, at, side)
+                         : pmb_part_rows(pmb_vt_columns(w, at), node, side, w->g.rows + node->start,
+                                         node->n, w->g.spare + node->start);
     pmb_vt_set_rows(w, at, n_left);
     if (!last && !w->sum) pmb_vt_ask_whether_late(w, at);
     if (!its->n_entries || last) return;
@@ -217,7 +234,8 @@ PMB_STATIC void pmb_vt_part(pmb_vectors *w, int32_t at, uint8_t *side, int last)
         right->n_entries = its->n_entries - left->n_entries;
     } else if (pmb_vt_splittable(w, node->left) || pmb_vt_splittable(w, node->right))
         pmb_vt_part_entries(&w->d, its, w->g.rows + node->start, n_left, w->row_side,
-                            w->entries[to] + its->first_entry, w->cells[to] + its->first_entry, left, right);
+                            w->entries[to] + its->first_entry, w->cells[to] + its->first_entry,
+                            left, right);
 }
 
 /* Part a node and search its children, unless it is the last one that is split. */

@@ -30,7 +30,8 @@ PMB_STATIC int64_t pmb_vt_all_rows(pmb_vectors *w, int64_t n) {
 }
 
 /* Numbers of a block of the lanes of a place from the first to before the last. */
-PMB_INLINE int64_t pmb_vt_sent(const pmb_vectors *w, const pmb_vt_place *p, int32_t first, int32_t last) {
+PMB_INLINE int64_t pmb_vt_sent(const pmb_vectors *w, const pmb_vt_place *p, int32_t first,
+                               int32_t last) {
     int64_t n = 0;
     for (int32_t j = first; j < last; j++) n += w->d.c.lane_cells[p->lanes[j]];
     return n * w->d.lanes;
@@ -45,7 +46,8 @@ PMB_STATIC void pmb_vt_fill_sent(const pmb_vectors *w, const pmb_vt_task *task, 
     for (int b = 0; b < w->d.blocks; b++) {
         pmb_vt_fill(w, p, &q, b, 0, 1, pmb_vt_totals(w, p->node, b), s, NULL);
         for (int j = 0; j < q.n; j++) {
-            size_t size = sizeof(pmb_sum) * (size_t)w->d.c.lane_cells[q.lanes[j]] * (size_t)w->d.lanes;
+            size_t size =
+                sizeof(pmb_sum) * (size_t)w->d.c.lane_cells[q.lanes[j]] * (size_t)w->d.lanes;
             memcpy(to, s->hist + q.base[j] * w->d.lanes, size);
             memset(s->hist + q.base[j] * w->d.lanes, 0, size);
             to += size / sizeof(pmb_sum);
@@ -73,7 +75,8 @@ PMB_STATIC void pmb_vt_scan_sent(const pmb_vectors *w, const pmb_vt_task *task, 
         }
         if (turn == 0) n_runs = pmb_vt_list_steps(w, p, &q, s, NULL, n_occupied);
         /* Each row of the node is in a cell of every lane. */
-        PMB_VT(d->lanes, pmb_vt_sum_cells_, s->hist + q.base[0] * d->lanes, d->c.lane_cells[q.lanes[0]], total);
+        PMB_VT(d->lanes, pmb_vt_sum_cells_, s->hist + q.base[0] * d->lanes,
+               d->c.lane_cells[q.lanes[0]], total);
         pmb_vt_judge(d, w->its + p->node, total, turn, n_runs, w->o.least, s, p);
         for (int j = 0; j < q.n; j++)
             PMB_VT(d->lanes, pmb_vt_clear_, s->hist, s->occupied + j * d->max_cells, n_occupied[j]);
@@ -97,7 +100,8 @@ PMB_STATIC int pmb_vt_divide(pmb_vectors *w, int n_places, int64_t *size) {
 
 /* Numbers of both children of a node: as many histograms as there may be. */
 PMB_STATIC int64_t pmb_vt_children_size(const pmb_vectors *w) {
-    int64_t n = w->o.take < w->d.c.n_lanes ? w->o.take : w->d.c.n_lanes, most = (n + PMB_GROUP) * w->d.max_cells + 1;
+    int64_t n = w->o.take < w->d.c.n_lanes ? w->o.take : w->d.c.n_lanes,
+            most = (n + PMB_GROUP) * w->d.max_cells + 1;
     return 2 * most * w->d.blocks * w->d.lanes;
 }
 
@@ -144,7 +148,8 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vectors *w, int n_places, int back) {
                 to[PMB_VT_SCORE] = p->code[f];
                 to[PMB_VT_SCORE + 1] = (pmb_sum)p->left[f];
                 if (size) memcpy(to + PMB_VT_RECORD, p->sets + at, size);
-            } else memset(to, 0, PMB_VT_RECORD * sizeof(pmb_sum) + size);
+            } else
+                memset(to, 0, PMB_VT_RECORD * sizeof(pmb_sum) + size);
             to += PMB_VT_RECORD + size / sizeof(pmb_sum);
         }
     }
@@ -157,11 +162,14 @@ PMB_STATIC void pmb_vt_evaluate_all(pmb_vectors *w, int n_places, int threads) {
     int n_tasks = pmb_vt_divide(w, n_places, &size), first = 0, last = 0;
     int shared = size > 0 && size * (int64_t)sizeof(pmb_sum) >= w->scattered;
     PMB_SHARED(threads, n_tasks, pmb_vt_fill_sent(w, w->tasks + t, w->scratch + PMB_THREAD()));
-    if (shared) pmb_vt_share(w, n_tasks, size, &first, &last);
-    else last = n_tasks;
+    if (shared)
+        pmb_vt_share(w, n_tasks, size, &first, &last);
+    else
+        last = n_tasks;
     pmb_vt_all(w, w->message, size, shared ? w->lengths : NULL);
     if (w->failed) return;
-    PMB_SHARED(threads, last - first, pmb_vt_scan_sent(w, w->tasks + first + t, w->scratch + PMB_THREAD()));
+    PMB_SHARED(threads, last - first,
+               pmb_vt_scan_sent(w, w->tasks + first + t, w->scratch + PMB_THREAD()));
     if (!shared) return;
     pmb_vt_all(w, w->records, pmb_vt_record(w, n_places, 0), NULL);
     if (!w->failed) pmb_vt_record(w, n_places, 1);
@@ -172,7 +180,8 @@ PMB_STATIC int pmb_vt_messages_new(pmb_vectors *w) {
     size_t d = (size_t)w->d.c.n_features, take = (size_t)w->o.take < d ? (size_t)w->o.take : d;
     size_t places = 2 * (size_t)pmb_vt_together(w);
     w->message = malloc(sizeof(pmb_sum) * (size_t)(pmb_vt_together(w) * pmb_vt_children_size(w)));
-    w->records = malloc(sizeof(pmb_sum) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->d.set_words) + 1));
+    w->records = malloc(sizeof(pmb_sum) *
+                        (places * (PMB_VT_RECORD * take + 2 * (size_t)w->d.set_words) + 1));
     w->lengths = malloc(sizeof(int64_t) * (size_t)w->n_workers);
     return w->message && w->records && w->lengths;
 }

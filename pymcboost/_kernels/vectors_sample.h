@@ -7,22 +7,26 @@
 
 /* Rows of a node whose feature is sparse, by side: 1 for the left. cells, entries: those of the feature among others.
  * node_of_row: NULL, or only entries of rows where it is `at` count. */
-PMB_STATIC void pmb_vt_side_of_rows(const pmb_columns *c, int f, const uint8_t *side, const int32_t *rows, int64_t n,
-                                    const pmb_vt_cell *cell, const pmb_vt_cell *end, const int32_t *entry,
+PMB_STATIC void pmb_vt_side_of_rows(const pmb_columns *c, int f, const uint8_t *side,
+                                    const int32_t *rows, int64_t n, const pmb_vt_cell *cell,
+                                    const pmb_vt_cell *end, const int32_t *entry,
                                     const int32_t *node_of_row, int32_t at, uint8_t *row_side) {
     int32_t first = c->cell0[f], last = first + c->n_bins[f] + c->has_missing[f];
     for (int64_t i = 0; i < n; i++) row_side[rows[i]] = side[c->mode[f]];
     for (; cell < end && cell->cell < first; cell++) entry += cell->count;
     for (; cell < end && cell->cell < last; cell++)
         for (int32_t k = 0; k < cell->count; k++, entry++)
-            if (!node_of_row || PMB_READ(node_of_row + *entry) == at) row_side[*entry] = side[cell->cell - first];
+            if (!node_of_row || PMB_READ(node_of_row + *entry) == at)
+                row_side[*entry] = side[cell->cell - first];
 }
 
 /* The same of a feature whose entries are looked up among those of all rows. */
-PMB_INLINE void pmb_vt_look_up_sides(const pmb_vectors *w, int f, const uint8_t *side, const int32_t *rows, int64_t n,
-                                     const int32_t *node_of_row, int32_t at, uint8_t *row_side) {
-    pmb_vt_side_of_rows(&w->d.c, f, side, rows, n, w->all_cells + w->first_cell[f], w->all_cells + w->n_used_cells,
-                        w->all_entries + w->first_entry[f], node_of_row, at, row_side);
+PMB_INLINE void pmb_vt_look_up_sides(const pmb_vectors *w, int f, const uint8_t *side,
+                                     const int32_t *rows, int64_t n, const int32_t *node_of_row,
+                                     int32_t at, uint8_t *row_side) {
+    pmb_vt_side_of_rows(&w->d.c, f, side, rows, n, w->all_cells + w->first_cell[f],
+                        w->all_cells + w->n_used_cells, w->all_entries + w->first_entry[f],
+                        node_of_row, at, row_side);
 }
 
 /* Sparse entries of rows. */
@@ -34,11 +38,13 @@ PMB_STATIC int64_t pmb_vt_count_entries(const pmb_vt_data *d, const int32_t *row
 
 /* Entries of a node to its children's, which begin at the same place of `entries` and `cells` as the node's own.
  * row_side: 1 for the rows on the left. */
-PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its, const int32_t *left_rows,
-                                    int64_t n_left_rows, const uint8_t *PMB_RESTRICT row_side,
-                                    int32_t *PMB_RESTRICT entries, pmb_vt_cell *PMB_RESTRICT cells, pmb_vt_node *left,
-                                    pmb_vt_node *right) {
-    int64_t n = pmb_vt_count_entries(d, left_rows, n_left_rows), l = 0, r = n, n_left = 0, n_right = 0;
+PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its,
+                                    const int32_t *left_rows, int64_t n_left_rows,
+                                    const uint8_t *PMB_RESTRICT row_side,
+                                    int32_t *PMB_RESTRICT entries, pmb_vt_cell *PMB_RESTRICT cells,
+                                    pmb_vt_node *left, pmb_vt_node *right) {
+    int64_t n = pmb_vt_count_entries(d, left_rows, n_left_rows), l = 0, r = n, n_left = 0,
+            n_right = 0;
     const int32_t *PMB_RESTRICT row = its->entries;
     const pmb_vt_cell *PMB_RESTRICT cell = its->cells;
     pmb_vt_cell *right_cells = cells + n;
@@ -70,7 +76,8 @@ PMB_STATIC void pmb_vt_part_entries(const pmb_vt_data *d, const pmb_vt_node *its
 
 /* Sort n entries, with rows in place of counts, by their cells up to `most`; those of a cell keep their order. Returns where
  * they are then. */
-PMB_STATIC pmb_vt_cell *pmb_vt_sort_entries(pmb_vt_cell *entry, pmb_vt_cell *spare, int64_t n, int32_t most) {
+PMB_STATIC pmb_vt_cell *pmb_vt_sort_entries(pmb_vt_cell *entry, pmb_vt_cell *spare, int64_t n,
+                                            int32_t most) {
     for (int shift = 0; shift < 31 && most >> shift > 0; shift += 8) {
         int64_t count[257] = {0};
         pmb_vt_cell *sorted = spare;
@@ -90,14 +97,16 @@ PMB_STATIC void pmb_vt_list_entries(pmb_vectors *w, int32_t at) {
     pmb_vt_node *its = w->its + at;
     const int32_t *rows = w->g.rows + node->start;
     int to = node->depth % 2 == 0;
-    pmb_vt_cell *cells = w->cells[to] + its->first_entry, *found = w->cells[1 - to] + its->first_entry;
+    pmb_vt_cell *cells = w->cells[to] + its->first_entry,
+                *found = w->cells[1 - to] + its->first_entry;
     int32_t *entries = w->entries[to] + its->first_entry, last = -1;
     int64_t count = 0, n_cells = 0;
     for (int64_t i = 0; i < node->n; i++)
         for (int64_t e = d->row_ptr[rows[i]]; e < d->row_ptr[rows[i] + 1]; e++)
             found[count++] = (pmb_vt_cell){d->row_cell[e], rows[i]};
     found = pmb_vt_sort_entries(found, cells, count, d->most_cell);
-    for (int64_t i = 0; i < count; i++) { /* found may be `cells`: at most i of these are written before entry i is read */
+    for (int64_t i = 0; i < count;
+         i++) { /* found may be `cells`: at most i of these are written before entry i is read */
         pmb_vt_cell one = found[i];
         entries[i] = one.count;
         if (one.cell != last) cells[n_cells++] = (pmb_vt_cell){one.cell, 0};
@@ -116,8 +125,9 @@ PMB_INLINE int pmb_vt_has_list(const pmb_vectors *w, int64_t n_entries) {
 
 /* Of n rows from the first on, those whose numbers the key draws with the given probability to the front of `rows`, the
  * others behind, both ascending. number: NULL for those from 0 on. Returns how many are drawn. */
-PMB_STATIC int64_t pmb_vt_draw_some(uint64_t key, double share, int64_t first, int64_t n, const int64_t *PMB_RESTRICT number,
-                                    int32_t *PMB_RESTRICT rows, int32_t *PMB_RESTRICT others) {
+PMB_STATIC int64_t pmb_vt_draw_some(uint64_t key, double share, int64_t first, int64_t n,
+                                    const int64_t *PMB_RESTRICT number, int32_t *PMB_RESTRICT rows,
+                                    int32_t *PMB_RESTRICT others) {
     const pmb_draw draw = pmb_draw_of(key, share);
     int64_t drawn = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -140,15 +150,16 @@ PMB_STATIC void pmb_vt_root_of_part(pmb_vectors *w, int64_t n) {
     } else if (w->n_entries) {
         memset(w->row_side, 0, (size_t)d->c.m);
         for (int64_t i = 0; i < n; i++) w->row_side[w->g.rows[i]] = 1;
-        pmb_vt_part_entries(d, root, w->g.rows, n, w->row_side, w->entries[1], w->cells[1], root, &none);
+        pmb_vt_part_entries(d, root, w->g.rows, n, w->row_side, w->entries[1], w->cells[1], root,
+                            &none);
     }
     memset(pmb_vt_totals(w, 0, b), 0, sizeof(pmb_sum) * (size_t)d->lanes);
     pmb_vt_sum_up(w, 0, b, w->scratch->gathered);
 }
 
 /* Leaves of n rows from `start` on, which go down the grown tree together. waiting, side: of a thread. */
-PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t start, int64_t n, pmb_vt_waiting *waiting, uint8_t *side,
-                             int32_t *leaf_of_row) {
+PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t start, int64_t n, pmb_vt_waiting *waiting,
+                             uint8_t *side, int32_t *leaf_of_row) {
     static const uint8_t same[2] = {0, 1};
     const pmb_columns *c = &w->d.c;
     int32_t leaf = 0, top = 0;
@@ -167,7 +178,8 @@ PMB_STATIC void pmb_vt_route(pmb_vectors *w, int64_t start, int64_t n, pmb_vt_wa
             pmb_sides(c, node, side);
             pmb_vt_look_up_sides(w, node->feature, side, rows, at.n, NULL, 0, w->row_side);
             n_left = pmb_part_by_8(w->row_side, same, rows, at.n, spare);
-        } else if (at.n) n_left = pmb_part_rows(c, node, side, rows, at.n, spare);
+        } else if (at.n)
+            n_left = pmb_part_rows(c, node, side, rows, at.n, spare);
         waiting[top++] = (pmb_vt_waiting){node->right, at.start + n_left, at.n - n_left};
         waiting[top++] = (pmb_vt_waiting){node->left, at.start, n_left};
     }

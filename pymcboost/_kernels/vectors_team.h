@@ -10,8 +10,10 @@
 
 #include "vectors_wide.h"
 
-#define PMB_VT_TEAM_WORK 10000 /* updates of histogram rows, of the root, below which one thread grows a tree */
-#define PMB_VT_WIDE 120000 /* updates of histogram rows from which on all threads work on one node */
+#define PMB_VT_TEAM_WORK                                                                           \
+    10000 /* updates of histogram rows, of the root, below which one thread grows a tree */
+#define PMB_VT_WIDE                                                                                \
+    120000 /* updates of histogram rows from which on all threads work on one node */
 
 #define PMB_VT_AHEAD_MOST 8 /* nodes for each thread that are split ahead of their turn at a time */
 
@@ -25,7 +27,8 @@ typedef struct {
 
 /* Whether all threads work on a node together. */
 PMB_INLINE int pmb_vt_is_wide(const pmb_vectors *w, int32_t at) {
-    return w->g.nodes[at].n * pmb_vt_row_work(w) >= PMB_VT_WIDE * (pmb_vt_n_leaves(w) < w->o.threads * 4 ? 1 : 4);
+    return w->g.nodes[at].n * pmb_vt_row_work(w) >=
+           PMB_VT_WIDE * (pmb_vt_n_leaves(w) < w->o.threads * 4 ? 1 : 4);
 }
 
 /* The best leaf of two: the one made first among equals. */
@@ -35,7 +38,8 @@ PMB_INLINE int pmb_vt_before(const pmb_vt_leaf *a, const pmb_vt_leaf *b) {
 
 PMB_STATIC void pmb_vt_push(pmb_vt_heap *h, pmb_vt_leaf leaf) {
     int32_t at = h->n++;
-    for (; at > 0 && pmb_vt_before(&leaf, h->leaf + (at - 1) / 2); at = (at - 1) / 2) h->leaf[at] = h->leaf[(at - 1) / 2];
+    for (; at > 0 && pmb_vt_before(&leaf, h->leaf + (at - 1) / 2); at = (at - 1) / 2)
+        h->leaf[at] = h->leaf[(at - 1) / 2];
     h->leaf[at] = leaf;
 }
 
@@ -152,8 +156,10 @@ PMB_STATIC int32_t pmb_vt_grow_by(pmb_vectors *w, int threads) {
             continue;
         }
         pmb_vt_add_children(w, at);
-        if (is_wide) pmb_vt_split_wide(w, at, last);
-        else pmb_vt_split_alone(w, at, last, 0);
+        if (is_wide)
+            pmb_vt_split_wide(w, at, last);
+        else
+            pmb_vt_split_alone(w, at, last, 0);
         pmb_vt_searched(w, at);
     }
     return w->g.max_leaves - 1 - w->g.n_left;

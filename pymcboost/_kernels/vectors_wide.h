@@ -15,7 +15,8 @@ PMB_STATIC void pmb_vt_do_piece(void *vectors, int64_t piece, int thread) {
 
 /* In how many shares the rows of a node are filled in, so that there are some pieces for every thread. */
 PMB_STATIC int32_t pmb_vt_shares_of(const pmb_vectors *w, int32_t at, int n_groups, int threads) {
-    int32_t most = (int32_t)(w->g.nodes[at].n / PMB_VT_SHARE), n = (PMB_VT_PIECES * threads + n_groups - 1) / n_groups;
+    int32_t most = (int32_t)(w->g.nodes[at].n / PMB_VT_SHARE),
+            n = (PMB_VT_PIECES * threads + n_groups - 1) / n_groups;
     if (w->d.blocks > 1 || n_groups > w->n_sums || most < 2) return 1;
     return n < most ? n : most;
 }
@@ -30,11 +31,12 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
         int64_t entry = 0, cell = 0, n = p->n_features, parts = threads > 1 ? PMB_VT_SHARES : 1;
         int before = n_tasks;
         for (int64_t j = 0; j < parts && its->n_entries && !its->entries; j++)
-            w->tasks[n_tasks++] =
-                (pmb_vt_task){c, (int32_t)(n * j / parts), PMB_VT_OF_FEATURES, n * (j + 1) / parts, 0, 1, 0};
+            w->tasks[n_tasks++] = (pmb_vt_task){
+                c, (int32_t)(n * j / parts), PMB_VT_OF_FEATURES, n * (j + 1) / parts, 0, 1, 0};
         for (int64_t from = 0; from < its->n_cells; from += PMB_VT_CHUNK) {
             while (cell < from) entry += its->cells[cell++].count;
-            w->tasks[n_tasks++] = (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), PMB_VT_OF_CELLS, entry, 0, 1, 0};
+            w->tasks[n_tasks++] =
+                (pmb_vt_task){c, (int32_t)(from / PMB_VT_CHUNK), PMB_VT_OF_CELLS, entry, 0, 1, 0};
         }
         n_groups += (p->n_lanes + PMB_GROUP - 1) / PMB_GROUP;
         p->n_pieces = n_tasks - before;
@@ -46,13 +48,15 @@ PMB_STATIC void pmb_vt_evaluate(pmb_vectors *w, int n_places, int threads) {
         p->n_pieces += p->n_shares * ((p->n_lanes + PMB_GROUP - 1) / PMB_GROUP);
         most = p->n_shares > most ? p->n_shares : most;
     }
-    for (int32_t share = 0; share < most; share++) /* a thread takes tasks that lie side by side, and then rows that do */
+    for (int32_t share = 0; share < most;
+         share++) /* a thread takes tasks that lie side by side, and then rows that do */
         for (int c = 0, sum = 0; c < n_places; c++) {
             const pmb_vt_place *p = w->places + c;
             if (p->node < 0) continue;
             for (int32_t j = 0; j < p->n_lanes; j += PMB_GROUP, sum++) {
                 if (share < p->n_shares)
-                    w->tasks[n_tasks++] = (pmb_vt_task){c, j, PMB_VT_OF_LANES, 0, share, p->n_shares, sum};
+                    w->tasks[n_tasks++] =
+                        (pmb_vt_task){c, j, PMB_VT_OF_LANES, 0, share, p->n_shares, sum};
                 if (share == 0 && p->n_shares > 1) w->sums[sum].left = p->n_shares;
             }
         }
@@ -76,13 +80,18 @@ PMB_STATIC void pmb_vt_part_piece(void *of, int64_t piece, int thread) {
     int64_t from = piece * PMB_VT_PART, n = r->n - from < PMB_VT_PART ? r->n - from : PMB_VT_PART;
     int32_t *rows = w->g.rows + r->start + from, *spare = w->g.spare + r->start + from;
     (void)thread;
-    if (!r->node) w->counts[piece] = pmb_vt_draw_some(r->key, w->o.share, from, n, w->row_number, rows, spare);
+    if (!r->node)
+        w->counts[piece] =
+            pmb_vt_draw_some(r->key, w->o.share, from, n, w->row_number, rows, spare);
     else {
         const pmb_columns *c = r->columns;
         int64_t first = c->lane[r->node->feature] * c->m;
         if (c->code_bytes == 2)
-            w->counts[piece] = pmb_part_by_16((const uint16_t *)c->codes + first, w->g.side, rows, n, spare);
-        else w->counts[piece] = pmb_part_by_8((const uint8_t *)c->codes + first, w->g.side, rows, n, spare);
+            w->counts[piece] =
+                pmb_part_by_16((const uint16_t *)c->codes + first, w->g.side, rows, n, spare);
+        else
+            w->counts[piece] =
+                pmb_part_by_8((const uint8_t *)c->codes + first, w->g.side, rows, n, spare);
     }
     memcpy(spare, rows, sizeof(int32_t) * (size_t)n);
 }
@@ -105,8 +114,10 @@ PMB_STATIC void pmb_vt_place_piece(void *of, int64_t piece, int thread) {
     int64_t n_left = w->counts[piece + 1] - w->counts[piece], L = w->d.lanes;
     const int32_t *spare = w->g.spare + r->start + from;
     for (int c = 0; c < 2; c++) {
-        int64_t to = c ? r->n_left + from - w->counts[piece] : w->counts[piece], count = c ? n - n_left : n_left;
-        memcpy(w->g.rows + r->start + to, spare + (c ? n_left : 0), sizeof(int32_t) * (size_t)count);
+        int64_t to = c ? r->n_left + from - w->counts[piece] : w->counts[piece],
+                count = c ? n - n_left : n_left;
+        memcpy(w->g.rows + r->start + to, spare + (c ? n_left : 0),
+               sizeof(int32_t) * (size_t)count);
         const pmb_vt_place *p = r->places[c];
         if (!p || p->node < 0) continue;
         const pmb_node *node = w->g.nodes + p->node;
@@ -117,10 +128,12 @@ PMB_STATIC void pmb_vt_place_piece(void *of, int64_t piece, int thread) {
             int64_t first = r->start + to;
             if (w->gathered)
                 pmb_vt_gather(w, p->node, b, first - node->start, count,
-                              pmb_vt_gathered(w, p->node) + ((int64_t)b * w->d.c.m + first) * L, sums);
+                              pmb_vt_gathered(w, p->node) + ((int64_t)b * w->d.c.m + first) * L,
+                              sums);
             else
                 for (int64_t i = 0; i < count; i += PMB_VT_ROWS)
-                    pmb_vt_gather(w, p->node, b, first - node->start + i, count - i < PMB_VT_ROWS ? count - i : PMB_VT_ROWS,
+                    pmb_vt_gather(w, p->node, b, first - node->start + i,
+                                  count - i < PMB_VT_ROWS ? count - i : PMB_VT_ROWS,
                                   w->scratch[thread].gathered, sums);
             pmb_lock_it(&w->lock);
             for (int l = 0; l < L; l++) total[l] += sums[l];
@@ -162,21 +175,31 @@ PMB_STATIC void pmb_vt_move_its_piece(void *of, int64_t piece, int thread) {
 PMB_STATIC void pmb_vt_prepare_its_child(void *of, int64_t piece, int thread) {
     const pmb_vt_of_node *one = of;
     const pmb_node *node = one->w->g.nodes + one->at;
-    pmb_vt_prepare(one->w, one->w->places + piece, piece ? node->right : node->left, one->w->scratch + thread);
+    pmb_vt_prepare(one->w, one->w->places + piece, piece ? node->right : node->left,
+                   one->w->scratch + thread);
 }
 
 /* Part a node and search its children, unless it is the last one that is split. */
 PMB_STATIC void pmb_vt_split_wide(pmb_vectors *w, int32_t at, int last) {
     const pmb_node *node = w->g.nodes + at;
     pmb_vt_of_node one = {w, at};
-    int threads = w->o.threads, in_pieces = w->d.c.lane[node->feature] >= 0 && node->n >= 2 * PMB_VT_PART;
+    int threads = w->o.threads,
+        in_pieces = w->d.c.lane[node->feature] >= 0 && node->n >= 2 * PMB_VT_PART;
     if (!last && pmb_vt_is_to_move(w, at)) {
-        w->threads->run(threads, (node->n + PMB_VT_PIECE - 1) / PMB_VT_PIECE, pmb_vt_move_its_piece, &one);
+        w->threads->run(threads, (node->n + PMB_VT_PIECE - 1) / PMB_VT_PIECE, pmb_vt_move_its_piece,
+                        &one);
         w->its[at].moved = 1;
     }
     if (in_pieces) {
-        pmb_vt_rows rows = {w, node->start, node->n, (node->n + PMB_VT_PART - 1) / PMB_VT_PART, 0, node,
-                            pmb_vt_columns(w, at), 0, {NULL, NULL}};
+        pmb_vt_rows rows = {w,
+                            node->start,
+                            node->n,
+                            (node->n + PMB_VT_PART - 1) / PMB_VT_PART,
+                            0,
+                            node,
+                            pmb_vt_columns(w, at),
+                            0,
+                            {NULL, NULL}};
         pmb_sides(rows.columns, node, w->g.side);
         w->threads->run(threads, rows.n_pieces, pmb_vt_part_piece, &rows);
         pmb_vt_add_counts(&rows);

@@ -31,19 +31,20 @@ PMB_STATIC void pmb_less_magic(uint64_t *sums, int64_t n_sums, int64_t n, double
 #if PMB_SHUFFLES
 /* Larger of two vectors, by lane */
 #define PMB_VR_MAX(T, I, a, b) ((T)((((a) > (b)) & (I)(a)) | (~((a) > (b)) & (I)(b))))
-#define pmb_vr_top4(v4)                                                                                   \
-    ({                                                                                                    \
-        pmb_vr_4d v4_ = (v4);                                                                             \
-        pmb_vr_2d a_ = __builtin_shufflevector(v4_, v4_, 0, 1), b_ = __builtin_shufflevector(v4_, v4_, 2, 3); \
-        pmb_vr_2d t_ = PMB_VR_MAX(pmb_vr_2d, pmb_vr_2l, a_, b_);                                          \
-        t_[0] > t_[1] ? t_[0] : t_[1];                                                                    \
+#define pmb_vr_top4(v4)                                                                            \
+    ({                                                                                             \
+        pmb_vr_4d v4_ = (v4);                                                                      \
+        pmb_vr_2d a_ = __builtin_shufflevector(v4_, v4_, 0, 1),                                    \
+                  b_ = __builtin_shufflevector(v4_, v4_, 2, 3);                                    \
+        pmb_vr_2d t_ = PMB_VR_MAX(pmb_vr_2d, pmb_vr_2l, a_, b_);                                   \
+        t_[0] > t_[1] ? t_[0] : t_[1];                                                             \
     })
-#define pmb_vr_top8(x8, y8)                                                                               \
-    ({                                                                                                    \
-        pmb_vr_8d x_ = (x8), y_ = (y8), z_ = PMB_VR_MAX(pmb_vr_8d, pmb_vr_8l, x_, y_);                    \
-        pmb_vr_4d p_ = __builtin_shufflevector(z_, z_, 0, 1, 2, 3);                                       \
-        pmb_vr_4d q_ = __builtin_shufflevector(z_, z_, 4, 5, 6, 7);                                       \
-        pmb_vr_top4(PMB_VR_MAX(pmb_vr_4d, pmb_vr_4l, p_, q_));                                            \
+#define pmb_vr_top8(x8, y8)                                                                        \
+    ({                                                                                             \
+        pmb_vr_8d x_ = (x8), y_ = (y8), z_ = PMB_VR_MAX(pmb_vr_8d, pmb_vr_8l, x_, y_);             \
+        pmb_vr_4d p_ = __builtin_shufflevector(z_, z_, 0, 1, 2, 3);                                \
+        pmb_vr_4d q_ = __builtin_shufflevector(z_, z_, 4, 5, 6, 7);                                \
+        pmb_vr_top4(PMB_VR_MAX(pmb_vr_4d, pmb_vr_4l, p_, q_));                                     \
     })
 #endif
 

@@ -5,8 +5,8 @@
 #include "vrows.h"
 
 /* n rows of `count` numbers, `from_width` and `to_width` apart. */
-PMB_STATIC void pmb_vr_copy(const double *from, int64_t from_width, double *to, int64_t to_width, int64_t count,
-                            int64_t n) {
+PMB_STATIC void pmb_vr_copy(const double *from, int64_t from_width, double *to, int64_t to_width,
+                            int64_t count, int64_t n) {
     for (int64_t i = 0; i < n; i++, from += from_width, to += to_width) {
         int64_t l = 0;
         for (; l + 4 <= count; l += 4) memcpy(to + l, from + l, 4 * sizeof(double));

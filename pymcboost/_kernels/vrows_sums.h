@@ -2,7 +2,8 @@
 #ifdef LANES
 /* Largest |g| of rows, by lane, of `span` blocks from block b on. */
 PMB_INLINE void FN(pmb_vr_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int b, const int span,
-                                    const int32_t *PMB_RESTRICT rows, int64_t n, double *PMB_RESTRICT out) {
+                                    const int32_t *PMB_RESTRICT rows, int64_t n,
+                                    double *PMB_RESTRICT out) {
     float top[SPAN][LANES] ALIGNED_LANES = {{0}};
     for (int64_t j = 0; j < n; j++) {
         const float *g = G + rows[j] * L + b * LANES;
@@ -18,8 +19,9 @@ PMB_INLINE void FN(pmb_vr_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int 
 }
 
 /* The same of all blocks: out (blocks * LANES). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_tops_)(const float *PMB_RESTRICT G, int blocks, const int32_t *PMB_RESTRICT rows,
-                                            int64_t n, double *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vr_tops_)(const float *PMB_RESTRICT G, int blocks,
+                                            const int32_t *PMB_RESTRICT rows, int64_t n,
+                                            double *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     int b = 0;
     for (; b + SPAN <= blocks; b += SPAN) FN(pmb_vr_tops_of_)(G, L, b, SPAN, rows, n, out);
@@ -27,8 +29,9 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_tops_)(const float *PMB_RESTRICT G, int blo
 }
 
 /* Sums over rows, in units: w g, and w |g| (1 - |g|): softmax's p (1 - p), of `span` blocks from block b on. */
-PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int64_t L, int b,
-                                    const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
+PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
+                                    int64_t L, int b, const int span,
+                                    const int32_t *PMB_RESTRICT rows, int64_t n,
                                     const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
     uint64_t one[SPAN][LANES] ALIGNED_LANES = {{0}}, two[SPAN][LANES] ALIGNED_LANES = {{0}};
     double its[SPAN][LANES] ALIGNED_LANES;
@@ -55,12 +58,15 @@ PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *P
 
 /* The same of all blocks, out (2, blocks * LANES), with one magic number for each lane. Long rows are read in pieces of
  * several blocks. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
+PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G,
+                                            const double *PMB_RESTRICT weight, int blocks,
                                             const int32_t *PMB_RESTRICT rows, int64_t n,
-                                            const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
+                                            const double *PMB_RESTRICT magic,
+                                            uint64_t *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     int b = 0;
-    for (; b + SPAN <= blocks; b += SPAN) FN(pmb_vr_leaf_of_)(G, weight, L, b, SPAN, rows, n, magic, out);
+    for (; b + SPAN <= blocks; b += SPAN)
+        FN(pmb_vr_leaf_of_)(G, weight, L, b, SPAN, rows, n, magic, out);
     for (; b < blocks; b++) FN(pmb_vr_leaf_of_)(G, weight, L, b, 1, rows, n, magic, out);
     for (int64_t l = 0; l < L; l++) {
         uint64_t off = (uint64_t)n * pmb_bits(magic[l]);
@@ -70,8 +76,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G, const d
 }
 
 /* Sums of w |g| by lane over the rows [from, to), in units: out (blocks * LANES). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_sizes_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
-                                             int64_t from, int64_t to, double magic, uint64_t *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vr_sizes_)(const float *PMB_RESTRICT G,
+                                             const double *PMB_RESTRICT weight, int blocks,
+                                             int64_t from, int64_t to, double magic,
+                                             uint64_t *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     double each[LANES] ALIGNED_LANES;
     PMB_LANES(l, LANES) each[l] = magic;
@@ -87,8 +95,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_sizes_)(const float *PMB_RESTRICT G, const 
 }
 
 /* Sum of w g^2 over all lanes of the rows [from, to), in units. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight, int blocks,
-                                              int64_t from, int64_t to, double magic, uint64_t *out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G,
+                                              const double *PMB_RESTRICT weight, int blocks,
+                                              int64_t from, int64_t to, double magic,
+                                              uint64_t *out) {
     uint64_t sums[LANES] ALIGNED_LANES = {0};
     *out = 0;
     for (int64_t i = from; i < to; i++) {
@@ -103,10 +113,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G, const
 }
 
 /* Sums over rows in units: w (diag p - p p^T), p of softmax, and under it w g: out (K + 1, blocks * LANES), from 0. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
+PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G,
+                                               const double *PMB_RESTRICT weight,
                                                const int32_t *PMB_RESTRICT y, int blocks, int K,
-                                               const int32_t *PMB_RESTRICT rows, int64_t n, double magic,
-                                               double *PMB_RESTRICT p, uint64_t *PMB_RESTRICT out) {
+                                               const int32_t *PMB_RESTRICT rows, int64_t n,
+                                               double magic, double *PMB_RESTRICT p,
+                                               uint64_t *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t j = 0; j < n; j++) {
         const float *g = G + rows[j] * L;
@@ -118,7 +130,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G, cons
             uint64_t *to = out + k * L, before = to[k];
             double q = w * p[k];
             for (int64_t l = 0; l < L; l++) to[l] += pmb_bits(magic - q * p[l]);
-            to[k] = before + pmb_bits(magic + q * (1 - p[k])); /* one term, below w |g| of the own class */
+            to[k] = before +
+                    pmb_bits(magic + q * (1 - p[k])); /* one term, below w |g| of the own class */
         }
         for (int64_t l = 0; l < L; l++) out[K * L + l] += pmb_bits(magic + w * (double)g[l]);
     }

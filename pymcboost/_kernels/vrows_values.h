@@ -22,14 +22,15 @@ PMB_STATIC double pmb_sum(const double *v, int64_t n) {
 /* How sums become a vector. */
 typedef struct {
     int64_t n_classes, width;
-    int bits;              /* sums of curvatures have at least so many bits a row, or the unit is too large */
-    double unit, l2, rate; /* of the sums; added to curvatures; what steps are multiplied by at last */
+    int bits; /* sums of curvatures have at least so many bits a row, or the unit is too large */
+    double unit, l2,
+        rate; /* of the sums; added to curvatures; what steps are multiplied by at last */
     double share, largest; /* (K - 1) / K; largest step */
 } pmb_steps;
 
 /* Steps along each score, cut; 1 where a sum of curvatures is small in its unit. sums: (2, width). */
-PMB_CLONES PMB_STATIC int pmb_steps_of(const pmb_steps *s, const int64_t *PMB_RESTRICT sums, int64_t n,
-                                       double *PMB_RESTRICT step) {
+PMB_CLONES PMB_STATIC int pmb_steps_of(const pmb_steps *s, const int64_t *PMB_RESTRICT sums,
+                                       int64_t n, double *PMB_RESTRICT step) {
     const int64_t *PMB_RESTRICT second = sums + s->width, least = n << s->bits, K = s->n_classes;
     const double unit = s->unit, l2 = s->l2, share = s->share, top = s->largest;
     int64_t small = 0;
@@ -45,8 +46,8 @@ PMB_CLONES PMB_STATIC int pmb_steps_of(const pmb_steps *s, const int64_t *PMB_RE
 }
 
 /* Steps less their mean, times the rate, as float32; to one of both. */
-PMB_CLONES PMB_STATIC void pmb_values_of(const pmb_steps *s, const double *PMB_RESTRICT step, double *PMB_RESTRICT wide,
-                                         float *PMB_RESTRICT narrow) {
+PMB_CLONES PMB_STATIC void pmb_values_of(const pmb_steps *s, const double *PMB_RESTRICT step,
+                                         double *PMB_RESTRICT wide, float *PMB_RESTRICT narrow) {
     const int64_t K = s->n_classes;
     const double mean = pmb_sum(step, K) / (double)K, rate = s->rate;
     if (wide) {

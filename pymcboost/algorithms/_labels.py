@@ -14,7 +14,9 @@ LABEL_PARAMETERS = {
     ),
 }  # fmt: skip
 
-LabelMetrics = Literal["hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5"]
+LabelMetrics = Literal[
+    "hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5"
+]
 LabelScoring = Literal[ClassMetrics, LabelMetrics] | Scorer | SeveralScorers
 
 
@@ -42,7 +44,9 @@ class ManyLabels:
             return
         for name in ("restore_priors", "class_weight"):
             if getattr(p, name):
-                raise ValueError(f"{self.name}: {name} is for a class for each row, not for {self.labels_are_for}")
+                raise ValueError(
+                    f"{self.name}: {name} is for a class for each row, not for {self.labels_are_for}"
+                )
         # Thresholds come from the rows that a temperature would come from, which such models do not have.
         p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
 

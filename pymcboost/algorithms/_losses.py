@@ -46,7 +46,11 @@ class EstimatorOfLosses(EnsembleClassifier):
         model = getattr(self, "model_", None)
         if model is not None and model.has_probabilities:
             return None
-        loss = (getattr(self, "_kept", None) or {}).get("loss", self.loss) if model is not None else self.loss
+        loss = (
+            (getattr(self, "_kept", None) or {}).get("loss", self.loss)
+            if model is not None
+            else self.loss
+        )
         return loss_of(loss) if callable(loss) or hasattr(loss, "gradient_hessian") else None
 
     def _refuse_function(self):
@@ -109,5 +113,7 @@ class EstimatorOfLosses(EnsembleClassifier):
         See `MCBoostClassifier.calibrate_on`. A loss that is given has a link of its own, and no temperature.
         """
         if self._given() is not None:
-            raise ValueError("calibrate_on: a loss that is given has a link of its own, and no temperature")
+            raise ValueError(
+                "calibrate_on: a loss that is given has a link of its own, and no temperature"
+            )
         return super().calibrate_on(X, y, sample_weight, init_score=init_score)

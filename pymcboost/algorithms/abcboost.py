@@ -84,7 +84,9 @@ class ClassTreesBooster(Booster):
         p, data, K = self.params, self.data, self.data.n_classes
         counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K
-        scores = memory.Part(f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
+        scores = memory.Part(
+            f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
+        )
         own = memory.tables(data, K, sums * memory.chunks(data) / K)
         grown = self.n_threads if data.comm.size == 1 else together(data, counted, self.max_leaves)
         return [scores, own, *memory.trees(data, n_trees, self.max_leaves, grown, counted)]
@@ -150,7 +152,9 @@ class ClassTreesBooster(Booster):
             return None
         trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
         sets = builder.packed(column, splits[1], trees.codes(tree))
-        builder.add_trees(n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets)
+        builder.add_trees(
+            n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets
+        )
         used, place = np.unique(column, return_inverse=True)
         self.gain.add(used, np.bincount(place, gain))
         builder.end_round()
@@ -164,8 +168,14 @@ class ClassTreesBooster(Booster):
             based = b >= 0 and K > 2  # of two classes the one has minus the other's tree
             g, h = self.trees.sums(at[:, j], len(old), k, b if based else -1)
             rate = p.learning_rate * (1.0 if based else (K - 1) / K)
-            step = np.clip(g / np.maximum(h + p.l2_regularization, 1e-300), -LARGEST_STEP, LARGEST_STEP)
-            new = np.where(np.bincount(at[:, j], minlength=len(old)) > 0, decay * old + (1 - decay) * rate * step, old)
+            step = np.clip(
+                g / np.maximum(h + p.l2_regularization, 1e-300), -LARGEST_STEP, LARGEST_STEP
+            )
+            new = np.where(
+                np.bincount(at[:, j], minlength=len(old)) > 0,
+                decay * old + (1 - decay) * rate * step,
+                old,
+            )
             found.append(new.astype(np.float32))
         for j, (new, k, b) in enumerate(zip(found, cls, base, strict=True)):
             self.trees.F[k] += new[at[:, j]]
@@ -182,13 +192,17 @@ class ClassTreesBooster(Booster):
         if share == p.max_features_tree == p.max_features == 1:
             return sample, active, 0
         rng = np.random.default_rng([self.seed, self.n_rounds])
-        if share < 1 and len(data.column):  # without columns only the shares of the classes are learnt, of all rows
+        if share < 1 and len(
+            data.column
+        ):  # without columns only the shares of the classes are learnt, of all rows
             n = max(1, round(share * data.total_rows))
             sample = drawn_rows(data, n, int(rng.integers(2**64, dtype=np.uint64)))
         if p.max_features_tree < 1:
             d = len(data.column)
             active = np.zeros(d, dtype=np.uint8)
-            active[rng.choice(d, max(1, round(p.max_features_tree * d)) if d else 0, replace=False)] = 1
+            active[
+                rng.choice(d, max(1, round(p.max_features_tree * d)) if d else 0, replace=False)
+            ] = 1
         return sample, active, int(rng.integers(2**64, dtype=np.uint64))
 
     def grow(self, drawn):
@@ -214,7 +228,11 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         n_trees = K * (K - 1) // 2 - (K - tried) * (K - tried - 1) // 2
         # Leaves of the rows and of the trees, their factors, and what is known of every pair.
-        each = Grown.bytes_of(1, self.max_leaves, self.data.n_rows, self.data.set_words) + 8 * self.max_leaves + 1000
+        each = (
+            Grown.bytes_of(1, self.max_leaves, self.data.n_rows, self.data.set_words)
+            + 8 * self.max_leaves
+            + 1000
+        )
         remedy = "a smaller n_candidates, fewer rows, an algorithm without base class"
         what = f"{n_trees:,} trees, which a search of {tried} of {K} classes for the base class grows at once"
         return [*self._memory_of(0, 4 + PARTS), memory.Part(what, n_trees * each, remedy)]
@@ -224,13 +242,17 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         p, trees, t, K = self.params, self.trees, self.n_rounds, self.data.n_classes
         if t < p.warmup_rounds or K == 2:
             return super().grow(drawn)
-        last = self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
+        last = (
+            self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
+        )
         if last is not None:
             base = int(last[0])  # as kept until the next search
             classes = np.delete(np.arange(K, dtype=np.int32), base)
             bases = np.full(K - 1, base, dtype=np.int32)
             trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, *drawn)
-            return base, np.stack((np.arange(K - 1, dtype=np.int32), classes, bases, np.ones_like(bases)))
+            return base, np.stack(
+                (np.arange(K - 1, dtype=np.int32), classes, bases, np.ones_like(bases))
+            )
         candidates = np.arange(K)
         if p.n_candidates is not None and p.n_candidates < K:
             worst = np.argsort(-trees.class_losses(), kind="stable")
@@ -300,7 +322,9 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
     """What the two estimators with a base class share."""
 
     own_parameters = {
-        "gap": Parameter("Rounds between searches for the base class; 1 searches in every round.", low=1),
+        "gap": Parameter(
+            "Rounds between searches for the base class; 1 searches in every round.", low=1
+        ),
         "n_candidates": Parameter(
             "How many classes a search tries as the base class: those with the largest training losses. None for all.",
             low=1,

@@ -79,14 +79,20 @@ class MCBoost(BinaryBooster):
         if self.stumps:
             return [*parts, memory.summed(data, K)] if data.exact else parts
         counted = counts_for(data)
-        n_grown = self.n_threads if data.comm.size == 1 else min(K, together(data, counted, self.max_leaves))
+        n_grown = (
+            self.n_threads
+            if data.comm.size == 1
+            else min(K, together(data, counted, self.max_leaves))
+        )
         return [*parts, *memory.trees(data, K, self.max_leaves, n_grown, counted)]
 
     def prepare(self, previous):
         """Loss, learner and solver."""
         p = self.params
         self.link = PAIRWISE[p.loss].link
-        self.loss = SUMMED[p.loss](self.data, self.n_threads) if self.data.exact else self.blocks(p.loss)
+        self.loss = (
+            SUMMED[p.loss](self.data, self.n_threads) if self.data.exact else self.blocks(p.loss)
+        )
         if self.stumps:
             self.learner = SharedStump(self.data, self.n_threads)
         else:

@@ -97,14 +97,20 @@ class VectorTreeBoost(ManyLabels, Booster):
         p = self.params
         self.check_labels()
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
-            raise ValueError(f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None")
+            raise ValueError(
+                f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None"
+            )
         if p.leaf_levels is not None and p.monotonic_cst is not None:
-            raise ValueError(f"{self.name}: monotonic_cst needs leaves that are not rounded; set leaf_levels to None")
+            raise ValueError(
+                f"{self.name}: monotonic_cst needs leaves that are not rounded; set leaf_levels to None"
+            )
         if isinstance(p.loss, str):
             return
         check_own(self.name, p.loss)
         if p.restore_priors:
-            raise ValueError(f"{self.name}: restore_priors is for the losses that have a name; set it to False")
+            raise ValueError(
+                f"{self.name}: restore_priors is for the losses that have a name; set it to False"
+            )
         p.calibrate = None
 
     @property
@@ -139,7 +145,12 @@ class VectorTreeBoost(ManyLabels, Booster):
     def rows(self, dataset, n_threads, previous):
         """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
-        more = {"max_bins": self.params.max_bins, "n_threads": n_threads, "categorical": categorical, "exact": True}
+        more = {
+            "max_bins": self.params.max_bins,
+            "n_threads": n_threads,
+            "categorical": categorical,
+            "exact": True,
+        }
         more |= {"comm": self.workers, "bins": dataset.bins}
         if not dataset.is_multilabel:
             return TreeData(dataset.X, dataset.codes, dataset.n_classes, dataset.weight, **more)
@@ -150,8 +161,14 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
-        K, d, few = self.data.n_classes, self.data.n_features, self.params.max_leaf_entries is not None
-        builder = TreesBuilder(K, d, True, categories=self.categories, entries=few, shared=self.shares)
+        K, d, few = (
+            self.data.n_classes,
+            self.data.n_features,
+            self.params.max_leaf_entries is not None,
+        )
+        builder = TreesBuilder(
+            K, d, True, categories=self.categories, entries=few, shared=self.shares
+        )
         if self.narrow:
             builder.reserve(self.n_estimators * self.most_leaves)
         return builder
@@ -166,7 +183,11 @@ class VectorTreeBoost(ManyLabels, Booster):
     def shares(self):
         """Whether leaves keep a number that all but their entries share: a shift of all scores matters."""
         p = self.params
-        return p.max_leaf_entries is not None and p.leaf_levels is None and not self._loss.shift_invariant
+        return (
+            p.max_leaf_entries is not None
+            and p.leaf_levels is None
+            and not self._loss.shift_invariant
+        )
 
     @property
     def fewer(self):
@@ -227,7 +248,9 @@ class VectorTreeBoost(ManyLabels, Booster):
             found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None:
                 found.append(memory.leaves(data, self.n_estimators, leaves, found[0]))
-                found[0] = replace(found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}")
+                found[0] = replace(
+                    found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}"
+                )
             return found
         held = memory.rows(data, integers=fewer is None, curvature=self._loss.keeps_curvature)
         if K > MANY_CLASSES and self.could_be_narrow:
@@ -242,13 +265,20 @@ class VectorTreeBoost(ManyLabels, Booster):
         p = self.params
         self._first_rate = self.learning_rate / self._hastened
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
-        d, pairs, signs, names = self.data.n_features, p.interaction_cst, p.monotonic_cst, self.feature_names
+        d, pairs, signs, names = (
+            self.data.n_features,
+            p.interaction_cst,
+            p.monotonic_cst,
+            self.feature_names,
+        )
         categorical = [] if self.categories is None else self.categories.feature.tolist()
         pays = p.feature_penalty, p.threshold_penalty
         ordered = None
         if signs is not None:
             signs = signs_of(signs, self.classes, d, categorical, names)
-            ordered = (OrderedLabels if self.multilabel else Ordered)(signs, self._loss.shift_invariant)
+            ordered = (OrderedLabels if self.multilabel else Ordered)(
+                signs, self._loss.shift_invariant
+            )
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -281,13 +311,23 @@ class VectorTreeBoost(ManyLabels, Booster):
     def leaves_rows_out(self):
         """See `Booster`: each tree leaves rows out, and leaf vectors have a closed form."""
         p = self.params
-        closed = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal" and p.subsample != 1
+        closed = (
+            isinstance(p.loss, str)
+            and p.loss == "softmax"
+            and p.leaf_step == "diagonal"
+            and p.subsample != 1
+        )
         whole = p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
         return closed and whole and not self.narrow
 
     def follow_left_out(self):
         """See `Booster`."""
-        how = self.learner.subsample, self.params.l2_regularization, self.n_threads, self.first_scores()
+        how = (
+            self.learner.subsample,
+            self.params.l2_regularization,
+            self.n_threads,
+            self.first_scores(),
+        )
         self.left_out, self.learner.keeps_sums = LeftOutScores(self.loss, *how), True
 
     def left_out_scores(self):
@@ -328,7 +368,9 @@ class VectorTreeBoost(ManyLabels, Booster):
         for first in range(0, len(self.builder), TREES_AT_ONCE):
             trees = self.builder.tail(first)
             trees = trees.truncate_rounds(min(TREES_AT_ONCE, trees.n_rounds))
-            leaves = scores_of(Model.from_ensemble(trees, range(K)).apply, self.data.X, self.data.rows)
+            leaves = scores_of(
+                Model.from_ensemble(trees, range(K)).apply, self.data.X, self.data.rows
+            )
             begin = trees.offset + np.arange(len(trees) + 1)
             for t, leaf in enumerate(leaves.T):
                 value = np.zeros((begin[t + 1] - begin[t], width))
@@ -371,29 +413,42 @@ class VectorTreeBoost(ManyLabels, Booster):
         vectors = tree.value[:, : self.data.n_classes].astype(np.float32, copy=False)
         sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
         leaves = vectors if tree.shared is None else LeafEntries.of(vectors, tree.shared)
-        self.builder.add_tree(tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets)
+        self.builder.add_tree(
+            tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets
+        )
         self.builder.end_round()
         self.gain.add(tree.feature, tree.gain)
         if self.left_out is not None and self.left_out.n_trees == self.n_rounds:
-            self._leave_out(self.loss, tree.rows, tree.leaf_start, tree.leaf, tree.value, self.learner.sums)
+            self._leave_out(
+                self.loss, tree.rows, tree.leaf_start, tree.leaf, tree.value, self.learner.sums
+            )
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
 
     def why_constant(self):
         """Rows that are drawn may be too few."""
         share, text = self.params.subsample, super().why_constant()
-        return text if share == 1 else f"{text} Or are too few rows drawn (subsample={share!r})? Set subsample=1"
+        return (
+            text
+            if share == 1
+            else f"{text} Or are too few rows drawn (subsample={share!r})? Set subsample=1"
+        )
 
     def refit_round(self, at, leaves, cls, base, decay):
         """See `Booster`; the leaves that have rows."""
-        given = {name: getattr(self.params, name) for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")}
+        given = {
+            name: getattr(self.params, name)
+            for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")
+        }
         if lost := [name for name, value in given.items() if value]:
             raise ValueError(f"refit_leaves does not keep {lost[0]}; train anew")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
         start = np.concatenate(([0], np.cumsum(count[used])))
-        step = self.learner.leaf_vectors(np.argsort(leaf, kind="stable").astype(np.int32), start).astype(np.float64)
+        step = self.learner.leaf_vectors(
+            np.argsort(leaf, kind="stable").astype(np.int32), start
+        ).astype(np.float64)
         K = self.data.n_classes
         new = np.zeros((len(count), step.shape[1]))
         new[:, :K] = leaves[0]
@@ -426,20 +481,25 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         ),
         "leaf_levels": Parameter(
             "Numbers of leaves are multiples of a step, from this many below 0 to as many above, for a small file: see "
-            "``save(path, layout=\"packed\")``. The step is 2 learning_rate / (leaf_levels + 1). From 1 to 15, with "
+            '``save(path, layout="packed")``. The step is 2 learning_rate / (leaf_levels + 1). From 1 to 15, with '
             "a learning_rate of 0.3 to 0.5 and a few more trees, cost little accuracy. None: any numbers.",
-            low=1, high=127,
+            low=1,
+            high=127,
         ),
         "feature_penalty": Parameter(
             "Share of its gain that a split loses where its feature is not in the trees before. Models then use fewer "
             "features. Above 0, and with ``threshold_penalty``, of thresholds that part the rows of a node alike one "
             "that is used already is taken.",
-            low=0, high=1, open_high=True,
+            low=0,
+            high=1,
+            open_high=True,
         ),
         "threshold_penalty": Parameter(
             "Share of its gain that a split loses where its threshold is not in the trees before. Packed files keep "
             "each threshold once.",
-            low=0, high=1, open_high=True,
+            low=0,
+            high=1,
+            open_high=True,
         ),
         "interaction_cst": Parameter(
             "Groups of columns, by number or name, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a "
@@ -473,11 +533,14 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "3 d^0.4, or d / 10 up to 100 if more.",
         "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
         'number. Leaf vectors are those of all rows. "auto": 0.5, or 0.7 with more than 10,000 rows.',
-        "learning_rate": PARAMETERS["learning_rate"].help + ' "auto": 0.05 up to 2,000 rows, 0.1 from 13,000 rows on, '
+        "learning_rate": PARAMETERS["learning_rate"].help
+        + ' "auto": 0.05 up to 2,000 rows, 0.1 from 13,000 rows on, '
         "and in between a power of their number.",
-        "validation_fraction": PARAMETERS["validation_fraction"].help + ' "auto": a tenth; at most 500 rows, or 5 for '
+        "validation_fraction": PARAMETERS["validation_fraction"].help
+        + ' "auto": a tenth; at most 500 rows, or 5 for '
         'each class, with ``calibrate`` and ``scoring="log_loss"``.',
-        "scoring": PARAMETERS["scoring"].help + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
+        "scoring": PARAMETERS["scoring"].help
+        + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
         'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
         'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
         "and 5 are for it alone. Labels are given from probability 0.5 on.",

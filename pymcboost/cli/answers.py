@@ -35,7 +35,9 @@ def new_missing(model, X, base, names=None):
 
 def label_text(label):
     """A label as text."""
-    return label if isinstance(label, str) else str(int(label)) if label == int(label) else repr(label)
+    return (
+        label if isinstance(label, str) else str(int(label)) if label == int(label) else repr(label)
+    )
 
 
 def codes_of(model, labels):
@@ -59,7 +61,9 @@ def losses(probabilities, codes):
     """-log p of the rows' own classes, p at least the machine accuracy, as in training."""
     import numpy as np
 
-    return -np.log(np.maximum(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps))
+    return -np.log(
+        np.maximum(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps)
+    )
 
 
 def mean_log_loss(model, X, labels):
@@ -67,7 +71,9 @@ def mean_log_loss(model, X, labels):
     import numpy as np
 
     codes = codes_of(model, labels)
-    found = np.where(codes < 0, -np.log(np.finfo(np.float64).eps), losses(model.predict_proba(X), codes))
+    found = np.where(
+        codes < 0, -np.log(np.finfo(np.float64).eps), losses(model.predict_proba(X), codes)
+    )
     return found.mean()
 
 
@@ -89,7 +95,9 @@ def accuracy(model, best, data, note):
 def accuracy_line(hits, total, unlabelled, unknown, names, note):
     """LIBSVM's line from these numbers of rows, or None when no row has a label; notices of the others."""
     if unlabelled:
-        note(f"{_share(unlabelled, total + unlabelled)} no label: predicted, not counted in the accuracy")
+        note(
+            f"{_share(unlabelled, total + unlabelled)} no label: predicted, not counted in the accuracy"
+        )
     if total == 0:
         return None
     if unknown:
@@ -116,5 +124,9 @@ def write(stream, names, predicted, values):
     stream.write(f"labels {' '.join(names)}\n")
     line = "%s" + " %.17g" * len(names) + "\n"
     for start in range(0, len(predicted), 4096):
-        rows = zip(predicted[start : start + 4096].tolist(), values[start : start + 4096].tolist(), strict=True)
+        rows = zip(
+            predicted[start : start + 4096].tolist(),
+            values[start : start + 4096].tolist(),
+            strict=True,
+        )
         stream.writelines(line % (names[c], *row) for c, row in rows)

@@ -1,6 +1,14 @@
 """Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
 
-from pymcboost.cli.console import Parser, UsageError, add_format, bounded, check_table, importing, table_kind
+from pymcboost.cli.console import (
+    Parser,
+    UsageError,
+    add_format,
+    bounded,
+    check_table,
+    importing,
+    table_kind,
+)
 from pymcboost.cli.options import get_algorithm, option_flags, take_class_weights
 from pymcboost.registry import ALGORITHMS
 
@@ -71,28 +79,41 @@ def add_reading(group):
 def add_class_weights(group):
     """Add LIBSVM's weights, for the help text alone: `take_class_weights` takes them out of the arguments."""
     group.add_argument(
-        "-w<label>", dest="weight", metavar="x", help="weight of the class with this label, as in -w3 2.5 (default: 1)"
+        "-w<label>",
+        dest="weight",
+        metavar="x",
+        help="weight of the class with this label, as in -w3 2.5 (default: 1)",
     )
 
 
 def check_reading(parser, arguments):
     """Refuse options about the training file that its format has no use for, and a validation file of another one."""
-    path, form, held = arguments.training_file, arguments.format, getattr(arguments, "validation_file", None)
+    path, form, held = (
+        arguments.training_file,
+        arguments.format,
+        getattr(arguments, "validation_file", None),
+    )
     others = arguments.base != "auto" or arguments.n_features is not None
     check_table(parser, path, arguments, others, "--base and --n-features are for")
     if held and bool(table_kind(held, form)) != bool(table_kind(path, form)):
-        parser.error("the training and the validation file must both have named columns or both be LIBSVM text")
+        parser.error(
+            "the training and the validation file must both have named columns or both be LIBSVM text"
+        )
 
 
 def check_parameters(parser, arguments, algorithm, given, weights):
     """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
     if given.get("n_jobs", 1) == 0:
-        parser.error("argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out")
+        parser.error(
+            "argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out"
+        )
     check_categories(parser, arguments, algorithm)
     if weights and "class_weight" not in algorithm.rows:
         parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
     if arguments.checkpoint and not algorithm.resumable:
-        parser.error(f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint")
+        parser.error(
+            f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint"
+        )
     check_libsvm_c(parser, arguments, algorithm, given)
     if weights and given.get("class_weight"):
         parser.error("-w<label> and --class-weight exclude each other")
@@ -103,7 +124,9 @@ def check_categories(parser, arguments, algorithm):
     if not arguments.categorical_features:
         return
     if not table_kind(arguments.training_file, arguments.format):
-        parser.error("--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names")
+        parser.error(
+            "--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names"
+        )
     if "min_samples_category" not in algorithm.rows:
         parser.error(
             f"--categorical-features is for algorithms with --min-samples-category; {algorithm.name} has no "
@@ -118,8 +141,12 @@ def check_libsvm_c(parser, arguments, algorithm, given):
         return
     if "C" in given:
         parser.error("-c and --libsvm-c exclude each other")
-    stops = "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
-    if given.get("n_estimators") == "auto" or ((stops or given.get("calibrate")) and not arguments.validation_file):
+    stops = (
+        "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
+    )
+    if given.get("n_estimators") == "auto" or (
+        (stops or given.get("calibrate")) and not arguments.validation_file
+    ):
         parser.error(
             "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
             "have fewer; give -P file with the last two, or -c"
@@ -144,7 +171,12 @@ def check_training(arguments, estimator, several):
             booster.check()
             refuse_mixed(params, None, held)
             booster.takes_labels(np.eye(2) if several else np.arange(2))
-            if held or getattr(arguments, "curve", False) or params.early_stopping or params.n_estimators == "auto":
+            if (
+                held
+                or getattr(arguments, "curve", False)
+                or params.early_stopping
+                or params.n_estimators == "auto"
+            ):
                 metrics_by(params.scoring, None, booster.link, booster.loss_value)
     except ValueError as error:
         arguments.refuse(str(error))
@@ -153,7 +185,9 @@ def check_training(arguments, estimator, several):
 def check_layout(arguments, estimator):
     """Refuse a layout that the models of these parameters cannot have."""
     if arguments.layout != "list" and arguments.categorical_features:
-        arguments.refuse(f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out")
+        arguments.refuse(
+            f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out"
+        )
     if arguments.layout in estimator.layouts():
         return
     remedy = "is for stumps whose scores are summed; leave it out"
@@ -174,7 +208,9 @@ def lists_wanted(arguments, booster, loss, weights):
         (weights, "-w<label>"),
     ):
         if given:
-            arguments.refuse(f"lists of labels are read from LIBSVM text: {flag} is for one label a row")
+            arguments.refuse(
+                f"lists of labels are read from LIBSVM text: {flag} is for one label a row"
+            )
     return True
 
 
@@ -192,9 +228,12 @@ def refuse_unknown(parser, unknown, algorithm):
             found[flag] = owners[flag]
     if not found:
         parser.refuse(unknown)
-    having = [name for name in owners[next(iter(found))] if all(name in names for names in found.values())]
+    having = [
+        name for name in owners[next(iter(found))] if all(name in names for names in found.values())
+    ]
     shown = (having or next(iter(found.values())))[0]
     what = "; ".join(
-        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}" for flag, names in found.items()
+        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}"
+        for flag, names in found.items()
     )
     raise UsageError(f"{what}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")

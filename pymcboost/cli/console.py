@@ -51,7 +51,9 @@ class Parser(argparse.ArgumentParser):
     """argparse with exact option names, and exceptions for errors: its own exit status, 2, means wrong data here."""
 
     def __init__(self, prog, usage, **kwargs):
-        super().__init__(prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs)
+        super().__init__(
+            prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs
+        )
         # What begins with a minus and is no option: numbers and lists of them.
         self._negative_number_matcher = re.compile(r"-\.?\d[-+\d.,eE]*$")
 
@@ -92,7 +94,9 @@ class Parser(argparse.ArgumentParser):
 
     def add_common(self):
         """Add the options that every program has."""
-        self.add_argument("-q", "--quiet", action="store_true", help="print nothing on standard error but errors")
+        self.add_argument(
+            "-q", "--quiet", action="store_true", help="print nothing on standard error but errors"
+        )
         self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
 
 
@@ -130,7 +134,9 @@ def bounded(kind, words, check):
 
 
 file_name = bounded(str, "a file name", bool)
-thread_count = bounded(int, "a number of threads: 1 or more, or -1 for all CPUs", lambda value: value != 0)
+thread_count = bounded(
+    int, "a number of threads: 1 or more, or -1 for all CPUs", lambda value: value != 0
+)
 
 
 def add_format(group):
@@ -163,8 +169,10 @@ def separator(text):
     """The separator that an option names: one character, or tab."""
     if text.lower() in ("tab", "\\t"):
         return "\t"
-    if len(text) != 1 or text.isalnum() or text in "\"\r\n":
-        raise argparse.ArgumentTypeError(f"{text!r} is not one character that parts columns, or 'tab'")
+    if len(text) != 1 or text.isalnum() or text in '"\r\n':
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not one character that parts columns, or 'tab'"
+        )
     return text
 
 
@@ -182,7 +190,9 @@ def check_table(parser, path, arguments, others, what):
     if kind and others:
         parser.error(f"{what} LIBSVM text; the columns of a CSV or Parquet file have names")
     if arguments.label is not None and not kind:
-        parser.error("--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines")
+        parser.error(
+            "--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines"
+        )
     if kind != "csv" and (arguments.header is not None or arguments.separator is not None):
         parser.error("--header, --no-header and --separator are for CSV files")
 
@@ -208,7 +218,12 @@ def noted_warnings(note):
 
 def word(name):
     """Return a class or feature name as one printable word: in JSON quotes where it is not one already."""
-    plain = name.isprintable() and not name.startswith('"') and len(name.split()) == 1 and name == name.strip()
+    plain = (
+        name.isprintable()
+        and not name.startswith('"')
+        and len(name.split()) == 1
+        and name == name.strip()
+    )
     return name if plain else json.dumps(name)
 
 
@@ -216,7 +231,10 @@ def word(name):
 def importing():
     """Ctrl-C while modules are imported is raised when they are: some hide it, or fail for another reason then."""
     came, before = [], signal.getsignal(signal.SIGINT)
-    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    ours = (
+        before is signal.default_int_handler
+        and threading.current_thread() is threading.main_thread()
+    )
     if ours:
         signal.signal(signal.SIGINT, lambda *_: came.append(True))
     try:
@@ -251,7 +269,9 @@ def check_binary_stream(path, what):
     if number in CLOSED:
         raise OSError(errno.EBADF, f"is closed, and the {what} would be lost; name a file", path)
     if number is not None and os.fstat(number) and os.isatty(number):
-        raise UsageError(f"the {what} is binary, and {path} is a terminal; name a file, or redirect it: > model.mcb")
+        raise UsageError(
+            f"the {what} is binary, and {path} is a terminal; name a file, or redirect it: > model.mcb"
+        )
 
 
 def write_bytes(path, data, what):
@@ -311,7 +331,9 @@ def refuse_same(output, what, inputs):
     shown = output if number is None else f"/dev/fd/{number}"
     for name, path in inputs.items():
         if path is not None and files.same_file(shown, "/dev/fd/0" if path == "-" else path):
-            raise UsageError(f"the {what} {output} is the {name} itself, which would be lost; name another file")
+            raise UsageError(
+                f"the {what} {output} is the {name} itself, which would be lost; name another file"
+            )
 
 
 class _Errors:
@@ -373,7 +395,9 @@ def run(program, body, argv):
     os.close(null)
     # A stream that the caller closed is None, and print(file=None) would write to the other one.
     sys.stdout = sys.stdout or open(os.devnull, "w")
-    if hasattr(sys.stdout, "reconfigure"):  # as files are written; names that are not UTF-8 keep their bytes
+    if hasattr(
+        sys.stdout, "reconfigure"
+    ):  # as files are written; names that are not UTF-8 keep their bytes
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
     errors = sys.stderr = sys.stderr or open(os.devnull, "w")
     sys.stderr = _Errors(errors)
@@ -400,12 +424,18 @@ def _report(program, body, argv):
         _empty(sys.stdout)
         return PIPE
     except MemoryError as error:
-        status, message = MEMORY, f"not enough memory: {error}" if str(error) else "not enough memory"
+        status, message = (
+            MEMORY,
+            f"not enough memory: {error}" if str(error) else "not enough memory",
+        )
     except OSError as error:
         status, message = IO, error_text(error)
     except ValueError as error:
         status, message = MODEL if _is_model_error(error) else DATA, str(error)
-    print(f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}", file=sys.stderr)
+    print(
+        f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}",
+        file=sys.stderr,
+    )
     _empty(sys.stdout)
     return status
 

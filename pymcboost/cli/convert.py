@@ -110,7 +110,9 @@ def parse(argv):
     if arguments.early and arguments.to not in FILES:
         parser.error("--early is for --to mcb and c")
     if arguments.early == arguments.rows == "-":
-        parser.error("--rows and --early are both standard input, which is read once; name a file for one of them")
+        parser.error(
+            "--rows and --early are both standard input, which is read once; name a file for one of them"
+        )
     if not arguments.early and (arguments.rate is not None or arguments.background is not None):
         parser.error("--rate and --background are for --early")
     return arguments
@@ -161,7 +163,11 @@ def convert(argv):
     """Do what ``mcboost-convert``'s arguments ask."""
     arguments = parse(argv)
     note = notifier(PROGRAM, arguments.quiet)
-    inputs = {"model file": arguments.model_file, "file of rows": arguments.rows, "rows of --early": arguments.early}
+    inputs = {
+        "model file": arguments.model_file,
+        "file of rows": arguments.rows,
+        "rows of --early": arguments.early,
+    }
     refuse_same(arguments.output_file, "output file", inputs)
     check_output(arguments.output_file, "output file")
     if arguments.to in BINARY:
@@ -169,14 +175,21 @@ def convert(argv):
     model = loaded(arguments)
     if left := model.meta.get("rounds_left_out") if arguments.source == "xgboost" else 0:
         n = model.n_rounds
-        note(f"the first {n} of {n + left} rounds, up to the one that XGBoost found best, are taken")
+        note(
+            f"the first {n} of {n + left} rounds, up to the one that XGBoost found best, are taken"
+        )
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
     rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
     if arguments.source != "mcb":
         say_error(model, rows, note)
     if arguments.leaves or arguments.layout:
-        exact, model = model, type(model).from_bytes(model.to_bytes(layout=arguments.layout, leaves=arguments.leaves))
+        exact, model = (
+            model,
+            type(model).from_bytes(
+                model.to_bytes(layout=arguments.layout, leaves=arguments.leaves)
+            ),
+        )
         if rows is not None and arguments.source == "mcb":
             say_changed(exact, model, rows, note)
     if arguments.early is not None:
@@ -238,10 +251,14 @@ def with_exits(model, rows, arguments, note):
 def say_error(model, rows, note):
     """Say how exact an imported model is."""
     error = model.meta["score_error"]
-    note(f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order")
+    note(
+        f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order"
+    )
     if rows is not None:
         scores = model.raw_scores(rows)
-        note(f"of {len(scores)} rows, {n_close(scores, error)} have two best classes that are closer")
+        note(
+            f"of {len(scores)} rows, {n_close(scores, error)} have two best classes that are closer"
+        )
 
 
 def say_floats(model, rows, runtime, note):
@@ -250,9 +267,13 @@ def say_floats(model, rows, runtime, note):
         from pymcboost.export.forest import errors_of
 
     error, scores = errors_of(model, rows), model.raw_scores(rows)
-    note(f"{runtime} adds in float32: on these rows no score differs by more than {error.max(initial=0):.2g}")
+    note(
+        f"{runtime} adds in float32: on these rows no score differs by more than {error.max(initial=0):.2g}"
+    )
     close = n_close(scores, error)
-    note(f"of {len(scores)} rows, {close} have two best classes that are closer than twice the bound of the row")
+    note(
+        f"of {len(scores)} rows, {close} have two best classes that are closer than twice the bound of the row"
+    )
 
 
 def n_close(scores, error):
@@ -271,20 +292,29 @@ def say_exits(model, rows, arguments, note):
 
     def evaluated(way):
         found, learners = model.predict_early_codes(rows, way)
-        return found != codes, f"{learners.mean() / max(1, model.n_early_learners):.1%} of the learners are evaluated"
+        return (
+            found != codes,
+            f"{learners.mean() / max(1, model.n_early_learners):.1%} of the learners are evaluated",
+        )
 
     if arguments.background is None:
         changed, share = evaluated("calibrated")
         allowed = facts["calibrated"]["changed"]
-        note(f"calibrated: of {len(codes)} rows, {changed.sum()} get another label, {allowed} may; {share}")
+        note(
+            f"calibrated: of {len(codes)} rows, {changed.sum()} get another label, {allowed} may; {share}"
+        )
         what = "of the labels change"
     else:
         others = model.classes_.astype(str)[codes] != arguments.background
         changed, share = evaluated("rejection")
-        note(f"rejection: of {others.sum()} rows of other classes, {changed[others].sum()} are lost; {share}")
+        note(
+            f"rejection: of {others.sum()} rows of other classes, {changed[others].sum()} are lost; {share}"
+        )
         what = "of the rows of other classes are lost"
     rate = arguments.rate or RATE
-    note(f"these rows gave the thresholds; of rows like them, fewer than {rate:.3%} {what}, with 95% confidence")
+    note(
+        f"these rows gave the thresholds; of rows like them, fewer than {rate:.3%} {what}, with 95% confidence"
+    )
     if "certified" in facts:
         note(f"certified: no label changes; {evaluated('certified')[1]}")
 
@@ -298,7 +328,9 @@ def say_changed(exact, model, rows, note):
     else:
         other = model.predict_codes(rows) != exact.predict_codes(rows)
     changed, m = int(other.sum()), len(other)
-    note(f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have {what} than with the leaves as they were")
+    note(
+        f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have {what} than with the leaves as they were"
+    )
 
 
 def written(model, arguments, rows, note):

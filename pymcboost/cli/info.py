@@ -48,7 +48,11 @@ def describe(model, path):
         "early_exits": list(early.facts(model)),
         "meta": meta,
         "top_features": [
-            {"column": column, "name": str(names[column] if names else column + base), "importance": share}
+            {
+                "column": column,
+                "name": str(names[column] if names else column + base),
+                "importance": share,
+            }
             for column, share in zip(features[order].tolist(), shares[order].tolist(), strict=True)
         ],
         **ensemble.describe(model.leaves),
@@ -59,11 +63,16 @@ def lines(facts, kind):
     """Yield the same facts as text; ``kind`` is the model's class."""
     meta, classes = facts["meta"], facts["classes"]
     params = meta.get("params")
-    shown = " ".join(word(str(name)) for name in classes[:CLASSES_SHOWN]) + (" ..." if classes[CLASSES_SHOWN:] else "")
+    shown = " ".join(word(str(name)) for name in classes[:CLASSES_SHOWN]) + (
+        " ..." if classes[CLASSES_SHOWN:] else ""
+    )
     yield "file", f"{facts['file']}: {facts['bytes']:,} bytes, checksums good"
     yield "kind", f"{facts['kind']} ({kind.NAME})"
     if "algorithm" in meta:
-        yield "algorithm", f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})"
+        yield (
+            "algorithm",
+            f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})",
+        )
     yield "classes", f"{len(classes)}: {shown}"
     categorical = f", {facts['n_categorical']} categorical" if facts["n_categorical"] else ""
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used{categorical}"
@@ -74,13 +83,20 @@ def lines(facts, kind):
         yield "temperature", f"{facts['temperature']:.4g}, by which F is divided"
     if "thresholds" in facts:
         above = facts["thresholds"]
-        few = " ".join(f"{score:.4g}" for score in above[:CLASSES_SHOWN]) + (" ..." if above[CLASSES_SHOWN:] else "")
+        few = " ".join(f"{score:.4g}" for score in above[:CLASSES_SHOWN]) + (
+            " ..." if above[CLASSES_SHOWN:] else ""
+        )
         yield "thresholds", f"{few}; a label is given where its F is above"
     for fact in facts["early_exits"]:
         more = [f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"]
         yield "early exit", f"{fact['way']} ({', '.join(more)})"
     if isinstance(params, dict):
-        yield "parameters", " ".join(f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items()))
+        yield (
+            "parameters",
+            " ".join(
+                f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items())
+            ),
+        )
     if facts["top_features"]:
         yield "top features", f"share in {kind.share_of}"
     for feature in facts["top_features"]:
@@ -90,7 +106,9 @@ def lines(facts, kind):
 def make_parser():
     """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument(
+        "model_file", help=".mcb file written by mcboost-train or by save() in Python"
+    )
     parser.add_argument("--json", action="store_true", help="print these facts as one JSON object")
     parser.add_argument(
         "--dump",
@@ -106,7 +124,9 @@ def info(argv):
     parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.dump and arguments.json:
-        parser.error("--json prints facts about the model and --dump the model itself; leave one of them out")
+        parser.error(
+            "--json prints facts about the model and --dump the model itself; leave one of them out"
+        )
 
     with importing():
         from pymcboost.model.kinds import KINDS
@@ -117,7 +137,9 @@ def info(argv):
         with importing():
             from pymcboost.model import dump
 
-        sys.stdout.writelines(dump.as_text(model) if arguments.dump == "text" else dump.as_json(model))
+        sys.stdout.writelines(
+            dump.as_text(model) if arguments.dump == "text" else dump.as_json(model)
+        )
         return
     facts = describe(model, arguments.model_file)
     if arguments.json:

@@ -31,7 +31,9 @@ def answer_lists(model, data, arguments, note):
         if values is not None:
             stream.write(f"labels {' '.join(names)}\n")
         for i, row in enumerate(given):
-            own = "" if values is None else "".join(f" {value:.17g}" for value in values[i].tolist())
+            own = (
+                "" if values is None else "".join(f" {value:.17g}" for value in values[i].tolist())
+            )
             stream.write(f"{','.join(names[k] for k in np.flatnonzero(row))}{own}\n")
     if not data.labelled.any() or model.classes_.dtype.kind != "i":
         return None
@@ -45,7 +47,9 @@ def measures(scores, thresholds, has, unknown=0):
     """
     given, has = scores > thresholds, has > 0
     right, sizes = (given & has).sum(axis=0), given.sum(axis=0) + has.sum(axis=0)
-    first = np.take_along_axis(has, np.argsort(-scores, axis=1, kind="stable")[:, : max(FIRST)], axis=1)
+    first = np.take_along_axis(
+        has, np.argsort(-scores, axis=1, kind="stable")[:, : max(FIRST)], axis=1
+    )
     return {
         "hamming_loss": ((given != has).sum() + unknown) / (has.size + unknown),
         "log_loss": np.logaddexp(0, np.where(has, -scores, scores)).mean(),
@@ -60,7 +64,9 @@ def _right(given, scores, lists, model, note):
     has, _ = indicator(lists, model.classes_)
     unknown = np.array([len(one) for one in lists]) - has.sum(axis=1)
     if unknown.any():
-        others = sorted({label for one in lists for label in one}.difference(model.classes_.tolist()))
+        others = sorted(
+            {label for one in lists for label in one}.difference(model.classes_.tolist())
+        )
         note(unknown_labels(np.count_nonzero(unknown), len(has), [str(label) for label in others]))
     whole = ((given == has).all(axis=1) & (unknown == 0)).sum()
     yield f"Exact match = {100 * whole / len(has):g}% ({whole}/{len(has)})"

@@ -80,14 +80,18 @@ def _plain(row):
     usual = Parameter._field_defaults
     values = {name: value for name, value in row._asdict().items() if value != usual.get(name)}
     values |= {"help": row.help.partition("\n\n")[0], "kind": row.kind.__name__}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
+    }
 
 
 def table_text():
     """The text of ``options.json``: one row of the table per line."""
     made = table()
     rows = ",\n".join(json.dumps(row) for row in made["rows"])
-    algorithms = ",\n".join(f"{json.dumps(name)}: {json.dumps(about)}" for name, about in made["algorithms"].items())
+    algorithms = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(about)}" for name, about in made["algorithms"].items()
+    )
     return f'{{"rows": [\n{rows}\n],\n"algorithms": {{\n{algorithms}\n}}}}\n'
 
 
@@ -139,13 +143,21 @@ def _converter(name, row):
 
 
 def _shown(value):
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
+    return (
+        f"{value:g}"
+        if isinstance(value, float)
+        else str(value).lower()
+        if value is None
+        else str(value)
+    )
 
 
 def _flags(algorithm, name):
     """The short option of a parameter, where it has one, and the long ones."""
     short = {**SHORT, **SHORT_OF.get(algorithm.name, {})}
-    return [flag for flag in (short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")) if flag]
+    return [
+        flag for flag in (short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")) if flag
+    ]
 
 
 def option_flags(algorithm):
@@ -186,8 +198,13 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
             extra = {"action": argparse.BooleanOptionalAction}
         elif row.kind is str:
             choices = (*row.choices, "none") if row.none else row.choices
-            details = "or the name of a scorer of scikit-learn; " * row.scorers + f"default: {_shown(default)}"
-            if row.several and not plain:  # elsewhere the values between commas are tried one after the other
+            details = (
+                "or the name of a scorer of scikit-learn; " * row.scorers
+                + f"default: {_shown(default)}"
+            )
+            if (
+                row.several and not plain
+            ):  # elsewhere the values between commas are tried one after the other
                 details = f"several with commas, of which the first decides; {details}"
             if name in NUMBERED:
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
@@ -202,7 +219,9 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
         if name == "random_state":
             details += "; none draws one, and every run differs"
         help_text = f"{text} ({details})".strip().replace("%", "%%")
-        parser.add_argument(*_flags(algorithm, name), dest=name, default=argparse.SUPPRESS, help=help_text, **extra)
+        parser.add_argument(
+            *_flags(algorithm, name), dest=name, default=argparse.SUPPRESS, help=help_text, **extra
+        )
         if name == "C" and algorithm.name in SHORT_OF:
             text = "LIBSVM's C, in place of -c: -c is this times the number of rows"
             parser.add_argument("--libsvm-c", type=wrap(_positive), metavar="x", help=text)
@@ -227,12 +246,16 @@ def take_class_weights(argv):
             rest.append(argument)
             continue
         if not re.fullmatch(r"-w[+-]?\d+", argument):
-            raise UsageError(f"argument {argument}: a class weight is -w<label> x, the label an integer: -w3 2.5")
+            raise UsageError(
+                f"argument {argument}: a class weight is -w<label> x, the label an integer: -w3 2.5"
+            )
         try:
             weights.pop(argument[2:], None)
             weights[argument[2:]] = _positive(next(arguments))
         except StopIteration:
-            raise UsageError(f"argument {argument}: expected the weight of class {argument[2:]}") from None
+            raise UsageError(
+                f"argument {argument}: expected the weight of class {argument[2:]}"
+            ) from None
         except argparse.ArgumentTypeError as error:
             raise UsageError(f"argument {argument}: {error}") from None
     return rest, weights

@@ -25,9 +25,15 @@ def package(argv):
     parser.add_argument("--version", action="store_true", help="print the version")
     text = "print what a bug report needs: versions, compiler, OpenMP, BLAS, processor, threads"
     parser.add_argument("--show", action="store_true", help=text)
-    parser.add_argument("--include", action="store_true", help="print the folder of mcb.h and mcb.hpp")
-    parser.add_argument("--cmake", action="store_true", help="print the folder of mcb-config.cmake, for -Dmcb_DIR=")
-    parser.add_argument("--pkgconfig", action="store_true", help="print the folder of mcb.pc, for PKG_CONFIG_PATH")
+    parser.add_argument(
+        "--include", action="store_true", help="print the folder of mcb.h and mcb.hpp"
+    )
+    parser.add_argument(
+        "--cmake", action="store_true", help="print the folder of mcb-config.cmake, for -Dmcb_DIR="
+    )
+    parser.add_argument(
+        "--pkgconfig", action="store_true", help="print the folder of mcb.pc, for PKG_CONFIG_PATH"
+    )
     arguments = parser.parse_args(argv)
     if not any(vars(arguments).values()):
         parser.error("nothing to do")

@@ -41,16 +41,31 @@ def main(argv=None):
 def make_parser():
     """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("test_file", help="LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input")
-    parser.add_argument("model_file", help=".mcb file written by mcboost-train or by save() in Python")
+    parser.add_argument(
+        "test_file",
+        help="LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input",
+    )
+    parser.add_argument(
+        "model_file", help=".mcb file written by mcboost-train or by save() in Python"
+    )
     parser.add_argument("output_file", help="one predicted label per line; - for standard output")
     for flag, name, text in (
-        ("-b", "probability", "1: a line 'labels ...', then each label with the probability of every class"),
-        ("-d", "decision-values", "1: the same with the score of every class in place of probabilities"),
+        (
+            "-b",
+            "probability",
+            "1: a line 'labels ...', then each label with the probability of every class",
+        ),
+        (
+            "-d",
+            "decision-values",
+            "1: the same with the score of every class in place of probabilities",
+        ),
     ):
         words = f"0 or 1: {flag} needs one of them after it, as in {flag} 1"
         kind = bounded(int, words, lambda value: value in (0, 1))
-        parser.add_argument(flag, f"--{name}", type=kind, metavar="{0,1}", default=0, help=f"{text} (default: 0)")
+        parser.add_argument(
+            flag, f"--{name}", type=kind, metavar="{0,1}", default=0, help=f"{text} (default: 0)"
+        )
     parser.add_argument(
         "-j",
         "--n-jobs",
@@ -128,11 +143,15 @@ def information(model, path, note):
 def cut(model, rounds, path):
     """Return the model of the first rounds, or refuse what cannot be cut."""
     if model.is_machine:
-        raise UsageError(f"{path} is a linear or kernel machine, into which all rounds are merged: no --rounds")
+        raise UsageError(
+            f"{path} is a linear or kernel machine, into which all rounds are merged: no --rounds"
+        )
     if model.n_rounds is None:
         raise UsageError(f"{path} is an interval table, whose rounds are merged: no --rounds")
     if not model.has_stages:
-        raise UsageError(f"{path} is totally corrective: its first rounds are no model, so no --rounds")
+        raise UsageError(
+            f"{path} is totally corrective: its first rounds are no model, so no --rounds"
+        )
     if rounds > model.n_rounds:
         raise UsageError(f"--rounds must be from 0 to {model.n_rounds}, the rounds of {path}")
     return model.truncate(rounds)
@@ -149,7 +168,9 @@ def opened(path):
     except ModelFormatError as error:
         if error.status != NO_MODEL_FILE:
             raise
-        raise ModelFormatError(f"{error}; the order is test_file model_file output_file", error.status) from None
+        raise ModelFormatError(
+            f"{error}; the order is test_file model_file output_file", error.status
+        ) from None
 
 
 def predict(argv):
@@ -167,9 +188,17 @@ def predict(argv):
         obstacle = model.early_obstacle(arguments.early)
         if obstacle:
             raise UsageError(f"{arguments.model_file}: {obstacle}")
-        cause = "only as many rounds as --rounds says" if arguments.rounds is not None else arguments.model_file
-        adds = "--early file --background label" if arguments.early == "rejection" else "--early file"
-        raise UsageError(f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model")
+        cause = (
+            "only as many rounds as --rounds says"
+            if arguments.rounds is not None
+            else arguments.model_file
+        )
+        adds = (
+            "--early file --background label" if arguments.early == "rejection" else "--early file"
+        )
+        raise UsageError(
+            f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model"
+        )
     if arguments.probability and not model.has_probabilities:
         raise UsageError(
             f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores. "
@@ -187,7 +216,9 @@ def predict(argv):
     tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
     line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
     if arguments.early and tally.rows:
-        note(f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated")
+        note(
+            f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated"
+        )
     if line:
         print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 
@@ -209,7 +240,9 @@ def read_table(model, arguments, meta):
             own = tables.column_named(head, trained) if isinstance(trained, str) else head[0]
         found = [name for name in head if name != own]
         if len(found) != d:
-            raise ValueError(f"there are {len(found)} columns of features, but the model needs {d} and has no names")
+            raise ValueError(
+                f"there are {len(found)} columns of features, but the model needs {d} and has no names"
+            )
         return found, own
 
     categories = model.categories
@@ -239,7 +272,9 @@ def read_rows(model, arguments, base, note, missing="allow"):
 
         path = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         names = getattr(data, "names", None)
-        check_values(path, Rows(data.X, None, getattr(data, "base", 1), names), allows_missing=False)
+        check_values(
+            path, Rows(data.X, None, getattr(data, "base", 1), names), allows_missing=False
+        )
     return data
 
 
@@ -257,7 +292,9 @@ def _read_rows(model, arguments, base, note):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base
         there = f"the features {data.base} to {last} only" if n_found else "no features"
-        note(f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0")
+        note(
+            f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0"
+        )
     return data
 
 
@@ -291,7 +328,11 @@ def answer_file(model, arguments, base, note):
         from pymcboost.cli.report import report
 
         if not arguments.probability:
-            values = model.predict_proba(data.X, n_jobs=arguments.n_jobs) if model.has_probabilities else None
+            values = (
+                model.predict_proba(data.X, n_jobs=arguments.n_jobs)
+                if model.has_probabilities
+                else None
+            )
         lines += report(model, words(model), best, data, values)
     elif arguments.report:
         note("no row has a label: there is nothing to report")

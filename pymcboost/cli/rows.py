@@ -37,14 +37,20 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
         known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
     Y, labels = indicator(data.y, known)
     if len(labels) < 2:
-        raise ValueError(f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ...")
+        raise ValueError(
+            f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ..."
+        )
     dropped = sum(map(len, data.y)) - np.count_nonzero(Y)
     if dropped:
-        note(f"{path}: {counted(int(dropped), 'label')} that the training file does not have, left out")
+        note(
+            f"{path}: {counted(int(dropped), 'label')} that the training file does not have, left out"
+        )
     found = Rows(data.X, Y, data.base, labels=labels, entries=entries)
     check_values(path, found, allows_missing)
     m, d = data.X.shape
-    note(f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / max(1, m):.4g} a row")
+    note(
+        f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / max(1, m):.4g} a row"
+    )
     return found
 
 
@@ -105,14 +111,18 @@ def check_row_labels(path, data, begin=0, column=None):
     if not data.labelled.all():
         row = begin + np.argmin(data.labelled) + 1
         if column is not None:
-            raise ValueError(f"{path}: row {row} has no label in the column {column!r}; training needs one in each")
+            raise ValueError(
+                f"{path}: row {row} has no label in the column {column!r}; training needs one in each"
+            )
         raise ValueError(
             f"{path}: row {row} has no label; training and validation need "
             "one in every row, an integer before the first index:value pair"
         )
     if data.y.dtype.kind == "f":
         row = np.argmax(data.y != np.floor(data.y))
-        raise ValueError(f"{path}: row {begin + row + 1} has the label {data.y[row]:g}; class labels must be integers")
+        raise ValueError(
+            f"{path}: row {begin + row + 1} has the label {data.y[row]:g}; class labels must be integers"
+        )
 
 
 def read_training(arguments, note, allows_missing, several=False, workers=None):
@@ -123,7 +133,9 @@ def read_training(arguments, note, allows_missing, several=False, workers=None):
     path, form = arguments.training_file, arguments.format
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     if several:
-        return read_lists(path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features)
+        return read_lists(
+            path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features
+        )
     if table_kind(path, form):
         return read_table(path, arguments, note, allows_missing)
     return read(path, note, allows_missing, workers, base=base, n_features=arguments.n_features)
@@ -165,7 +177,9 @@ def _note_unknown(path, y, labels, note, workers):
 def refuse_one_class(y, path):
     """Refuse labels that are all the same."""
     if (y[1:] == y[:-1]).all():
-        raise ValueError(f"{path}: all rows have the label {y[0]}; a training needs rows of at least 2 classes")
+        raise ValueError(
+            f"{path}: all rows have the label {y[0]}; a training needs rows of at least 2 classes"
+        )
 
 
 def set_weights(estimator, weights, y, note):
@@ -193,7 +207,9 @@ def read_table(path, arguments, note, allows_missing, like=None):
 
     def choose(head):
         if like:
-            return [tables.column_named(head, name) for name in like.names], tables.column_named(head, like.label)
+            return [tables.column_named(head, name) for name in like.names], tables.column_named(
+                head, like.label
+            )
         own = head[0] if arguments.label is None else tables.column_named(head, arguments.label)
         features = [name for name in head if name != own]
         if not features:
@@ -221,7 +237,12 @@ def read_table(path, arguments, note, allows_missing, like=None):
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     header = arguments.header is not False
-    rows = checked(path, Rows(data.X, y, 1, data.names, data.label, categories, header=header), note, allows_missing)
+    rows = checked(
+        path,
+        Rows(data.X, y, 1, data.names, data.label, categories, header=header),
+        note,
+        allows_missing,
+    )
     if not like and arguments.label is None:
         note(f"{path}: labels from the first column, {data.label!r} (--label names another)")
     return rows
@@ -236,7 +257,9 @@ def labels_as(labels, text=None):
 
     numbers = [whole(label) for label in labels.tolist()]
     if None not in numbers and not text:
-        beyond = next((label for label, n in zip(labels, numbers, strict=True) if abs(n) > 2**53), None)
+        beyond = next(
+            (label for label, n in zip(labels, numbers, strict=True) if abs(n) > 2**53), None
+        )
         if beyond is not None:
             raise ValueError(WORDS["label range"].format(token=shortened(beyond)))
         return np.array(numbers)
@@ -283,6 +306,12 @@ def check_values(path, data, allows_missing, begin=0):
     row = data.X.indptr.searchsorted(at, "right") - 1 if sparse else at // data.X.shape[1]
     column = data.X.indices[at] if sparse else at % data.X.shape[1]
     value = values.ravel()[at]
-    remedy = "write nan for a missing value" if allows_missing else "this algorithm needs finite values; fill it in"
+    remedy = (
+        "write nan for a missing value"
+        if allows_missing
+        else "this algorithm needs finite values; fill it in"
+    )
     feature = repr(data.names[column]) if data.names else column + data.base
-    raise ValueError(f"{path}: row {begin + row + 1} has {value} for the feature {feature}; {remedy}")
+    raise ValueError(
+        f"{path}: row {begin + row + 1} has {value} for the feature {feature}; {remedy}"
+    )

@@ -21,15 +21,21 @@ def answer_stream(model, arguments, base, note):
         for row, label in lines:
             if lines.beyond and not beyond:
                 beyond = True
-                note(f"{lines.name}: features beyond the model's {model.n_features_in_} dropped (line {lines.number})")
+                note(
+                    f"{lines.name}: features beyond the model's {model.n_features_in_} dropped (line {lines.number})"
+                )
             if refuses and (wrong := new_missing(model, row, 0 if base == 0 else 1)):
                 raise ValueError(f"{lines.name}:{lines.number}: {wrong[1]}")
             try:
                 best, values = answers(model, row, arguments)
             except ValueError as error:
-                raise ValueError(str(error).replace("row 0 of X", f"{lines.name}:{lines.number}: the row")) from None
+                raise ValueError(
+                    str(error).replace("row 0 of X", f"{lines.name}:{lines.number}: the row")
+                ) from None
             code = int(best[0])
-            shown = "" if values is None else "".join(f" {value:.17g}" for value in values[0].tolist())
+            shown = (
+                "" if values is None else "".join(f" {value:.17g}" for value in values[0].tolist())
+            )
             out.write(f"{names[code]}{shown}\n")
             out.flush()
             tally.add(code, label)
@@ -41,7 +47,10 @@ class Tally:
 
     def __init__(self, model):
         labels = model.classes_.tolist()
-        self._codes, self._text = {label: code for code, label in enumerate(labels)}, isinstance(labels[0], str)
+        self._codes, self._text = (
+            {label: code for code, label in enumerate(labels)},
+            isinstance(labels[0], str),
+        )
         self._hits = self._total = self._unlabelled = self._unknown = 0
         self._names = set()
 
@@ -61,5 +70,10 @@ class Tally:
     def line(self, note):
         """The line about the accuracy or None."""
         return accuracy_line(
-            self._hits, self._total, self._unlabelled, self._unknown, list(map(label_text, sorted(self._names))), note
+            self._hits,
+            self._total,
+            self._unlabelled,
+            self._unknown,
+            list(map(label_text, sorted(self._names))),
+            note,
         )

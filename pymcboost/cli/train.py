@@ -67,7 +67,9 @@ def parse(argv):
         estimator = get_plain_class(arguments.algorithm)(**given)
         if estimator.early_stopping and not arguments.validation_file:
             import sklearn.model_selection  # noqa: F401  it sets rows aside; Ctrl-C is safe here
-    arguments.lists = lists_wanted(arguments, estimator.booster, getattr(estimator, "loss", None), weights)
+    arguments.lists = lists_wanted(
+        arguments, estimator.booster, getattr(estimator, "loss", None), weights
+    )
     check_layout(arguments, estimator)
     check_training(arguments, estimator, arguments.lists)
     return arguments, estimator, weights
@@ -95,8 +97,15 @@ def read_arguments(argv):
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
-    quiet = arguments.quiet or arguments.cross_validation or not ("verbose" in given or sys.stderr.isatty())
-    given = {**{name: default for name, default in DEFAULTS.items() if name in algorithm.rows}, **given}
+    quiet = (
+        arguments.quiet
+        or arguments.cross_validation
+        or not ("verbose" in given or sys.stderr.isatty())
+    )
+    given = {
+        **{name: default for name, default in DEFAULTS.items() if name in algorithm.rows},
+        **given,
+    }
     given["verbose"] = 0 if quiet else given["verbose"]
     return arguments, given, weights
 
@@ -112,7 +121,9 @@ def _add_data_options(group):
         "no model",
     )
     group.add_argument(
-        "--curve", action="store_true", help="with -v: print error and log loss after every round, means of the folds"
+        "--curve",
+        action="store_true",
+        help="with -v: print error and log loss after every round, means of the folds",
     )
     group.add_argument(
         "-P",
@@ -162,12 +173,19 @@ def _check_files(parser, arguments):
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
     check_reading(parser, arguments)
-    arguments.model_file = arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
+    arguments.model_file = (
+        arguments.model_file or os.path.basename(arguments.training_file) + ".mcb"
+    )
     if arguments.cross_validation:
         return
     if arguments.checkpoint and files.same_file(arguments.checkpoint, arguments.model_file):
-        parser.error("--checkpoint names the model file, but is removed when that has been written; name another file")
-    inputs = {"training file": arguments.training_file, "validation file": arguments.validation_file}
+        parser.error(
+            "--checkpoint names the model file, but is removed when that has been written; name another file"
+        )
+    inputs = {
+        "training file": arguments.training_file,
+        "validation file": arguments.validation_file,
+    }
     refuse_same(arguments.model_file, "model file", inputs)
     inputs["model file"] = arguments.model_file
     if arguments.checkpoint:
@@ -184,7 +202,9 @@ def check_target(path, what="model file", streams=True):
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
             if stream.read(4) != MAGIC[:4]:
-                raise UsageError(f"{what} {path} exists and is not a model; remove it first if you mean it")
+                raise UsageError(
+                    f"{what} {path} exists and is not a model; remove it first if you mean it"
+                )
 
 
 def train(argv):
@@ -307,7 +327,9 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
             raise
         interrupted = True
     seconds, shares, failed = time.perf_counter() - started, None, None
-    if workers is not None and not interrupted:  # before the first process writes the model, for which none has to wait
+    if (
+        workers is not None and not interrupted
+    ):  # before the first process writes the model, for which none has to wait
         try:
             shares = errors(estimator, rows, validation, arguments, workers)
         except BaseException as error:  # Ctrl-C, too: the model is there, and is written
@@ -323,8 +345,13 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     if interrupted and path is not None:
         done = counted(estimator.n_estimators_, "round")
         verb = "is" if estimator.n_estimators_ == 1 else "are"
-        without = ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
-        print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}", file=sys.stderr)
+        without = (
+            ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
+        )
+        print(
+            f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}",
+            file=sys.stderr,
+        )
     if problem is None and not interrupted:
         problem = drop(checkpoint)
     elif checkpoint and os.path.exists(arguments.checkpoint):
@@ -364,8 +391,14 @@ def errors(estimator, rows, validation, arguments, workers=None):
 
     from pymcboost.training.divided import threads_of
 
-    model, n_jobs = estimator.model_, None if workers is None else threads_of(estimator.n_jobs, workers)
-    counts, held = np.zeros((2, 2), dtype=np.int64), [validation[name] for name in ("X_val", "y_val") if validation]
+    model, n_jobs = (
+        estimator.model_,
+        None if workers is None else threads_of(estimator.n_jobs, workers),
+    )
+    counts, held = (
+        np.zeros((2, 2), dtype=np.int64),
+        [validation[name] for name in ("X_val", "y_val") if validation],
+    )
     counts[0] = mistakes(model, rows.X, rows.y, n_jobs)
     divided = workers is not None and arguments.validation_divided
     if divided:
@@ -388,10 +421,14 @@ def report(estimator, rows, shares, arguments, note, seconds):
         best, tried = found["best_round"], counted(found["rounds"][-1], "round")
         value = found["mean"][found["rounds"].searchsorted(best)]
         deciding = next(iter(metrics_of(estimator.scoring)))
-        note(f"{len(found['folds'])} folds: best mean {deciding} {value:.6g}, after {best} of {tried}")
+        note(
+            f"{len(found['folds'])} folds: best mean {deciding} {value:.6g}, after {best} of {tried}"
+        )
     if rounds < wanted:
         note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
-    note(f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%")
+    note(
+        f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%"
+    )
     if estimator.model_.is_calibrated:
         note(f"temperature {estimator.model_.temperature:.4g}")
     for share in shares[1:]:

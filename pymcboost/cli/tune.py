@@ -75,7 +75,9 @@ def make_parser(algorithm):
     text = "model of the best options (default: the training file's base name with .mcb added, in the current folder)"
     parser.add_argument("model_file", type=file_name, nargs="?", help=text)
     add_algorithm(parser)
-    add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm, several, SINGLE)
+    add_algorithm_options(
+        parser.add_argument_group(f"options of {algorithm.title}"), algorithm, several, SINGLE
+    )
     group = parser.add_argument_group("search and data")
     count = bounded(int, "an integer >= 1", lambda n: n >= 1)
     text = "try so many combinations, drawn by the seed -S (default: all there are)"
@@ -96,7 +98,9 @@ def make_parser(algorithm):
     )
     text = "models that are trained at the same time, with one thread each unless -j says more (default: -1, all CPUs)"
     group.add_argument("-p", "--parallel", type=thread_count, metavar="n", default=-1, help=text)
-    text = "CSV file of all combinations (default: the training file's base name with .tune.csv added)"
+    text = (
+        "CSV file of all combinations (default: the training file's base name with .tune.csv added)"
+    )
     group.add_argument("--results", type=file_name, metavar="file", help=text)
     add_class_weights(group)
     add_reading(group)
@@ -112,7 +116,9 @@ def read_arguments(argv):
     space = {name: value for name, value in given.items() if isinstance(value, list)}
     fixed = {name: value for name, value in given.items() if name not in space}
     _check(parser, arguments, fixed, space)
-    combinations = combinations_of(space, arguments.random, fixed.get("random_state", DEFAULTS["random_state"]))
+    combinations = combinations_of(
+        space, arguments.random, fixed.get("random_state", DEFAULTS["random_state"])
+    )
     for combination in combinations:
         together = {**fixed, **combination}
         arguments.libsvm_c = together.pop("libsvm_c", None)
@@ -124,12 +130,18 @@ def _check(parser, arguments, fixed, space):
     if not space:
         parser.error("nothing to search: give an option several values, as in -r 0.1,0.3")
     if "logistic" in space.get("loss", ()):
-        parser.error("--loss logistic is for rows with lists of labels, other losses are not; search them apart")
+        parser.error(
+            "--loss logistic is for rows with lists of labels, other losses are not; search them apart"
+        )
     if fixed.get("random_state", 0) is None:
-        parser.error("argument -S/--random-state: the folds of a search need a seed; give an integer")
+        parser.error(
+            "argument -S/--random-state: the folds of a search need a seed; give an integer"
+        )
     check_reading(parser, arguments)
     if arguments.training_file == "-" and not (arguments.model_file and arguments.results):
-        parser.error("a training file on standard input needs the name of a model file, and --results file")
+        parser.error(
+            "a training file on standard input needs the name of a model file, and --results file"
+        )
     if arguments.model_file and stream_number(arguments.model_file) is not None:
         parser.error("standard output has the table of the results; name a file for the model")
     arguments.checkpoint = arguments.validation_file = None
@@ -138,7 +150,9 @@ def _check(parser, arguments, fixed, space):
     arguments.results = arguments.results or f"{stem}.tune.csv"
     inputs = {"training file": arguments.training_file}
     refuse_same(arguments.model_file, "model file", inputs)
-    refuse_same(arguments.results, "file of results", {**inputs, "model file": arguments.model_file})
+    refuse_same(
+        arguments.results, "file of results", {**inputs, "model file": arguments.model_file}
+    )
 
 
 def combinations_of(space, n_random, seed):
@@ -146,7 +160,11 @@ def combinations_of(space, n_random, seed):
     with importing():
         from sklearn.model_selection import ParameterGrid, ParameterSampler
     grid = ParameterGrid(space)
-    found = grid if n_random is None else ParameterSampler(space, min(n_random, len(grid)), random_state=seed)
+    found = (
+        grid
+        if n_random is None
+        else ParameterSampler(space, min(n_random, len(grid)), random_state=seed)
+    )
     return [{name: combination[name] for name in space} for combination in found]
 
 
@@ -200,7 +218,9 @@ def tune(argv):
     names = OF_LISTS if lists else OF_ONE_LABEL
     by = arguments.best_by or names[0]
     if by not in names:
-        arguments.refuse(f"--best-by {by}: {'lists of labels' if lists else 'one label a row'} has {', '.join(names)}")
+        arguments.refuse(
+            f"--best-by {by}: {'lists of labels' if lists else 'one label a row'} has {', '.join(names)}"
+        )
     for combination in combinations:
         check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
     check_target(arguments.model_file)
@@ -237,11 +257,16 @@ def search(arguments, every, data, folds, names, by, note):
     tasks = [(i, k) for i in range(len(every)) for k in range(len(folds))]
     note(f"{counted(len(every), 'combination')}, {len(folds)} folds: {len(tasks)} models to train")
     measured = np.zeros((len(every), len(folds), len(names) + 2))
-    jobs = (delayed(train_fold)(arguments.algorithm, every[i], data.X, data.y, *folds[k], names) for i, k in tasks)
+    jobs = (
+        delayed(train_fold)(arguments.algorithm, every[i], data.X, data.y, *folds[k], names)
+        for i, k in tasks
+    )
     pool = Parallel(min(resolve_n_jobs(arguments.parallel), len(tasks)), return_as="generator")
     said = set()
     with warnings.catch_warnings(), closing(pool(jobs)) as trained:
-        warnings.filterwarnings("ignore", r"\d+ tasks ", UserWarning)  # joblib's, where a search ends early
+        warnings.filterwarnings(
+            "ignore", r"\d+ tasks ", UserWarning
+        )  # joblib's, where a search ends early
         for (i, k), (values, messages) in zip(tasks, trained, strict=True):
             for message in messages:
                 if message not in said:
@@ -249,7 +274,9 @@ def search(arguments, every, data, folds, names, by, note):
                     note(f"warning: {message}")
             measured[i, k] = values
             if np.isnan(measured[i, k, names.index(by)]):
-                raise ValueError(f"models have no {by}; --calibrate temperature gives one, or leave out --best-by")
+                raise ValueError(
+                    f"models have no {by}; --calibrate temperature gives one, or leave out --best-by"
+                )
             if k == len(folds) - 1:
                 note(f"{i + 1} of {len(every)}: {by} {measured[i, :, names.index(by)].mean():.4g}")
     return measured
@@ -266,11 +293,25 @@ def write_results(arguments, combinations, measured, names, by, options):
     with whole_file(arguments.results, "file of results") as stream:
         table = csv.writer(stream, lineterminator="\n")
         head = [column for name in names for column in (name, f"{name}_deviation")]
-        table.writerow([*(options.get(name, "--libsvm-c") for name in combinations[0]), *head, "rounds", "seconds"])
+        table.writerow(
+            [
+                *(options.get(name, "--libsvm-c") for name in combinations[0]),
+                *head,
+                "rounds",
+                "seconds",
+            ]
+        )
         for i in order:
             values = [value for j in range(n) for value in (mean[i, j], deviation[i, j])]
             shown = ["none" if value is None else value for value in combinations[i].values()]
-            table.writerow([*shown, *(f"{value:.6g}" for value in values), f"{mean[i, n]:g}", f"{mean[i, n + 1]:.3g}"])
+            table.writerow(
+                [
+                    *shown,
+                    *(f"{value:.6g}" for value in values),
+                    f"{mean[i, n]:g}",
+                    f"{mean[i, n + 1]:.3g}",
+                ]
+            )
     head = " ".join(f"{name:>12} {'deviation':>9}" for name in names)
     print(f"{head} {'rounds':>8} {'seconds':>8}  options")
     for i in order[:SHOWN]:

@@ -23,7 +23,9 @@ class Curve:
         held, link = state.validation.named("held"), state.booster.probabilities
         scores = state.validation.scores[-len(held.codes) :]
         if held.codes.ndim == 2:
-            self.rows.append((labels.hamming_loss(scores, held, link), labels.cross_entropy(scores, held, link)))
+            self.rows.append(
+                (labels.hamming_loss(scores, held, link), labels.cross_entropy(scores, held, link))
+            )
             return
         loss = np.nan if link == "none" else log_loss(scores, held, link)
         self.rows.append((error(scores, held, link), loss))
@@ -36,14 +38,19 @@ def folds_of(y, folds, seed):
 
     if y.ndim == 2:
         if folds > len(y):
-            raise ValueError(f"-v {folds}: there are only {counted(len(y), 'row')}; use at most that many folds")
+            raise ValueError(
+                f"-v {folds}: there are only {counted(len(y), 'row')}; use at most that many folds"
+            )
         return stratified(np.zeros(len(y)), folds, seed or 0)
     labels, counts = np.unique(y, return_counts=True)
     if folds > counts.max():
         raise ValueError(f"-v {folds}: {few_rows(counts.max())}")
     if folds > counts.min():
         rare, rows = labels[counts.argmin()], counted(counts.min(), "row")
-        warnings.warn(f"-v {folds}: class {rare} has only {rows}, and some folds hold out none of it", stacklevel=2)
+        warnings.warn(
+            f"-v {folds}: class {rare} has only {rows}, and some folds hold out none of it",
+            stacklevel=2,
+        )
     return stratified(y, folds, seed or 0)
 
 
@@ -80,23 +87,37 @@ def cross_validate(estimator, X, y, arguments):
         hits += right
         found.append(list(one.values()))
         curves.append(curve.rows)
-    titles = {"error": "Error", "log_loss": "Log Loss"} if y.ndim == 1 else {**TITLES, "hamming_loss": "Hamming Loss"}
-    print(f"Cross Validation {'Accuracy' if y.ndim == 1 else 'Exact Match'} = {100 * hits / len(y):g}%")
-    for name, mean, spread in zip(one, np.mean(found, axis=0), np.std(found, axis=0, ddof=1), strict=True):
+    titles = (
+        {"error": "Error", "log_loss": "Log Loss"}
+        if y.ndim == 1
+        else {**TITLES, "hamming_loss": "Hamming Loss"}
+    )
+    print(
+        f"Cross Validation {'Accuracy' if y.ndim == 1 else 'Exact Match'} = {100 * hits / len(y):g}%"
+    )
+    for name, mean, spread in zip(
+        one, np.mean(found, axis=0), np.std(found, axis=0, ddof=1), strict=True
+    ):
         of_folds = f"(mean and deviation of {folds} folds)"
         if name == "error":
-            print(f"Cross Validation {titles[name]} = {100 * mean:.4g}% +- {100 * spread:.3g}% {of_folds}")
+            print(
+                f"Cross Validation {titles[name]} = {100 * mean:.4g}% +- {100 * spread:.3g}% {of_folds}"
+            )
         elif not np.isnan(mean):
             print(f"Cross Validation {titles[name]} = {mean:.4g} +- {spread:.3g} {of_folds}")
     if arguments.curve:
-        print_curve(curves, ("error", "log_loss") if y.ndim == 1 else ("hamming_loss", "cross_entropy"))
+        print_curve(
+            curves, ("error", "log_loss") if y.ndim == 1 else ("hamming_loss", "cross_entropy")
+        )
 
 
 def print_curve(curves, names):
     """One line per round that all folds have: the means and deviations of two measures."""
     n_rounds = min(map(len, curves))
     values = np.array([rows[:n_rounds] for rows in curves]).reshape(len(curves), n_rounds, 2)
-    columns = [part[:, k] for k in range(2) for part in (values.mean(axis=0), values.std(axis=0, ddof=1))]
+    columns = [
+        part[:, k] for k in range(2) for part in (values.mean(axis=0), values.std(axis=0, ddof=1))
+    ]
     shown = 2 if np.isnan(values[..., 1]).any() else 4
     print(*["rounds", names[0], "deviation", names[1], "deviation"][: 1 + shown])
     for t in range(n_rounds):

@@ -35,12 +35,16 @@ def check_mpi(parser, arguments, algorithm):
 def _check_one_file(parser, arguments):
     from pymcboost.data.archives import suffix_of
 
-    remedy = "give each process a file of its own, with %r in its name for the number of the process"
+    remedy = (
+        "give each process a file of its own, with %r in its name for the number of the process"
+    )
     if arguments.training_file == "-":
         parser.error(f"--mpi cannot divide standard input among the processes; {remedy}")
     suffix = suffix_of(arguments.training_file)
     if suffix:
-        parser.error(f"--mpi cannot divide a {suffix} file among the processes; decompress it, or {remedy}")
+        parser.error(
+            f"--mpi cannot divide a {suffix} file among the processes; decompress it, or {remedy}"
+        )
     if getattr(arguments, "loss", None) == "logistic" or getattr(arguments, "multilabel", False):
         parser.error(f"--mpi does not divide a file with lists of labels; {remedy}")
 
@@ -80,7 +84,11 @@ def read_part(workers, arguments, note, allows_missing):
     path, base = arguments.training_file, arguments.base
     with LineRange(path, workers.rank, workers.size) as stream:
         lines = before(workers, stream.count_lines())
-        how = {"n_features": arguments.n_features, "base": base if base == "auto" else int(base), "lines": lines}
+        how = {
+            "n_features": arguments.n_features,
+            "base": base if base == "auto" else int(base),
+            "lines": lines,
+        }
         data, _, entries = load_stream(stream, path, stream.end - stream.begin, **how)
     begin = int(rows_of_all(workers, path, data, note)[: workers.rank].sum())
     check_row_labels(path, data, begin)
@@ -111,7 +119,9 @@ def agreed(workers, data, note, n_features=None):
         import scipy.sparse
 
         own = scipy.sparse.csr_matrix(own)
-        X = scipy.sparse.csr_matrix((own.data, own.indices + shift, own.indptr), shape=(n_rows, width))
+        X = scipy.sparse.csr_matrix(
+            (own.data, own.indices + shift, own.indptr), shape=(n_rows, width)
+        )
     held = "densely" if dense else "sparse"
     note(f"process {workers.rank} of {workers.size}: {n_rows} rows, {width} features, held {held}")
     return data._replace(X=X, base=base)

@@ -78,7 +78,9 @@ class CollectiveWorkers(Several):
         self.n_bytes += array.nbytes * counted
         if array.size:
             operator = self._module.Op.MAX if how == "max" else self._module.Op.SUM
-            array[...] = self._module.allreduce(array, operator).reshape(array.shape)  # older versions give it flat
+            array[...] = self._module.allreduce(array, operator).reshape(
+                array.shape
+            )  # older versions give it flat
         return array
 
     def _here(self):

@@ -46,14 +46,20 @@ class MPIWorkers(Several):
         from mpi4py import MPI
 
         if not timeout > 0:
-            raise ValueError(f"MPIWorkers: timeout={timeout!r} is not allowed; it must be a number of seconds above 0")
+            raise ValueError(
+                f"MPIWorkers: timeout={timeout!r} is not allowed; it must be a number of seconds above 0"
+            )
         self._mpi, self._comm, self.timeout = MPI, comm.Dup(), float(timeout)
         self.size, self.rank = comm.Get_size(), comm.Get_rank()
         near = comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.beside = near.Get_size()
         near.Free()
         self.n_sums = self.n_bytes = 0
-        self._failed, self._interrupted, self._looks = False, False, LOOKS if self.beside <= _cores() else LOOKS_SHARED
+        self._failed, self._interrupted, self._looks = (
+            False,
+            False,
+            LOOKS if self.beside <= _cores() else LOOKS_SHARED,
+        )
 
     def sum_scatter(self, array, lengths, sure=False):
         """See `Alone`."""
@@ -62,7 +68,9 @@ class MPIWorkers(Several):
         self.n_sums += 1
         self.n_bytes += array.nbytes // 2
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
-        own = np.empty_like(array[: lengths[self.rank]])  # in place, MPICH 5.0.2 copies a part over itself
+        own = np.empty_like(
+            array[: lengths[self.rank]]
+        )  # in place, MPICH 5.0.2 copies a part over itself
         self._wait(self._comm.Ireduce_scatter(array, own, counts, self._mpi.SUM))
         array[: len(own)] = own
         return array[: len(own)]
@@ -109,7 +117,11 @@ class MPIWorkers(Several):
     def hearing(self):
         """A block of operations. Ctrl-C in it, also between them, is raised at a word of state, or at its end."""
         main = threading.current_thread() is threading.main_thread()
-        if self.size == 1 or not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        if (
+            self.size == 1
+            or not main
+            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        ):
             yield
             return
         signal.signal(signal.SIGINT, self._hear)
@@ -153,7 +165,11 @@ class MPIWorkers(Several):
     def _reduce(self, array, how, counted=True):
         self.n_sums += counted
         self.n_bytes += array.nbytes * counted
-        self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX if how == "max" else self._mpi.SUM))
+        self._wait(
+            self._comm.Iallreduce(
+                self._mpi.IN_PLACE, array, self._mpi.MAX if how == "max" else self._mpi.SUM
+            )
+        )
         return array
 
     def _wait(self, request):

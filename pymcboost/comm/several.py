@@ -37,7 +37,9 @@ def shares(sizes, n):
     sizes : array-like of int, of every item
     """
     ends = np.cumsum(sizes, dtype=np.int64)
-    owner = (2 * ends - sizes) * n // (2 * ends[-1])  # the part in which the middle of the item lies
+    owner = (
+        (2 * ends - sizes) * n // (2 * ends[-1])
+    )  # the part in which the middle of the item lies
     return np.searchsorted(owner, np.arange(n + 1))
 
 
@@ -49,7 +51,9 @@ def operation(what, dtype, shape):
 def caller():
     """The function outside of pymcboost.comm that asks for an operation."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("pymcboost.comm"):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
+        "pymcboost.comm"
+    ):
         frame = frame.f_back
     return f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}"
 
@@ -118,4 +122,7 @@ class Several:
         """See `Alone`."""
         text = np.frombuffer(pickle.dumps(what), dtype=np.uint8)
         size = lengths(self, len(text))
-        return [pickle.loads(part.tobytes()) for part in np.split(self.joined(text, size), np.cumsum(size)[:-1])]
+        return [
+            pickle.loads(part.tobytes())
+            for part in np.split(self.joined(text, size), np.cumsum(size)[:-1])
+        ]

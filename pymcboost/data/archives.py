@@ -83,9 +83,15 @@ def other_format(start, name=None):
     for magic, suffix in MAGIC.items():
         if start.startswith(magic):
             by_hand = name in (None, "<stdin>")
-            remedy = "unpack it first, as with gzip -dc" if by_hand else f"its name must end with {suffix}"
+            remedy = (
+                "unpack it first, as with gzip -dc"
+                if by_hand
+                else f"its name must end with {suffix}"
+            )
             return f"this is compressed data; {remedy}"
-    return next((f"this is {what}" for magic, what in OTHER.items() if start.startswith(magic)), None)
+    return next(
+        (f"this is {what}" for magic, what in OTHER.items() if start.startswith(magic)), None
+    )
 
 
 def open_text(path):
@@ -94,13 +100,19 @@ def open_text(path):
     if name == "-":
         stream = getattr(sys.stdin, "buffer", None)
         if stream is None:
-            raise OSError(9, "standard input is closed, or gives no bytes; name a file instead", "<stdin>")
+            raise OSError(
+                9, "standard input is closed, or gives no bytes; name a file instead", "<stdin>"
+            )
         return stream, "<stdin>", 0, False
     suffix = suffix_of(name)
     if suffix == ".gz":
         return gzip.open(name, "rb"), name, 0, True
     if suffix:
-        new = bz2.BZ2Decompressor if suffix == ".bz2" else partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+        new = (
+            bz2.BZ2Decompressor
+            if suffix == ".bz2"
+            else partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
+        )
         return _Streams(name, new), name, 0, True
     stream = open(name, "rb", buffering=0)
     return stream, name, os.fstat(stream.fileno()).st_size, True
@@ -147,5 +159,7 @@ def packed_text(file, path):
         if suffix == ".gz":  # no name and no time in its header
             raw = stack.enter_context(gzip.GzipFile("", "wb", 9, raw, mtime=0))
         elif suffix:
-            raw = stack.enter_context((bz2.BZ2File if suffix == ".bz2" else lzma.LZMAFile)(raw, "wb"))
+            raw = stack.enter_context(
+                (bz2.BZ2File if suffix == ".bz2" else lzma.LZMAFile)(raw, "wb")
+            )
         yield stack.enter_context(io.TextIOWrapper(raw, "ascii", newline="\n"))

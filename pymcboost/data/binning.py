@@ -62,8 +62,18 @@ class Bins:
         _bins.take_columns(self.codes, rows, codes, counts, n_threads)
         comm.sum(counts)
         columns = np.arange(len(codes))
-        missing, mode, mode_rows = counts[columns, self.n_bins], counts.argmax(axis=1), counts.max(axis=1)
-        cuts, low, high, n_bins, levels = [*self.cuts], [*self.low], [*self.high], self.n_bins.copy(), {**self.levels}
+        missing, mode, mode_rows = (
+            counts[columns, self.n_bins],
+            counts.argmax(axis=1),
+            counts.max(axis=1),
+        )
+        cuts, low, high, n_bins, levels = (
+            [*self.cuts],
+            [*self.low],
+            [*self.high],
+            self.n_bins.copy(),
+            {**self.levels},
+        )
         is_bin = np.arange(counts.shape[1]) < self.n_bins[:, None]
         for f in np.flatnonzero((is_bin & (counts == 0)).any(axis=1)).tolist():
             n = self.n_bins[f]
@@ -79,27 +89,55 @@ class Bins:
         if codes.itemsize > 1 and (n_bins + (missing > 0)).max(initial=0) <= MOST_CODES:
             codes = codes.astype(np.uint8)
         return Bins(
-            codes, cuts, low, high, n_bins, self.distinct, missing, mode.astype(np.int32), mode_rows, levels=levels
+            codes,
+            cuts,
+            low,
+            high,
+            n_bins,
+            self.distinct,
+            missing,
+            mode.astype(np.int32),
+            mode_rows,
+            levels=levels,
         )
 
     def bounded(self, weight, least, comm):
         """These bins, the outer ones joined until the values on either side of every cut weigh at least ``least``."""
-        codes, cuts, low, high, n_bins = self.codes.copy(), [*self.cuts], [*self.low], [*self.high], self.n_bins.copy()
+        codes, cuts, low, high, n_bins = (
+            self.codes.copy(),
+            [*self.cuts],
+            [*self.low],
+            [*self.high],
+            self.n_bins.copy(),
+        )
         most = int(n_bins.max(initial=0)) + 1
-        mass = np.array([np.bincount(column, weight, most) for column in codes]).reshape(len(codes), most)
+        mass = np.array([np.bincount(column, weight, most) for column in codes]).reshape(
+            len(codes), most
+        )
         comm.sum(mass)
         for f in np.flatnonzero(n_bins > 1).tolist():
             n = n_bins[f]
             left = np.cumsum(mass[f, :n])
             kept = np.flatnonzero((left[:-1] >= least) & (left[-1] - left[:-1] >= least))
             if len(kept) < n - 1:
-                new = np.append(np.searchsorted(kept, np.arange(n)), len(kept) + 1).astype(codes.dtype)
+                new = np.append(np.searchsorted(kept, np.arange(n)), len(kept) + 1).astype(
+                    codes.dtype
+                )
                 codes[f], cuts[f], n_bins[f] = new[codes[f]], cuts[f][kept], len(kept) + 1
                 low[f], high[f] = low[f][np.append(0, kept + 1)], high[f][np.append(kept, n - 1)]
-        counts = comm.sum(np.array([np.bincount(column, minlength=most) for column in codes]).reshape(mass.shape))
+        counts = comm.sum(
+            np.array([np.bincount(column, minlength=most) for column in codes]).reshape(mass.shape)
+        )
         mode, mode_rows = counts.argmax(axis=1).astype(np.int32), counts.max(axis=1)
         return replace(
-            self, codes=codes, cuts=cuts, low=low, high=high, n_bins=n_bins, mode=mode, mode_rows=mode_rows
+            self,
+            codes=codes,
+            cuts=cuts,
+            low=low,
+            high=high,
+            n_bins=n_bins,
+            mode=mode,
+            mode_rows=mode_rows,
         )
 
 
@@ -178,12 +216,19 @@ def bin_dense(data, max_bins, n_threads):
     """Bin the columns of ``data`` (`TrainingRows`), at most ``max_bins`` each, missing values included."""
     X, m, d = data.X, data.n_rows, data.n_features
     codes = aligned_zeros((d, m), np.uint8)
-    low, high = np.empty((d, MOST_CODES), dtype=np.float32), np.empty((d, MOST_CODES), dtype=np.float32)
+    low, high = (
+        np.empty((d, MOST_CODES), dtype=np.float32),
+        np.empty((d, MOST_CODES), dtype=np.float32),
+    )
     n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
     distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
     first = data.weight[0]
     uniform = bool((data.weight == first).all())
-    weight, least = (data.weight[:0], data.least_weight / first) if uniform else (data.weight, data.least_weight)
+    weight, least = (
+        (data.weight[:0], data.least_weight / first)
+        if uniform
+        else (data.weight, data.least_weight)
+    )
     _bins.bin_columns(
         X, data.rows, weight, max_bins, least, codes, low, high, n_bins, distinct, missing, mode, mode_rows, bad,
         n_threads,
@@ -196,7 +241,11 @@ def bin_dense(data, max_bins, n_threads):
 
 def bin_exactly(data, bins, columns, n_threads):
     """``bins`` with a bin for every distinct value of these columns; codes take two bytes."""
-    codes, cuts, n_bins = aligned_zeros(bins.codes.shape, np.uint16), list(bins.cuts), bins.n_bins.copy()
+    codes, cuts, n_bins = (
+        aligned_zeros(bins.codes.shape, np.uint16),
+        list(bins.cuts),
+        bins.n_bins.copy(),
+    )
     low, high = list(bins.low), list(bins.high)
     codes[:] = bins.codes
     for f in columns:
@@ -217,7 +266,16 @@ def sort_dense(data, columns, least, n_threads):
     cuts = np.empty((c, m), dtype=np.float32)
     n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
     _bins.sort_columns(
-        data.X, data.rows, columns.astype(np.int64), data.weight, least, order, cuts, n_cuts, n_missing, n_threads
+        data.X,
+        data.rows,
+        columns.astype(np.int64),
+        data.weight,
+        least,
+        order,
+        cuts,
+        n_cuts,
+        n_missing,
+        n_threads,
     )
     ptr = np.arange(c + 1, dtype=np.int64) * m
     cuts = [cuts[s, : n_cuts[s]].copy() for s in range(c)]
@@ -237,7 +295,9 @@ def sort_sparse(data, least, n_threads):
     )  # fmt: skip
     data.refuse_infinite(bad, feature)
     cuts = Cuts(cuts, ptr[:-1] + np.arange(d), n_cuts)
-    return feature, SortedColumns(ptr, order, cuts, n_missing, default_at, columns.indices, columns.data)
+    return feature, SortedColumns(
+        ptr, order, cuts, n_missing, default_at, columns.indices, columns.data
+    )
 
 
 def narrowed(X):
@@ -288,7 +348,9 @@ def bin_sparse(data, max_bins, n_threads):
     bins[missing_entry] = n_bins[column[missing_entry]]
     row = np.where(ends, ~order, order)
     outside = bins != mode[column]
-    return SparseBins(feature, column[outside], row[outside], bins[outside], cuts, n_bins, found.n_missing, mode)
+    return SparseBins(
+        feature, column[outside], row[outside], bins[outside], cuts, n_bins, found.n_missing, mode
+    )
 
 
 def _merge_bins(bins, values, cuts, mode, max_bins):
@@ -308,7 +370,9 @@ def steps_of_merge(count, mode, max_bins):
     """Where `_merge_bins` begins a bin: 1, among bins with these numbers of entries; else 0. Changes ``count``."""
     n = len(count)
     count[mode] = 0
-    share = np.minimum((np.cumsum(count) - count) * (max_bins - 3) // max(count.sum(), 1), max_bins - 4)
+    share = np.minimum(
+        (np.cumsum(count) - count) * (max_bins - 3) // max(count.sum(), 1), max_bins - 4
+    )
     step = np.zeros(n, dtype=np.int64)
     step[1:] = share[1:] != share[:-1]
     step[mode] = mode > 0

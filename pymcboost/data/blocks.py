@@ -18,7 +18,14 @@ from pymcboost.data.scrambling import scrambled
 from pymcboost.data.shared_bins import bin_rows
 from pymcboost.model.categories import MOST_LEVELS, columns_of, is_frame
 from pymcboost.model.categories import find as find_categories
-from pymcboost.model.columns import in_order, names_of, refuse_dates, refuse_no_rows, refuse_repeated_names, wrong_value
+from pymcboost.model.columns import (
+    in_order,
+    names_of,
+    refuse_dates,
+    refuse_no_rows,
+    refuse_repeated_names,
+    wrong_value,
+)
 from pymcboost.model.rows import joined, names_labels, own, own_labels
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
@@ -37,14 +44,20 @@ class Blocks:
 
     def __init__(self, source, categorical_features=None):
         if isinstance(source, Iterator):
-            raise TypeError("from_blocks: an iterator can be read once; give a list, or the function that makes it")
+            raise TypeError(
+                "from_blocks: an iterator can be read once; give a list, or the function that makes it"
+            )
         if not callable(source) and not isinstance(source, Iterable):
-            raise TypeError(f"from_blocks: the source must be an iterable or a function, not {type(source).__name__}")
+            raise TypeError(
+                f"from_blocks: the source must be an iterable or a function, not {type(source).__name__}"
+            )
         self.source, self.categorical_features = source, categorical_features
 
     def read(self):
         """One pass over the blocks."""
-        return _Reading(self.source() if callable(self.source) else self.source, self.categorical_features)
+        return _Reading(
+            self.source() if callable(self.source) else self.source, self.categorical_features
+        )
 
     def read_again(self, first):
         """Another pass; an error at its end where it gave other rows than the ``first``."""
@@ -107,7 +120,9 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
         return rows
     weight = np.ones(len(values)) if weight is None else weight[sample.places]
     if not comm.maximum(np.array([weight.max(initial=0.0)]))[0]:
-        raise ValueError("from_blocks: too few rows have a positive sample_weight; leave the others out")
+        raise ValueError(
+            "from_blocks: too few rows have a positive sample_weight; leave the others out"
+        )
     bins = _bins_of_sample(values, weight, max_bins, levels, comm, n_threads)
     has_missing = comm.maximum(first.has_missing.astype(np.int64))
     dtype = np.uint8 if (bins.n_bins + has_missing).max(initial=0) <= MOST_CODES else np.uint16
@@ -127,7 +142,11 @@ def _read_first(first, comm):
         if not _is_numbered(comm):
             sample.add(X)
     if first.n_features is None or (comm.size == 1 and not first.n_rows):
-        remedy = "; a worker without rows gives a block of none, with its columns" if comm.size > 1 else ""
+        remedy = (
+            "; a worker without rows gives a block of none, with its columns"
+            if comm.size > 1
+            else ""
+        )
         raise ValueError(f"from_blocks: they have no rows{remedy}")
     y = joined(labels) if labels else first.no_labels
     weight = np.concatenate([np.zeros(0), *weights]) if first.weighted else None
@@ -210,7 +229,9 @@ def _categories(levels, first):
     """`Categories` of the columns that are asked for, by the codes that occur in the blocks."""
     if not levels:
         return None
-    example = np.full((max([1, *map(len, levels.values())]), first.n_features), np.nan, dtype=np.float32)
+    example = np.full(
+        (max([1, *map(len, levels.values())]), first.n_features), np.nan, dtype=np.float32
+    )
     for f, codes in levels.items():
         example[: len(codes), f] = codes
     return find_categories(sorted(levels), example)
@@ -219,7 +240,9 @@ def _categories(levels, first):
 def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
     """`Bins` of the rows of the sample; columns of categories have one for every level."""
     rows = np.flatnonzero(weight > 0)
-    bins = bin_rows(WeightedRows(values, rows, weight[rows], comm=comm, exact=True), max_bins, n_threads)
+    bins = bin_rows(
+        WeightedRows(values, rows, weight[rows], comm=comm, exact=True), max_bins, n_threads
+    )
     low, high, n_bins = [*bins.low], [*bins.high], np.maximum(bins.n_bins, 1)
     for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values of the sample are missing
         low[f] = high[f] = np.zeros(1, dtype=np.float32)
@@ -228,7 +251,15 @@ def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
         n_bins[f] = max(1, len(codes))
     cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
     levels = {f: codes.astype(np.int64) for f, codes in levels.items()}
-    return replace(bins, cuts=cuts, low=low, high=high, n_bins=n_bins, distinct=n_bins.astype(np.int64), levels=levels)
+    return replace(
+        bins,
+        cuts=cuts,
+        low=low,
+        high=high,
+        n_bins=n_bins,
+        distinct=n_bins.astype(np.int64),
+        levels=levels,
+    )
 
 
 def _check_memory(first, dtype, comm):
@@ -266,14 +297,19 @@ class _Reading:
     def __init__(self, source, categorical_features):
         self.source, self.wanted, self.levels = source, categorical_features, {}
         if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
-            raise TypeError(f"from_blocks: the function must return or yield blocks, not {type(source).__name__}")
+            raise TypeError(
+                f"from_blocks: the function must return or yield blocks, not {type(source).__name__}"
+            )
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.no_labels, self.no_scores = None, None, None
         self.crc, self.kinds = [0, 0, 0, 0], {}
 
     def levels_of_all(self, comm):
         """Codes that occur in the columns of categories, on any worker: float64, by column."""
-        return {f: np.unique(comm.concatenate(codes.astype(np.float64))) for f, codes in self.levels.items()}
+        return {
+            f: np.unique(comm.concatenate(codes.astype(np.float64)))
+            for f, codes in self.levels.items()
+        }
 
     def sums(self):
         """What tells other rows."""
@@ -292,7 +328,11 @@ class _Reading:
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
             values = self._values(X if step == len(y) else X[rows])
-            given = values, y[rows], *(None if of is None else of[rows] for of in (weight, init_score))
+            given = (
+                values,
+                y[rows],
+                *(None if of is None else of[rows] for of in (weight, init_score)),
+            )
             for i, array in enumerate(given):
                 if array is not None:
                     self.crc[i] = zlib.crc32(_bytes(array), self.crc[i])
@@ -304,7 +344,9 @@ class _Reading:
                     raise ValueError(f"column {f} has more than {MOST_LEVELS} categories")
             self.n_rows += len(values)
             if self.n_rows > MOST_ROWS:
-                raise ValueError(f"there are more than {MOST_ROWS} rows, the most that a training takes")
+                raise ValueError(
+                    f"there are more than {MOST_ROWS} rows, the most that a training takes"
+                )
             yield given
 
     def _parts(self, block):
@@ -316,25 +358,40 @@ class _Reading:
             )
         X, y, weight, init_score = (*block, None, None)[:4]
         if hasattr(X, "tocsr"):
-            raise ValueError("X is sparse; give X.toarray(), or all rows as one sparse matrix to fit")
+            raise ValueError(
+                "X is sparse; give X.toarray(), or all rows as one sparse matrix to fit"
+            )
         refuse_dates(X)
         X = self._columns(X)
         y, y_kind = _labels(y)
         weight = None if weight is None else np.asarray(weight, dtype=np.float64)
-        if y.ndim not in (1, 2) or len(y) != len(X) or (weight is not None and weight.shape != (len(X),)):
+        if (
+            y.ndim not in (1, 2)
+            or len(y) != len(X)
+            or (weight is not None and weight.shape != (len(X),))
+        ):
             sizes = [len(X), *(part.shape for part in (y, weight) if part is not None)]
-            raise ValueError(f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}")
+            raise ValueError(
+                f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}"
+            )
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave these rows out")
         if init_score is not None:
             init_score = np.asarray(init_score)
-            init_score = init_score if init_score.dtype == np.float32 else init_score.astype(np.float64)
+            init_score = (
+                init_score if init_score.dtype == np.float32 else init_score.astype(np.float64)
+            )
             if init_score.ndim not in (1, 2) or len(init_score) != len(X):
-                raise ValueError(f"X has {len(X)} rows, init_score has the shape {init_score.shape}")
+                raise ValueError(
+                    f"X has {len(X)} rows, init_score has the shape {init_score.shape}"
+                )
         self.weighted, self.no_labels = weight is not None, y[:0].copy()
         self.no_scores = None if init_score is None else init_score[:0].copy()
         of_row = None if init_score is None else math.prod(init_score.shape[1:])
-        self._alike("scores", "no init_score" if of_row is None else f"an init_score of {of_row} numbers a row")
+        self._alike(
+            "scores",
+            "no init_score" if of_row is None else f"an init_score of {of_row} numbers a row",
+        )
         self._alike("weights", "sample_weight" if self.weighted else "no sample_weight")
         if len(y):
             self._alike("y", y_kind)
@@ -367,12 +424,20 @@ class _Reading:
                 columns = columns_of(self.wanted, X, X.shape[1], is_frame(X))
                 self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
         if (names is None) != (self.names is None):
-            raise ValueError("X is a data frame in some blocks and an array in others; give one of them")
+            raise ValueError(
+                "X is a data frame in some blocks and an array in others; give one of them"
+            )
         X = X if names is None else in_order(X, lambda: self.names)
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} columns, the first block has {self.n_features}")
         if self.head is None or not len(self.head):
-            self.head = X.iloc[:1].copy() if hasattr(X, "iloc") else np.array(X[:1]) if names is None else X[:1]
+            self.head = (
+                X.iloc[:1].copy()
+                if hasattr(X, "iloc")
+                else np.array(X[:1])
+                if names is None
+                else X[:1]
+            )
         return X
 
     def _values(self, X):
@@ -382,7 +447,11 @@ class _Reading:
             if values.dtype.kind not in "biufO":
                 raise ValueError(f"X must hold numbers, not {values.dtype}")
             if values.dtype.kind == "O":
-                values = X.to_numpy(np.float64, na_value=np.nan) if hasattr(X, "iloc") else values.astype(np.float64)
+                values = (
+                    X.to_numpy(np.float64, na_value=np.nan)
+                    if hasattr(X, "iloc")
+                    else values.astype(np.float64)
+                )
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(X) or error) from error
         with np.errstate(over="ignore"):
@@ -406,7 +475,9 @@ def _labels(y):
     if y.ndim == 2 and y.shape[1] != 1:
         return y, f"an indicator of {y.shape[1]} columns"
     y = y.ravel() if y.ndim == 2 else y
-    text = y.dtype.kind in "SU" or (y.dtype.kind == "O" and any(isinstance(label, str) for label in y.flat))
+    text = y.dtype.kind in "SU" or (
+        y.dtype.kind == "O" and any(isinstance(label, str) for label in y.flat)
+    )
     return y, "labels of text" if text else "labels that are numbers"
 
 

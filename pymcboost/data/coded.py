@@ -25,7 +25,9 @@ class CodedRows:
     def __init__(self, bins):
         self._codes, self._cuts, self._levels = bins.codes, bins.cuts, bins.levels
         self._n_bins, self._missing = bins.n_bins, bins.missing
-        self._values = np.full((len(bins.low), int(bins.n_bins.max(initial=0)) + 1), np.nan, dtype=np.float32)
+        self._values = np.full(
+            (len(bins.low), int(bins.n_bins.max(initial=0)) + 1), np.nan, dtype=np.float32
+        )
         for f, low in enumerate(bins.low):
             self._values[f, : len(low)] = low
 
@@ -73,7 +75,9 @@ def scores_of(score, X, rows):
     if not is_coded(X):
         return score(X)[rows]
     pieces, step = ScoresInPieces(score, X, rows), max(1, PIECE // max(1, X.shape[1]))
-    return np.concatenate([pieces[begin : begin + step] for begin in range(0, max(1, len(rows)), step)])
+    return np.concatenate(
+        [pieces[begin : begin + step] for begin in range(0, max(1, len(rows)), step)]
+    )
 
 
 class ScoresInPieces:

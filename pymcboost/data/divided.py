@@ -28,8 +28,13 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     """
     X, m, d, comm = data.X, data.n_rows, data.n_features, data.comm
     _refuse_infinite(data)
-    weight = None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
-    ends, found = [None] * d, np.zeros((3, d), dtype=np.int64)  # distinct values, missing rows, bins
+    weight = (
+        None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
+    )
+    ends, found = (
+        [None] * d,
+        np.zeros((3, d), dtype=np.int64),
+    )  # distinct values, missing rows, bins
     step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
     for begin in range(0, d, step):
         for f, value, count, mass in _own_columns(data, range(begin, min(d, begin + step)), weight):
@@ -54,11 +59,16 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
     codes = aligned_zeros((d, m), np.uint16 if wide else np.uint8)
     rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
-    cut, start = np.concatenate([*cuts, np.zeros(1, dtype=np.float32)]), start - np.arange(d + 1)  # cut is not empty
+    cut, start = (
+        np.concatenate([*cuts, np.zeros(1, dtype=np.float32)]),
+        start - np.arange(d + 1),
+    )  # cut is not empty
     _bins.code_columns(X, data.rows, cut, start.astype(np.int64), codes, rows, n_threads)
     comm.sum(rows)
     mode = rows.argmax(axis=1).astype(np.int32)
-    return Bins(codes, cuts, low, high, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1))
+    return Bins(
+        codes, cuts, low, high, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1)
+    )
 
 
 def _ends(value, cuts):
@@ -81,7 +91,9 @@ def _columns(data, columns):
 def _refuse_infinite(data):
     """Refuse columns of this worker's rows with infinite values."""
     X, step = data.X, 1 << 16
-    if X.dtype == np.float32 and not any(np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)):
+    if X.dtype == np.float32 and not any(
+        np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)
+    ):
         return
     bad = np.full(data.n_features, -1, dtype=np.int64)
     for f, column in enumerate(_columns(data, range(data.n_features))):
@@ -133,7 +145,9 @@ def _own_columns(data, columns, weight):
         arrays = [comm.gather(array, its.sum(axis=1), owner) for array in joined]
         if owner != comm.rank:
             continue
-        pieces = [np.split(array, its.ravel().cumsum()[:-1]) for array in arrays]  # of workers, then of columns
+        pieces = [
+            np.split(array, its.ravel().cumsum()[:-1]) for array in arrays
+        ]  # of workers, then of columns
         for j, f in enumerate(columns[low:high]):
             value, *sums = (np.concatenate(one[j :: high - low]) for one in pieces)
             order = np.argsort(value, kind="stable")
@@ -148,10 +162,18 @@ def cuts_of(value, mass, max_bins, least):
     if max_bins is None:
         order, cuts = np.empty((1, n), dtype=np.int32), np.empty((1, n), dtype=np.float32)
         n_cuts, n_missing = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
-        _bins.sort_columns(column, rows, np.zeros(1, dtype=np.int64), mass, 0.0, order, cuts, n_cuts, n_missing, 1)
+        _bins.sort_columns(
+            column, rows, np.zeros(1, dtype=np.int64), mass, 0.0, order, cuts, n_cuts, n_missing, 1
+        )
         return cuts[0, : n_cuts[0]]
-    codes, (low, high) = np.empty((1, n), dtype=np.uint8), np.empty((2, 1, MOST_CODES), dtype=np.float32)
-    its = [np.empty(1, dtype=kind) for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)]
+    codes, (low, high) = (
+        np.empty((1, n), dtype=np.uint8),
+        np.empty((2, 1, MOST_CODES), dtype=np.float32),
+    )
+    its = [
+        np.empty(1, dtype=kind)
+        for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
+    ]
     _bins.bin_columns(column, rows, mass, max_bins, least, codes, low, high, *its, 1)
     n_bins = its[0][0]
     return cuts_between(low[0, :n_bins], high[0, :n_bins])

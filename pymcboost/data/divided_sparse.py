@@ -163,7 +163,9 @@ def _of_all(data, listed, d):
         low, high = np.searchsorted(listed[:, 0], (begin, end))
         every = listed[low:high]
         if comm.size > 1:
-            every = comm.concatenate(np.ascontiguousarray(every).ravel()).reshape(-1, listed.shape[1])
+            every = comm.concatenate(np.ascontiguousarray(every).ravel()).reshape(
+                -1, listed.shape[1]
+            )
             every = _counts(every[:, 0], every[:, 1], every[:, 2:])
         at = np.searchsorted(every[:, 0], np.arange(begin, end + 1))
         for f in range(begin, end):

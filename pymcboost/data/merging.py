@@ -124,7 +124,11 @@ def _entries_by_column(X):
     X = X if X.format in ("csr", "csc") else X.tocsr()
     entries = _spread(len(X.data), COMPARED_ENTRIES)
     values = X.data[entries].astype(np.float64)
-    column = X.indices[entries] if X.format == "csr" else np.searchsorted(X.indptr, entries, side="right") - 1
+    column = (
+        X.indices[entries]
+        if X.format == "csr"
+        else np.searchsorted(X.indptr, entries, side="right") - 1
+    )
     is_finite = np.isfinite(values)
     if not is_finite.any():
         return

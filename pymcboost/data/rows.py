@@ -32,7 +32,9 @@ def by_class(y, weight):
     rows = np.flatnonzero(weight > 0)
     classes = y[rows]
     if classes.max(initial=0) < 1 << 16:
-        classes = classes.astype(np.uint16)  # numpy sorts these by their digits, several times as fast
+        classes = classes.astype(
+            np.uint16
+        )  # numpy sorts these by their digits, several times as fast
     return rows[np.argsort(classes, kind="stable")].astype(np.int64, copy=False)
 
 
@@ -59,7 +61,9 @@ class WeightedRows:
         self.X, self.rows, self.comm, self.exact = X, rows, comm, exact
         self.n_rows, self.n_features = len(rows), X.shape[1]
         self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
-        self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
+        self.weight, self.weight_unit = (
+            _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
+        )
 
     def refuse_large(self, needed, what):
         """Refuse, before anything large is taken, what needs so many bytes for the columns while they are made."""
@@ -128,10 +132,21 @@ class TrainingRows(WeightedRows):
     """
 
     def __init__(
-        self, X, y, n_classes, sample_weight, *, min_weight_fraction_leaf=0.0, n_threads=1, comm=ALONE, exact=False
+        self,
+        X,
+        y,
+        n_classes,
+        sample_weight,
+        *,
+        min_weight_fraction_leaf=0.0,
+        n_threads=1,
+        comm=ALONE,
+        exact=False,
     ):
         rows = by_class(y, sample_weight)
-        super().__init__(X, rows, sample_weight[rows].astype(np.float64, copy=False), comm=comm, exact=exact)
+        super().__init__(
+            X, rows, sample_weight[rows].astype(np.float64, copy=False), comm=comm, exact=exact
+        )
         self.y = np.ascontiguousarray(y[rows], dtype=np.int32)
         self.n_classes = n_classes
         self.row_number = rows if comm is ALONE else row_numbers(comm, len(y))[rows]
@@ -142,7 +157,9 @@ class TrainingRows(WeightedRows):
         what = f"training on {X.shape[0]} rows, {X.shape[1]} features and {n_classes} classes"
         self.refuse_large(self.store_bytes(X, n_threads), what)
         self.total_weight = float(comm.sum(self.weight.sum(keepdims=True))[0])
-        ends = comm.maximum(np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)]))
+        ends = comm.maximum(
+            np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)])
+        )
         self.weight_ends = -float(ends[0]), float(ends[1])
         # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
         self.least_weight = min_weight_fraction_leaf * self.total_weight * (1 - 1e-9)
@@ -219,7 +236,9 @@ def _moderate_all(weight, comm, n):
 def _finite(size):
     """A mean or sum of weights; an error if it is none."""
     if not np.isfinite(size):
-        raise ValueError("the sample weights, times the class weights, sum to infinity; divide them by a constant")
+        raise ValueError(
+            "the sample weights, times the class weights, sum to infinity; divide them by a constant"
+        )
     return float(size)
 
 

@@ -66,8 +66,17 @@ class SharedBins:
     def of_coded_rows(cls, bins, comm):
         """Bins of rows of which nothing else is kept, in the order of the rows."""
         shared = object.__new__(cls)
-        shared.keeps_values, shared._comm, shared._bins, shared._lock = False, comm, bins, threading.Lock()
-        shared._position, shared._rows, shared._total_rows = np.arange(bins.codes.shape[1]), None, None
+        shared.keeps_values, shared._comm, shared._bins, shared._lock = (
+            False,
+            comm,
+            bins,
+            threading.Lock(),
+        )
+        shared._position, shared._rows, shared._total_rows = (
+            np.arange(bins.codes.shape[1]),
+            None,
+            None,
+        )
         return shared
 
     def __getstate__(self):
@@ -94,7 +103,9 @@ class SharedBins:
         rows = known if np.array_equal(rows, known) else rows
         data = WeightedRows(self._X, rows, self._weight[rows], comm=self._comm, exact=True)
         m, d = self._X.shape
-        data.refuse_large(binning_bytes(m, d, self._n_threads), f"a data set of {m} rows and {d} features")
+        data.refuse_large(
+            binning_bytes(m, d, self._n_threads), f"a data set of {m} rows and {d} features"
+        )
         self._bins = bin_rows(data, self._max_bins, self._n_threads, categorical=self._categorical)
         self._rows, self._total_rows = rows, data.total_rows
         self._position = np.empty(len(self._weight), dtype=np.int64)

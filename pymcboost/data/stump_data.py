@@ -36,12 +36,18 @@ class TrainingData(TrainingRows):
     # Whether columns of small data with more values than bins are searched exactly.
     sorts = True
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, bins=None, **how):
-        super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, exact=self.exact, **how)
+    def __init__(
+        self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, bins=None, **how
+    ):
+        super().__init__(
+            X, y, n_classes, sample_weight, n_threads=n_threads, exact=self.exact, **how
+        )
         if self.is_sparse:
             self.stores = self._sparse_stores(max_bins, n_threads)
         else:
-            self.stores = self._dense_stores(self._bins(bins, max_bins, n_threads), max_bins, n_threads)
+            self.stores = self._dense_stores(
+                self._bins(bins, max_bins, n_threads), max_bins, n_threads
+            )
 
     def store_bytes(self, X, n_threads):
         """Bytes of the columns in the form that is scanned, while it is made."""
@@ -73,13 +79,19 @@ class TrainingData(TrainingRows):
         if shared is None or (self.dtype == np.float64 and shared.keeps_values):
             return bin_dense(self, max_bins, n_threads)
         bins = shared.of(self, n_threads)
-        return bins.bounded(self.weight, self.least_weight, self.comm) if self.least_weight > 0 else bins
+        return (
+            bins.bounded(self.weight, self.least_weight, self.comm)
+            if self.least_weight > 0
+            else bins
+        )
 
     def _dense_stores(self, bins, max_bins, n_threads):
         m = self.total_rows
         has_missing = bins.missing > 0
         all_bins = bins.n_bins + has_missing
-        split_missing = self._split_missing(bins.missing, lambda f: self._weight_of(bins.codes[f] == bins.n_bins[f]))
+        split_missing = self._split_missing(
+            bins.missing, lambda f: self._weight_of(bins.codes[f] == bins.n_bins[f])
+        )
         useful = (bins.n_bins > 1) | split_missing
         exact = useful & bins.lossy(max_bins) & (self.dtype == np.float64) & self.sorts
         skewed = useful & ~exact & (bins.mode_rows >= SKEWED * m) & (m >= 64)
@@ -92,7 +104,9 @@ class TrainingData(TrainingRows):
         stores = []
         if tiled.any():
             features = np.flatnonzero(tiled)
-            stores.append(Tiles.of(bins.codes, features, all_bins, missing_code, thresholds_of, n_threads, m))
+            stores.append(
+                Tiles.of(bins.codes, features, all_bins, missing_code, thresholds_of, n_threads, m)
+            )
         if skewed.any():
             features = np.flatnonzero(skewed)
             stores.append(
@@ -113,7 +127,9 @@ class TrainingData(TrainingRows):
 
     def _sparse_stores(self, max_bins, n_threads):
         features, found = sort_sparse(self, self.least_weight, n_threads)
-        split_missing = self._split_missing(found.n_missing, lambda f: self._weight_of(found.missing_rows(f)))
+        split_missing = self._split_missing(
+            found.n_missing, lambda f: self._weight_of(found.missing_rows(f))
+        )
         at = np.flatnonzero((found.cuts.count > 0) | split_missing)
         return [_sorted(found.of(at), features[at], split_missing[at])] if len(at) else []
 
@@ -129,7 +145,11 @@ class DividedData(TrainingData):
 
     def store_bytes(self, X, n_threads):
         """As `TrainingData.store_bytes`."""
-        return X.nnz * 96 + 1100 * min(X.shape[1], X.nnz) if self.is_sparse else super().store_bytes(X, n_threads)
+        return (
+            X.nnz * 96 + 1100 * min(X.shape[1], X.nnz)
+            if self.is_sparse
+            else super().store_bytes(X, n_threads)
+        )
 
     def _bins(self, shared, max_bins, n_threads):
         if shared is not None and not shared.keeps_values:
@@ -139,19 +159,32 @@ class DividedData(TrainingData):
         return bin_divided(self, max_bins, n_threads)
 
     def _others(self, bins):
-        return np.array([np.count_nonzero(codes != mode) for codes, mode in zip(bins.codes, bins.mode, strict=True)])
+        return np.array(
+            [
+                np.count_nonzero(codes != mode)
+                for codes, mode in zip(bins.codes, bins.mode, strict=True)
+            ]
+        )
 
     def _sparse_stores(self, max_bins, n_threads):
         bins = list_bins(self, max_bins)
-        n_bins, has_missing = np.array([len(its) + 1 for its in bins.cuts], dtype=np.int32), bins.missing > 0
+        n_bins, has_missing = (
+            np.array([len(its) + 1 for its in bins.cuts], dtype=np.int32),
+            bins.missing > 0,
+        )
         split_missing = self._split_missing(bins.missing, lambda f: bins.missing_weight[f])
         useful, skewed = (n_bins > 1) | split_missing, bins.usual_rows >= SKEWED * self.total_rows
-        thresholds = [_with_missing(cuts, missing) for cuts, missing in zip(bins.cuts, has_missing, strict=True)]
+        thresholds = [
+            _with_missing(cuts, missing)
+            for cuts, missing in zip(bins.cuts, has_missing, strict=True)
+        ]
         by_column = n_bins + has_missing, _missing_code(has_missing, split_missing), thresholds
         tiled, listed = np.flatnonzero(useful & ~skewed), np.flatnonzero(useful & skewed)
         stores = []
         if len(tiled):
-            stores.append(Tiles.of_entries(bins, tiled, *by_column, n_threads, self.n_rows, self.total_rows))
+            stores.append(
+                Tiles.of_entries(bins, tiled, *by_column, n_threads, self.n_rows, self.total_rows)
+            )
         if len(listed):
             stores.append(Lists.of_entries(bins, listed, *by_column))
         return stores
@@ -164,7 +197,9 @@ def _missing_code(has_missing, split_missing):
 
 def _sorted(found, features, split_missing):
     """The layout of presorted columns, those of ``features`` alone."""
-    thresholds = [_with_missing(cuts, n) for cuts, n in zip(found.cuts, found.n_missing, strict=True)]
+    thresholds = [
+        _with_missing(cuts, n) for cuts, n in zip(found.cuts, found.n_missing, strict=True)
+    ]
     return Sorted(
         features.astype(np.int32), thresholds, found.ptr, found.order, found.n_missing, found.default_at,
         split_missing.astype(np.uint8),

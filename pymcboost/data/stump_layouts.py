@@ -74,12 +74,16 @@ class Tiles(StumpLayout):
     def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads, total_rows):
         """Put these columns of ``codes`` (d, m) into tiles; ``total_rows`` are those of all workers."""
         m = codes.shape[1]
-        byte_slots = _bundle(features, all_bins) if total_rows >= BUNDLE_ROWS else [[f] for f in features]
+        byte_slots = (
+            _bundle(features, all_bins) if total_rows >= BUNDLE_ROWS else [[f] for f in features]
+        )
         n_tiles = -(-len(byte_slots) // 4)
         byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
         order = [f for slots in byte_slots for f in slots]
         bins = all_bins[order].astype(np.int32)
-        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots]))).astype(np.int32)
+        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots]))).astype(
+            np.int32
+        )
         stride = np.ones(len(order), dtype=np.int32)
         cells = np.ones(4 * n_tiles, dtype=np.int32)
         for byte in range(4 * n_tiles):
@@ -90,11 +94,20 @@ class Tiles(StumpLayout):
         feature = np.array(order, dtype=np.int32)
         _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
         return cls(
-            feature, [thresholds_of(f) for f in order], tiles, cells, byte_ptr, stride, bins, missing_code[order]
+            feature,
+            [thresholds_of(f) for f in order],
+            tiles,
+            cells,
+            byte_ptr,
+            stride,
+            bins,
+            missing_code[order],
         )
 
     @classmethod
-    def of_entries(cls, bins, at, all_bins, missing_code, thresholds, n_threads, n_rows, total_rows):
+    def of_entries(
+        cls, bins, at, all_bins, missing_code, thresholds, n_threads, n_rows, total_rows
+    ):
         """The columns ``at`` of `ListedBins` as tiles; what is by column is of all of them."""
         codes, place = np.empty((len(at), n_rows), dtype=np.uint8), np.full(len(bins.cuts), -1)
         codes[:], place[at] = bins.usual[at, None], np.arange(len(at))
@@ -102,7 +115,13 @@ class Tiles(StumpLayout):
             if place[f] >= 0:
                 codes[place[f], rows] = its
         found = cls.of(
-            codes, range(len(at)), all_bins[at], missing_code[at], lambda j: thresholds[at[j]], n_threads, total_rows
+            codes,
+            range(len(at)),
+            all_bins[at],
+            missing_code[at],
+            lambda j: thresholds[at[j]],
+            n_threads,
+            total_rows,
         )
         return replace(found, feature=bins.feature[at[found.feature]].astype(np.int32))
 
@@ -121,20 +140,45 @@ class Tiles(StumpLayout):
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
         """As `StumpLayout.fill`."""
         _cells.fill_tiles(
-            rounded, self.codes, self.byte_cells, self.byte_ptr, self.stride, self.bins, at, scratch, cells, n_threads
+            rounded,
+            self.codes,
+            self.byte_cells,
+            self.byte_ptr,
+            self.stride,
+            self.bins,
+            at,
+            scratch,
+            cells,
+            n_threads,
         )
 
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         byte = self.byte[slot]
         _stumps.side_tile(
-            self.codes[byte // 4], byte % 4, self.stride[slot], self.bins[slot], pos, nan_left, self.missing[slot], h
+            self.codes[byte // 4],
+            byte % 4,
+            self.stride[slot],
+            self.bins[slot],
+            pos,
+            nan_left,
+            self.missing[slot],
+            h,
         )
 
     def sides(self, slots, codes, to, h, n_threads):
         """As `StumpLayout.sides`, several in parallel."""
         _stumps.side_tiles(
-            self.codes, self.byte, self.stride, self.bins, self.missing, slots, codes, to, h, n_threads
+            self.codes,
+            self.byte,
+            self.stride,
+            self.bins,
+            self.missing,
+            slots,
+            codes,
+            to,
+            h,
+            n_threads,
         )
 
 
@@ -187,14 +231,31 @@ class Lists(StumpLayout):
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
         """As `StumpLayout.fill`."""
         _cells.fill_lists(
-            rounded, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, at, scratch, cells, n_threads
+            rounded,
+            sums,
+            self.ptr,
+            self.rows,
+            self.codes,
+            self.mode,
+            self.bins,
+            at,
+            scratch,
+            cells,
+            n_threads,
         )
 
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_list(
-            self.rows[part], self.codes[part], self.mode[slot], self.bins[slot], pos, nan_left, self.missing[slot], h
+            self.rows[part],
+            self.codes[part],
+            self.mode[slot],
+            self.bins[slot],
+            pos,
+            nan_left,
+            self.missing[slot],
+            h,
         )
 
 
@@ -233,7 +294,9 @@ class Sorted(StumpLayout):
     def side(self, slot, pos, nan_left, h):
         """As `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
-        _stumps.side_sorted(self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h)
+        _stumps.side_sorted(
+            self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h
+        )
 
 
 def _bundle(features, n_bins):

@@ -71,7 +71,9 @@ class LabelLists:
                 reason = f"label {shown!r} is no whole number within +-2^53; lists of labels look like 3,17,201"
                 raise self._refuse(self._number, column, reason)
             if int(part) in found:
-                raise self._refuse(self._number, column, f"label {shown} occurs twice in the list; name it once")
+                raise self._refuse(
+                    self._number, column, f"label {shown} occurs twice in the list; name it once"
+                )
             found.append(int(part))
             column += len(part) + 1
         return tuple(sorted(found))
@@ -105,12 +107,18 @@ def lists_of(y, n_rows):
             ok = all(len(one) == len(given) for one, given in zip(found, y, strict=True))
         except (TypeError, ValueError):
             found, ok = [], False
-        if not ok or len(found) != n_rows or any(one and max(map(abs, one)) > LARGEST for one in found):
+        if (
+            not ok
+            or len(found) != n_rows
+            or any(one and max(map(abs, one)) > LARGEST for one in found)
+        ):
             raise ValueError(
                 f"y must be an indicator matrix, or a list for each of the {n_rows} rows with its labels, different "
                 "whole numbers within +-2^53"
             )
         return found
     if len(y) != n_rows or y.dtype.kind not in "buif" or not ((y == 0) | (y == 1)).all():
-        raise ValueError(f"the indicator y of shape {y.shape} must have {n_rows} rows of 0 and 1 alone")
+        raise ValueError(
+            f"the indicator y of shape {y.shape} must have {n_rows} rows of 0 and 1 alone"
+        )
     return [np.flatnonzero(row).tolist() for row in y]

@@ -57,7 +57,9 @@ class SvmlightData(NamedTuple):
         several = self.y.dtype == object
         labels = sorted({label for one in self.y for label in one}) if several else []
         labels = labels or np.unique(self.y[self.labelled]).tolist()
-        shown = ", ".join(map(str, labels[:LABELS_SHOWN])) + (", ..." if labels[LABELS_SHOWN:] else "")
+        shown = ", ".join(map(str, labels[:LABELS_SHOWN])) + (
+            ", ..." if labels[LABELS_SHOWN:] else ""
+        )
         parts = [
             counted(self.X.shape[0], "row"),
             f"{counted(self.X.shape[1], 'feature')} ({'CSR' if hasattr(self.X, 'indptr') else 'dense'})",
@@ -101,7 +103,10 @@ class _Rows:
     def check_memory(self, size, what, remedy):
         """Refuse ``size`` more bytes for ``what`` where they are not there."""
         if self.memory_limit is not None:
-            room, where = self.memory_limit - self.held(), f"memory_limit={self.memory_limit} leaves"
+            room, where = (
+                self.memory_limit - self.held(),
+                f"memory_limit={self.memory_limit} leaves",
+            )
         else:
             room, where = available_memory(), "this machine has"
         if room is not None and size > room:
@@ -111,12 +116,17 @@ class _Rows:
 
     def held(self):
         """Bytes held, whether or not they are in use."""
-        return sum(getattr(self, name).nbytes for name in ("indices", "values", "indptr", "labels", "labelled"))
+        return sum(
+            getattr(self, name).nbytes
+            for name in ("indices", "values", "indptr", "labels", "labelled")
+        )
 
     def reserve(self, scanner, length, expected):
         """Make room for the rows of ``length`` more bytes; ``expected`` guesses the final (entries, rows)."""
         self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
-        self._reserve(("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1])
+        self._reserve(
+            ("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1]
+        )
 
     def _reserve(self, names, what, used, more, guess):
         arrays = [getattr(self, name) for name in names]
@@ -141,7 +151,13 @@ class _Rows:
 
     def trim(self, rows, entries):
         """Give back what is not in use."""
-        sizes = {"indices": entries, "values": entries, "indptr": rows + 1, "labels": rows, "labelled": rows}
+        sizes = {
+            "indices": entries,
+            "values": entries,
+            "indptr": rows + 1,
+            "labels": rows,
+            "labelled": rows,
+        }
         for name, size in sizes.items():
             getattr(self, name).resize(size, refcheck=False)
 
@@ -174,7 +190,9 @@ def intact(name):
         reason = archives.damage(name, error)
         if reason is None:
             raise
-        raise SvmlightError(f"{name}: the archive is truncated or damaged ({reason}); fetch it again") from error
+        raise SvmlightError(
+            f"{name}: the archive is truncated or damaged ({reason}); fetch it again"
+        ) from error
 
 
 def _scan(stream, name, size, base, rows, lines=None):
@@ -187,7 +205,9 @@ def _scan(stream, name, size, base, rows, lines=None):
     ended = first = False
     while not ended:
         if have == room:
-            rows.check_memory(3 * room, "a line longer than the read buffer", "check that the file has line ends")
+            rows.check_memory(
+                3 * room, "a line longer than the read buffer", "check that the file has line ends"
+            )
             buffer.extend(bytes(room))
             room *= 2
         with memoryview(buffer) as view:
@@ -224,21 +244,33 @@ def _scan(stream, name, size, base, rows, lines=None):
     if total == 0:
         raise SvmlightError(f"{name}: the file is empty; expected rows like 1 3:0.5 7:2")
     if scanner.rows == 0:
-        raise SvmlightError(f"{name}: no row of data in {scanner.line} lines; expected rows like 1 3:0.5 7:2")
+        raise SvmlightError(
+            f"{name}: no row of data in {scanner.line} lines; expected rows like 1 3:0.5 7:2"
+        )
     return scanner
 
 
 def _checked(n_features, base, layout, memory_limit):
     if n_features is not None and not (
-        isinstance(n_features, (int, np.integer)) and not isinstance(n_features, bool) and 1 <= n_features <= MAX_INDEX
+        isinstance(n_features, (int, np.integer))
+        and not isinstance(n_features, bool)
+        and 1 <= n_features <= MAX_INDEX
     ):
-        raise ValueError(f"n_features={n_features!r}: expected None or an integer from 1 to {MAX_INDEX}")
-    if not (isinstance(base, (str, int, np.integer)) and not isinstance(base, bool) and base in ("auto", 0, 1)):
+        raise ValueError(
+            f"n_features={n_features!r}: expected None or an integer from 1 to {MAX_INDEX}"
+        )
+    if not (
+        isinstance(base, (str, int, np.integer))
+        and not isinstance(base, bool)
+        and base in ("auto", 0, 1)
+    ):
         raise ValueError(f"base={base!r}: expected 'auto', 0 or 1")
     if layout not in ("auto", "dense", "csr", "plain"):
         raise ValueError(f"layout={layout!r}: expected 'auto', 'dense', 'csr' or 'plain'")
     if memory_limit is not None and not memory_limit > 0:
-        raise ValueError(f"memory_limit={memory_limit!r}: expected None or a positive number of bytes")
+        raise ValueError(
+            f"memory_limit={memory_limit!r}: expected None or a positive number of bytes"
+        )
 
 
 def load_svmlight(
@@ -303,7 +335,15 @@ def load_svmlight(
     return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
 
 
-def load_and_count(path, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, lines=None):
+def load_and_count(
+    path,
+    n_features=None,
+    base="auto",
+    layout="auto",
+    memory_limit=None,
+    multilabel=False,
+    lines=None,
+):
     """What `load_svmlight` returns; how many features the largest index asks for; and the number of entries.
 
     ``lines``: see `load_stream`. Entries are those of the text, also zeros and those of dropped features.
@@ -311,14 +351,24 @@ def load_and_count(path, n_features=None, base="auto", layout="auto", memory_lim
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
     try:
-        return load_stream(stream, name, size, n_features, base, layout, memory_limit, multilabel, lines)
+        return load_stream(
+            stream, name, size, n_features, base, layout, memory_limit, multilabel, lines
+        )
     finally:
         if ours:
             stream.close()
 
 
 def load_stream(
-    stream, name, size=0, n_features=None, base="auto", layout="auto", memory_limit=None, multilabel=False, lines=None
+    stream,
+    name,
+    size=0,
+    n_features=None,
+    base="auto",
+    layout="auto",
+    memory_limit=None,
+    multilabel=False,
+    lines=None,
 ):
     """`load_and_count` of a binary stream of about ``size`` bytes.
 
@@ -341,11 +391,21 @@ def load_stream(
             raise SvmlightError(f"{name}: no row has a feature; give n_features if that is meant")
         n_features = found
     elif found > n_features:
-        which = "index" if lines is not None else "largest index"  # other parts may have a larger one
-        notices.append(f"{name}: features beyond n_features={n_features} dropped ({which} {largest} at line {line})")
+        which = (
+            "index" if lines is not None else "largest index"
+        )  # other parts may have a larger one
+        notices.append(
+            f"{name}: features beyond n_features={n_features} dropped ({which} {largest} at line {line})"
+        )
     where = f"largest index {largest} at line {line}, column {column}"
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
-    y = text.y() if multilabel else rows.labels if scanner.fractions else rows.labels.astype(np.int64)
+    y = (
+        text.y()
+        if multilabel
+        else rows.labels
+        if scanner.fractions
+        else rows.labels.astype(np.int64)
+    )
     return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found, scanner.nnz
 
 
@@ -356,7 +416,9 @@ def _label_lists(text, name, rows):
         return SvmlightError("{}:{}:{}: {}".format(name, *at))
 
     def check(size):
-        rows.check_memory(6 * size, f"a line of {in_words(size)} or more", "check that the file has line ends")
+        rows.check_memory(
+            6 * size, f"a line of {in_words(size)} or more", "check that the file has line ends"
+        )
 
     return LabelLists(text, refuse, check)
 
@@ -367,7 +429,9 @@ def _settle_base(name, base, scanner, rows, notices, before):
         if base == 0:
             rows.indices += 1
             line = before + scanner.zero_line
-            notices.append(f"{name}: index 0 found (line {line}), indices read as zero-based; set base=0")
+            notices.append(
+                f"{name}: index 0 found (line {line}), indices read as zero-based; set base=0"
+            )
     largest, line, column = scanner.largest
     if base == 0 and largest == MAX_INDEX:
         raise SvmlightError(

@@ -87,7 +87,9 @@ class Lines:
             n, self.beyond = int(np.searchsorted(indices[:n], d)), True
         label = labels[0].item() if labelled[0] else None
         if d > DENSE:
-            return CompressedRows(values[:n], indices[:n], np.array([0, n], np.int32), (1, d)), label
+            return CompressedRows(
+                values[:n], indices[:n], np.array([0, n], np.int32), (1, d)
+            ), label
         row = np.zeros((1, d), np.float32)
         row[0, indices[:n]] = values[:n]
         return row, label

@@ -13,7 +13,9 @@ from pymcboost.data.svmlabels import lists_of
 from pymcboost.model.rows import check_sparse
 
 
-def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: Any, *, base: Literal[0, 1] = 1) -> None:
+def dump_svmlight(
+    path: str | bytes | PathLike[str], X: Any, y: Any, *, base: Literal[0, 1] = 1
+) -> None:
     r"""Write a file in LIBSVM format.
 
     Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
@@ -48,7 +50,8 @@ def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: Any, *, base: Li
         raise ValueError(f"y has type {y.dtype}; LIBSVM labels are numbers, encode them first")
     # As Python's numbers: a double takes 2^53 + 1 for 2^53.
     if not several and (
-        not np.isfinite(y).all() or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53)
+        not np.isfinite(y).all()
+        or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53)
     ):
         raise ValueError("y has a label that is not finite or beyond +-2^53, which no reader keeps")
     sparse = hasattr(X, "tocsr")
@@ -66,7 +69,10 @@ def dump_svmlight(path: str | bytes | PathLike[str], X: Any, y: Any, *, base: Li
             raise OSError(9, "standard output is closed; name a file instead", "<stdout>")
         sys.stdout.writelines(write)
         return
-    with files.replacing(path, "file", streams=True) as file, archives.packed_text(file, path) as out:
+    with (
+        files.replacing(path, "file", streams=True) as file,
+        archives.packed_text(file, path) as out,
+    ):
         out.writelines(write)
 
 
@@ -80,7 +86,9 @@ def _several(y):
 def _decimals(values):
     """Shortest decimal text of each float32 that reads back as the same float32 (by way of double)."""
     texts = values.astype("U32")
-    wrong = np.flatnonzero((texts.astype(np.float64).astype(np.float32) != values) & ~np.isnan(values))
+    wrong = np.flatnonzero(
+        (texts.astype(np.float64).astype(np.float32) != values) & ~np.isnan(values)
+    )
     texts[wrong] = np.char.mod("%.9g", values[wrong])
     return [text.removesuffix(".0") for text in texts.tolist()]
 

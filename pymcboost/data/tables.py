@@ -110,7 +110,9 @@ def read_table(path, kind, choose, as_text=None, layout=None):
     try:
         with archives.buffered(stream) as file, intact(name):
             read = _parquet if kind == "parquet" else _csv
-            frame, (names, label), texts = read(pandas, file, room=room, choose=choose, as_text=as_text, layout=layout)
+            frame, (names, label), texts = read(
+                pandas, file, room=room, choose=choose, as_text=as_text, layout=layout
+            )
     finally:
         if ours:
             stream.close()
@@ -163,7 +165,9 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
     if other := archives.other_format(first, name):
         raise TableError(f"{name}: {other}")
     if len(first) == LONGEST:
-        raise TableError(f"{name}: the first line has more than {LONGEST >> 20} MiB; check that the file has line ends")
+        raise TableError(
+            f"{name}: the first line has more than {LONGEST >> 20} MiB; check that the file has line ends"
+        )
     try:
         line = first.decode("utf-8-sig")
         separator = layout.separator or max(SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
@@ -175,13 +179,17 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
             line = first.removeprefix(b"\xef\xbb\xbf")
         rest = _Lines(line, file, room, len(head))
         _check_head(head, name, layout)
-        names, label = _chosen(head, choose, f"{name}:1", "" if len(head) > 1 else "; --separator parts columns")
+        names, label = _chosen(
+            head, choose, f"{name}:1", "" if len(head) > 1 else "; --separator parts columns"
+        )
         texts = _chosen(names, as_text, f"{name}:1")
         as_written = [names[j] for j in texts] + ([] if label is None else [label])
         # From 3.1 on the nearest float is what pandas reads by default.
         exactly = {"float_precision": "round_trip"} if _version(pandas) < (3, 1) else {}
         with warnings.catch_warnings():
-            warnings.simplefilter("error", pandas.errors.ParserWarning)  # values of long rows would be dropped
+            warnings.simplefilter(
+                "error", pandas.errors.ParserWarning
+            )  # values of long rows would be dropped
             frame = pandas.read_csv(
                 rest,
                 sep=separator,
@@ -197,7 +205,9 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
         raise TableError(f"{name}: no row of data after the names of the columns") from None
     except (pandas.errors.ParserError, pandas.errors.ParserWarning, csv.Error) as error:
         words = " ".join(str(error).split())
-        raise TableError(f"{name}: {words}; a quote may not be closed, or a row have more values than names") from None
+        raise TableError(
+            f"{name}: {words}; a quote may not be closed, or a row have more values than names"
+        ) from None
     except UnicodeDecodeError as error:
         raise TableError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
     return frame, (names, label), texts
@@ -249,7 +259,9 @@ def _check_head(head, name, layout):
         raise TableError(f"{name}:1: there is no line with the names of the columns")
     if len(set(head)) < len(head):
         twice = next(column for column in head if head.count(column) > 1)
-        raise TableError(f"{name}:1: the column name {twice!r} occurs twice; the first line must name each column once")
+        raise TableError(
+            f"{name}:1: the column name {twice!r} occurs twice; the first line must name each column once"
+        )
     numbers = [column for column in head if is_number(column) and column not in layout.known]
     if numbers and layout.header is None:
         raise TableError(
@@ -268,8 +280,12 @@ def _parquet(pandas, file, *, room, choose, as_text, layout):
         parquet = ParquetFile(pyarrow.BufferReader(content))
         schema = parquet.schema_arrow
         _check_columns(schema.names, name)
-        room.check(len(content) + parquet.metadata.num_rows * sum(map(_memory_of_value, schema.types)))
-        frame = pandas.read_parquet(pyarrow.BufferReader(content), engine="pyarrow", dtype_backend="numpy_nullable")
+        room.check(
+            len(content) + parquet.metadata.num_rows * sum(map(_memory_of_value, schema.types))
+        )
+        frame = pandas.read_parquet(
+            pyarrow.BufferReader(content), engine="pyarrow", dtype_backend="numpy_nullable"
+        )
     except (pyarrow.ArrowException, OSError) as error:
         raise TableError(f"{name}: {str(error).rstrip('.')}; expected a Parquet file") from None
     head = [str(column) for column in frame.columns]
@@ -300,7 +316,9 @@ def _memory_of_value(kind):
 def _check_columns(head, name):
     if len(set(head)) < len(head):
         twice = next(column for column in head if head.count(column) > 1)
-        raise TableError(f"{name}: the column name {twice!r} occurs twice; each needs a name of its own")
+        raise TableError(
+            f"{name}: the column name {twice!r} occurs twice; each needs a name of its own"
+        )
 
 
 def _chosen(head, choose, where, remedy=""):
@@ -318,7 +336,9 @@ def _numbers(pandas, column, where):
     else:
         numbers = np.full(len(column), np.nan)
         if types.is_object_dtype(kind) or types.is_string_dtype(kind):
-            numbers = pandas.to_numeric(column.astype(object), errors="coerce").to_numpy(np.float64, na_value=np.nan)
+            numbers = pandas.to_numeric(column.astype(object), errors="coerce").to_numpy(
+                np.float64, na_value=np.nan
+            )
         other = np.isnan(numbers) & column.notna().to_numpy()
         if other.any():
             row = int(other.argmax())
@@ -333,14 +353,18 @@ def _numbers(pandas, column, where):
     beyond = np.isinf(values) & np.isfinite(numbers)
     if beyond.any():
         row = int(beyond.argmax())
-        raise TableError(f"{where}, row {row + 1}: {numbers[row]:g} is too large for float32 (about 3.4e38); scale it")
+        raise TableError(
+            f"{where}, row {row + 1}: {numbers[row]:g} is too large for float32 (about 3.4e38); scale it"
+        )
     return values
 
 
 def _plain(column, name):
     """Labels or categories as a list of integers, text and so on; missing ones are None or NaN."""
     values = column.astype(object).tolist()
-    strange = next((value for value in values if not isinstance(value, (str, int, float, type(None)))), None)
+    strange = next(
+        (value for value in values if not isinstance(value, (str, int, float, type(None)))), None
+    )
     if strange is not None and type(strange).__name__ != "NAType":
         what = f"{name}: column {column.name!r} has {type(strange).__name__} values"
         raise TableError(f"{what}; labels and categories are integers or text")

@@ -37,7 +37,19 @@ class TreeData(TrainingRows):
         Bins of all rows of dense X, which these rows are some of. Small data have bins of their own.
     """
 
-    def __init__(self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, categorical=(), bins=None, **how):
+    def __init__(
+        self,
+        X,
+        y,
+        n_classes,
+        sample_weight,
+        *,
+        max_bins=256,
+        n_threads=1,
+        categorical=(),
+        bins=None,
+        **how,
+    ):
         super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, **how)
         comm = self.comm
         if comm.size > 1 and self.is_sparse:
@@ -162,10 +174,19 @@ class Grown:
         place = np.arange(self.feature.shape[1])
         splits, leaves = place < s, place <= s
         feature, pos, nan_left, right, gain = (
-            array[chosen][splits] for array in (self.feature, self.pos, self.nan_left, self.right, self.gain)
+            array[chosen][splits]
+            for array in (self.feature, self.pos, self.nan_left, self.right, self.gain)
         )
         threshold = data.threshold_of(feature, pos)
-        return s[:, 0], data.column[feature], threshold, nan_left, right, self.value[chosen][leaves], gain
+        return (
+            s[:, 0],
+            data.column[feature],
+            threshold,
+            nan_left,
+            right,
+            self.value[chosen][leaves],
+            gain,
+        )
 
     def codes(self, chosen, data):
         """Codes on the left of the splits on categories of the listed trees, by the place of the split in `trees`."""
@@ -234,8 +255,12 @@ class Quantiser:
             self.limit_g, self.limit_h = ROOM_BESIDE, 2.0 ** (62 - self.count_bits)
             counts = 2.0**self.count_bits - 2 * m
         # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
-        self.per_count = 1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
+        self.per_count = (
+            1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
+        )
         mean = one if uniform else data.total_weight / m
-        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (one if uniform else 1.0)
+        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (
+            one if uniform else 1.0
+        )
         most = np.iinfo(np.int32).max
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

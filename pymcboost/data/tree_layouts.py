@@ -104,13 +104,21 @@ class Columns:
 
         A row has a code in each lane, ``n_numbers`` of its gradient and its number. Models do not depend on it.
         """
-        if n_drawn * MOVED_LANES < self.n_lanes or max_leaves < MOVED_LEAVES or self.codes.nbytes < MOVED_BYTES:
+        if (
+            n_drawn * MOVED_LANES < self.n_lanes
+            or max_leaves < MOVED_LEAVES
+            or self.codes.nbytes < MOVED_BYTES
+        ):
             return None
         size, room = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1), available_memory()
         if room is not None and size * MOVED_ROOM > room:
             return None
         codes = self.zeros(self.codes.shape, self.codes.dtype)
-        return codes, self.zeros((self.n_rows, n_numbers), np.int32), self.zeros(self.n_rows, np.int32)
+        return (
+            codes,
+            self.zeros((self.n_rows, n_numbers), np.int32),
+            self.zeros(self.n_rows, np.int32),
+        )
 
     def sets(self, least_levels):
         """Where kernels keep sets of levels, with the weights of `learners.levels.least_levels`, by feature.
@@ -155,8 +163,12 @@ class Columns:
         from scipy.sparse import csr_array
 
         marks = np.zeros(len(self.row_cell), dtype=np.int8)
-        entries = csr_array((marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_sparse)).tocsc()
-        return entries.indptr.astype(np.int64, copy=False), entries.indices.astype(np.int32, copy=False)
+        entries = csr_array(
+            (marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_sparse)
+        ).tocsc()
+        return entries.indptr.astype(np.int64, copy=False), entries.indices.astype(
+            np.int32, copy=False
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +212,8 @@ class Tiled(Columns):
 def _features(column, n_bins, has_missing, usual, cuts):
     """The fields of `Columns` that do not depend on where the codes lie."""
     cuts = [
-        np.append(at, LARGEST_THRESHOLD) if missing else at for at, missing in zip(cuts, has_missing, strict=True)
+        np.append(at, LARGEST_THRESHOLD) if missing else at
+        for at, missing in zip(cuts, has_missing, strict=True)
     ]
     return {
         "column": column.astype(np.int32),
@@ -221,10 +234,20 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
     m, levels = bins.codes.shape[1], bins.levels
     used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total_rows))
     column = used if feature is None else feature[used]
-    its = _features(column, bins.n_bins[used], bins.missing[used] > 0, bins.mode[used], [bins.cuts[f] for f in used])
+    its = _features(
+        column,
+        bins.n_bins[used],
+        bins.missing[used] > 0,
+        bins.mode[used],
+        [bins.cuts[f] for f in used],
+    )
     n, cells = len(used), its["n_bins"] + its["has_missing"]
     lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows, comm)
-    lane, cell0, mode = np.zeros(n, dtype=np.int32), np.zeros(n, dtype=np.int32), np.full(n, -1, dtype=np.int32)
+    lane, cell0, mode = (
+        np.zeros(n, dtype=np.int32),
+        np.zeros(n, dtype=np.int32),
+        np.full(n, -1, dtype=np.int32),
+    )
     codes = aligned_zeros((len(lanes), m), bins.codes.dtype)
     for at, features in enumerate(lanes):
         if len(features) == 1:
@@ -276,7 +299,11 @@ def _bundles(codes, its, mode_rows, levels, m, comm):
     candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS) & ordered)
     candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
     bundles, room = [], []
-    apart = _Apart(codes, its, candidates) if comm.size == 1 else _ApartForAll(codes, its, candidates, comm)
+    apart = (
+        _Apart(codes, its, candidates)
+        if comm.size == 1
+        else _ApartForAll(codes, its, candidates, comm)
+    )
     for f in candidates[: apart.most].tolist():
         apart.look_at(f)
         for b in range(max(0, len(bundles) - BUNDLES_TRIED), len(bundles)):
@@ -322,7 +349,10 @@ class _ApartForAll:
     def __init__(self, codes, its, candidates, comm):
         candidates = candidates[: self.most]
         self._place, n = {f: j for j, f in enumerate(candidates.tolist())}, len(candidates)
-        bits = np.array([np.packbits(codes[its["column"][f]] != its["usual"][f]) for f in candidates], dtype=np.uint8)
+        bits = np.array(
+            [np.packbits(codes[its["column"][f]] != its["usual"][f]) for f in candidates],
+            dtype=np.uint8,
+        )
         both = np.zeros((n, n), dtype=np.int64)
         for j in range(n):
             both[j, j + 1 :] = (bits[j + 1 :] & bits[j]).any(axis=1)
@@ -347,7 +377,9 @@ def _alike(codes, its, features):
     outside = codes[its["column"][features], ::step] != its["usual"][features, None]
     left, order = np.ones(len(features), dtype=bool), []
     for j in range(len(features)):
-        if j % LANES == 0:  # the rows that the tile need not count yet, and how many of them a feature would add
+        if (
+            j % LANES == 0
+        ):  # the rows that the tile need not count yet, and how many of them a feature would add
             free = np.ones(outside.shape[1], dtype=bool)
             adds = outside.sum(axis=1, dtype=np.int64)
             pick = int(np.argmax(left))
@@ -376,7 +408,9 @@ def tiles_of(columns):
         n_lanes[t] = sum(len(features) > 0 for features in members)
         missing[t] = max((columns.has_missing[f] for f in plain), default=0)
         rows = max([1, *(int(columns.n_bins[f]) for f in plain)])
-        rows = max([rows, *(int(columns.lane_cells[LANES * t + k]) for k, f in enumerate(single) if f < 0)])
+        rows = max(
+            [rows, *(int(columns.lane_cells[LANES * t + k]) for k, f in enumerate(single) if f < 0)]
+        )
         n_codes[t] = rows + missing[t]
         for k, f in enumerate(single):
             column = columns.codes[LANES * t + k]
@@ -406,7 +440,9 @@ def entries_of(bins, m):
     sizes = (its["n_bins"] + its["has_missing"]).astype(np.int64)
     ends_at = np.cumsum(sizes)
     if len(ends_at) and ends_at[-1] > np.iinfo(np.int32).max:
-        raise ValueError(f"X has {ends_at[-1]} bins in all, beyond 2^31; give a smaller max_bins or fewer columns")
+        raise ValueError(
+            f"X has {ends_at[-1]} bins in all, beyond 2^31; give a smaller max_bins or fewer columns"
+        )
     cell0 = (ends_at - sizes).astype(np.int32)
     place_of = np.full(len(bins.n_bins), -1)
     place_of[used] = np.arange(len(used))

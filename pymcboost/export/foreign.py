@@ -124,9 +124,17 @@ def with_unknown_codes_left(tree, nodes, where):
     if not nodes:
         return tree
     splits, _, _ = preorder(tree, where)
-    leaves = np.ones(len(tree.left), dtype=np.float64)  # of the subtree of every node, with those that come twice
-    left, right, leaf, feature = (array.tolist() for array in (tree.left, tree.right, tree.leaf, tree.feature))
-    threshold, missing_left, value = tree.threshold.tolist(), tree.missing_left.tolist(), list(tree.value)
+    leaves = np.ones(
+        len(tree.left), dtype=np.float64
+    )  # of the subtree of every node, with those that come twice
+    left, right, leaf, feature = (
+        array.tolist() for array in (tree.left, tree.right, tree.leaf, tree.feature)
+    )
+    threshold, missing_left, value = (
+        tree.threshold.tolist(),
+        tree.missing_left.tolist(),
+        list(tree.value),
+    )
     sets, nodes = dict(tree.sets), set(nodes)
     for node in reversed(splits):
         low, high = left[node], right[node]
@@ -187,10 +195,17 @@ class Levels:
                 levels[j] = max(levels.get(j, 1), top + 1)
         for j, given in names.items():
             if not 0 <= j < n_features:
-                refuse(f"{where}: there is no feature {j}, which has named categories; there are {n_features}")
-            shown, found = f"{where}: the categories of feature {j}", [text_of(level) for level in given]
+                refuse(
+                    f"{where}: there is no feature {j}, which has named categories; there are {n_features}"
+                )
+            shown, found = (
+                f"{where}: the categories of feature {j}",
+                [text_of(level) for level in given],
+            )
             if levels.get(j, 1) > len(found):
-                refuse(f"{shown}: a set has the code {levels[j] - 1}, but there are {counted(len(found), 'name')}")
+                refuse(
+                    f"{shown}: a set has the code {levels[j] - 1}, but there are {counted(len(found), 'name')}"
+                )
             if not found:  # a column without a value
                 continue
             self._check(found, shown)
@@ -199,7 +214,9 @@ class Levels:
             self._order[j] = np.argsort(order)
         feature = np.array(sorted(levels), dtype=np.int64)
         all_names = tuple(texts.get(j) for j in feature.tolist())
-        known = Categories(feature, np.array([levels[j] for j in feature.tolist()], dtype=np.int64), all_names)
+        known = Categories(
+            feature, np.array([levels[j] for j in feature.tolist()], dtype=np.int64), all_names
+        )
         self.categories = known if len(feature) else None
         self._levels = levels
 
@@ -211,7 +228,9 @@ class Levels:
         known = set()
         for name in names:
             if name is None or name in known:
-                refuse(f"{shown}: {'one is missing' if name is None else f'{name!r} is there twice, as text'}")
+                refuse(
+                    f"{shown}: {'one is missing' if name is None else f'{name!r} is there twice, as text'}"
+                )
             known.add(name)
             try:
                 n_bytes = len(name.encode())
@@ -259,7 +278,11 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
     vector = bool(trees) and trees[0].value.ndim == 2
     levels = Levels(trees, names or {}, n_features, where)
     builder = TreesBuilder(len(bias), n_features, vector, categories=levels.categories)
-    error, size, terms = np.abs(bias - rounded(bias, "a base score", where)), np.abs(bias), np.ones(len(bias))
+    error, size, terms = (
+        np.abs(bias - rounded(bias, "a base score", where)),
+        np.abs(bias),
+        np.ones(len(bias)),
+    )
     builder.bias[place] = bias
     ends = set(np.cumsum(rounds).tolist())
     for t, tree in enumerate(trees):
@@ -278,7 +301,9 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
         terms[to] += 1
         value = value[:, np.argsort(place)] if vector else value
         cls = -1 if vector else int(place[tree.cls])
-        builder.add_tree(feature, threshold, tree.missing_left[splits], steps, value, cls, sets=sets)
+        builder.add_tree(
+            feature, threshold, tree.missing_left[splits], steps, value, cls, sets=sets
+        )
         if t + 1 in ends:
             builder.end_round()
     error += terms * meta.pop("precision") * size
@@ -334,7 +359,9 @@ def floats_below(values):
     """The largest float32 that is not above each number: rows of float32 are on the same side of both."""
     with np.errstate(over="ignore", invalid="ignore"):
         near = values.astype(np.float32)
-        return np.where(near.astype(np.float64) > values, np.nextafter(near, np.float32(-np.inf)), near)
+        return np.where(
+            near.astype(np.float64) > values, np.nextafter(near, np.float32(-np.inf)), near
+        )
 
 
 def floats_before(values):

@@ -14,7 +14,9 @@ def of_one_label(model):
     """The `Model` that is meant; refused if its rows have any number of labels, or splits sets."""
     model = model_of(model)
     if model.link == "sigmoid":
-        raise ValueError("exports answer with one label; rows of this model have any number of them")
+        raise ValueError(
+            "exports answer with one label; rows of this model have any number of them"
+        )
     model.ensemble.need_thresholds("exports", "; mcb.h scores it as it is")
     return model
 
@@ -26,7 +28,11 @@ def forest(model, target, also=""):
     """
     ensemble = model.ensemble
     if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
-        what = f"decoder={ensemble.decoder!r}" if ensemble.KIND in (1, 3) else f"kind {ensemble.KIND}: {ensemble.NAME}"
+        what = (
+            f"decoder={ensemble.decoder!r}"
+            if ensemble.KIND in (1, 3)
+            else f"kind {ensemble.KIND}: {ensemble.NAME}"
+        )
         raise ValueError(
             f"{target} is written of stumps and trees whose leaves are added up{also}; this model has {what}"
         )
@@ -66,7 +72,10 @@ def errors_of(model, X):
     ensemble, m = model.ensemble, X.shape[0]
     if ensemble.KIND != 5:
         return np.full(m, error_of(model, *forest(model, "float32")))
-    weight, bias = np.abs(ensemble.coef.astype(np.float64)).T, np.abs(ensemble.bias.astype(np.float64))
+    weight, bias = (
+        np.abs(ensemble.coef.astype(np.float64)).T,
+        np.abs(ensemble.bias.astype(np.float64)),
+    )
     n, found = len(weight) + 2, np.full(m, np.inf)
     if n >= 2**24:
         return found

@@ -84,7 +84,12 @@ MOST_BITS = 25
 
 
 def to_integer_c(
-    model: Any, name: str = "model", *, integer: str = "int8", rows: ArrayLike | None = None, header: bool = False
+    model: Any,
+    name: str = "model",
+    *,
+    integer: str = "int8",
+    rows: ArrayLike | None = None,
+    header: bool = False,
 ) -> str:
     """Packed trees as one file of C99 without floating point, for microcontrollers.
 
@@ -123,7 +128,9 @@ def _parts(quantised, name, qualifier, header):
     widths = {**packed.widths, "split": sum(packed.split_widths)}
     largest = max(widths["size"], widths["class"], widths["leaf"], *packed.split_widths)
     if largest > MOST_BITS or 8 * packed.n_bytes >= 1 << 32:
-        raise ValueError("the packed trees are too large for C with numbers of 32 bits; mcb.h scores them")
+        raise ValueError(
+            "the packed trees are too large for C with numbers of 32 bits; mcb.h scores them"
+        )
     bits_of_floats = quantised.input == "uint32_t"
     words = _words(packed, widths, bits_of_floats) | {
         "NAME": name,
@@ -161,7 +168,9 @@ def _arrays(quantised, packed, widths):
         "threshold": feature_type(packed.threshold, quantised.rows)[1],
         "value": quantised.leaves(packed.value),
     }
-    arrays |= {part: np.asarray(bits) for part, bits in packed.bits.items() if len(bits) and widths[part]}
+    arrays |= {
+        part: np.asarray(bits) for part, bits in packed.bits.items() if len(bits) and widths[part]
+    }
     for part in ("split", "leaf"):
         arrays.setdefault(part, np.zeros(1, dtype=np.uint8))
     return arrays
@@ -206,4 +215,9 @@ def _label_function(model, name, head):
     items = map(number if whole else string, values)
     item = "int64_t " if whole else "char *const "
     table = lines(f"static const {item}labels[{len(values)}] = {{", items, "};")
-    return [f"{head}{name}_label(int number) {{", *(f"    {line}" for line in table), "    return labels[number];", "}"]
+    return [
+        f"{head}{name}_label(int number) {{",
+        *(f"    {line}" for line in table),
+        "    return labels[number];",
+        "}",
+    ]

@@ -64,12 +64,21 @@ class Quantised:
         self.input, _ = feature_type(trees.threshold, self.rows)
         # The largest leaf just fits its type. The largest sum fits 32 bits, after terms were rounded by up to a half.
         largest_leaf = float(np.abs(trees.leaf).max(initial=0)) or 1.0
-        largest_sum = float(self._magnitudes(trees.leaf.astype(np.float64), trees.bias.astype(np.float64)).max()) or 1.0
+        largest_sum = (
+            float(
+                self._magnitudes(trees.leaf.astype(np.float64), trees.bias.astype(np.float64)).max()
+            )
+            or 1.0
+        )
         roundings = (len(trees) + 1) / 2
-        self.scale = min(np.iinfo(integer).max / largest_leaf, (LARGEST - roundings - 1) / largest_sum)
+        self.scale = min(
+            np.iinfo(integer).max / largest_leaf, (LARGEST - roundings - 1) / largest_sum
+        )
         self.leaf = self.leaves(trees.leaf)
         self.bias = np.rint(trees.bias.astype(np.float64) * self.scale).astype(np.int32)
-        self.bound = int(self._magnitudes(self.leaf.astype(np.int64), self.bias.astype(np.int64)).max())
+        self.bound = int(
+            self._magnitudes(self.leaf.astype(np.int64), self.bias.astype(np.int64)).max()
+        )
         if self.bound > LARGEST:
             raise ValueError(f"integer={integer!r}: a sum could reach {self.bound}, beyond 32 bits")
 
@@ -125,7 +134,12 @@ class Quantised:
 
 def feature_type(threshold, rows):
     """Type of the features in C, and the thresholds for it."""
-    if rows is not None and rows.size and (rows == np.rint(rows)).all() and np.abs(rows).max() < EXACT:
+    if (
+        rows is not None
+        and rows.size
+        and (rows == np.rint(rows)).all()
+        and np.abs(rows).max() < EXACT
+    ):
         down, low, high = np.floor(threshold.astype(np.float64)), rows.min(), rows.max()
         for name in FEATURES:
             info = np.iinfo(name)

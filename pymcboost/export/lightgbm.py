@@ -50,7 +50,9 @@ CATEGORIES = re.compile(r"^pandas_categorical:(.*)$", re.MULTILINE)
 
 
 def from_lightgbm(
-    source: "str | os.PathLike[str] | Any", labels: Any = None, category_columns: "Sequence[int | str] | None" = None
+    source: "str | os.PathLike[str] | Any",
+    labels: Any = None,
+    category_columns: "Sequence[int | str] | None" = None,
 ) -> Model:
     """A classifier of LightGBM as a `Model`.
 
@@ -96,7 +98,9 @@ def from_lightgbm(
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        refuse(f"{where}: byte {error.start} is not UTF-8; give the text that LightGBM's save_model writes")
+        refuse(
+            f"{where}: byte {error.start} is not UTF-8; give the text that LightGBM's save_model writes"
+        )
     return parsed(text, where, labels, category_columns)
 
 
@@ -108,24 +112,38 @@ def parsed(text, where, labels=None, category_columns=None):
     if not blocks[0].startswith("tree\n"):
         refuse(f"{where}: not a text model of LightGBM: it does not begin with the line 'tree'")
     if head.get("version") not in VERSIONS:
-        refuse(f"{where}: version {head.get('version')!r} of LightGBM's text; known are {' and '.join(VERSIONS)}")
+        refuse(
+            f"{where}: version {head.get('version')!r} of LightGBM's text; known are {' and '.join(VERSIONS)}"
+        )
     if "end of trees" not in (trees[-1] if trees else blocks[0]):
         refuse(f"{where}: cut off: there is no line 'end of trees'")
     name, *more = head.get("objective", "none").split() or ["none"]
     if name not in OBJECTIVES:
-        refuse(f"{where}: the objective {name!r} is not that of a classifier; known are {', '.join(OBJECTIVES)}")
+        refuse(
+            f"{where}: the objective {name!r} is not that of a classifier; known are {', '.join(OBJECTIVES)}"
+        )
     if "average_output" in head:
-        refuse(f"{where}: a random forest (average_output), whose scores are means; only sums can be imported")
+        refuse(
+            f"{where}: a random forest (average_output), whose scores are means; only sums can be imported"
+        )
     check_keys(head, HEAD_KEYS, "the head", where)
     check_keys([word.partition(":")[0] for word in more], OBJECTIVE_WORDS, "the objective", where)
-    binary, need = name == "binary", lambda key, low, high: count(head.get(key, "absent"), key, low, high, where)
+    binary, need = (
+        name == "binary",
+        lambda key, low, high: count(head.get(key, "absent"), key, low, high, where),
+    )
     n_classes = need("num_class", 1 if binary else 2, 1 if binary else MOST_CLASSES)
     need("num_tree_per_iteration", n_classes, n_classes)
     n_features = need("max_feature_idx", 0, MOST_FEATURES - 1) + 1
     if len(trees) % n_classes:
-        refuse(f"{where}: there are {len(trees)} trees, no multiple of the {n_classes} of an iteration")
+        refuse(
+            f"{where}: there are {len(trees)} trees, no multiple of the {n_classes} of an iteration"
+        )
     classes = [1] if binary else range(n_classes)
-    made = [tree_of(block, f"{where}: tree {t}", classes[t % n_classes]) for t, block in enumerate(trees)]
+    made = [
+        tree_of(block, f"{where}: tree {t}", classes[t % n_classes])
+        for t, block in enumerate(trees)
+    ]
     bias, rounds = np.zeros(2 if binary else n_classes), [n_classes] * (len(trees) // n_classes)
     meta = {"imported": f"LightGBM {head['version']}", "objective": name, "precision": 2.0**-50}
     names = head.get("feature_names", "").split(" ")
@@ -134,7 +152,11 @@ def parsed(text, where, labels=None, category_columns=None):
     levels = named_levels(text, head, names, category_columns, where)
     link = "none" if name == "multiclassova" else "softmax"
     model = model_of(made, rounds, bias, n_features, meta, link, where, labels, levels)
-    slope = [word.removeprefix("sigmoid:") for word in more if word.startswith("sigmoid:")] if binary else []
+    slope = (
+        [word.removeprefix("sigmoid:") for word in more if word.startswith("sigmoid:")]
+        if binary
+        else []
+    )
     factor = numbers(slope[0], "sigmoid", 1, where)[0] if slope else 1.0
     if not 1e-30 < factor < 1e30:
         refuse(f"{where}: sigmoid is {factor:g}; it must be above 0")
@@ -158,7 +180,8 @@ def named_levels(text, head, names, columns, where):
     codes = codes_trained_on(head)
     columns = [int(number) for number in coded[-1].split(",") if number] if coded else sorted(codes)
     remedy = (
-        "so that the levels may be those of other columns; name the columns that were categories in category_columns"
+        "so that the levels may belong to other columns; name the columns that were categories in "
+        "category_columns"
     )
     if len(columns) != len(levels):
         refuse(
@@ -177,8 +200,15 @@ def named_levels(text, head, names, columns, where):
 def codes_trained_on(head):
     """The largest code of every categorical feature, by its number: as feature_infos lists them."""
     infos = enumerate(head.get("feature_infos", "").split(" "))
-    listed = {j: info.split(":") for j, info in infos if info and info != "none" and not info.startswith("[")}
-    return {j: max((int(code) for code in codes if code.isdecimal()), default=-1) for j, codes in listed.items()}
+    listed = {
+        j: info.split(":")
+        for j, info in infos
+        if info and info != "none" and not info.startswith("[")
+    }
+    return {
+        j: max((int(code) for code in codes if code.isdecimal()), default=-1)
+        for j, codes in listed.items()
+    }
 
 
 def levels_of_frame(text, where):
@@ -192,7 +222,8 @@ def levels_of_frame(text, where):
         refuse(f"{where}: pandas_categorical is no JSON: {error}")
     one_level = (str, int, float)
     if not isinstance(levels, list) or not all(
-        isinstance(each, list) and all(isinstance(level, one_level) for level in each) for each in levels
+        isinstance(each, list) and all(isinstance(level, one_level) for level in each)
+        for each in levels
     ):
         refuse(f"{where}: pandas_categorical must hold lists of text and numbers")
     return levels
@@ -202,10 +233,14 @@ def column_number(column, names):
     """Number of a column that the user has named."""
     if isinstance(column, str):
         if column not in names:
-            raise ValueError(f"category_columns: there is no column {column!r}; there are {names[:10]}")
+            raise ValueError(
+                f"category_columns: there is no column {column!r}; there are {names[:10]}"
+            )
         return names.index(column)
     if not 0 <= index(column) < len(names):
-        raise ValueError(f"category_columns: there is no column {column}; there are {len(names)}, from 0 on")
+        raise ValueError(
+            f"category_columns: there is no column {column}; there are {len(names)}, from 0 on"
+        )
     return index(column)
 
 
@@ -231,7 +266,9 @@ def tree_of(block, where, cls):
     n = count(has.get("num_leaves", "absent"), "num_leaves", 1, len(block), where)
     n_sets = count(has.get("num_cat", "0"), "num_cat", 0, n - 1, where)
     if has.get("is_linear", "0") != "0":
-        refuse(f"{where}: a linear tree, which has linear functions in its leaves; only numbers can be imported")
+        refuse(
+            f"{where}: a linear tree, which has linear functions in its leaves; only numbers can be imported"
+        )
     check_keys(has, TREE_KEYS | SET_KEYS if n_sets else TREE_KEYS, "the tree", where)
 
     def whole(key, low, high):
@@ -251,7 +288,9 @@ def tree_of(block, where, cls):
     missing, default_left = decision >> 2 & 3, (decision & 2) > 0
     zero_left = threshold >= 0
     if ((missing == ZEROS) & (default_left != zero_left)).any():
-        refuse(f"{where}: zeros are missing values (zero_as_missing) and go another way than the threshold says")
+        refuse(
+            f"{where}: zeros are missing values (zero_as_missing) and go another way than the threshold says"
+        )
     # Where no value was missing in the training, NaN counts as 0.
     nan_left = np.where(missing == NONE, zero_left & ~categorical, default_left)
     # All that is 0 goes where 0 goes.
@@ -285,9 +324,13 @@ def sets_of(has, nodes, threshold, n_sets, where):
     for node in nodes.tolist():
         number = threshold[node]
         if not (0 <= number < n_sets and number == np.floor(number)):
-            refuse(f"{where}: the threshold of a categorical split must be the number of a set, below {n_sets}")
+            refuse(
+                f"{where}: the threshold of a categorical split must be the number of a set, below {n_sets}"
+            )
         part = words[ends[int(number)] : ends[int(number) + 1]]
-        found[node] = Set(np.flatnonzero(np.unpackbits(part.view(np.uint8), bitorder="little")), True)
+        found[node] = Set(
+            np.flatnonzero(np.unpackbits(part.view(np.uint8), bitorder="little")), True
+        )
     return found
 
 

@@ -46,22 +46,32 @@ def to_onnx(model: Any) -> bytes:
     except ImportError:
         raise ImportError("ONNX needs the package onnx: pip install 'pymcboost[onnx]'") from None
     nodes, constants, error = (
-        _linear(helper.make_node, model) if trees is None else _trees(helper.make_node, model, *trees)
+        _linear(helper.make_node, model)
+        if trees is None
+        else _trees(helper.make_node, model, *trees)
     )
     constants["labels"] = _labels(model)
     nodes.append(helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0))
     nodes.append(helper.make_node("Gather", ["labels", "best"], ["label"], axis=0))
     text = constants["labels"].dtype.kind == "O"
     k, floats = model.n_classes_, TensorProto.FLOAT
-    out = [("label", TensorProto.STRING if text else TensorProto.INT64, ["m"]), ("scores", floats, ["m", k])]
+    out = [
+        ("label", TensorProto.STRING if text else TensorProto.INT64, ["m"]),
+        ("scores", floats, ["m", k]),
+    ]
     if model.link == "shares":
-        constants["axes"], constants["zero"] = np.array([1], dtype=np.int64), np.array(0, dtype=np.float32)
+        constants["axes"], constants["zero"] = (
+            np.array([1], dtype=np.int64),
+            np.array(0, dtype=np.float32),
+        )
         nodes.append(helper.make_node("Max", ["scores", "zero"], ["above"]))
         nodes.append(helper.make_node("ReduceSum", ["above", "axes"], ["sum"], keepdims=1))
         nodes.append(helper.make_node("Div", ["above", "sum"], ["probabilities"]))
         out.append(("probabilities", floats, ["m", k]))
     elif model.has_probabilities:
-        constants["slope"] = np.array(LINKS[model.link] / (model.temperature or 1), dtype=np.float32)
+        constants["slope"] = np.array(
+            LINKS[model.link] / (model.temperature or 1), dtype=np.float32
+        )
         nodes.append(helper.make_node("Mul", ["scores", "slope"], ["scaled"]))
         nodes.append(helper.make_node("Softmax", ["scaled"], ["probabilities"], axis=1))
         out.append(("probabilities", floats, ["m", k]))
@@ -99,13 +109,21 @@ def _linear(node, model):
 
 def _trees(node, model, trees, code):
     """Node of stumps or trees, and a bound on what a score differs by."""
-    columns = {name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")}
+    columns = {
+        name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")
+    }
     columns |= {"falsenodeids": [], "missing_value_tracks_true": []}
     given = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
     for t, tree in enumerate(trees):
         for number, one in enumerate(tree["nodes"]):
             split = "feature" in one
-            row = (t, number, one.get("feature", 0), one.get("threshold", 0.0), "BRANCH_LEQ" if split else "LEAF")
+            row = (
+                t,
+                number,
+                one.get("feature", 0),
+                one.get("threshold", 0.0),
+                "BRANCH_LEQ" if split else "LEAF",
+            )
             row += (one.get("left", 0), one.get("right", 0), int(one.get("missing") == "left"))
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value)
@@ -117,5 +135,8 @@ def _trees(node, model, trees, code):
     attributes |= {f"target_{name}": values for name, values in given.items()}
     attributes |= {"n_targets": model.n_classes_, "domain": OPSETS[1][0]}
     # Runtimes leave base_values out for classes without a vote.
-    nodes = [node("TreeEnsembleRegressor", ["X"], ["sums"], **attributes), node("Add", ["sums", "bias"], ["scores"])]
+    nodes = [
+        node("TreeEnsembleRegressor", ["X"], ["sums"], **attributes),
+        node("Add", ["sums", "bias"], ["scores"]),
+    ]
     return nodes, {"bias": model.ensemble.bias}, error_of(model, trees, code)

@@ -50,7 +50,9 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
     """
     name = type(forest).__name__
     if name not in FORESTS or not type(forest).__module__.startswith("sklearn.ensemble."):
-        raise TypeError(f"give a fitted {' or '.join(FORESTS)} of scikit-learn, not {type(forest).__name__}")
+        raise TypeError(
+            f"give a fitted {' or '.join(FORESTS)} of scikit-learn, not {type(forest).__name__}"
+        )
     if not hasattr(forest, "estimators_"):
         raise ValueError(f"this {name} is not fitted; call fit first")
     if forest.n_outputs_ != 1:
@@ -65,7 +67,9 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
         meta["feature_names"] = [str(column) for column in names]
     labels = forest.classes_ if labels is None else labels
     bias = np.zeros(n_classes)
-    return model_of(trees, [1] * len(trees), bias, forest.n_features_in_, meta, "shares", where, labels)
+    return model_of(
+        trees, [1] * len(trees), bias, forest.n_features_in_, meta, "shares", where, labels
+    )
 
 
 def _tree(tree, where):
@@ -79,7 +83,9 @@ def _tree(tree, where):
     missing = "missing_go_to_left" in nodes.dtype.names
     leaf = nodes["left_child"] < 0
     value = np.asarray(state["values"], dtype=np.float64)[:, 0, :]
-    total = value.sum(axis=1, keepdims=True)  # 1 from scikit-learn 1.3 on, before that the weight of the rows
+    total = value.sum(
+        axis=1, keepdims=True
+    )  # 1 from scikit-learn 1.3 on, before that the weight of the rows
     return Tree(
         nodes["left_child"].astype(np.int64),
         nodes["right_child"].astype(np.int64),

@@ -29,9 +29,13 @@ def to_treelite(model: Any) -> bytes:
     try:
         from treelite import model_builder as treelite
     except ImportError:
-        raise ImportError("treelite's format needs the package treelite: pip install treelite") from None
+        raise ImportError(
+            "treelite's format needs the package treelite: pip install treelite"
+        ) from None
     k = model.n_classes_
-    alone = code is None and all(tree["class"] is not None and tree["base"] is None for tree in trees)
+    alone = code is None and all(
+        tree["class"] is not None and tree["base"] is None for tree in trees
+    )
     builder = treelite.ModelBuilder(
         threshold_type="float32",
         leaf_output_type="float32",
@@ -50,7 +54,10 @@ def to_treelite(model: Any) -> bytes:
         ),
         postprocessor=treelite.PostProcessorFunc(name="identity_multiclass"),
         base_scores=model.ensemble.bias.tolist(),
-        attributes={"classes": model.classes_.tolist(), "score_error": error_of(model, trees, code)},
+        attributes={
+            "classes": model.classes_.tolist(),
+            "score_error": error_of(model, trees, code),
+        },
     )
     for tree in trees:
         builder.start_tree()

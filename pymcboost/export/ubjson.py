@@ -26,7 +26,9 @@ class _Reader:
     def take(self, n):
         """The next n bytes."""
         if n > len(self.data) - self.at:
-            raise ValueError(f"byte {self.at}: {n} bytes should follow, but only {len(self.data) - self.at} do")
+            raise ValueError(
+                f"byte {self.at}: {n} bytes should follow, but only {len(self.data) - self.at} do"
+            )
         self.at += n
         return self.data[self.at - n : self.at]
 

@@ -98,7 +98,11 @@ def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> 
     TypeError
         If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
     """
-    data, where = (source.save_raw("ubj"), "the booster") if hasattr(source, "save_raw") else read_bytes(source)
+    data, where = (
+        (source.save_raw("ubj"), "the booster")
+        if hasattr(source, "save_raw")
+        else read_bytes(source)
+    )
     data = bytes(data)
     start = data.lstrip()[:2]
     text = start[:1] == b"{" and start[1:] in (b"", b'"', b"}", b" ", b"\n", b"\r", b"\t")
@@ -131,11 +135,15 @@ class _Reader:
         """The model."""
         name = self.get(self.get(self.learner, "objective", dict), "name", str)
         if name not in OBJECTIVES:
-            refuse(f"{self.where}: the objective {name[:40]!r} is not known; known are {', '.join(OBJECTIVES)}")
+            refuse(
+                f"{self.where}: the objective {name[:40]!r} is not known; known are {', '.join(OBJECTIVES)}"
+            )
         booster = self.get(self.learner, "gradient_booster", dict)
         kind = self.get(booster, "name", str)
         if kind not in ("gbtree", "dart"):
-            refuse(f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree' and 'dart'")
+            refuse(
+                f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree' and 'dart'"
+            )
         binary = name == BINARY
         classes = count(self.about.get("num_class", "0"), "num_class", 0, MOST_CLASSES, self.where)
         count(self.about.get("num_target", "1"), "num_target", 1, 1, self.where)
@@ -155,11 +163,20 @@ class _Reader:
         meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
         rounds = self.best(self.rounds(inner, len(found), 1 if binary else k), meta)
         levels = self.levels(inner, d)
-        trees = [self.tree(tree, t, classes[t], k, weights[t], levels) for t, tree in enumerate(found[: sum(rounds)])]
+        trees = [
+            self.tree(tree, t, classes[t], k, weights[t], levels)
+            for t, tree in enumerate(found[: sum(rounds)])
+        ]
         if len({tree.value.ndim for tree in trees}) > 1:
-            refuse(f"{self.where}: some trees have a number in a leaf, and others one for each class")
+            refuse(
+                f"{self.where}: some trees have a number in a leaf, and others one for each class"
+            )
         names = self.learner.get("feature_names")
-        if isinstance(names, list) and len(names) == d and all(isinstance(word, str) for word in names):
+        if (
+            isinstance(names, list)
+            and len(names) == d
+            and all(isinstance(word, str) for word in names)
+        ):
             meta["feature_names"] = names
         bias = self.bias(name, k, bool(found))
         return model_of(trees, rounds, bias, d, meta, "softmax", self.where, labels, levels)
@@ -183,9 +200,18 @@ class _Reader:
         values = self.numbers(part, "values", size, "iu").astype(np.int64)
         if "offsets" not in part:
             return values.tolist()
-        ends = self.numbers(part, "offsets", size_of(part["offsets"]), "iu").astype(np.int64).tolist()
-        if not ends or ends[0] != 0 or ends[-1] != size or any(a > b for a, b in zip(ends, ends[1:], strict=False)):
-            refuse(f"{self.where}: the offsets of the names of categories must rise from 0 to their bytes")
+        ends = (
+            self.numbers(part, "offsets", size_of(part["offsets"]), "iu").astype(np.int64).tolist()
+        )
+        if (
+            not ends
+            or ends[0] != 0
+            or ends[-1] != size
+            or any(a > b for a, b in zip(ends, ends[1:], strict=False))
+        ):
+            refuse(
+                f"{self.where}: the offsets of the names of categories must rise from 0 to their bytes"
+            )
         text = (values & 255).astype(np.uint8).tobytes()
         if not text.isascii() and self.version < WHOLE_NAMES:
             refuse(
@@ -220,7 +246,9 @@ class _Reader:
         """Number of trees of every round."""
         if "iteration_indptr" not in inner:  # before XGBoost 2, without vector leaves
             about = self.get(inner, "gbtree_model_param", dict)
-            size = groups * count(about.get("num_parallel_tree", "1"), "num_parallel_tree", 1, max(n, 1), self.where)
+            size = groups * count(
+                about.get("num_parallel_tree", "1"), "num_parallel_tree", 1, max(n, 1), self.where
+            )
             if n % size:
                 refuse(f"{self.where}: there are {n} trees, no multiple of the {size} of a round")
             return [size] * (n // size)
@@ -239,11 +267,15 @@ class _Reader:
         except ValueError:
             values = np.zeros(0)
         if len(values) not in ((1,) if name == BINARY else (1, k)) or not np.isfinite(values).all():
-            refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for each class")
+            refuse(
+                f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for each class"
+            )
         if name != BINARY:
             return values * np.ones(k)
         if not 0 <= values[0] <= 1:
-            refuse(f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1")
+            refuse(
+                f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1"
+            )
         if not trained and self.about.get("boost_from_average", "0") != "0":
             # The score is still to be found from the labels; until then XGBoost takes it for a margin.
             return np.array([0.0, values[0]])
@@ -268,9 +300,20 @@ class _Reader:
         """A tree, whose leaves hold a number or one for each class."""
         where, self.where = self.where, f"{self.where}: tree {t}"
         about = self.get(found, "tree_param", dict)
-        n = count(about.get("num_nodes"), "num_nodes", 1, max(size_of(found.get("left_children")), 1), self.where)
-        width = count(about.get("size_leaf_vector", "1"), "size_leaf_vector", 0, MOST_CLASSES, self.where)
-        left, right = (self.numbers(found, f"{side}_children", n, "iu").astype(np.int64) for side in ("left", "right"))
+        n = count(
+            about.get("num_nodes"),
+            "num_nodes",
+            1,
+            max(size_of(found.get("left_children")), 1),
+            self.where,
+        )
+        width = count(
+            about.get("size_leaf_vector", "1"), "size_leaf_vector", 0, MOST_CLASSES, self.where
+        )
+        left, right = (
+            self.numbers(found, f"{side}_children", n, "iu").astype(np.int64)
+            for side in ("left", "right")
+        )
         sets = self.sets(found, n, left < 0)
         feature = self.numbers(found, "split_indices", n, "iu").astype(np.int64)
         default_left = self.numbers(found, "default_left", n, "iub") != 0
@@ -283,32 +326,62 @@ class _Reader:
             if width != k:
                 refuse(f"{self.where}: leaves have {width} numbers, and there are {k} classes")
             if "leaf_weights" not in found:
-                refuse(f"{self.where}: there are no leaf_weights; save the model with XGBoost 3.4 or newer")
+                refuse(
+                    f"{self.where}: there are no leaf_weights; save the model with XGBoost 3.4 or newer"
+                )
             size = size_of(found["leaf_weights"])
-            weights = self.numbers(found, "leaf_weights", size - size % k, "iuf").astype(np.float32).reshape(-1, k)
+            weights = (
+                self.numbers(found, "leaf_weights", size - size % k, "iuf")
+                .astype(np.float32)
+                .reshape(-1, k)
+            )
             if (leaf & ((right < 0) | (right >= len(weights)))).any():
-                refuse(f"{self.where}: right_children must hold the numbers of the leaves in leaf_weights")
+                refuse(
+                    f"{self.where}: right_children must hold the numbers of the leaves in leaf_weights"
+                )
             value = weights[np.where(leaf, right, 0)]
-        tree = Tree(left, right, leaf, feature, threshold, default_left, value.astype(np.float64) * weight, cls, sets)
+        tree = Tree(
+            left,
+            right,
+            leaf,
+            feature,
+            threshold,
+            default_left,
+            value.astype(np.float64) * weight,
+            cls,
+            sets,
+        )
         # Levels that are unknown have no code there, and none in a frame here.
-        apart = [node for node in sets if not default_left[node] and int(feature[node]) not in levels]
+        apart = [
+            node for node in sets if not default_left[node] and int(feature[node]) not in levels
+        ]
         tree = with_unknown_codes_left(tree, apart, self.where)
         self.where = where
         return tree
 
     def sets(self, found, n, leaf):
         """Codes that do not go left at categorical splits, by the number of the node."""
-        kind = self.numbers(found, "split_type", n, "iu") if "split_type" in found else np.zeros(n, dtype=np.int64)
+        kind = (
+            self.numbers(found, "split_type", n, "iu")
+            if "split_type" in found
+            else np.zeros(n, dtype=np.int64)
+        )
         if ((kind != 0) & (kind != 1)).any():
-            refuse(f"{self.where}: split_type is {int(kind.max())}; known are 0 (a number) and 1 (categories)")
+            refuse(
+                f"{self.where}: split_type is {int(kind.max())}; known are 0 (a number) and 1 (categories)"
+            )
         splits = np.flatnonzero((kind == 1) & ~leaf).tolist()
         if not splits:
             return {}
         keys = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
         parts = {key: found.get(key, []) for key in keys}
         size = size_of(parts["categories_nodes"])
-        nodes, begins, sizes = (self.numbers(parts, key, size, "iu").astype(np.int64).tolist() for key in keys[:3])
-        codes = self.numbers(parts, "categories", size_of(parts["categories"]), "iu").astype(np.int64)
+        nodes, begins, sizes = (
+            self.numbers(parts, key, size, "iu").astype(np.int64).tolist() for key in keys[:3]
+        )
+        codes = self.numbers(parts, "categories", size_of(parts["categories"]), "iu").astype(
+            np.int64
+        )
         if (codes < 0).any():
             refuse(f"{self.where}: categories must not be negative")
         sets = {}
@@ -320,7 +393,9 @@ class _Reader:
             sets[node] = Set(codes[begin : begin + count_of], False)
         for node in splits:
             if node not in sets:
-                refuse(f"{self.where}: node {node} is a categorical split, which categories_nodes does not have")
+                refuse(
+                    f"{self.where}: node {node} is a categorical split, which categories_nodes does not have"
+                )
         return {node: sets[node] for node in splits}
 
 

@@ -39,7 +39,9 @@ class CallableMachine(Machine):
         for begin in range(0, len(X), SCORED_AT_ONCE):
             part = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
             part = part if self.scale is None else self.scale.apply(part)
-            scores[begin : begin + len(part)] += kernel_block(part, self.support, self.kernel, 1.0, 0.0, 1) @ self.coef
+            scores[begin : begin + len(part)] += (
+                kernel_block(part, self.support, self.kernel, 1.0, 0.0, 1) @ self.coef
+            )
         return scores
 
 
@@ -49,7 +51,12 @@ class CallableKernelModel(Calibration):
     has_stages, is_machine, n_rounds, link, categories = False, True, None, "none", None
 
     def __init__(self, machine, classes, meta, calibration=None):
-        self.ensemble, self.classes_, self.meta, self._calibration = machine, classes, meta, calibration
+        self.ensemble, self.classes_, self.meta, self._calibration = (
+            machine,
+            classes,
+            meta,
+            calibration,
+        )
         self.information = meta
 
     def _sections(self):
@@ -57,7 +64,9 @@ class CallableKernelModel(Calibration):
 
     def _changed(self, ensemble=None, **changed):
         ensemble = self.ensemble if ensemble is None else ensemble
-        return CallableKernelModel(ensemble, self.classes_, self.meta, changed.get("CALB", self._calibration))
+        return CallableKernelModel(
+            ensemble, self.classes_, self.meta, changed.get("CALB", self._calibration)
+        )
 
     def raw_scores(self, X, n_jobs=None):
         """Scores of the classes: (m, K)."""
@@ -95,7 +104,9 @@ class CallableKernelModel(Calibration):
 
     def staged_decision_function(self, X):
         """There are no stages."""
-        raise ValueError("this model is a kernel machine, into which all rounds have been merged: it has no stages")
+        raise ValueError(
+            "this model is a kernel machine, into which all rounds have been merged: it has no stages"
+        )
 
     def to_bytes(self, layout=None, leaves=None):
         """Refused: a function is not part of a file."""

@@ -48,7 +48,9 @@ def cut(weights, columns):
     ndarray (n,)
     """
     columns = np.asarray(columns, dtype=np.float64)
-    return (weights.sum() - np.einsum("nk,nk->n", np.einsum("na,ab->nb", columns, weights), columns)) / 4
+    return (
+        weights.sum() - np.einsum("nk,nk->n", np.einsum("na,ab->nb", columns, weights), columns)
+    ) / 4
 
 
 def one_vs_all(k, n_classes):
@@ -72,7 +74,9 @@ def best_random(weights, n_columns, rng):
     K = len(weights)
     column = np.empty(K, dtype=np.int8)
     draws = rng.random((n_columns, K))
-    colours.best_column(draws, rng.integers(K, size=n_columns), np.ascontiguousarray(weights), column)
+    colours.best_column(
+        draws, rng.integers(K, size=n_columns), np.ascontiguousarray(weights), column
+    )
     return column
 
 
@@ -122,7 +126,9 @@ def max_cut(weights, rng):
         if before - value <= LEAST_GAIN * abs(value):
             break
         before = value
-    columns = np.where(np.einsum("nr,kr->nk", rng.normal(size=(ROUNDINGS, rank)), vectors) < 0, -1, 1).astype(np.int8)
+    columns = np.where(
+        np.einsum("nr,kr->nk", rng.normal(size=(ROUNDINGS, rank)), vectors) < 0, -1, 1
+    ).astype(np.int8)
     for column in columns:
         _flip(weights, column)
     return np.ascontiguousarray(columns[cut(weights, columns).argmax()])

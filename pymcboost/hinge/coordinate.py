@@ -80,7 +80,9 @@ class DenseKernel:
         up, down = np.empty(n), np.empty(n)
         steps, left = 0, MAX_STEPS
         while True:
-            more, _ = svmdual.smo(self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left, max(1, PORTION // n))
+            more, _ = svmdual.smo(
+                self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left, max(1, PORTION // n)
+            )
             steps, left = steps + more, left - more
             sums = self._sums(beta)
             E = target - sums
@@ -89,7 +91,9 @@ class DenseKernel:
                 break
         bias = bias_of(beta, E, lo, hi)
         short = is_short(violation, tol, sums[:m])
-        return Solution(beta[:m].copy(), bias, sums[:m] + bias, dot(beta, sums), None, violation, steps, short)
+        return Solution(
+            beta[:m].copy(), bias, sums[:m] + bias, dot(beta, sums), None, violation, steps, short
+        )
 
 
 class LinearRows:
@@ -110,7 +114,11 @@ class LinearRows:
         if hasattr(X, "indptr"):
             data = np.ascontiguousarray(X.data, dtype=np.float32)
             self._rows = svmdual.Rows(
-                None, data, X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), self.d
+                None,
+                data,
+                X.indptr.astype(np.int64),
+                X.indices.astype(np.int32, copy=False),
+                self.d,
             )
             self._norm = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
         else:
@@ -145,7 +153,19 @@ class LinearRows:
         rounding, work = 1e-14 * (1 + float(np.abs(d).max(initial=0))), 0.0
         while True:
             more, left, residual, bias = self._rows.solve(
-                self._norm, target, lo, hi, beta, w, bias, self._rho, inner, EPOCHS, seed, active, portion
+                self._norm,
+                target,
+                lo,
+                hi,
+                beta,
+                w,
+                bias,
+                self._rho,
+                inner,
+                EPOCHS,
+                seed,
+                active,
+                portion,
             )
             steps, seed, work = steps + more, seed + 1, work + more * self._row
             _balance(beta, target - self._scores(w), lo, hi)
@@ -166,7 +186,9 @@ class LinearRows:
             if max(left, residual) <= inner:
                 inner /= 4
         bias = bias_of(beta, E, lo, hi)
-        return Solution(beta, bias, sums + bias, dot(w, w), w, violation, steps, is_short(violation, tol, sums))
+        return Solution(
+            beta, bias, sums + bias, dot(w, w), w, violation, steps, is_short(violation, tol, sums)
+        )
 
     def _warn_unscaled(self):
         """Say it at once when a solve does not converge soon and the features are the reason."""
@@ -191,7 +213,9 @@ class LinearRows:
         for _ in range(NEWTON_STEPS):
             if work >= most:
                 break
-            n, moved, whole, found = self._rows.free_step(target, lo, hi, beta, row, MOST_FREE, RIDGE)
+            n, moved, whole, found = self._rows.free_step(
+                target, lo, hi, beta, row, MOST_FREE, RIDGE
+            )
             if 2 <= n <= MOST_FREE:
                 work += NEWTON_VISIT * n**2 * (n + self.d) + self.m * self._row
             if whole:
@@ -216,7 +240,10 @@ def unscaled(X):
         return j, f"a feature has a mean of {mean[j]:.3g}, and deviates from it by {spread[j]:.3g}"
     j, least = int(np.where(varies, spread, 0).argmax()), spread[varies].min()
     if spread[j] > WIDE * least:
-        return j, f"a feature has a standard deviation of {spread[j]:.3g}, another one of {least:.3g}"
+        return (
+            j,
+            f"a feature has a standard deviation of {spread[j]:.3g}, another one of {least:.3g}",
+        )
     return None, ""
 
 

@@ -12,7 +12,9 @@ from pymcboost.threads import available_memory, in_words
 def _refuse(needed, what, remedy):
     room = available_memory()
     if room is not None and needed > room:
-        raise MemoryError(f"{what} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}")
+        raise MemoryError(
+            f"{what} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}"
+        )
 
 
 class MachineData:
@@ -70,7 +72,9 @@ class MachineData:
         if self.scale is not None:
             if self.sparse:
                 if self.scale.offset.any():
-                    raise ValueError("the model so far was scaled for dense X; go on with dense X, or begin anew")
+                    raise ValueError(
+                        "the model so far was scaled for dense X; go on with dense X, or begin anew"
+                    )
                 scaled = features.data.astype(np.float64) * self.scale.factor[features.indices]
                 features.data = scaled.astype(np.float32)
             else:
@@ -113,7 +117,11 @@ class LinearBuilder:
 
     def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None, columns=None):
         kept = 8 * n_features if entries is None else min(8 * n_features, 16 * entries)
-        _refuse(kept * n_rounds, f"{n_rounds} rounds over {n_features} features", "a smaller n_estimators")
+        _refuse(
+            kept * n_rounds,
+            f"{n_rounds} rounds over {n_features} features",
+            "a smaller n_estimators",
+        )
         self._shape, self._scale, self._columns = (n_classes, n_features), scale, columns
         self._base, self._rounds = None, []
 
@@ -171,7 +179,8 @@ class LinearBuilder:
         if base is None:
             return machine
         return LinearMachine(
-            machine.coef.astype(np.float64) + base.coef, machine.intercept.astype(np.float64) + base.intercept
+            machine.coef.astype(np.float64) + base.coef,
+            machine.intercept.astype(np.float64) + base.intercept,
         ).canonical()
 
 
@@ -188,7 +197,10 @@ class KernelBuilder(LinearBuilder):
         self._rounds.append((column, at, solution.beta[at] / 2, solution.bias / 2))
 
     def _sum(self, rounds, base):
-        coef, intercept = np.zeros((len(self._features), self._n_classes)), np.zeros(self._n_classes)
+        coef, intercept = (
+            np.zeros((len(self._features), self._n_classes)),
+            np.zeros(self._n_classes),
+        )
         for column, at, beta, b in filter(None, rounds):
             coef[at] += beta[:, None] * column
             intercept += column * b
@@ -197,7 +209,9 @@ class KernelBuilder(LinearBuilder):
             support, coef = _pool(support, coef, base)
             intercept += base.intercept
         used = coef.any(axis=1)
-        return self._make(support=support[used], coef=coef[used], intercept=intercept, scale=self._scale)
+        return self._make(
+            support=support[used], coef=coef[used], intercept=intercept, scale=self._scale
+        )
 
 
 def _pool(support, coef, base):

@@ -31,7 +31,11 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
         return _power(gamma * products + coef0, degree)
     distance2 = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Z, Z) - 2 * products
     np.maximum(distance2, 0, out=distance2)
-    return elementary.exp(-gamma * distance2, out=distance2) if kernel == "rbf" else -np.sqrt(distance2)
+    return (
+        elementary.exp(-gamma * distance2, out=distance2)
+        if kernel == "rbf"
+        else -np.sqrt(distance2)
+    )
 
 
 def _called(kernel, X, Z):
@@ -40,9 +44,13 @@ def _called(kernel, X, Z):
     values, shape = np.asarray(found), (len(X), len(Z))
     if values.dtype.kind not in "biuf":
         what = type(found).__name__ if values.dtype.kind == "O" else values.dtype
-        raise ValueError(f"the callable kernel must return an array of real numbers; it returned {what}")
+        raise ValueError(
+            f"the callable kernel must return an array of real numbers; it returned {what}"
+        )
     if values.shape != shape:
-        raise ValueError(f"the callable kernel must return values of shape {shape}; it returned shape {values.shape}")
+        raise ValueError(
+            f"the callable kernel must return values of shape {shape}; it returned shape {values.shape}"
+        )
     values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]

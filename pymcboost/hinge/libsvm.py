@@ -148,7 +148,9 @@ class LibsvmKernel:
         self._svm = svm
         self._threads, self._n_threads = ThreadpoolController(), n_threads
         self.m = m
-        nodes = np.zeros((m + 2, m + 4), dtype=np.dtype([("index", "i4"), ("value", "f8")], align=True))
+        nodes = np.zeros(
+            (m + 2, m + 4), dtype=np.dtype([("index", "i4"), ("value", "f8")], align=True)
+        )
         assert nodes.itemsize == NODE == ctypes.sizeof(svm.svm_node)
         nodes["index"] = np.arange(m + 4)
         nodes["index"][:, -1] = -1
@@ -160,7 +162,9 @@ class LibsvmKernel:
             nodes["value"][begin:end, 1 : m + 1] = rows
             self._largest = max(self._largest, float(np.abs(rows).sum(axis=1).max()))
         self._nodes = nodes
-        self._address = nodes.ctypes.data + np.arange(m + 2, dtype=np.uint64) * np.uint64(nodes.strides[0])
+        self._address = nodes.ctypes.data + np.arange(m + 2, dtype=np.uint64) * np.uint64(
+            nodes.strides[0]
+        )
 
     def _train(self, labels, address, c, tol):
         """Multipliers with signs at the places of the problem's rows, the threshold and the number of steps.
@@ -169,9 +173,15 @@ class LibsvmKernel:
         """
         svm = self._svm
         # Not by the constructors: they convert data in Python, and set the output of the whole process.
-        problem, parameter = svm.svm_problem.__new__(svm.svm_problem), svm.svm_parameter.__new__(svm.svm_parameter)
+        problem, parameter = (
+            svm.svm_problem.__new__(svm.svm_problem),
+            svm.svm_parameter.__new__(svm.svm_parameter),
+        )
         parameter.set_to_default_values()
-        parameter.svm_type, parameter.kernel_type = int(svm.svm_forms.C_SVC), int(svm.kernel_names.PRECOMPUTED)
+        parameter.svm_type, parameter.kernel_type = (
+            int(svm.svm_forms.C_SVC),
+            int(svm.kernel_names.PRECOMPUTED),
+        )
         parameter.C, parameter.eps, parameter.cache_size = c, tol, self._cache / (1 << 20)
         problem.l = len(labels)
         problem.y = labels.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
@@ -179,9 +189,14 @@ class LibsvmKernel:
         refused = svm.libsvm.svm_check_parameter(ctypes.byref(problem), ctypes.byref(parameter))
         if refused:
             raise ValueError(f"LIBSVM refuses the problem: {refused.decode()}")
-        functions = (_address(svm.libsvm.svm_train), _address(svm.libsvm.svm_set_print_string_function))
+        functions = (
+            _address(svm.libsvm.svm_train),
+            _address(svm.libsvm.svm_set_print_string_function),
+        )
         with self._threads.limit(limits=self._n_threads, user_api="openmp"):
-            trained, n_iter = svmdual.libsvm_train(*functions, ctypes.addressof(problem), ctypes.addressof(parameter))
+            trained, n_iter = svmdual.libsvm_train(
+                *functions, ctypes.addressof(problem), ctypes.addressof(parameter)
+            )
         if not trained:
             raise MemoryError("LIBSVM returned no model; it may have run out of memory")
         trained = ctypes.cast(trained, ctypes.POINTER(svm.svm_model))
@@ -235,7 +250,9 @@ class LibsvmKernel:
         else:
             problem = labels, address, bound, min(tol / unit, 1.0)
             short = len(used) <= FEW and bound * self._largest <= EASY
-            found, bias, n_iter = self._train(*problem) if short else _interruptible(self._train, *problem)
+            found, bias, n_iter = (
+                self._train(*problem) if short else _interruptible(self._train, *problem)
+            )
         if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
                 f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "

@@ -52,7 +52,9 @@ class CodeRounds:
         Objectives of the last round: at its start, and after every step that was taken.
     """
 
-    def __init__(self, data, svm, cost, C, *, init, n_colourings, max_alternations, allow_zero, tol, seed):
+    def __init__(
+        self, data, svm, cost, C, *, init, n_colourings, max_alternations, allow_zero, tol, seed
+    ):
         self.data, self.svm, self.cost, self.c = data, svm, cost, C / data.n_rows
         self.init, self.n_colourings, self.max_alternations = init, n_colourings, max_alternations
         self.zero, self.tol, self.seed = allow_zero or init == "pairs", tol, seed
@@ -128,7 +130,11 @@ class CodeRounds:
             column, solution = best
             found["violation"] = solution.violation
             self._loss, self._largest = colours.update(self.rho, y, column, solution.f / 2)
-        return column, solution, {"column": column, "start": self.trace[0], **found, "hinge": self._loss / len(y)}
+        return (
+            column,
+            solution,
+            {"column": column, "start": self.trace[0], **found, "hinge": self._loss / len(y)},
+        )
 
     def _first_column(self, t):
         K = self.data.n_classes
@@ -179,7 +185,9 @@ class CodeRounds:
         step = 1.0
         for _ in range(HALVINGS):
             step /= 2
-            reached = step * step * norm + self.c * colours.cost(self.rho, self.data.y, column, step * g)
+            reached = step * step * norm + self.c * colours.cost(
+                self.rho, self.data.y, column, step * g
+            )
             if reached < objective:
                 return step, reached
         return 0.0, objective

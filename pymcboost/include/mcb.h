@@ -136,8 +136,9 @@ extern "C" {
 #endif
 
 /* Vectors of 32-bit ARM take subnormal numbers for 0: their scores could have other bits than those of single rows. */
-#if !defined(MCB_NO_VECTOR) && !defined(__arm__) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
-    defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if !defined(MCB_NO_VECTOR) && !defined(__arm__) &&                                                \
+    (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && defined(__BYTE_ORDER__) &&     \
+    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define MCB__VECTOR 1
 #else
 #define MCB__VECTOR 0
@@ -152,7 +153,8 @@ extern "C" {
 #define MCB__INLINE static inline __attribute__((always_inline))
 #define MCB__UNUSED __attribute__((unused))
 #define MCB__ALIGNED __attribute__((aligned(64)))
-#define MCB__APART static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
+#define MCB__APART                                                                                 \
+    static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
 #else
 #define MCB__ALIGNED
 #define MCB__APART static inline
@@ -171,83 +173,125 @@ extern "C" {
 
 /* Every reason to refuse a file (1 to 99, in about the order in which they are looked for) or a call (100 and up).
  * X(name, number, message) */
-#define MCB_ERRORS(X)                                                                                                  \
-    X(MCB_OK, 0, "no error")                                                                                           \
-    X(MCB_E_SHORT, 1, "the file is shorter than the 64-byte header of a model file")                                   \
-    X(MCB_E_MAGIC, 2, "not a model file: it lacks the .mcb signature; train one with mcboost-train, or copy it as binary") \
-    X(MCB_E_MAJOR, 3, "the file has another major version of the format; a newer one needs a newer pymcboost")         \
-    X(MCB_E_FLAGS, 4, "the file sets a flag that this reader does not know; it needs a newer pymcboost")               \
-    X(MCB_E_FILE_SIZE, 5, "the file's size is not the one in its header: it was cut short, or bytes were added")       \
-    X(MCB_E_SECTION_COUNT, 6, "the section count is not between 1 and 64, or the section table does not fit the file") \
-    X(MCB_E_HEADER_CRC, 7, "the checksum of the header and the section table is wrong: the file is damaged")           \
-    X(MCB_E_HEADER_RESERVED, 8, "reserved bytes of the header are not zero")                                           \
-    X(MCB_E_CLASSES, 9, "the number of classes is not between 2 and 65535")                                            \
-    X(MCB_E_FEATURES, 10, "the number of features is not between 1 and 2147483647")                                    \
-    X(MCB_E_KIND, 11, "the kind of model is unknown to this reader; it needs a newer pymcboost")                       \
-    X(MCB_E_LINK, 12, "the link from scores to probabilities is unknown to this reader; it needs a newer pymcboost")   \
-    X(MCB_E_DECODER, 13, "the decoder is unknown to this reader for this kind of model; it needs a newer pymcboost")   \
-    X(MCB_E_TAG, 14, "a section's tag is not four ASCII letters or digits that begin with a letter")                   \
-    X(MCB_E_DTYPE, 15, "a section's type is unknown, or not one allowed for this section")                             \
-    X(MCB_E_SECTION_RESERVED, 16, "reserved bytes of a section's table entry are not zero")                            \
-    X(MCB_E_ALIGNMENT, 17, "a section does not begin at a multiple of 64 bytes")                                       \
-    X(MCB_E_ORDER, 18, "sections overlap or are not in ascending order")                                               \
-    X(MCB_E_GAP, 19, "64 or more unused bytes lie between two sections")                                               \
-    X(MCB_E_COUNT, 20, "a section reaches beyond the end of the file")                                                 \
-    X(MCB_E_PADDING, 21, "the unused bytes between two sections are not zero")                                         \
-    X(MCB_E_DUPLICATE, 22, "a section occurs twice")                                                                   \
-    X(MCB_E_UNKNOWN, 23, "a section that must be understood is unknown to this reader; it needs a newer pymcboost")    \
-    X(MCB_E_MISPLACED, 24, "a section does not belong to this kind of model")                                          \
-    X(MCB_E_META_SIZE, 25, "the section meta is larger than 16 MiB")                                                   \
-    X(MCB_E_END, 26, "the last section does not end at the end of the file")                                           \
-    X(MCB_E_MISSING, 27, "a section that this kind of model needs is missing")                                         \
-    X(MCB_E_LABEL_KIND, 28, "the class labels must be either LABI or LABO with LABS")                                  \
-    X(MCB_E_SHAPE, 29, "a section has another number of items than the other sections and the header ask for")         \
-    X(MCB_E_SECTION_CRC, 30, "the checksum of a section is wrong: the file is damaged")                                \
-    X(MCB_E_FEATURE_INDEX, 31, "a feature index is not below the number of features, or indices do not increase")      \
-    X(MCB_E_OFFSETS, 32, "the interval offsets do not begin at 0, increase, and end at the threshold count")           \
-    X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                                                \
-    X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                                      \
-    X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                                            \
-    X(MCB_E_TABLE, 36, "a value of the interval table is not finite")                                                  \
-    X(MCB_E_BIAS, 37, "a bias is not finite")                                                                          \
-    X(MCB_E_LABEL_OFFSETS, 38, "the label offsets do not begin at 0, rise, and end at the size of LABS")               \
-    X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")                                 \
-    X(MCB_E_UTF8, 40, "text is not valid UTF-8")                                                                       \
-    X(MCB_E_LABEL_ORDER, 41, "the class labels do not increase (they must be sorted and distinct)")                    \
-    X(MCB_E_TREE_SIZES, 42, "the trees do not have as many splits together as there are in the file")                  \
-    X(MCB_E_RIGHT, 43, "a right child lies outside the part of the tree that belongs to its parent")                   \
-    X(MCB_E_TREE_CLASS, 44, "the class of a tree is not below the number of classes")                                  \
-    X(MCB_E_TREE_BASE, 45, "the base class of a tree is above the number of classes, or is the tree's own class")      \
-    X(MCB_E_BASE_ALONE, 46, "TBAS, the base classes of trees, is there without TCLS, their classes")                   \
-    X(MCB_E_LEAF, 47, "the value of a leaf is not finite")                                                             \
-    X(MCB_E_ROUNDS, 48, "the rounds do not have as many trees together as there are in the file")                      \
-    X(MCB_E_SUPPORT, 49, "a support vector holds a number that is not finite")                                         \
-    X(MCB_E_KERNEL, 50, "the kernel is unknown to this reader; it needs a newer pymcboost")                            \
-    X(MCB_E_KERNEL_PARAMETER, 51, "a parameter of the kernel is out of range, or not 0 though the kernel has none")    \
-    X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")                                   \
-    X(MCB_E_CODE_ALONE, 53, "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")       \
-    X(MCB_E_CODE, 54, "a number of the code is not finite")                                                            \
-    X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")                           \
-    X(MCB_E_CALIBRATION, 56, "the factor of the calibration is not a finite number above 0, or the link is shares")    \
-    X(MCB_E_ABOVE, 60, "a threshold of a label is not finite, or is there without the link sigmoid")                   \
-    X(MCB_E_EXIT, 61, "an early exit needs its checkpoints (section exit), and a model without a decoder")             \
-    X(MCB_E_CHECKPOINT, 62, "the checkpoints do not increase from 1 learner or more to all but one or fewer")          \
-    X(MCB_E_BOUND, 63, "a bound of the certified exit is not a number, or minus infinity")                             \
-    X(MCB_E_EXIT_NUMBER, 64, "a rate, a count, the class or a threshold of an early exit is out of range")             \
-    X(MCB_E_CATEGORIES, 65, "sections of categories are missing: CSET, COFF, CBIT, CATF, CATN, CATO, CATS go together") \
-    X(MCB_E_SET, 66, "a split's set of categories is not there, or the sets do not fill CBIT, up to 8192 bytes each")  \
-    X(MCB_E_LEVELS, 67, "a category has no level or over 65535, or its names are too long, not ascending, or too few") \
-    X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")                        \
-    X(MCB_E_ENTRY_OFFSETS, 71, "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")       \
-    X(MCB_E_ENTRY_CLASS, 72, "the class of an entry is not below the number of classes, or those of a leaf do not increase") \
-    X(MCB_E_PACK, 75, "PACK has fewer than 32 bytes, or flags that exclude one another, or a number or type out of range") \
-    X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take")                     \
-    X(MCB_E_PACK_SPLIT, 77, "a packed split asks for a feature or a threshold that the tables do not have")            \
-    X(MCB_E_PACK_LEAF, 78, "a packed leaf asks for a value that the table does not have")                              \
-    X(MCB_E_SHARED, 79, "LALL needs LOFF, the type of LEAF, no early exits, and multiples of 2^-20 up to 8 (BIAS: 2^20)") \
-    X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
-    X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
-    X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
+#define MCB_ERRORS(X)                                                                              \
+    X(MCB_OK, 0, "no error")                                                                       \
+    X(MCB_E_SHORT, 1, "the file is shorter than the 64-byte header of a model file")               \
+    X(MCB_E_MAGIC, 2,                                                                              \
+      "not a model file: it lacks the .mcb signature; train one with mcboost-train, or copy it "   \
+      "as binary")                                                                                 \
+    X(MCB_E_MAJOR, 3,                                                                              \
+      "the file has another major version of the format; a newer one needs a newer pymcboost")     \
+    X(MCB_E_FLAGS, 4,                                                                              \
+      "the file sets a flag that this reader does not know; it needs a newer pymcboost")           \
+    X(MCB_E_FILE_SIZE, 5,                                                                          \
+      "the file's size is not the one in its header: it was cut short, or bytes were added")       \
+    X(MCB_E_SECTION_COUNT, 6,                                                                      \
+      "the section count is not between 1 and 64, or the section table does not fit the file")     \
+    X(MCB_E_HEADER_CRC, 7,                                                                         \
+      "the checksum of the header and the section table is wrong: the file is damaged")            \
+    X(MCB_E_HEADER_RESERVED, 8, "reserved bytes of the header are not zero")                       \
+    X(MCB_E_CLASSES, 9, "the number of classes is not between 2 and 65535")                        \
+    X(MCB_E_FEATURES, 10, "the number of features is not between 1 and 2147483647")                \
+    X(MCB_E_KIND, 11, "the kind of model is unknown to this reader; it needs a newer pymcboost")   \
+    X(MCB_E_LINK, 12,                                                                              \
+      "the link from scores to probabilities is unknown to this reader; it needs a newer "         \
+      "pymcboost")                                                                                 \
+    X(MCB_E_DECODER, 13,                                                                           \
+      "the decoder is unknown to this reader for this kind of model; it needs a newer pymcboost")  \
+    X(MCB_E_TAG, 14,                                                                               \
+      "a section's tag is not four ASCII letters or digits that begin with a letter")              \
+    X(MCB_E_DTYPE, 15, "a section's type is unknown, or not one allowed for this section")         \
+    X(MCB_E_SECTION_RESERVED, 16, "reserved bytes of a section's table entry are not zero")        \
+    X(MCB_E_ALIGNMENT, 17, "a section does not begin at a multiple of 64 bytes")                   \
+    X(MCB_E_ORDER, 18, "sections overlap or are not in ascending order")                           \
+    X(MCB_E_GAP, 19, "64 or more unused bytes lie between two sections")                           \
+    X(MCB_E_COUNT, 20, "a section reaches beyond the end of the file")                             \
+    X(MCB_E_PADDING, 21, "the unused bytes between two sections are not zero")                     \
+    X(MCB_E_DUPLICATE, 22, "a section occurs twice")                                               \
+    X(MCB_E_UNKNOWN, 23,                                                                           \
+      "a section that must be understood is unknown to this reader; it needs a newer pymcboost")   \
+    X(MCB_E_MISPLACED, 24, "a section does not belong to this kind of model")                      \
+    X(MCB_E_META_SIZE, 25, "the section meta is larger than 16 MiB")                               \
+    X(MCB_E_END, 26, "the last section does not end at the end of the file")                       \
+    X(MCB_E_MISSING, 27, "a section that this kind of model needs is missing")                     \
+    X(MCB_E_LABEL_KIND, 28, "the class labels must be either LABI or LABO with LABS")              \
+    X(MCB_E_SHAPE, 29,                                                                             \
+      "a section has another number of items than the other sections and the header ask for")      \
+    X(MCB_E_SECTION_CRC, 30, "the checksum of a section is wrong: the file is damaged")            \
+    X(MCB_E_FEATURE_INDEX, 31,                                                                     \
+      "a feature index is not below the number of features, or indices do not increase")           \
+    X(MCB_E_OFFSETS, 32,                                                                           \
+      "the interval offsets do not begin at 0, increase, and end at the threshold count")          \
+    X(MCB_E_THRESHOLD, 33, "a threshold is not finite")                                            \
+    X(MCB_E_THRESHOLD_ORDER, 34, "the thresholds of one feature do not increase")                  \
+    X(MCB_E_COEFFICIENT, 35, "a coefficient is not finite")                                        \
+    X(MCB_E_TABLE, 36, "a value of the interval table is not finite")                              \
+    X(MCB_E_BIAS, 37, "a bias is not finite")                                                      \
+    X(MCB_E_LABEL_OFFSETS, 38,                                                                     \
+      "the label offsets do not begin at 0, rise, and end at the size of LABS")                    \
+    X(MCB_E_LABEL_TEXT, 39, "a label is longer than 4096 bytes, or holds a zero byte")             \
+    X(MCB_E_UTF8, 40, "text is not valid UTF-8")                                                   \
+    X(MCB_E_LABEL_ORDER, 41,                                                                       \
+      "the class labels do not increase (they must be sorted and distinct)")                       \
+    X(MCB_E_TREE_SIZES, 42,                                                                        \
+      "the trees do not have as many splits together as there are in the file")                    \
+    X(MCB_E_RIGHT, 43,                                                                             \
+      "a right child lies outside the part of the tree that belongs to its parent")                \
+    X(MCB_E_TREE_CLASS, 44, "the class of a tree is not below the number of classes")              \
+    X(MCB_E_TREE_BASE, 45,                                                                         \
+      "the base class of a tree is above the number of classes, or is the tree's own class")       \
+    X(MCB_E_BASE_ALONE, 46,                                                                        \
+      "TBAS, the base classes of trees, is there without TCLS, their classes")                     \
+    X(MCB_E_LEAF, 47, "the value of a leaf is not finite")                                         \
+    X(MCB_E_ROUNDS, 48, "the rounds do not have as many trees together as there are in the file")  \
+    X(MCB_E_SUPPORT, 49, "a support vector holds a number that is not finite")                     \
+    X(MCB_E_KERNEL, 50, "the kernel is unknown to this reader; it needs a newer pymcboost")        \
+    X(MCB_E_KERNEL_PARAMETER, 51,                                                                  \
+      "a parameter of the kernel is out of range, or not 0 though the kernel has none")            \
+    X(MCB_E_SCALE, 52, "an offset or a factor of the feature scaling is not finite")               \
+    X(MCB_E_CODE_ALONE, 53,                                                                        \
+      "CODE, the code of trees' columns, goes with TCLS, their columns, and without TBAS")         \
+    X(MCB_E_CODE, 54, "a number of the code is not finite")                                        \
+    X(MCB_E_CODE_COLUMNS, 55, "the code has no columns, or over 4096 of them and a decoder")       \
+    X(MCB_E_CALIBRATION, 56,                                                                       \
+      "the factor of the calibration is not a finite number above 0, or the link is shares")       \
+    X(MCB_E_ABOVE, 60,                                                                             \
+      "a threshold of a label is not finite, or is there without the link sigmoid")                \
+    X(MCB_E_EXIT, 61,                                                                              \
+      "an early exit needs its checkpoints (section exit), and a model without a decoder")         \
+    X(MCB_E_CHECKPOINT, 62,                                                                        \
+      "the checkpoints do not increase from 1 learner or more to all but one or fewer")            \
+    X(MCB_E_BOUND, 63, "a bound of the certified exit is not a number, or minus infinity")         \
+    X(MCB_E_EXIT_NUMBER, 64,                                                                       \
+      "a rate, a count, the class or a threshold of an early exit is out of range")                \
+    X(MCB_E_CATEGORIES, 65,                                                                        \
+      "sections of categories are missing: CSET, COFF, CBIT, CATF, CATN, CATO, CATS go together")  \
+    X(MCB_E_SET, 66,                                                                               \
+      "a split's set of categories is not there, or the sets do not fill CBIT, up to 8192 bytes "  \
+      "each")                                                                                      \
+    X(MCB_E_LEVELS, 67,                                                                            \
+      "a category has no level or over 65535, or its names are too long, not ascending, or too "   \
+      "few")                                                                                       \
+    X(MCB_E_ENTRIES, 70, "LOFF and LCLS, the entries of leaves, go together, and without TCLS")    \
+    X(MCB_E_ENTRY_OFFSETS, 71,                                                                     \
+      "the entries of the leaves do not begin at 0, rise, and end at the size of LCLS")            \
+    X(MCB_E_ENTRY_CLASS, 72,                                                                       \
+      "the class of an entry is not below the number of classes, or those of a leaf do not "       \
+      "increase")                                                                                  \
+    X(MCB_E_PACK, 75,                                                                              \
+      "PACK has fewer than 32 bytes, or flags that exclude one another, or a number or type out "  \
+      "of range")                                                                                  \
+    X(MCB_E_PACK_SIZE, 76, "PACK has another size than its tables, trees, splits and leaves take") \
+    X(MCB_E_PACK_SPLIT, 77,                                                                        \
+      "a packed split asks for a feature or a threshold that the tables do not have")              \
+    X(MCB_E_PACK_LEAF, 78, "a packed leaf asks for a value that the table does not have")          \
+    X(MCB_E_SHARED, 79,                                                                            \
+      "LALL needs LOFF, the type of LEAF, no early exits, and multiples of 2^-20 up to 8 (BIAS: "  \
+      "2^20)")                                                                                     \
+    X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                        \
+    X(MCB_E_TRUNCATE, 101,                                                                         \
+      "this kind of model cannot be cut: it has no stages, or its learners have been merged")      \
+    X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                    \
     X(MCB_E_EARLY, 103, "the model has no early exit of this way, or learners have been left out")
 
 #define MCB__ENUM(name, number, text) name = number,
@@ -257,13 +301,13 @@ enum mcb_status { MCB_ERRORS(MCB__ENUM) MCB__STATUS_END };
 /* A sentence for a status; never null. */
 MCB_API const char *mcb_strerror(int status) {
     switch (status) {
-#define MCB__TEXT(name, number, text) \
-    case name:                        \
+#define MCB__TEXT(name, number, text)                                                              \
+    case name:                                                                                     \
         return text;
         MCB_ERRORS(MCB__TEXT)
 #undef MCB__TEXT
-        default:
-            return "unknown status";
+    default:
+        return "unknown status";
     }
 }
 
@@ -279,7 +323,12 @@ enum mcb_kind {
 };
 /* How the scores of a code's columns become those of the classes; without a code, linear. */
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
-enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
+enum mcb_kernel {
+    MCB_KERNEL_LINEAR = 0,
+    MCB_KERNEL_POLY = 1,
+    MCB_KERNEL_RBF = 2,
+    MCB_KERNEL_PERCEPTRON = 5
+};
 /* Sigmoid: a row may have any number of labels, see mcb_labels_above. */
 enum mcb_link {
     MCB_LINK_NONE = 0,
@@ -288,7 +337,15 @@ enum mcb_link {
     MCB_LINK_SIGMOID = 3,
     MCB_LINK_SHARES = 4
 };
-enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
+enum mcb_dtype {
+    MCB_U8 = 1,
+    MCB_U16 = 2,
+    MCB_U32 = 3,
+    MCB_I64 = 4,
+    MCB_F32 = 5,
+    MCB_F64 = 6,
+    MCB_F16 = 7
+};
 
 /* Sections this reader knows; their place in mcb_model.section. */
 enum mcb_slot {
@@ -348,8 +405,9 @@ typedef struct {
     uint64_t size;
     uint32_t n_classes, n_features, kind, link, decoder;
     uint32_t format_minor;
-    uint64_t n_learners; /* stumps or trees in use: all unless mcb_truncate was called; 0 for interval tables */
-    uint64_t n_rounds;   /* rounds in use that are complete; a stump is a round of its own */
+    uint64_t
+        n_learners; /* stumps or trees in use: all unless mcb_truncate was called; 0 for interval tables */
+    uint64_t n_rounds; /* rounds in use that are complete; a stump is a round of its own */
     mcb_section section[MCB_N_SLOTS];
     const void *prepared; /* set by mcb_prepare */
     const void *basis;    /* set by mcb_prepare_early */
@@ -371,9 +429,15 @@ static inline uint64_t mcb__bytes(const unsigned char *p, int n) {
     while (n-- > 0) v = v << 8 | p[n];
     return v;
 }
-static inline uint16_t mcb__u16(const unsigned char *p) { return (uint16_t)mcb__bytes(p, 2); }
-static inline uint32_t mcb__u32(const unsigned char *p) { return (uint32_t)mcb__bytes(p, 4); }
-static inline uint64_t mcb__u64(const unsigned char *p) { return mcb__bytes(p, 8); }
+static inline uint16_t mcb__u16(const unsigned char *p) {
+    return (uint16_t)mcb__bytes(p, 2);
+}
+static inline uint32_t mcb__u32(const unsigned char *p) {
+    return (uint32_t)mcb__bytes(p, 4);
+}
+static inline uint64_t mcb__u64(const unsigned char *p) {
+    return mcb__bytes(p, 8);
+}
 #else
 static inline uint16_t mcb__u16(const unsigned char *p) {
     uint16_t v;
@@ -401,7 +465,8 @@ static inline float mcb__f32(const unsigned char *p) {
 
 /* Half precision, exactly: 1 sign bit, 5 of exponent, 10 of mantissa. */
 static inline float mcb__f16(const unsigned char *p) {
-    uint32_t half = mcb__u16(p), magnitude = half & 0x7fffu, bits = (magnitude << 13) + (112u << 23);
+    uint32_t half = mcb__u16(p), magnitude = half & 0x7fffu,
+             bits = (magnitude << 13) + (112u << 23);
     float v;
     memcpy(&v, &bits, sizeof v);
     if (magnitude < 0x400u) v = (float)magnitude * (1.0f / 16777216.0f);
@@ -420,23 +485,25 @@ static inline uint64_t mcb__bits_of(double v) {
     return bits;
 }
 
-static inline double mcb__f64(const unsigned char *p) { return mcb__f64_of(mcb__u64(p)); }
+static inline double mcb__f64(const unsigned char *p) {
+    return mcb__f64_of(mcb__u64(p));
+}
 
 static inline uint32_t mcb__dtype_size(uint32_t dtype) {
     switch (dtype) {
-        case MCB_U8:
-            return 1;
-        case MCB_U16:
-        case MCB_F16:
-            return 2;
-        case MCB_U32:
-        case MCB_F32:
-            return 4;
-        case MCB_I64:
-        case MCB_F64:
-            return 8;
-        default:
-            return 0;
+    case MCB_U8:
+        return 1;
+    case MCB_U16:
+    case MCB_F16:
+        return 2;
+    case MCB_U32:
+    case MCB_F32:
+        return 4;
+    case MCB_I64:
+    case MCB_F64:
+        return 8;
+    default:
+        return 0;
     }
 }
 
@@ -460,7 +527,8 @@ static inline uint64_t mcb__not_finite(const mcb_section *s) {
 MCB__INLINE double mcb__bound(const mcb_section *s, uint64_t i) {
     uint32_t half = s->dtype == MCB_F16 ? mcb__u16(s->data + 2 * i) : 0;
     if ((half & 0x7c00u) != 0x7c00u) return mcb__real(s, i);
-    return mcb__f64_of((uint64_t)(half >> 15) << 63 | UINT64_C(0x7ff0000000000000) | (half & 0x3ffu));
+    return mcb__f64_of((uint64_t)(half >> 15) << 63 | UINT64_C(0x7ff0000000000000) |
+                       (half & 0x3ffu));
 }
 
 /* Item of a section of unsigned integers. */
@@ -474,38 +542,54 @@ static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
 
 /* Entry [i][v]: what nibble i of 8 bytes, worth v, adds to the checksum. */
 static const uint32_t mcb__crc_table[16][16] = {
-    {0x00000000u, 0x493c7d27u, 0x9278fa4eu, 0xdb448769u, 0x211d826du, 0x6821ff4au, 0xb3657823u, 0xfa590504u,
-     0x423b04dau, 0x0b0779fdu, 0xd043fe94u, 0x997f83b3u, 0x632686b7u, 0x2a1afb90u, 0xf15e7cf9u, 0xb86201deu},
-    {0x00000000u, 0x847609b4u, 0x0d006599u, 0x89766c2du, 0x1a00cb32u, 0x9e76c286u, 0x1700aeabu, 0x9376a71fu,
-     0x34019664u, 0xb0779fd0u, 0x3901f3fdu, 0xbd77fa49u, 0x2e015d56u, 0xaa7754e2u, 0x230138cfu, 0xa777317bu},
-    {0x00000000u, 0x68032cc8u, 0xd0065990u, 0xb8057558u, 0xa5e0c5d1u, 0xcde3e919u, 0x75e69c41u, 0x1de5b089u,
-     0x4e2dfd53u, 0x262ed19bu, 0x9e2ba4c3u, 0xf628880bu, 0xebcd3882u, 0x83ce144au, 0x3bcb6112u, 0x53c84ddau},
-    {0x00000000u, 0x9c5bfaa6u, 0x3d5b83bdu, 0xa100791bu, 0x7ab7077au, 0xe6ecfddcu, 0x47ec84c7u, 0xdbb77e61u,
-     0xf56e0ef4u, 0x6935f452u, 0xc8358d49u, 0x546e77efu, 0x8fd9098eu, 0x1382f328u, 0xb2828a33u, 0x2ed97095u},
-    {0x00000000u, 0xef306b19u, 0xdb8ca0c3u, 0x34bccbdau, 0xb2f53777u, 0x5dc55c6eu, 0x697997b4u, 0x8649fcadu,
-     0x6006181fu, 0x8f367306u, 0xbb8ab8dcu, 0x54bad3c5u, 0xd2f32f68u, 0x3dc34471u, 0x097f8fabu, 0xe64fe4b2u},
-    {0x00000000u, 0xc00c303eu, 0x85f4168du, 0x45f826b3u, 0x0e045bebu, 0xce086bd5u, 0x8bf04d66u, 0x4bfc7d58u,
-     0x1c08b7d6u, 0xdc0487e8u, 0x99fca15bu, 0x59f09165u, 0x120cec3du, 0xd200dc03u, 0x97f8fab0u, 0x57f4ca8eu},
-    {0x00000000u, 0x38116facu, 0x7022df58u, 0x4833b0f4u, 0xe045beb0u, 0xd854d11cu, 0x906761e8u, 0xa8760e44u,
-     0xc5670b91u, 0xfd76643du, 0xb545d4c9u, 0x8d54bb65u, 0x2522b521u, 0x1d33da8du, 0x55006a79u, 0x6d1105d5u},
-    {0x00000000u, 0x8f2261d3u, 0x1ba8b557u, 0x948ad484u, 0x37516aaeu, 0xb8730b7du, 0x2cf9dff9u, 0xa3dbbe2au,
-     0x6ea2d55cu, 0xe180b48fu, 0x750a600bu, 0xfa2801d8u, 0x59f3bff2u, 0xd6d1de21u, 0x425b0aa5u, 0xcd796b76u},
-    {0x00000000u, 0xdd45aab8u, 0xbf672381u, 0x62228939u, 0x7b2231f3u, 0xa6679b4bu, 0xc4451272u, 0x1900b8cau,
-     0xf64463e6u, 0x2b01c95eu, 0x49234067u, 0x9466eadfu, 0x8d665215u, 0x5023f8adu, 0x32017194u, 0xef44db2cu},
-    {0x00000000u, 0xe964b13du, 0xd725148bu, 0x3e41a5b6u, 0xaba65fe7u, 0x42c2eedau, 0x7c834b6cu, 0x95e7fa51u,
-     0x52a0c93fu, 0xbbc47802u, 0x8585ddb4u, 0x6ce16c89u, 0xf90696d8u, 0x106227e5u, 0x2e238253u, 0xc747336eu},
-    {0x00000000u, 0xa541927eu, 0x4f6f520du, 0xea2ec073u, 0x9edea41au, 0x3b9f3664u, 0xd1b1f617u, 0x74f06469u,
-     0x38513ec5u, 0x9d10acbbu, 0x773e6cc8u, 0xd27ffeb6u, 0xa68f9adfu, 0x03ce08a1u, 0xe9e0c8d2u, 0x4ca15aacu},
-    {0x00000000u, 0x70a27d8au, 0xe144fb14u, 0x91e6869eu, 0xc76580d9u, 0xb7c7fd53u, 0x26217bcdu, 0x56830647u,
-     0x8b277743u, 0xfb850ac9u, 0x6a638c57u, 0x1ac1f1ddu, 0x4c42f79au, 0x3ce08a10u, 0xad060c8eu, 0xdda47104u},
-    {0x00000000u, 0x13a29877u, 0x274530eeu, 0x34e7a899u, 0x4e8a61dcu, 0x5d28f9abu, 0x69cf5132u, 0x7a6dc945u,
-     0x9d14c3b8u, 0x8eb65bcfu, 0xba51f356u, 0xa9f36b21u, 0xd39ea264u, 0xc03c3a13u, 0xf4db928au, 0xe7790afdu},
-    {0x00000000u, 0x3fc5f181u, 0x7f8be302u, 0x404e1283u, 0xff17c604u, 0xc0d23785u, 0x809c2506u, 0xbf59d487u,
-     0xfbc3faf9u, 0xc4060b78u, 0x844819fbu, 0xbb8de87au, 0x04d43cfdu, 0x3b11cd7cu, 0x7b5fdfffu, 0x449a2e7eu},
-    {0x00000000u, 0xf26b8303u, 0xe13b70f7u, 0x1350f3f4u, 0xc79a971fu, 0x35f1141cu, 0x26a1e7e8u, 0xd4ca64ebu,
-     0x8ad958cfu, 0x78b2dbccu, 0x6be22838u, 0x9989ab3bu, 0x4d43cfd0u, 0xbf284cd3u, 0xac78bf27u, 0x5e133c24u},
-    {0x00000000u, 0x105ec76fu, 0x20bd8edeu, 0x30e349b1u, 0x417b1dbcu, 0x5125dad3u, 0x61c69362u, 0x7198540du,
-     0x82f63b78u, 0x92a8fc17u, 0xa24bb5a6u, 0xb21572c9u, 0xc38d26c4u, 0xd3d3e1abu, 0xe330a81au, 0xf36e6f75u},
+    {0x00000000u, 0x493c7d27u, 0x9278fa4eu, 0xdb448769u, 0x211d826du, 0x6821ff4au, 0xb3657823u,
+     0xfa590504u, 0x423b04dau, 0x0b0779fdu, 0xd043fe94u, 0x997f83b3u, 0x632686b7u, 0x2a1afb90u,
+     0xf15e7cf9u, 0xb86201deu},
+    {0x00000000u, 0x847609b4u, 0x0d006599u, 0x89766c2du, 0x1a00cb32u, 0x9e76c286u, 0x1700aeabu,
+     0x9376a71fu, 0x34019664u, 0xb0779fd0u, 0x3901f3fdu, 0xbd77fa49u, 0x2e015d56u, 0xaa7754e2u,
+     0x230138cfu, 0xa777317bu},
+    {0x00000000u, 0x68032cc8u, 0xd0065990u, 0xb8057558u, 0xa5e0c5d1u, 0xcde3e919u, 0x75e69c41u,
+     0x1de5b089u, 0x4e2dfd53u, 0x262ed19bu, 0x9e2ba4c3u, 0xf628880bu, 0xebcd3882u, 0x83ce144au,
+     0x3bcb6112u, 0x53c84ddau},
+    {0x00000000u, 0x9c5bfaa6u, 0x3d5b83bdu, 0xa100791bu, 0x7ab7077au, 0xe6ecfddcu, 0x47ec84c7u,
+     0xdbb77e61u, 0xf56e0ef4u, 0x6935f452u, 0xc8358d49u, 0x546e77efu, 0x8fd9098eu, 0x1382f328u,
+     0xb2828a33u, 0x2ed97095u},
+    {0x00000000u, 0xef306b19u, 0xdb8ca0c3u, 0x34bccbdau, 0xb2f53777u, 0x5dc55c6eu, 0x697997b4u,
+     0x8649fcadu, 0x6006181fu, 0x8f367306u, 0xbb8ab8dcu, 0x54bad3c5u, 0xd2f32f68u, 0x3dc34471u,
+     0x097f8fabu, 0xe64fe4b2u},
+    {0x00000000u, 0xc00c303eu, 0x85f4168du, 0x45f826b3u, 0x0e045bebu, 0xce086bd5u, 0x8bf04d66u,
+     0x4bfc7d58u, 0x1c08b7d6u, 0xdc0487e8u, 0x99fca15bu, 0x59f09165u, 0x120cec3du, 0xd200dc03u,
+     0x97f8fab0u, 0x57f4ca8eu},
+    {0x00000000u, 0x38116facu, 0x7022df58u, 0x4833b0f4u, 0xe045beb0u, 0xd854d11cu, 0x906761e8u,
+     0xa8760e44u, 0xc5670b91u, 0xfd76643du, 0xb545d4c9u, 0x8d54bb65u, 0x2522b521u, 0x1d33da8du,
+     0x55006a79u, 0x6d1105d5u},
+    {0x00000000u, 0x8f2261d3u, 0x1ba8b557u, 0x948ad484u, 0x37516aaeu, 0xb8730b7du, 0x2cf9dff9u,
+     0xa3dbbe2au, 0x6ea2d55cu, 0xe180b48fu, 0x750a600bu, 0xfa2801d8u, 0x59f3bff2u, 0xd6d1de21u,
+     0x425b0aa5u, 0xcd796b76u},
+    {0x00000000u, 0xdd45aab8u, 0xbf672381u, 0x62228939u, 0x7b2231f3u, 0xa6679b4bu, 0xc4451272u,
+     0x1900b8cau, 0xf64463e6u, 0x2b01c95eu, 0x49234067u, 0x9466eadfu, 0x8d665215u, 0x5023f8adu,
+     0x32017194u, 0xef44db2cu},
+    {0x00000000u, 0xe964b13du, 0xd725148bu, 0x3e41a5b6u, 0xaba65fe7u, 0x42c2eedau, 0x7c834b6cu,
+     0x95e7fa51u, 0x52a0c93fu, 0xbbc47802u, 0x8585ddb4u, 0x6ce16c89u, 0xf90696d8u, 0x106227e5u,
+     0x2e238253u, 0xc747336eu},
+    {0x00000000u, 0xa541927eu, 0x4f6f520du, 0xea2ec073u, 0x9edea41au, 0x3b9f3664u, 0xd1b1f617u,
+     0x74f06469u, 0x38513ec5u, 0x9d10acbbu, 0x773e6cc8u, 0xd27ffeb6u, 0xa68f9adfu, 0x03ce08a1u,
+     0xe9e0c8d2u, 0x4ca15aacu},
+    {0x00000000u, 0x70a27d8au, 0xe144fb14u, 0x91e6869eu, 0xc76580d9u, 0xb7c7fd53u, 0x26217bcdu,
+     0x56830647u, 0x8b277743u, 0xfb850ac9u, 0x6a638c57u, 0x1ac1f1ddu, 0x4c42f79au, 0x3ce08a10u,
+     0xad060c8eu, 0xdda47104u},
+    {0x00000000u, 0x13a29877u, 0x274530eeu, 0x34e7a899u, 0x4e8a61dcu, 0x5d28f9abu, 0x69cf5132u,
+     0x7a6dc945u, 0x9d14c3b8u, 0x8eb65bcfu, 0xba51f356u, 0xa9f36b21u, 0xd39ea264u, 0xc03c3a13u,
+     0xf4db928au, 0xe7790afdu},
+    {0x00000000u, 0x3fc5f181u, 0x7f8be302u, 0x404e1283u, 0xff17c604u, 0xc0d23785u, 0x809c2506u,
+     0xbf59d487u, 0xfbc3faf9u, 0xc4060b78u, 0x844819fbu, 0xbb8de87au, 0x04d43cfdu, 0x3b11cd7cu,
+     0x7b5fdfffu, 0x449a2e7eu},
+    {0x00000000u, 0xf26b8303u, 0xe13b70f7u, 0x1350f3f4u, 0xc79a971fu, 0x35f1141cu, 0x26a1e7e8u,
+     0xd4ca64ebu, 0x8ad958cfu, 0x78b2dbccu, 0x6be22838u, 0x9989ab3bu, 0x4d43cfd0u, 0xbf284cd3u,
+     0xac78bf27u, 0x5e133c24u},
+    {0x00000000u, 0x105ec76fu, 0x20bd8edeu, 0x30e349b1u, 0x417b1dbcu, 0x5125dad3u, 0x61c69362u,
+     0x7198540du, 0x82f63b78u, 0x92a8fc17u, 0xa24bb5a6u, 0xb21572c9u, 0xc38d26c4u, 0xd3d3e1abu,
+     0xe330a81au, 0xf36e6f75u},
 };
 
 #if defined(MCB_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -518,7 +602,8 @@ static const uint32_t mcb__crc_table[16][16] = {
 #define MCB__CRC_TARGET __attribute__((target("sse4.2")))
 #endif
 /* The state after n more words of 8 bytes, by the machine's own instruction. */
-MCB__UNUSED static MCB__CRC_TARGET uint32_t mcb__crc_words(uint32_t crc, const unsigned char *p, size_t n) {
+MCB__UNUSED static MCB__CRC_TARGET uint32_t mcb__crc_words(uint32_t crc, const unsigned char *p,
+                                                           size_t n) {
     uint64_t state = crc, word;
     for (; n > 0; n--, p += 8) {
         memcpy(&word, p, sizeof word);
@@ -570,13 +655,14 @@ static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, 
     m->error_has_numbers = numbers;
     if (tag) {
         int i;
-        for (i = 0; i < 4; i++) m->error_tag[i] = (char)(tag[i] >= 33 && tag[i] < 127 ? tag[i] : '?');
+        for (i = 0; i < 4; i++)
+            m->error_tag[i] = (char)(tag[i] >= 33 && tag[i] < 127 ? tag[i] : '?');
     }
     return status;
 }
 
-static inline int mcb__fail_numbers(mcb_model *m, int status, const unsigned char *tag, uint64_t offset, uint64_t found,
-                                    uint64_t expected) {
+static inline int mcb__fail_numbers(mcb_model *m, int status, const unsigned char *tag,
+                                    uint64_t offset, uint64_t found, uint64_t expected) {
     m->error_has_numbers = 1;
     m->error_found = found;
     m->error_expected = expected;
@@ -598,11 +684,13 @@ typedef struct {
 #define MCB__LINEAR (1u << MCB_KIND_LINEAR)
 #define MCB__KERNEL (1u << MCB_KIND_KERNEL)
 #define MCB__PACKED (1u << MCB_KIND_PACKED)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL | MCB__PACKED)
+#define MCB__KINDS                                                                                 \
+    (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL | MCB__PACKED)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
-    {"THRS", 1u << MCB_F32, MCB__STUMPS | MCB__INTERVALS | MCB__TREES, MCB__STUMPS | MCB__INTERVALS | MCB__TREES},
+    {"THRS", 1u << MCB_F32, MCB__STUMPS | MCB__INTERVALS | MCB__TREES,
+     MCB__STUMPS | MCB__INTERVALS | MCB__TREES},
     {"COEF", 1u << MCB_F32, MCB__STUMPS, MCB__STUMPS},
     {"COEL", 1u << MCB_F32, 0, MCB__STUMPS},
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
@@ -647,16 +735,20 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
     const mcb_section *s = &m->section[slot];
-    return mcb__fail(m, status, mcb__rules[slot].tag, (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
+    return mcb__fail(m, status, mcb__rules[slot].tag,
+                     (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
 }
 
 /* ----------------------------------------------------------------------------------------------------- packed trees */
 
 /* What the section PACK holds: 32 bytes, tables of features, thresholds and values of leaves, then numbers of few bits. */
 typedef struct {
-    uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least, columns; /* columns: numbers of a leaf */
-    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits;
-    mcb_section feature, first, threshold, value; /* first: where the thresholds of each feature begin, and the count */
+    uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least,
+        columns; /* columns: numbers of a leaf */
+    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits,
+        split_bits;
+    mcb_section feature, first, threshold,
+        value; /* first: where the thresholds of each feature begin, and the count */
     const unsigned char *size, *cls, *split, *leaf;
 } mcb__pack;
 
@@ -671,15 +763,16 @@ MCB__INLINE uint32_t mcb__bits(const unsigned char *p, uint64_t bit, uint32_t wi
 }
 
 /* Numbers of few bits begin at *at of PACK, which moves behind them. */
-static inline const unsigned char *mcb__pack_part(const mcb_section *pack, uint64_t *at, uint64_t count,
-                                                  uint32_t width) {
+static inline const unsigned char *mcb__pack_part(const mcb_section *pack, uint64_t *at,
+                                                  uint64_t count, uint32_t width) {
     const unsigned char *begin = pack->data + (*at < pack->count ? (size_t)*at : 0);
     *at += (count * width + 7) / 8;
     return begin;
 }
 
 /* The same of a table of numbers. */
-static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at, uint64_t count, uint32_t dtype) {
+static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at, uint64_t count,
+                                          uint32_t dtype) {
     mcb_section s;
     s.data = mcb__pack_part(pack, at, count, 8 * mcb__dtype_size(dtype));
     s.count = count;
@@ -705,12 +798,15 @@ static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     p->right_bits = h[26];
     p->leaf_bits = h[27];
     p->class_bits = p->flags & MCB__PACK_CLASSES ? h[28] : 0;
-    p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits + (p->flags & MCB__PACK_MISSING ? 1 : 0);
+    p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits +
+                    (p->flags & MCB__PACK_MISSING ? 1 : 0);
     p->columns = p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
     p->feature = mcb__pack_table(s, &at, p->n_features, h[29]);
     p->first = mcb__pack_table(s, &at, p->n_features + 1, h[30]);
-    p->threshold = mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
-    p->value = mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
+    p->threshold =
+        mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
+    p->value =
+        mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
     p->size = mcb__pack_part(s, &at, p->n_trees, p->size_bits);
     p->cls = mcb__pack_part(s, &at, p->n_trees, p->class_bits);
     p->split = mcb__pack_part(s, &at, p->n_splits, p->split_bits);
@@ -743,21 +839,24 @@ static inline int mcb__check_pack_shape(mcb_model *m) {
     uint64_t end;
     mcb__pack p;
     int i;
-    if (s->count < 32) return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
-                                                 s->count, 32);
+    if (s->count < 32)
+        return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
+                                 s->count, 32);
     if (h[22] > 15) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
     if (h[31]) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     end = mcb__pack_of(m, &p);
     for (i = 23; i < 29; i++) {
-        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) || (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
+        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) ||
+            (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
             return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     for (i = 29; i < 31; i++) {
-        if (h[i] < MCB_U8 || h[i] > MCB_U32) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
+        if (h[i] < MCB_U8 || h[i] > MCB_U32)
+            return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     if (end != s->count)
-        return mcb__fail_numbers(m, MCB_E_PACK_SIZE, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data), s->count,
-                                 end);
+        return mcb__fail_numbers(m, MCB_E_PACK_SIZE, mcb__rules[MCB_S_PACK].tag,
+                                 (uint64_t)(h - m->data), s->count, end);
     m->n_learners = p.n_trees;
     m->n_rounds = m->section[MCB_S_RNDS].data ? m->section[MCB_S_RNDS].count : p.n_trees;
     return MCB_OK;
@@ -773,20 +872,24 @@ static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
     for (i = 0; i < p->n_features; i++) {
         uint32_t f = mcb__uint(&p->feature, i);
         if (f >= m->n_features || (i > 0 && f <= mcb__uint(&p->feature, i - 1)))
-            return mcb__pack_wrong(m, MCB_E_FEATURE_INDEX, p->feature.data + i * mcb__dtype_size(p->feature.dtype));
+            return mcb__pack_wrong(m, MCB_E_FEATURE_INDEX,
+                                   p->feature.data + i * mcb__dtype_size(p->feature.dtype));
     }
     for (i = 0; i <= p->n_features; i++) {
         uint32_t first = mcb__uint(&p->first, i);
         if (i == 0 ? first != 0 : first <= mcb__uint(&p->first, i - 1) || first > p->n_thresholds)
-            return mcb__pack_wrong(m, MCB_E_OFFSETS, p->first.data + i * mcb__dtype_size(p->first.dtype));
+            return mcb__pack_wrong(m, MCB_E_OFFSETS,
+                                   p->first.data + i * mcb__dtype_size(p->first.dtype));
     }
     if (mcb__uint(&p->first, p->n_features) != p->n_thresholds)
         return mcb__pack_wrong(m, MCB_E_OFFSETS, p->threshold.data);
     i = mcb__not_finite(&p->threshold);
     if (i < p->n_thresholds)
-        return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
+        return mcb__pack_wrong(m, MCB_E_THRESHOLD,
+                               p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
     i = mcb__not_finite(&p->value);
-    if (i < p->n_values) return mcb__pack_wrong(m, MCB_E_LEAF, p->value.data + i * mcb__dtype_size(p->value.dtype));
+    if (i < p->n_values)
+        return mcb__pack_wrong(m, MCB_E_LEAF, p->value.data + i * mcb__dtype_size(p->value.dtype));
     return MCB_OK;
 }
 
@@ -799,16 +902,19 @@ static inline int mcb__pack_split_is_good(const mcb__pack *p, uint64_t split) {
 }
 
 /* The splits from `begin` to `end` are one tree; as mcb__check_tree. */
-static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin, uint64_t end) {
+static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin,
+                                       uint64_t end) {
     uint64_t i = end, k, stop;
     while (i-- > begin) {
-        if (!mcb__pack_split_is_good(p, i)) return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + i * p->split_bits / 8);
+        if (!mcb__pack_split_is_good(p, i))
+            return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + i * p->split_bits / 8);
     }
     for (i = end; i-- > begin;) {
         uint64_t r = mcb__pack_right(p, i);
         stop = i + r;
         for (k = i + 1; r <= end - i && k < stop;) k += mcb__pack_right(p, k);
-        if (r > end - i || k != stop) return mcb__pack_wrong(m, MCB_E_RIGHT, p->split + i * p->split_bits / 8);
+        if (r > end - i || k != stop)
+            return mcb__pack_wrong(m, MCB_E_RIGHT, p->split + i * p->split_bits / 8);
     }
     return MCB_OK;
 }
@@ -851,22 +957,24 @@ static inline int mcb__check_pack(mcb_model *m) {
 static inline int mcb__need_count(mcb_model *m, int slot, uint64_t count) {
     const mcb_section *s = &m->section[slot];
     if (s->count == count) return MCB_OK;
-    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count, count);
+    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data),
+                             s->count, count);
 }
 
 /* count == a * b without forming the product. */
 static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t b) {
     const mcb_section *s = &m->section[slot];
     if (s->count % b == 0 && s->count / b == a) return MCB_OK;
-    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count,
-                             a > UINT64_MAX / b ? UINT64_MAX : a * b);
+    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data),
+                             s->count, a > UINT64_MAX / b ? UINT64_MAX : a * b);
 }
 
 static inline int mcb__check_category_shapes(mcb_model *m, uint64_t S) {
     const mcb_section *s = m->section;
     int slot, status;
     for (slot = MCB_S_CSET; slot <= MCB_S_CATS; slot++) {
-        if (!s[slot].data != !s[MCB_S_CSET].data) return mcb__fail(m, MCB_E_CATEGORIES, mcb__rules[slot].tag, 64);
+        if (!s[slot].data != !s[MCB_S_CSET].data)
+            return mcb__fail(m, MCB_E_CATEGORIES, mcb__rules[slot].tag, 64);
     }
     if (!s[MCB_S_CSET].data) return MCB_OK;
     if ((status = mcb__need_count(m, MCB_S_CSET, S))) return status;
@@ -883,7 +991,9 @@ static inline int mcb__check_exit_shapes(mcb_model *m) {
             return mcb__fail(m, MCB_E_EXIT, mcb__rules[slot].tag, 64);
     }
     bounds = s[MCB_S_PAIR].count / pairs;
-    if ((status = mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs))) return status;
+    if ((status =
+             mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs)))
+        return status;
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
         if (s[slot].data && (status = mcb__need_count(m, slot, n + 3))) return status;
     }
@@ -909,16 +1019,20 @@ static inline int mcb__check_shapes(mcb_model *m) {
             return mcb__fail(m, MCB_E_BASE_ALONE, mcb__rules[MCB_S_TBAS].tag, 64);
         if (s[MCB_S_CODE].data && (!s[MCB_S_TCLS].data || s[MCB_S_TBAS].data))
             return mcb__fail(m, MCB_E_CODE_ALONE, mcb__rules[MCB_S_CODE].tag, 64);
-        if (m->decoder && !s[MCB_S_CODE].data) return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
+        if (m->decoder && !s[MCB_S_CODE].data)
+            return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
         if (s[MCB_S_CODE].data && (P == 0 || (m->decoder && P > MCB_MAX_COLUMNS)))
             return mcb__fail_numbers(m, MCB_E_CODE_COLUMNS, mcb__rules[MCB_S_CODE].tag,
-                                     (uint64_t)(s[MCB_S_CODE].data - m->data), P, P ? MCB_MAX_COLUMNS : 1);
+                                     (uint64_t)(s[MCB_S_CODE].data - m->data), P,
+                                     P ? MCB_MAX_COLUMNS : 1);
         if ((status = mcb__need_product(m, MCB_S_CODE, P, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__check_category_shapes(m, S))) return status;
-        if (!s[MCB_S_LOFF].data != !s[MCB_S_LCLS].data || (s[MCB_S_LOFF].data && s[MCB_S_TCLS].data))
-            return mcb__fail(m, MCB_E_ENTRIES, mcb__rules[s[MCB_S_LOFF].data ? MCB_S_LOFF : MCB_S_LCLS].tag, 64);
+        if (!s[MCB_S_LOFF].data != !s[MCB_S_LCLS].data ||
+            (s[MCB_S_LOFF].data && s[MCB_S_TCLS].data))
+            return mcb__fail(m, MCB_E_ENTRIES,
+                             mcb__rules[s[MCB_S_LOFF].data ? MCB_S_LOFF : MCB_S_LCLS].tag, 64);
         if (s[MCB_S_LOFF].data) {
             if ((status = mcb__need_count(m, MCB_S_LOFF, S + T + 1))) return status;
             if ((status = mcb__need_count(m, MCB_S_LCLS, s[MCB_S_LEAF].count))) return status;
@@ -926,7 +1040,8 @@ static inline int mcb__check_shapes(mcb_model *m) {
             return status;
         }
         if (s[MCB_S_LALL].data) {
-            if (!s[MCB_S_LOFF].data || s[MCB_S_LALL].dtype != s[MCB_S_LEAF].dtype || s[MCB_S_EXIT].data)
+            if (!s[MCB_S_LOFF].data || s[MCB_S_LALL].dtype != s[MCB_S_LEAF].dtype ||
+                s[MCB_S_EXIT].data)
                 return mcb__fail(m, MCB_E_SHARED, mcb__rules[MCB_S_LALL].tag, 64);
             if ((status = mcb__need_count(m, MCB_S_LALL, S + T))) return status;
         }
@@ -941,11 +1056,13 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_count(m, MCB_S_KPAR, 4))) return status;
         if ((status = mcb__need_product(m, MCB_S_DUAL, n, K))) return status;
         if ((status = mcb__need_product(m, MCB_S_SVEC, n, m->n_features))) return status;
-        if (s[MCB_S_SCAL].data && (status = mcb__need_product(m, MCB_S_SCAL, 2, m->n_features))) return status;
+        if (s[MCB_S_SCAL].data && (status = mcb__need_product(m, MCB_S_SCAL, 2, m->n_features)))
+            return status;
     } else {
         uint64_t used = s[MCB_S_FIDX].count;
         if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
-        if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
+        if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K)))
+            return status;
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
     if (s[MCB_S_FCAL].data && (status = mcb__need_count(m, MCB_S_FCAL, 1))) return status;
@@ -997,9 +1114,11 @@ static inline int mcb__check_labels(mcb_model *m) {
     }
     for (i = 0; i < offsets->count; i++) {
         uint64_t end = mcb__uint(offsets, i);
-        if ((i == 0 && end != 0) || end < begin || end > text->count || (i + 1 == offsets->count && end != text->count))
+        if ((i == 0 && end != 0) || end < begin || end > text->count ||
+            (i + 1 == offsets->count && end != text->count))
             return mcb__wrong_item(m, MCB_E_LABEL_OFFSETS, MCB_S_LABO, i);
-        if (end - begin > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
+        if (end - begin > MCB_MAX_LABEL)
+            return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
         if ((status = mcb__check_text(m, MCB_S_LABS, begin, end))) return status;
         {
             uint64_t j;
@@ -1011,7 +1130,8 @@ static inline int mcb__check_labels(mcb_model *m) {
             /* UTF-8 sorts by bytes as it does by characters. */
             uint64_t a = begin - before, b = end - begin;
             int order = memcmp(text->data + before, text->data + begin, (size_t)(a < b ? a : b));
-            if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
+            if (order > 0 || (order == 0 && a >= b))
+                return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
         }
         before = begin;
         begin = end;
@@ -1032,7 +1152,8 @@ static inline int mcb__check_features(mcb_model *m) {
     uint32_t low = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
     uint64_t i;
     for (i = 0; i < s->count; i++) {
-        if ((mcb__uint(s, i) & low) >= m->n_features) return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
+        if ((mcb__uint(s, i) & low) >= m->n_features)
+            return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
     }
     return MCB_OK;
 }
@@ -1071,13 +1192,17 @@ static inline int mcb__check_sets(mcb_model *m) {
     uint64_t i, begin = 0;
     for (i = 0; i < offset->count; i++) {
         uint64_t end = mcb__uint(offset, i);
-        if (i == 0 ? end != 0 : end <= begin || end - begin > (MCB_MAX_LEVELS + 1) / 8 || end > s[MCB_S_CBIT].count)
+        if (i == 0 ? end != 0
+                   : end <= begin || end - begin > (MCB_MAX_LEVELS + 1) / 8 ||
+                         end > s[MCB_S_CBIT].count)
             return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, i);
         begin = end;
     }
-    if (!offset->count || begin != s[MCB_S_CBIT].count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, offset->count);
+    if (!offset->count || begin != s[MCB_S_CBIT].count)
+        return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, offset->count);
     for (i = 0; i < s[MCB_S_CSET].count; i++) {
-        if (mcb__uint(&s[MCB_S_CSET], i) >= offset->count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_CSET, i);
+        if (mcb__uint(&s[MCB_S_CSET], i) >= offset->count)
+            return mcb__wrong_item(m, MCB_E_SET, MCB_S_CSET, i);
     }
     return MCB_OK;
 }
@@ -1093,18 +1218,21 @@ static inline int mcb__check_level(mcb_model *m, uint64_t before, uint64_t begin
     }
     if (before != begin) {
         int order = memcmp(text + before, text + begin, (size_t)(a < b ? a : b));
-        if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
+        if (order > 0 || (order == 0 && a >= b))
+            return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
     }
     return mcb__check_text(m, MCB_S_CATS, begin, end);
 }
 
 /* Categorical features and the names of their levels. A name is never empty but where it comes first. */
 static inline int mcb__check_categories(mcb_model *m) {
-    const mcb_section *f = &m->section[MCB_S_CATF], *levels = &m->section[MCB_S_CATN], *names = &m->section[MCB_S_CATO];
+    const mcb_section *f = &m->section[MCB_S_CATF], *levels = &m->section[MCB_S_CATN],
+                      *names = &m->section[MCB_S_CATO];
     uint32_t top = f->dtype == MCB_U8 ? 7 : f->dtype == MCB_U16 ? 15 : 31, before = 0, n, l;
     uint64_t c, at = 0, begin = 0, end;
     int status;
-    if (!names->count || mcb__uint(names, 0)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, 0);
+    if (!names->count || mcb__uint(names, 0))
+        return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, 0);
     for (c = 0; c < f->count; c++) {
         uint32_t feature = mcb__uint(f, c) & ((1u << top) - 1);
         uint64_t last;
@@ -1134,7 +1262,8 @@ static inline int mcb__check_entries(mcb_model *m) {
     if (mcb__uint(first, 0) != 0) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, 0);
     for (leaf = 1; leaf < first->count; leaf++) {
         uint64_t end = mcb__uint(first, leaf);
-        if (end < begin || end > cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, leaf);
+        if (end < begin || end > cls->count)
+            return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, leaf);
         for (e = begin; e < end; e++) {
             uint32_t k = mcb__uint(cls, e);
             if (k >= m->n_classes || (e > begin && k <= mcb__uint(cls, e - 1)))
@@ -1142,7 +1271,8 @@ static inline int mcb__check_entries(mcb_model *m) {
         }
         begin = end;
     }
-    if (begin != cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, first->count - 1);
+    if (begin != cls->count)
+        return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, first->count - 1);
     return MCB_OK;
 }
 
@@ -1153,7 +1283,8 @@ static inline int mcb__check_grid(mcb_model *m, int slot, double limit) {
     for (i = 0; i < s->count; i++) {
         double v = mcb__real(s, i), steps = v * 1048576.0;
         memcpy(&bits, &v, sizeof bits);
-        if (!(v >= -limit && v <= limit) || steps != (double)(int64_t)steps || bits == UINT64_C(1) << 63)
+        if (!(v >= -limit && v <= limit) || steps != (double)(int64_t)steps ||
+            bits == UINT64_C(1) << 63)
             return mcb__wrong_item(m, MCB_E_SHARED, slot, i);
     }
     return MCB_OK;
@@ -1171,7 +1302,8 @@ static inline int mcb__check_trees(mcb_model *m) {
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
     uint64_t n_columns = s[MCB_S_CODE].data ? s[MCB_S_CODE].count / m->n_classes : m->n_classes;
     int status;
-    if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES))) return status;
+    if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES)))
+        return status;
     if ((status = mcb__check_sum(m, MCB_S_RNDS, T, MCB_E_ROUNDS))) return status;
     if ((status = mcb__check_features(m))) return status;
     if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
@@ -1203,15 +1335,18 @@ static inline int mcb__check_trees(mcb_model *m) {
 /* A kernel's number and parameters; those that it does not have must be 0. */
 static inline int mcb__check_kernel(mcb_model *m) {
     const unsigned char *p = m->section[MCB_S_KPAR].data;
-    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8), degree = mcb__f32(p + 12);
+    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8),
+          degree = mcb__f32(p + 12);
     int poly = kernel == (float)MCB_KERNEL_POLY, rbf = kernel == (float)MCB_KERNEL_RBF;
-    if (!(kernel == (float)MCB_KERNEL_LINEAR || poly || rbf || kernel == (float)MCB_KERNEL_PERCEPTRON))
+    if (!(kernel == (float)MCB_KERNEL_LINEAR || poly || rbf ||
+          kernel == (float)MCB_KERNEL_PERCEPTRON))
         return mcb__wrong_item(m, MCB_E_KERNEL, MCB_S_KPAR, 0);
     if (!(poly || rbf ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 1);
     if (!(poly ? coef0 >= -FLT_MAX && coef0 <= FLT_MAX : coef0 == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 2);
-    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree : degree == 0))
+    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree
+               : degree == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 3);
     return MCB_OK;
 }
@@ -1222,7 +1357,8 @@ static inline int mcb__check_exit(mcb_model *m) {
     int slot;
     for (i = 0; i < s[MCB_S_EXIT].count; i++) {
         uint64_t n = mcb__uint(&s[MCB_S_EXIT], i);
-        if (n <= before || n >= m->n_learners) return mcb__wrong_item(m, MCB_E_CHECKPOINT, MCB_S_EXIT, i);
+        if (n <= before || n >= m->n_learners)
+            return mcb__wrong_item(m, MCB_E_CHECKPOINT, MCB_S_EXIT, i);
         before = n;
     }
     for (i = 0; i < s[MCB_S_PAIR].count; i++) { /* infinity: no bound is known */
@@ -1231,7 +1367,8 @@ static inline int mcb__check_exit(mcb_model *m) {
     }
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
         for (i = 0; i < s[slot].count; i++) {
-            double v = mcb__f64(s[slot].data + 8 * i), top = slot == MCB_S_RJCT ? m->n_classes - 1.0 : 4294967295.0;
+            double v = mcb__f64(s[slot].data + 8 * i),
+                   top = slot == MCB_S_RJCT ? m->n_classes - 1.0 : 4294967295.0;
             int good = i == 0   ? v > 0 && v < 1
                        : i == 1 ? v >= 1 && v <= 4294967295.0 && v == (double)(uint32_t)v
                        : i == 2 ? v >= 0 && v <= top && v == (double)(uint32_t)v
@@ -1256,12 +1393,15 @@ static inline int mcb__check_contents(mcb_model *m) {
         if ((status = mcb__check_features(m))) return status;
         if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
         if ((status = mcb__finite(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
-        if (s[MCB_S_COEL].data && (status = mcb__finite(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
+        if (s[MCB_S_COEL].data && (status = mcb__finite(m, MCB_S_COEL, MCB_E_COEFFICIENT)))
+            return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
     } else if (m->kind == MCB_KIND_PACKED) {
         if ((status = mcb__check_pack(m))) return status;
-        if (s[MCB_S_RNDS].data && (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS))) return status;
+        if (s[MCB_S_RNDS].data &&
+            (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS)))
+            return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
         if ((status = mcb__finite(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {
@@ -1276,30 +1416,37 @@ static inline int mcb__check_contents(mcb_model *m) {
             if (f >= m->n_features || (i > 0 && f <= mcb__uint(&s[MCB_S_FIDX], i - 1)))
                 return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FIDX, i);
         }
-        if (mcb__uint(&s[MCB_S_IOFF], 0) != 0) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
+        if (mcb__uint(&s[MCB_S_IOFF], 0) != 0)
+            return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
         if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
         for (i = 1; i <= used; i++) {
             uint64_t end = mcb__uint(&s[MCB_S_IOFF], i);
-            if (end <= begin || end > s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
+            if (end <= begin || end > s[MCB_S_THRS].count)
+                return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
             for (j = begin + 1; j < end; j++) {
-                if (!(mcb__f32(s[MCB_S_THRS].data + 4 * j - 4) < mcb__f32(s[MCB_S_THRS].data + 4 * j)))
+                if (!(mcb__f32(s[MCB_S_THRS].data + 4 * j - 4) <
+                      mcb__f32(s[MCB_S_THRS].data + 4 * j)))
                     return mcb__wrong_item(m, MCB_E_THRESHOLD_ORDER, MCB_S_THRS, j);
             }
             begin = end;
         }
-        if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
+        if (begin != s[MCB_S_THRS].count)
+            return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
         if ((status = mcb__finite(m, MCB_S_TABL, MCB_E_TABLE))) return status;
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
-    if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
+    if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL)))
+        return status;
     if (m->link == MCB_LINK_SHARES && (s[MCB_S_CALB].data || s[MCB_S_FCAL].data))
-        return mcb__fail(m, MCB_E_CALIBRATION, mcb__rules[s[MCB_S_CALB].data ? MCB_S_CALB : MCB_S_FCAL].tag, 44);
+        return mcb__fail(m, MCB_E_CALIBRATION,
+                         mcb__rules[s[MCB_S_CALB].data ? MCB_S_CALB : MCB_S_FCAL].tag, 44);
     if ((status = mcb__check_exit(m))) return status;
     if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
         return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
     for (i = 0; i < s[MCB_S_ABOV].count; i++) {
         double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
-        if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
+        if (!(above >= -DBL_MAX && above <= DBL_MAX))
+            return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
     }
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);
@@ -1307,7 +1454,9 @@ static inline int mcb__check_contents(mcb_model *m) {
 
 /* ------------------------------------------------------------------------------------------------------------- open */
 
-static inline int mcb__letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+static inline int mcb__letter(unsigned char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
 
 /* Read and check one entry of the section table. *end is where the previous section ended. */
 static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end) {
@@ -1316,15 +1465,18 @@ static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end)
     uint32_t dtype = p[4], size = mcb__dtype_size(dtype);
     int slot;
     for (i = 0; i < 4; i++) {
-        if (!mcb__letter(p[i]) && (i == 0 || p[i] < '0' || p[i] > '9')) return mcb__fail(m, MCB_E_TAG, p, entry);
+        if (!mcb__letter(p[i]) && (i == 0 || p[i] < '0' || p[i] > '9'))
+            return mcb__fail(m, MCB_E_TAG, p, entry);
     }
     if (size == 0) return mcb__fail_numbers(m, MCB_E_DTYPE, p, entry + 4, dtype, MCB_F16);
-    if (p[5] | p[6] | p[7] | (int)(mcb__u32(p + 28) != 0)) return mcb__fail(m, MCB_E_SECTION_RESERVED, p, entry);
+    if (p[5] | p[6] | p[7] | (int)(mcb__u32(p + 28) != 0))
+        return mcb__fail(m, MCB_E_SECTION_RESERVED, p, entry);
     if (offset % 64) return mcb__fail(m, MCB_E_ALIGNMENT, p, entry + 8);
     if (offset < *end) return mcb__fail_numbers(m, MCB_E_ORDER, p, entry + 8, offset, *end);
     if (offset - *end >= 64) return mcb__fail(m, MCB_E_GAP, p, entry + 8);
     room = offset > m->size ? 0 : (m->size - offset) / size;
-    if (offset > m->size || count > room) return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, room);
+    if (offset > m->size || count > room)
+        return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, room);
     for (i = *end; i < offset; i++) {
         if (m->data[i]) return mcb__fail(m, MCB_E_PADDING, p, i);
     }
@@ -1364,7 +1516,8 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     if (mcb__u16(p + 8) != MCB_FORMAT_MAJOR)
         return mcb__fail_numbers(model, MCB_E_MAJOR, 0, 8, mcb__u16(p + 8), MCB_FORMAT_MAJOR);
     if (mcb__u32(p + 12) & 0xffff) return mcb__fail(model, MCB_E_FLAGS, 0, 12);
-    if (mcb__u64(p + 16) != size) return mcb__fail_numbers(model, MCB_E_FILE_SIZE, 0, 16, size, mcb__u64(p + 16));
+    if (mcb__u64(p + 16) != size)
+        return mcb__fail_numbers(model, MCB_E_FILE_SIZE, 0, 16, size, mcb__u64(p + 16));
     n_sections = mcb__u32(p + 24);
     if (n_sections < 1 || n_sections > MCB_MAX_SECTIONS || n_sections > (size - 64) / 32)
         return mcb__fail_numbers(model, MCB_E_SECTION_COUNT, 0, 24, n_sections, MCB_MAX_SECTIONS);
@@ -1385,16 +1538,19 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
         return mcb__fail_numbers(model, MCB_E_CLASSES, 0, 32, model->n_classes, MCB_MAX_CLASSES);
     if (model->n_features < 1 || model->n_features > MCB_MAX_FEATURES)
         return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
-    if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
+    if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1))
+        return mcb__fail(model, MCB_E_KIND, 0, 40);
     if (model->link > MCB_LINK_SHARES) return mcb__fail(model, MCB_E_LINK, 0, 44);
-    if (model->decoder != MCB_DECODER_LINEAR && (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
+    if (model->decoder != MCB_DECODER_LINEAR &&
+        (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
         return mcb__fail(model, MCB_E_DECODER, 0, 48);
 
     end = 64 + 32 * (uint64_t)n_sections;
     for (i = 0; i < n_sections; i++) {
         uint64_t entry = 64 + 32 * i;
         for (j = 0; j < i; j++) {
-            if (memcmp(p + entry, p + 64 + 32 * j, 4) == 0) return mcb__fail(model, MCB_E_DUPLICATE, p + entry, entry);
+            if (memcmp(p + entry, p + 64 + 32 * j, 4) == 0)
+                return mcb__fail(model, MCB_E_DUPLICATE, p + entry, entry);
         }
         if ((status = mcb__open_section(model, entry, &end))) return status;
     }
@@ -1405,14 +1561,16 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
             return mcb__fail(model, MCB_E_MISSING, mcb__rules[slot].tag, 64);
     }
     {
-        int ints = model->section[MCB_S_LABI].data != 0, offsets = model->section[MCB_S_LABO].data != 0,
+        int ints = model->section[MCB_S_LABI].data != 0,
+            offsets = model->section[MCB_S_LABO].data != 0,
             text = model->section[MCB_S_LABS].data != 0;
         if (offsets != text || ints == text) return mcb__fail(model, MCB_E_LABEL_KIND, 0, 64);
     }
     if ((status = mcb__check_shapes(model))) return status;
     for (i = 0; i < n_sections; i++) {
         const unsigned char *entry = p + 64 + 32 * i;
-        uint64_t offset = mcb__u64(entry + 8), length = mcb__u64(entry + 16) * mcb__dtype_size(entry[4]);
+        uint64_t offset = mcb__u64(entry + 8),
+                 length = mcb__u64(entry + 16) * mcb__dtype_size(entry[4]);
         if (mcb_crc32c(0, p + offset, (size_t)length) != mcb__u32(entry + 24))
             return mcb__fail(model, MCB_E_SECTION_CRC, entry, offset);
     }
@@ -1454,7 +1612,8 @@ MCB_API int mcb_has_learners(const mcb_model *m) {
 MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
     uint64_t r, n = 0;
     if (!m->section[MCB_S_RNDS].data) return n_rounds;
-    for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++) n += mcb__uint(&m->section[MCB_S_RNDS], r);
+    for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++)
+        n += mcb__uint(&m->section[MCB_S_RNDS], r);
     return n;
 }
 
@@ -1468,7 +1627,8 @@ MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     uint64_t r, n = 0;
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (n_learners > mcb__all_learners(m)) return MCB_E_ARGUMENT;
-    for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
+    for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++)
+        n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
     m->n_rounds = rounds->data ? r : n_learners;
     return MCB_OK;
@@ -1497,8 +1657,10 @@ static inline uint64_t mcb__category(const mcb_model *m, uint32_t feature) {
     uint64_t from = 0, to = s->count;
     while (from < to) {
         uint64_t middle = from + (to - from) / 2;
-        if ((mcb__uint(s, middle) & low) < feature) from = middle + 1;
-        else to = middle;
+        if ((mcb__uint(s, middle) & low) < feature)
+            from = middle + 1;
+        else
+            to = middle;
     }
     return from < s->count && (mcb__uint(s, from) & low) == feature ? from : s->count;
 }
@@ -1524,12 +1686,14 @@ MCB_API uint32_t mcb_levels(const mcb_model *m, uint32_t feature) {
 }
 
 /* Name of a level: UTF-8, *length bytes, not ended by a zero. Null if there is none: the feature's values are its codes. */
-MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_t code, size_t *length) {
+MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_t code,
+                                   size_t *length) {
     const mcb_section *s = &m->section[MCB_S_CATO];
     uint64_t first;
     uint32_t begin;
     *length = 0;
-    if (!mcb__named(m, mcb__category(m, feature), &first) || code >= mcb_levels(m, feature)) return 0;
+    if (!mcb__named(m, mcb__category(m, feature), &first) || code >= mcb_levels(m, feature))
+        return 0;
     begin = mcb__uint(s, first + code);
     *length = mcb__uint(s, first + code + 1) - begin;
     return (const char *)m->section[MCB_S_CATS].data + begin;
@@ -1537,7 +1701,8 @@ MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_
 
 /* Value in a row of a categorical feature that the text, of `length` bytes in UTF-8, names: its code, or NaN for a text
  * that the training did not have. */
-MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *text, size_t length) {
+MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *text,
+                             size_t length) {
     uint32_t from = 0, to = mcb_levels(m, feature);
     while (from < to) {
         uint32_t middle = from + (to - from) / 2;
@@ -1547,8 +1712,10 @@ MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *t
         if (!name) break;
         order = memcmp(name, text, n < length ? n : length);
         if (order == 0 && n == length) return (float)middle;
-        if (order < 0 || (order == 0 && n < length)) from = middle + 1;
-        else to = middle;
+        if (order < 0 || (order == 0 && n < length))
+            from = middle + 1;
+        else
+            to = middle;
     }
     return (float)mcb__f64_of(UINT64_C(0x7ff8000000000000));
 }
@@ -1562,13 +1729,15 @@ MCB__INLINE int mcb__goes_left(const unsigned char *bits, float codes, float cod
 }
 
 /* Bits of set number q, counted from 1, and the number of codes that they cover. */
-MCB__INLINE const unsigned char *mcb__set(const mcb_section *offset, const unsigned char *bits, uint32_t q, float *codes) {
+MCB__INLINE const unsigned char *mcb__set(const mcb_section *offset, const unsigned char *bits,
+                                          uint32_t q, float *codes) {
     uint32_t begin = mcb__uint(offset, q - 1);
     *codes = 8.0f * (float)(mcb__uint(offset, q) - begin);
     return bits + begin;
 }
 
-static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bits, uint32_t q, float code, int missing) {
+static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bits, uint32_t q,
+                              float code, int missing) {
     float codes;
     bits = mcb__set(offset, bits, q, &codes);
     return mcb__goes_left(bits, codes, code, missing);
@@ -1582,13 +1751,13 @@ static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bi
 
 /* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if
  * memcpy is used, which is many times slower). */
-#define MCB__TYPES(W)                                                                            \
-    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                \
-    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                               \
-    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                 \
-    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                               \
-    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));        \
-    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));       \
+#define MCB__TYPES(W)                                                                              \
+    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                  \
+    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                                 \
+    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                   \
+    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                                 \
+    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));          \
+    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));         \
     typedef float mcb__fm##W __attribute__((vector_size(4 * W), aligned(1), may_alias));
 MCB__TYPES(2)
 MCB__TYPES(4)
@@ -1620,8 +1789,8 @@ MCB__TYPES(8)
 /* Doubles in the widest vector to use: 8, 4 or 2. */
 MCB__INLINE int mcb__width(void) {
 #if MCB__CHOOSE
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
         return 8;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 4 : 2;
 #elif defined(__AVX512F__)
@@ -1634,15 +1803,15 @@ MCB__INLINE int mcb__width(void) {
 }
 
 #if MCB__CHOOSE || defined(__AVX512F__)
-#define MCB__DISPATCH(row_8, row_4, row_2) \
-    do {                                   \
-        int width = mcb__width();          \
-        if (width == 8)                    \
-            row_8;                         \
-        else if (width == 4)               \
-            row_4;                         \
-        else                               \
-            row_2;                         \
+#define MCB__DISPATCH(row_8, row_4, row_2)                                                         \
+    do {                                                                                           \
+        int width = mcb__width();                                                                  \
+        if (width == 8)                                                                            \
+            row_8;                                                                                 \
+        else if (width == 4)                                                                       \
+            row_4;                                                                                 \
+        else                                                                                       \
+            row_2;                                                                                 \
     } while (0)
 #elif defined(__AVX2__)
 #define MCB__DISPATCH(row_8, row_4, row_2) row_4
@@ -1664,7 +1833,7 @@ typedef float (*mcb_feature)(void *context, uint32_t feature);
 typedef struct {
     mcb_feature get;
     void *context;
-    float *row;            /* null where a feature may be asked for again */
+    float *row; /* null where a feature may be asked for again */
     unsigned char *known;
 } mcb__lazy;
 
@@ -1688,7 +1857,9 @@ MCB__INLINE float mcb__value(const void *x, int values, size_t f) {
 
 /* Where a later row begins, `items` features behind x. */
 MCB__INLINE const void *mcb__later(const void *x, int values, size_t items) {
-    return (const unsigned char *)x + items * (values == MCB_VALUES_U8 ? 1 : values == MCB_VALUES_I16 ? 2 : sizeof(float));
+    return (const unsigned char *)x + items * (values == MCB_VALUES_U8    ? 1
+                                               : values == MCB_VALUES_I16 ? 2
+                                                                          : sizeof(float));
 }
 
 /* -------------------------------------------------------------------------------------------------- stumps: one row */
@@ -1696,38 +1867,45 @@ MCB__INLINE const void *mcb__later(const void *x, int values, size_t items) {
 /* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one,
  * and all ones when the file has left values of its own. */
 
-enum { MCB__ROW_CHUNK = 32, MCB__TILE_CHUNK = 64, MCB__TILE_ROWS = 64, MCB__TILE_FLOATS = 8192, MCB__PASS = 12 };
+enum {
+    MCB__ROW_CHUNK = 32,
+    MCB__TILE_CHUNK = 64,
+    MCB__TILE_ROWS = 64,
+    MCB__TILE_FLOATS = 8192,
+    MCB__PASS = 12
+};
 
 /* Masks of n learners from learner j on, for one row. */
-MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, size_t n, uint64_t left,
-                                uint64_t *mask) {
-    const unsigned char *feat = m->section[MCB_S_FEAT].data, *thrs = m->section[MCB_S_THRS].data + 4 * j;
+MCB__INLINE void mcb__row_masks(const mcb_model *m, const float *x, uint64_t j, size_t n,
+                                uint64_t left, uint64_t *mask) {
+    const unsigned char *feat = m->section[MCB_S_FEAT].data,
+                        *thrs = m->section[MCB_S_THRS].data + 4 * j;
     size_t i;
 /* One & and |, not && and ||: the comparisons must not become jumps. */
-#define MCB__MASKS(bits, load)                                                                  \
-    for (i = 0; i < n; i++) {                                                                   \
-        uint32_t f = load;                                                                      \
-        float v = x[f & ((1u << (bits - 1)) - 1)], t = mcb__f32(thrs + 4 * i);                  \
-        uint64_t goes_left = (uint64_t)(v <= t) | ((uint64_t)(v != v) & (f >> (bits - 1)));     \
-        mask[i] = (0 - goes_left) & left;                                                       \
+#define MCB__MASKS(bits, load)                                                                     \
+    for (i = 0; i < n; i++) {                                                                      \
+        uint32_t f = load;                                                                         \
+        float v = x[f & ((1u << (bits - 1)) - 1)], t = mcb__f32(thrs + 4 * i);                     \
+        uint64_t goes_left = (uint64_t)(v <= t) | ((uint64_t)(v != v) & (f >> (bits - 1)));        \
+        mask[i] = (0 - goes_left) & left;                                                          \
     }
     switch (m->section[MCB_S_FEAT].dtype) {
-        case MCB_U8:
-            MCB__MASKS(8, feat[j + i])
-            break;
-        case MCB_U16:
-            MCB__MASKS(16, mcb__u16(feat + 2 * (j + i)))
-            break;
-        default:
-            MCB__MASKS(32, mcb__u32(feat + 4 * (j + i)))
-            break;
+    case MCB_U8:
+        MCB__MASKS(8, feat[j + i])
+        break;
+    case MCB_U16:
+        MCB__MASKS(16, mcb__u16(feat + 2 * (j + i)))
+        break;
+    default:
+        MCB__MASKS(32, mcb__u32(feat + 4 * (j + i)))
+        break;
     }
 #undef MCB__MASKS
 }
 
 /* One row without vectors. */
-static inline void mcb__add_stumps_plain(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
-                                         double *scores) {
+static inline void mcb__add_stumps_plain(const mcb_model *m, const void *x, int values,
+                                         uint64_t from, uint64_t to, double *scores) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
@@ -1747,7 +1925,8 @@ static inline void mcb__add_stumps_plain(const mcb_model *m, const void *x, int 
 
 #if !MCB__VECTOR
 
-static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
+static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from,
+                                       uint64_t to, double *scores) {
     const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
     size_t K = m->n_classes, i, k, n;
     uint64_t mask[MCB__ROW_CHUNK], j;
@@ -1765,25 +1944,27 @@ static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint6
     }
 }
 
-static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
-                                         uint64_t from, uint64_t to, double *scores) {
+static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows,
+                                         size_t stride, uint64_t from, uint64_t to,
+                                         double *scores) {
     size_t r;
-    for (r = 0; r < n_rows; r++) mcb__add_stumps_row(m, x + r * stride, from, to, scores + r * m->n_classes);
+    for (r = 0; r < n_rows; r++)
+        mcb__add_stumps_row(m, x + r * stride, from, to, scores + r * m->n_classes);
 }
 
 #else
 
-#define MCB__ROW_BEGIN(v, W)                                 \
-    if (v < nv) {                                            \
-        at[v] = mcb__lane(first, v, W, K);                   \
-        sum[v] = *(const mcb__dm##W *)(scores + at[v]);      \
+#define MCB__ROW_BEGIN(v, W)                                                                       \
+    if (v < nv) {                                                                                  \
+        at[v] = mcb__lane(first, v, W, K);                                                         \
+        sum[v] = *(const mcb__dm##W *)(scores + at[v]);                                            \
     }
-#define MCB__ROW_END(v, W) \
+#define MCB__ROW_END(v, W)                                                                         \
     if (v < nv) *(mcb__dm##W *)(scores + at[v]) = sum[v];
-#define MCB__ROW_ADD(v, W)                                                                            \
-    if (v < nv) {                                                                                     \
-        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);                                  \
-        sum[v] += (mcb__d##W)((mcb__i##W)__builtin_convertvector(single, mcb__d##W) ^ signs);         \
+#define MCB__ROW_ADD(v, W)                                                                         \
+    if (v < nv) {                                                                                  \
+        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);                               \
+        sum[v] += (mcb__d##W)((mcb__i##W) __builtin_convertvector(single, mcb__d##W) ^ signs);     \
     }
 
 /* Where the nv vectors of pass number `pass` begin: the last one is moved back to end at K, so that it shares lanes
@@ -1794,54 +1975,76 @@ MCB__INLINE size_t mcb__lane(size_t first, size_t v, size_t W, size_t K) {
 }
 
 /* One row, nv vectors of classes from class `first` on. */
-#define MCB__DEFINE_STUMPS_ROW(W, ATTRIBUTE)                                                                          \
-    MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel, const uint64_t *mask,    \
-                                       size_t n, size_t K, size_t first, size_t nv, double *scores) {                 \
-        mcb__d##W sum[8];                                                                                             \
-        size_t at[8], j;                                                                                              \
-        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
-        for (j = 0; j < n; j++) {                                                                                     \
-            const unsigned char *value = (coel && mask[j] ? coel : coef) + 4 * j * K;                                 \
-            int64_t sign = coel ? 0 : (int64_t)mask[j];                                                               \
-            mcb__i##W signs = MCB__SPLAT##W(sign);                                                                    \
-            MCB__EACH8(MCB__ROW_ADD, W)                                                                               \
-        }                                                                                                             \
-        MCB__EACH8(MCB__ROW_END, W)                                                                                   \
-    }                                                                                                                 \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_row_##W(const mcb_model *m, const float *x,              \
-                                                                     uint64_t from, uint64_t to, double *scores) {    \
-        const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;                 \
-        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
-        uint64_t mask[MCB__ROW_CHUNK], j;                                                                             \
-        for (j = from; j < to; j += n) {                                                                              \
-            const unsigned char *right = coef + 4 * (size_t)j * K, *left = coel ? coel + 4 * (size_t)j * K : 0;       \
-            n = to - j < MCB__ROW_CHUNK ? (size_t)(to - j) : (size_t)MCB__ROW_CHUNK;                                  \
-            mcb__row_masks(m, x, j, n, MCB__SIGN, mask);                                                              \
-            for (pass = 0; pass < passes; pass++) {                                                                   \
-                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
-                first *= W;                                                                                           \
-                if (left) {                                                                                           \
-                    switch (nv) { MCB__CASES(MCB__ROW_CASE_LEFT_##W) }                                                \
-                } else {                                                                                              \
-                    switch (nv) { MCB__CASES(MCB__ROW_CASE_##W) }                                                     \
-                }                                                                                                     \
-            }                                                                                                         \
-        }                                                                                                             \
+#define MCB__DEFINE_STUMPS_ROW(W, ATTRIBUTE)                                                       \
+    MCB__INLINE void mcb__row_pass_##W(const unsigned char *coef, const unsigned char *coel,       \
+                                       const uint64_t *mask, size_t n, size_t K, size_t first,     \
+                                       size_t nv, double *scores) {                                \
+        mcb__d##W sum[8];                                                                          \
+        size_t at[8], j;                                                                           \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                              \
+        for (j = 0; j < n; j++) {                                                                  \
+            const unsigned char *value = (coel && mask[j] ? coel : coef) + 4 * j * K;              \
+            int64_t sign = coel ? 0 : (int64_t)mask[j];                                            \
+            mcb__i##W signs = MCB__SPLAT##W(sign);                                                 \
+            MCB__EACH8(MCB__ROW_ADD, W)                                                            \
+        }                                                                                          \
+        MCB__EACH8(MCB__ROW_END, W)                                                                \
+    }                                                                                              \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_row_##W(                              \
+        const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {          \
+        const unsigned char *coef = m->section[MCB_S_COEF].data,                                   \
+                            *coel = m->section[MCB_S_COEL].data;                                   \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;   \
+        uint64_t mask[MCB__ROW_CHUNK], j;                                                          \
+        for (j = from; j < to; j += n) {                                                           \
+            const unsigned char *right = coef + 4 * (size_t)j * K,                                 \
+                                *left = coel ? coel + 4 * (size_t)j * K : 0;                       \
+            n = to - j < MCB__ROW_CHUNK ? (size_t)(to - j) : (size_t)MCB__ROW_CHUNK;               \
+            mcb__row_masks(m, x, j, n, MCB__SIGN, mask);                                           \
+            for (pass = 0; pass < passes; pass++) {                                                \
+                size_t first = pass * vectors / passes,                                            \
+                       nv = (pass + 1) * vectors / passes - first;                                 \
+                first *= W;                                                                        \
+                if (left) {                                                                        \
+                    switch (nv) { MCB__CASES(MCB__ROW_CASE_LEFT_##W) }                             \
+                } else {                                                                           \
+                    switch (nv) { MCB__CASES(MCB__ROW_CASE_##W) }                                  \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
     }
 
-#define MCB__ROW_CASE_2(nv) case nv: mcb__row_pass_2(right, 0, mask, n, K, first, nv, scores); break;
-#define MCB__ROW_CASE_4(nv) case nv: mcb__row_pass_4(right, 0, mask, n, K, first, nv, scores); break;
-#define MCB__ROW_CASE_8(nv) case nv: mcb__row_pass_8(right, 0, mask, n, K, first, nv, scores); break;
-#define MCB__ROW_CASE_LEFT_2(nv) case nv: mcb__row_pass_2(right, left, mask, n, K, first, nv, scores); break;
-#define MCB__ROW_CASE_LEFT_4(nv) case nv: mcb__row_pass_4(right, left, mask, n, K, first, nv, scores); break;
-#define MCB__ROW_CASE_LEFT_8(nv) case nv: mcb__row_pass_8(right, left, mask, n, K, first, nv, scores); break;
+#define MCB__ROW_CASE_2(nv)                                                                        \
+    case nv:                                                                                       \
+        mcb__row_pass_2(right, 0, mask, n, K, first, nv, scores);                                  \
+        break;
+#define MCB__ROW_CASE_4(nv)                                                                        \
+    case nv:                                                                                       \
+        mcb__row_pass_4(right, 0, mask, n, K, first, nv, scores);                                  \
+        break;
+#define MCB__ROW_CASE_8(nv)                                                                        \
+    case nv:                                                                                       \
+        mcb__row_pass_8(right, 0, mask, n, K, first, nv, scores);                                  \
+        break;
+#define MCB__ROW_CASE_LEFT_2(nv)                                                                   \
+    case nv:                                                                                       \
+        mcb__row_pass_2(right, left, mask, n, K, first, nv, scores);                               \
+        break;
+#define MCB__ROW_CASE_LEFT_4(nv)                                                                   \
+    case nv:                                                                                       \
+        mcb__row_pass_4(right, left, mask, n, K, first, nv, scores);                               \
+        break;
+#define MCB__ROW_CASE_LEFT_8(nv)                                                                   \
+    case nv:                                                                                       \
+        mcb__row_pass_8(right, left, mask, n, K, first, nv, scores);                               \
+        break;
 
 MCB__DEFINE_STUMPS_ROW(2, )
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
 /* A vector wider than a row of classes would read beyond it: narrow rows take narrow vectors. */
 MCB__DEFINE_STUMPS_ROW(4, MCB__AVX2)
-MCB__AVX2 static inline MCB__UNUSED void mcb__row_4(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
-                                                    double *scores) {
+MCB__AVX2 static inline MCB__UNUSED void mcb__row_4(const mcb_model *m, const float *x,
+                                                    uint64_t from, uint64_t to, double *scores) {
     if (m->n_classes < 4)
         mcb__add_stumps_row_2(m, x, from, to, scores);
     else
@@ -1850,8 +2053,8 @@ MCB__AVX2 static inline MCB__UNUSED void mcb__row_4(const mcb_model *m, const fl
 #endif
 #if MCB__CHOOSE || defined(__AVX512F__)
 MCB__DEFINE_STUMPS_ROW(8, MCB__AVX512)
-MCB__AVX512 static inline MCB__UNUSED void mcb__row_8(const mcb_model *m, const float *x, uint64_t from, uint64_t to,
-                                                      double *scores) {
+MCB__AVX512 static inline MCB__UNUSED void mcb__row_8(const mcb_model *m, const float *x,
+                                                      uint64_t from, uint64_t to, double *scores) {
     if (m->n_classes < 8)
         mcb__row_4(m, x, from, to, scores);
     else
@@ -1859,7 +2062,8 @@ MCB__AVX512 static inline MCB__UNUSED void mcb__row_8(const mcb_model *m, const 
 }
 #endif
 
-static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from, uint64_t to, double *scores) {
+static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint64_t from,
+                                       uint64_t to, double *scores) {
     MCB__DISPATCH(mcb__row_8(m, x, from, to, scores), mcb__row_4(m, x, from, to, scores),
                   mcb__add_stumps_row_2(m, x, from, to, scores));
 }
@@ -1870,22 +2074,22 @@ static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint6
 
 #if MCB__VECTOR
 
-#define MCB__TILE_BEGIN(k, W) \
+#define MCB__TILE_BEGIN(k, W)                                                                      \
     if (k < nk) sum[k] = *(const mcb__dm##W *)(tile + k * MCB__TILE_ROWS);
-#define MCB__TILE_END(k, W) \
+#define MCB__TILE_END(k, W)                                                                        \
     if (k < nk) *(mcb__dm##W *)(tile + k * MCB__TILE_ROWS) = sum[k];
-#define MCB__TILE_ADD(k, W)                              \
-    if (k < nk) {                                        \
-        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
-        value ^= side;                                   \
-        sum[k] += (mcb__d##W)value;                      \
+#define MCB__TILE_ADD(k, W)                                                                        \
+    if (k < nk) {                                                                                  \
+        mcb__i##W value = MCB__SPLAT##W(right[k]);                                                 \
+        value ^= side;                                                                             \
+        sum[k] += (mcb__d##W)value;                                                                \
     }
-#define MCB__TILE_ADD_LEFT(k, W)                         \
-    if (k < nk) {                                        \
-        mcb__i##W value = MCB__SPLAT##W(right[k]);       \
-        mcb__i##W other = MCB__SPLAT##W(change[k]);      \
-        value ^= other & side;                           \
-        sum[k] += (mcb__d##W)value;                      \
+#define MCB__TILE_ADD_LEFT(k, W)                                                                   \
+    if (k < nk) {                                                                                  \
+        mcb__i##W value = MCB__SPLAT##W(right[k]);                                                 \
+        mcb__i##W other = MCB__SPLAT##W(change[k]);                                                \
+        value ^= other & side;                                                                     \
+        sum[k] += (mcb__d##W)value;                                                                \
     }
 
 /* What the batch needs of up to 64 learners, decoded once for up to 64 rows. */
@@ -1893,12 +2097,12 @@ typedef struct {
     uint32_t feature[MCB__TILE_CHUNK];
     int32_t nan_left[MCB__TILE_CHUNK]; /* 0 or -1 */
     float threshold[MCB__TILE_CHUNK];
-    int64_t right[MCB__TILE_CHUNK * MCB__PASS]; /* bits of doubles, a row per learner */
+    int64_t right[MCB__TILE_CHUNK * MCB__PASS];  /* bits of doubles, a row per learner */
     int64_t change[MCB__TILE_CHUNK * MCB__PASS]; /* right xor left; only with COEL */
 } mcb__chunk;
 
-MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first, size_t nk,
-                                         mcb__chunk *c) {
+MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t n, size_t first,
+                                         size_t nk, mcb__chunk *c) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     const unsigned char *coef = m->section[MCB_S_COEF].data, *coel = m->section[MCB_S_COEL].data;
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31;
@@ -1909,7 +2113,8 @@ MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t 
         c->feature[i] = f & ((1u << top) - 1);
         c->nan_left[i] = -(int32_t)(f >> top);
         c->threshold[i] = mcb__f32(m->section[MCB_S_THRS].data + 4 * (j + i));
-        for (k = 0; k < nk; k++) c->right[i * nk + k] = (int64_t)mcb__bits_of((double)mcb__f32(coef + at + 4 * k));
+        for (k = 0; k < nk; k++)
+            c->right[i * nk + k] = (int64_t)mcb__bits_of((double)mcb__f32(coef + at + 4 * k));
         if (coel) {
             for (k = 0; k < nk; k++) {
                 int64_t left = (int64_t)mcb__bits_of((double)mcb__f32(coel + at + 4 * k));
@@ -1920,115 +2125,136 @@ MCB__INLINE MCB__UNUSED void mcb__decode(const mcb_model *m, uint64_t j, size_t 
 }
 
 /* Rows in groups of 16, features transposed; one vector is one class of W rows. */
-#define MCB__DEFINE_BATCH(W, ATTRIBUTE)                                                                               \
-    MCB__INLINE void mcb__masks_##W(const mcb__chunk *c, size_t n, const float *x, size_t step, int gathered,         \
-                                    uint64_t left, uint64_t *mask) {                                                  \
-        size_t j, r;                                                                                                  \
-        for (j = 0; j < n; j++) {                                                                                     \
-            const float *column = x + (gathered ? j : (size_t)c->feature[j]) * step;                                  \
-            mcb__f##W t = MCB__SPLAT##W(c->threshold[j]);                                                             \
-            mcb__h##W nan_left = MCB__SPLAT##W(c->nan_left[j]);                                                       \
-            mcb__i##W keep = MCB__SPLAT##W((int64_t)left);                                                            \
-            for (r = 0; r < 16; r += W) {                                                                             \
-                mcb__f##W value = *(const mcb__fm##W *)(column + r);                                                  \
-                mcb__i##W wide;                                                                                       \
-                wide = __builtin_convertvector((value <= t) | ((value != value) & nan_left), mcb__i##W) & keep;       \
-                *(mcb__im##W *)(mask + 16 * j + r) = wide;                                                            \
-            }                                                                                                         \
-        }                                                                                                             \
-    }                                                                                                                 \
-    MCB__INLINE void mcb__tile_pass_##W(const mcb__chunk *c, const uint64_t *mask, size_t n, size_t nk, int two_sided,\
-                                        double *tile) {                                                               \
-        mcb__d##W sum[12];                                                                                            \
-        size_t j;                                                                                                     \
-        MCB__EACH12(MCB__TILE_BEGIN, W)                                                                               \
-        for (j = 0; j < n; j++) {                                                                                     \
-            const int64_t *right = c->right + j * nk, *change = c->change + j * nk;                                   \
-            mcb__i##W side = *(const mcb__im##W *)(mask + 16 * j);                                                    \
-            if (two_sided) {                                                                                          \
-                MCB__EACH12(MCB__TILE_ADD_LEFT, W)                                                                    \
-            } else {                                                                                                  \
-                MCB__EACH12(MCB__TILE_ADD, W)                                                                         \
-            }                                                                                                         \
-        }                                                                                                             \
-        MCB__EACH12(MCB__TILE_END, W)                                                                                 \
-    }                                                                                                                 \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_batch_##W(const mcb_model *m, const float *x,            \
-                                                                       size_t n_rows, size_t stride,                  \
-                                                                       uint64_t from, uint64_t to, double *scores) {  \
-        size_t K = m->n_classes, d = m->n_features, passes = (K + MCB__PASS - 1) / MCB__PASS;                         \
-        size_t rows_max = MCB__TILE_ROWS, done, rows, padded, r, f, k, n, g, w, pass;                                 \
-        int two_sided = m->section[MCB_S_COEL].data != 0, gather;                                                     \
-        uint64_t j, mask[16 * MCB__TILE_CHUNK];                                                                       \
-        float block[MCB__TILE_FLOATS];                                                                                \
-        double tile[MCB__PASS * MCB__TILE_ROWS];                                                                      \
-        mcb__chunk chunk;                                                                                             \
-        gather = d > MCB__TILE_FLOATS / 16 || to - from < d / 4;                                                      \
-        if (!gather) rows_max = MCB__TILE_FLOATS / d / 16 * 16;                                                       \
-        if (rows_max > MCB__TILE_ROWS) rows_max = MCB__TILE_ROWS;                                                     \
-        for (done = 0; done < n_rows; done += rows) {                                                                 \
-            const float *row = x + done * stride;                                                                     \
-            double *out = scores + done * K;                                                                          \
-            rows = n_rows - done < rows_max ? n_rows - done : rows_max;                                               \
-            if (rows < 4) {                                                                                           \
-                for (r = 0; r < rows; r++) mcb__row_##W(m, row + r * stride, from, to, out + r * K);                  \
-                continue;                                                                                             \
-            }                                                                                                         \
-            padded = (rows + 15) / 16 * 16; /* the last row fills up its group */                                     \
-            if (!gather) {                                                                                            \
-                for (r = 0; r < padded; r++) {                                                                        \
-                    const float *source = row + (r < rows ? r : rows - 1) * stride;                                   \
-                    for (f = 0; f < d; f++) block[f * padded + r] = source[f];                                        \
-                }                                                                                                     \
-            }                                                                                                         \
-            for (pass = 0; pass < passes; pass++) {                                                                   \
-                size_t first = pass * K / passes, nk = (pass + 1) * K / passes - first;                               \
-                for (k = 0; k < nk; k++) {                                                                            \
-                    for (r = 0; r < padded; r++)                                                                      \
-                        tile[k * MCB__TILE_ROWS + r] = out[(r < rows ? r : rows - 1) * K + first + k];                \
-                }                                                                                                     \
-                for (j = from; j < to; j += n) {                                                                      \
-                    n = to - j < MCB__TILE_CHUNK ? (size_t)(to - j) : (size_t)MCB__TILE_CHUNK;                        \
-                    mcb__decode(m, j, n, first, nk, &chunk);                                                          \
-                    for (g = 0; g < padded; g += 16) {                                                                \
-                        const float *columns = block + g;                                                             \
-                        if (gather) {                                                                                 \
-                            columns = block;                                                                          \
-                            for (r = 0; r < 16; r++) {                                                                \
-                                const float *source = row + (g + r < rows ? g + r : rows - 1) * stride;               \
-                                for (f = 0; f < n; f++) block[f * 16 + r] = source[chunk.feature[f]];                 \
-                            }                                                                                         \
-                        }                                                                                             \
-                        mcb__masks_##W(&chunk, n, columns, gather ? 16 : padded, gather,                              \
-                                       two_sided ? ~UINT64_C(0) : MCB__SIGN, mask);                                   \
-                        for (w = 0; w < 16; w += W) {                                                                 \
-                            const uint64_t *side = mask + w;                                                          \
-                            double *lanes = tile + g + w;                                                             \
-                            if (two_sided) {                                                                          \
-                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_LEFT_##W) }                                 \
-                            } else {                                                                                  \
-                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_##W) }                                      \
-                            }                                                                                         \
-                        }                                                                                             \
-                    }                                                                                                 \
-                }                                                                                                     \
-                for (k = 0; k < nk; k++) {                                                                            \
-                    for (r = 0; r < rows; r++) out[r * K + first + k] = tile[k * MCB__TILE_ROWS + r];                 \
-                }                                                                                                     \
-            }                                                                                                         \
-        }                                                                                                             \
+#define MCB__DEFINE_BATCH(W, ATTRIBUTE)                                                            \
+    MCB__INLINE void mcb__masks_##W(const mcb__chunk *c, size_t n, const float *x, size_t step,    \
+                                    int gathered, uint64_t left, uint64_t *mask) {                 \
+        size_t j, r;                                                                               \
+        for (j = 0; j < n; j++) {                                                                  \
+            const float *column = x + (gathered ? j : (size_t)c->feature[j]) * step;               \
+            mcb__f##W t = MCB__SPLAT##W(c->threshold[j]);                                          \
+            mcb__h##W nan_left = MCB__SPLAT##W(c->nan_left[j]);                                    \
+            mcb__i##W keep = MCB__SPLAT##W((int64_t)left);                                         \
+            for (r = 0; r < 16; r += W) {                                                          \
+                mcb__f##W value = *(const mcb__fm##W *)(column + r);                               \
+                mcb__i##W wide;                                                                    \
+                wide = __builtin_convertvector((value <= t) | ((value != value) & nan_left),       \
+                                               mcb__i##W) &                                        \
+                       keep;                                                                       \
+                *(mcb__im##W *)(mask + 16 * j + r) = wide;                                         \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+    MCB__INLINE void mcb__tile_pass_##W(const mcb__chunk *c, const uint64_t *mask, size_t n,       \
+                                        size_t nk, int two_sided, double *tile) {                  \
+        mcb__d##W sum[12];                                                                         \
+        size_t j;                                                                                  \
+        MCB__EACH12(MCB__TILE_BEGIN, W)                                                            \
+        for (j = 0; j < n; j++) {                                                                  \
+            const int64_t *right = c->right + j * nk, *change = c->change + j * nk;                \
+            mcb__i##W side = *(const mcb__im##W *)(mask + 16 * j);                                 \
+            if (two_sided) {                                                                       \
+                MCB__EACH12(MCB__TILE_ADD_LEFT, W)                                                 \
+            } else {                                                                               \
+                MCB__EACH12(MCB__TILE_ADD, W)                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        MCB__EACH12(MCB__TILE_END, W)                                                              \
+    }                                                                                              \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_stumps_batch_##W(                            \
+        const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,           \
+        uint64_t to, double *scores) {                                                             \
+        size_t K = m->n_classes, d = m->n_features, passes = (K + MCB__PASS - 1) / MCB__PASS;      \
+        size_t rows_max = MCB__TILE_ROWS, done, rows, padded, r, f, k, n, g, w, pass;              \
+        int two_sided = m->section[MCB_S_COEL].data != 0, gather;                                  \
+        uint64_t j, mask[16 * MCB__TILE_CHUNK];                                                    \
+        float block[MCB__TILE_FLOATS];                                                             \
+        double tile[MCB__PASS * MCB__TILE_ROWS];                                                   \
+        mcb__chunk chunk;                                                                          \
+        gather = d > MCB__TILE_FLOATS / 16 || to - from < d / 4;                                   \
+        if (!gather) rows_max = MCB__TILE_FLOATS / d / 16 * 16;                                    \
+        if (rows_max > MCB__TILE_ROWS) rows_max = MCB__TILE_ROWS;                                  \
+        for (done = 0; done < n_rows; done += rows) {                                              \
+            const float *row = x + done * stride;                                                  \
+            double *out = scores + done * K;                                                       \
+            rows = n_rows - done < rows_max ? n_rows - done : rows_max;                            \
+            if (rows < 4) {                                                                        \
+                for (r = 0; r < rows; r++)                                                         \
+                    mcb__row_##W(m, row + r * stride, from, to, out + r * K);                      \
+                continue;                                                                          \
+            }                                                                                      \
+            padded = (rows + 15) / 16 * 16; /* the last row fills up its group */                  \
+            if (!gather) {                                                                         \
+                for (r = 0; r < padded; r++) {                                                     \
+                    const float *source = row + (r < rows ? r : rows - 1) * stride;                \
+                    for (f = 0; f < d; f++) block[f * padded + r] = source[f];                     \
+                }                                                                                  \
+            }                                                                                      \
+            for (pass = 0; pass < passes; pass++) {                                                \
+                size_t first = pass * K / passes, nk = (pass + 1) * K / passes - first;            \
+                for (k = 0; k < nk; k++) {                                                         \
+                    for (r = 0; r < padded; r++)                                                   \
+                        tile[k * MCB__TILE_ROWS + r] =                                             \
+                            out[(r < rows ? r : rows - 1) * K + first + k];                        \
+                }                                                                                  \
+                for (j = from; j < to; j += n) {                                                   \
+                    n = to - j < MCB__TILE_CHUNK ? (size_t)(to - j) : (size_t)MCB__TILE_CHUNK;     \
+                    mcb__decode(m, j, n, first, nk, &chunk);                                       \
+                    for (g = 0; g < padded; g += 16) {                                             \
+                        const float *columns = block + g;                                          \
+                        if (gather) {                                                              \
+                            columns = block;                                                       \
+                            for (r = 0; r < 16; r++) {                                             \
+                                const float *source =                                              \
+                                    row + (g + r < rows ? g + r : rows - 1) * stride;              \
+                                for (f = 0; f < n; f++)                                            \
+                                    block[f * 16 + r] = source[chunk.feature[f]];                  \
+                            }                                                                      \
+                        }                                                                          \
+                        mcb__masks_##W(&chunk, n, columns, gather ? 16 : padded, gather,           \
+                                       two_sided ? ~UINT64_C(0) : MCB__SIGN, mask);                \
+                        for (w = 0; w < 16; w += W) {                                              \
+                            const uint64_t *side = mask + w;                                       \
+                            double *lanes = tile + g + w;                                          \
+                            if (two_sided) {                                                       \
+                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_LEFT_##W) }              \
+                            } else {                                                               \
+                                switch (nk) { MCB__CASES12(MCB__TILE_CASE_##W) }                   \
+                            }                                                                      \
+                        }                                                                          \
+                    }                                                                              \
+                }                                                                                  \
+                for (k = 0; k < nk; k++) {                                                         \
+                    for (r = 0; r < rows; r++)                                                     \
+                        out[r * K + first + k] = tile[k * MCB__TILE_ROWS + r];                     \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
     }
 
-#define MCB__TILE_CASE_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 0, lanes); break;
-#define MCB__TILE_CASE_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 0, lanes); break;
-#define MCB__TILE_CASE_LEFT_4(nk) case nk: mcb__tile_pass_4(&chunk, side, n, nk, 1, lanes); break;
-#define MCB__TILE_CASE_LEFT_8(nk) case nk: mcb__tile_pass_8(&chunk, side, n, nk, 1, lanes); break;
+#define MCB__TILE_CASE_4(nk)                                                                       \
+    case nk:                                                                                       \
+        mcb__tile_pass_4(&chunk, side, n, nk, 0, lanes);                                           \
+        break;
+#define MCB__TILE_CASE_8(nk)                                                                       \
+    case nk:                                                                                       \
+        mcb__tile_pass_8(&chunk, side, n, nk, 0, lanes);                                           \
+        break;
+#define MCB__TILE_CASE_LEFT_4(nk)                                                                  \
+    case nk:                                                                                       \
+        mcb__tile_pass_4(&chunk, side, n, nk, 1, lanes);                                           \
+        break;
+#define MCB__TILE_CASE_LEFT_8(nk)                                                                  \
+    case nk:                                                                                       \
+        mcb__tile_pass_8(&chunk, side, n, nk, 1, lanes);                                           \
+        break;
 
 /* Tiles of rows do not pay with vectors of two: spreading a coefficient over the lanes costs more than the addition. */
-static inline MCB__UNUSED void mcb__add_stumps_batch_2(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
-                                                       uint64_t from, uint64_t to, double *scores) {
+static inline MCB__UNUSED void mcb__add_stumps_batch_2(const mcb_model *m, const float *x,
+                                                       size_t n_rows, size_t stride, uint64_t from,
+                                                       uint64_t to, double *scores) {
     size_t r;
-    for (r = 0; r < n_rows; r++) mcb__add_stumps_row_2(m, x + r * stride, from, to, scores + r * m->n_classes);
+    for (r = 0; r < n_rows; r++)
+        mcb__add_stumps_row_2(m, x + r * stride, from, to, scores + r * m->n_classes);
 }
 
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
@@ -2038,8 +2264,9 @@ MCB__DEFINE_BATCH(4, MCB__AVX2)
 MCB__DEFINE_BATCH(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
-                                         uint64_t from, uint64_t to, double *scores) {
+static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, size_t n_rows,
+                                         size_t stride, uint64_t from, uint64_t to,
+                                         double *scores) {
     MCB__DISPATCH(mcb__add_stumps_batch_8(m, x, n_rows, stride, from, to, scores),
                   mcb__add_stumps_batch_4(m, x, n_rows, stride, from, to, scores),
                   mcb__add_stumps_batch_2(m, x, n_rows, stride, from, to, scores));
@@ -2050,12 +2277,15 @@ static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, siz
 /* -------------------------------------------------------------------------------------------------- interval tables */
 
 /* Integers that are ordered like the finite floats whose bits they are made of; -0 comes just below +0. */
-MCB__INLINE int64_t mcb__order(uint32_t bits) { return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu)); }
+MCB__INLINE int64_t mcb__order(uint32_t bits) {
+    return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu));
+}
 
 /* Offsets in TABL, in rows, of the features i to i + n (at most 32) of an interval table.
  * The interval of x is the number of thresholds below it. All searches of a call take the same number of steps and are
  * done with integers, without comparisons: a mispredicted jump costs more than the rest of a search. */
-MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, uint64_t i, size_t n, uint64_t *at) {
+MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, uint64_t i,
+                                 size_t n, uint64_t *at) {
     const mcb_section *fidx = &m->section[MCB_S_FIDX], *ioff = &m->section[MCB_S_IOFF];
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
     uint64_t end[MCB__ROW_CHUNK + 1], most = 1;
@@ -2070,7 +2300,8 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, 
         uint32_t bits;
         int64_t order;
         memcpy(&bits, &value, sizeof bits);
-        order = mcb__order(value == 0 ? 0x80000000u : bits); /* thresholds of +0 and -0 are both not below 0 */
+        order = mcb__order(value == 0 ? 0x80000000u
+                                      : bits); /* thresholds of +0 and -0 are both not below 0 */
         for (k = 0; k <= steps; k++) {
             /* In the last rounds half may be 0; what lies before the thresholds is read then, but has no effect. */
             size_t half = left / 2;
@@ -2085,7 +2316,8 @@ MCB__INLINE void mcb__table_rows(const mcb_model *m, const void *x, int values, 
 }
 
 /* One row without vectors. */
-static inline void mcb__add_intervals_plain(const mcb_model *m, const void *x, int values, double *scores) {
+static inline void mcb__add_intervals_plain(const mcb_model *m, const void *x, int values,
+                                            double *scores) {
     const unsigned char *table = m->section[MCB_S_TABL].data;
     size_t K = m->n_classes, k;
     uint64_t at, i;
@@ -2103,44 +2335,55 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 #else
 
-#define MCB__TABLE_ADD(v, W)                                          \
-    if (v < nv) {                                                     \
-        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);  \
-        sum[v] += __builtin_convertvector(single, mcb__d##W);         \
+#define MCB__TABLE_ADD(v, W)                                                                       \
+    if (v < nv) {                                                                                  \
+        mcb__f##W single = *(const mcb__fm##W *)(value + 4 * at[v]);                               \
+        sum[v] += __builtin_convertvector(single, mcb__d##W);                                      \
     }
 
 /* One row, nv vectors of classes from class `first` on. */
-#define MCB__DEFINE_TABLE_ROW(W, ATTRIBUTE)                                                                           \
-    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row, size_t n, size_t K,         \
-                                         size_t first, size_t nv, double *scores) {                                   \
-        mcb__d##W sum[8];                                                                                             \
-        size_t at[8], j;                                                                                              \
-        MCB__EACH8(MCB__ROW_BEGIN, W)                                                                                 \
-        for (j = 0; j < n; j++) {                                                                                     \
-            const unsigned char *value = table + 4 * (size_t)row[j] * K;                                              \
-            MCB__EACH8(MCB__TABLE_ADD, W)                                                                             \
-        }                                                                                                             \
-        MCB__EACH8(MCB__ROW_END, W)                                                                                   \
-    }                                                                                                                 \
-    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(const mcb_model *m, const float *x,           \
-                                                                        double *scores) {                             \
-        const unsigned char *table = m->section[MCB_S_TABL].data;                                                     \
-        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;                      \
-        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                                         \
-        for (i = 0; i < used; i += n) {                                                                               \
-            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;                              \
-            mcb__table_rows(m, x, MCB_VALUES_F32, i, n, row);                                                         \
-            for (pass = 0; pass < passes; pass++) {                                                                   \
-                size_t first = pass * vectors / passes, nv = (pass + 1) * vectors / passes - first;                   \
-                first *= W;                                                                                           \
-                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                                       \
-            }                                                                                                         \
-        }                                                                                                             \
+#define MCB__DEFINE_TABLE_ROW(W, ATTRIBUTE)                                                        \
+    MCB__INLINE void mcb__table_pass_##W(const unsigned char *table, const uint64_t *row,          \
+                                         size_t n, size_t K, size_t first, size_t nv,              \
+                                         double *scores) {                                         \
+        mcb__d##W sum[8];                                                                          \
+        size_t at[8], j;                                                                           \
+        MCB__EACH8(MCB__ROW_BEGIN, W)                                                              \
+        for (j = 0; j < n; j++) {                                                                  \
+            const unsigned char *value = table + 4 * (size_t)row[j] * K;                           \
+            MCB__EACH8(MCB__TABLE_ADD, W)                                                          \
+        }                                                                                          \
+        MCB__EACH8(MCB__ROW_END, W)                                                                \
+    }                                                                                              \
+    ATTRIBUTE static inline MCB__UNUSED void mcb__add_intervals_row_##W(                           \
+        const mcb_model *m, const float *x, double *scores) {                                      \
+        const unsigned char *table = m->section[MCB_S_TABL].data;                                  \
+        size_t K = m->n_classes, vectors = (K + W - 1) / W, passes = (vectors + 7) / 8, pass, n;   \
+        uint64_t row[MCB__ROW_CHUNK], i, used = m->section[MCB_S_FIDX].count;                      \
+        for (i = 0; i < used; i += n) {                                                            \
+            n = used - i < MCB__ROW_CHUNK ? (size_t)(used - i) : (size_t)MCB__ROW_CHUNK;           \
+            mcb__table_rows(m, x, MCB_VALUES_F32, i, n, row);                                      \
+            for (pass = 0; pass < passes; pass++) {                                                \
+                size_t first = pass * vectors / passes,                                            \
+                       nv = (pass + 1) * vectors / passes - first;                                 \
+                first *= W;                                                                        \
+                switch (nv) { MCB__CASES(MCB__TABLE_CASE_##W) }                                    \
+            }                                                                                      \
+        }                                                                                          \
     }
 
-#define MCB__TABLE_CASE_2(nv) case nv: mcb__table_pass_2(table, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_4(nv) case nv: mcb__table_pass_4(table, row, n, K, first, nv, scores); break;
-#define MCB__TABLE_CASE_8(nv) case nv: mcb__table_pass_8(table, row, n, K, first, nv, scores); break;
+#define MCB__TABLE_CASE_2(nv)                                                                      \
+    case nv:                                                                                       \
+        mcb__table_pass_2(table, row, n, K, first, nv, scores);                                    \
+        break;
+#define MCB__TABLE_CASE_4(nv)                                                                      \
+    case nv:                                                                                       \
+        mcb__table_pass_4(table, row, n, K, first, nv, scores);                                    \
+        break;
+#define MCB__TABLE_CASE_8(nv)                                                                      \
+    case nv:                                                                                       \
+        mcb__table_pass_8(table, row, n, K, first, nv, scores);                                    \
+        break;
 
 MCB__DEFINE_TABLE_ROW(2, )
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
@@ -2152,10 +2395,12 @@ MCB__DEFINE_TABLE_ROW(8, MCB__AVX512)
 
 static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, double *scores) {
     if (m->n_classes >= 8)
-        MCB__DISPATCH(mcb__add_intervals_row_8(m, x, scores), mcb__add_intervals_row_4(m, x, scores),
+        MCB__DISPATCH(mcb__add_intervals_row_8(m, x, scores),
+                      mcb__add_intervals_row_4(m, x, scores),
                       mcb__add_intervals_row_2(m, x, scores));
     else if (m->n_classes >= 4)
-        MCB__DISPATCH(mcb__add_intervals_row_4(m, x, scores), mcb__add_intervals_row_4(m, x, scores),
+        MCB__DISPATCH(mcb__add_intervals_row_4(m, x, scores),
+                      mcb__add_intervals_row_4(m, x, scores),
                       mcb__add_intervals_row_2(m, x, scores));
     else
         mcb__add_intervals_row_2(m, x, scores);
@@ -2174,15 +2419,21 @@ static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
 
 /* Add the trees from <= t < to, the first of which begins at split `begin`, to the scores of a row. values and sets,
  * whether splits may ask for sets, are constants where rows are floats. */
-MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
-                                      uint64_t begin, int sets, double *scores) {
-    const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT], *cls = &m->section[MCB_S_TCLS];
+MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int values, uint64_t from,
+                                      uint64_t to, uint64_t begin, int sets, double *scores) {
+    const mcb_section *feat = &m->section[MCB_S_FEAT], *right = &m->section[MCB_S_RGHT],
+                      *cls = &m->section[MCB_S_TCLS];
     const mcb_section *base = &m->section[MCB_S_TBAS], *leaf = &m->section[MCB_S_LEAF];
     const mcb_section *first = &m->section[MCB_S_LOFF], *shared = &m->section[MCB_S_LALL];
-    const mcb_section *code = m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
+    const mcb_section *code =
+        m->decoder ? base : &m->section[MCB_S_CODE]; /* there is no base beside a code */
     const unsigned char *thrs = m->section[MCB_S_THRS].data;
-    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, k, K = m->n_classes;
-    double all = 0; /* for all classes; with it sums are exact, so that their order does not matter */
+    uint32_t top = feat->dtype == MCB_U8    ? 7
+                   : feat->dtype == MCB_U16 ? 15
+                                            : 31,
+             k, K = m->n_classes;
+    double all =
+        0; /* for all classes; with it sums are exact, so that their order does not matter */
     uint64_t t;
     for (t = from; t < to; t++) {
         uint64_t i = begin, end = begin + mcb__uint(&m->section[MCB_S_TSIZ], t), at = begin + t;
@@ -2191,7 +2442,8 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
             uint32_t f = mcb__uint(feat, i), r = mcb__uint(right, i);
             uint32_t q = sets ? mcb__uint(&m->section[MCB_S_CSET], i) : 0;
             float v = mcb__value(x, values, f & ((1u << top) - 1));
-            if (q ? mcb__in_set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, q, v, (int)(f >> top))
+            if (q ? mcb__in_set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, q, v,
+                                (int)(f >> top))
                   : v <= mcb__f32(thrs + 4 * i) || (v != v && f >> top)) {
                 end = i + r;
                 i++;
@@ -2210,7 +2462,8 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
         } else if (code->data) {
             uint64_t row = (uint64_t)mcb__uint(cls, t) * K;
             double value = mcb__real(leaf, at); /* the products are exact */
-            for (k = 0; k < K; k++) scores[k] += value * (double)mcb__f32(code->data + 4 * (row + k));
+            for (k = 0; k < K; k++)
+                scores[k] += value * (double)mcb__f32(code->data + 4 * (row + k));
         } else {
             double value = mcb__real(leaf, at);
             scores[mcb__uint(cls, t)] += value;
@@ -2220,26 +2473,31 @@ MCB__INLINE void mcb__add_trees_inner(const mcb_model *m, const void *x, int val
     for (k = 0; k < K && all != 0; k++) scores[k] += all;
 }
 
-MCB__APART void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from, uint64_t to,
-                                   uint64_t begin, double *scores) {
+MCB__APART void mcb__add_trees_row(const mcb_model *m, const void *x, int values, uint64_t from,
+                                   uint64_t to, uint64_t begin, double *scores) {
     int sets = m->section[MCB_S_CSET].data != 0;
-    if (values != MCB_VALUES_F32) mcb__add_trees_inner(m, x, values, from, to, begin, sets, scores);
-    else if (sets) mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 1, scores);
-    else mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 0, scores);
+    if (values != MCB_VALUES_F32)
+        mcb__add_trees_inner(m, x, values, from, to, begin, sets, scores);
+    else if (sets)
+        mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 1, scores);
+    else
+        mcb__add_trees_inner(m, x, MCB_VALUES_F32, from, to, begin, 0, scores);
 }
 
 /* ------------------------------------------------------------------------------------------- scores of packed trees */
 
 /* Leaf of a tree whose splits are those from i to end. values is a constant where rows are floats. */
-MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int values, uint64_t i, uint64_t end,
-                                    uint64_t leaf) {
+MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int values, uint64_t i,
+                                    uint64_t end, uint64_t leaf) {
     while (i < end) {
         uint64_t bit = i * p->split_bits, right = mcb__pack_right(p, i);
         uint32_t f = mcb__bits(p->split, bit, p->feature_bits);
-        uint64_t c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits) + (uint64_t)mcb__uint(&p->first, f);
+        uint64_t c = mcb__bits(p->split, bit + p->feature_bits, p->threshold_bits) +
+                     (uint64_t)mcb__uint(&p->first, f);
         float v = mcb__value(x, values, mcb__uint(&p->feature, f));
         if (v <= (float)mcb__real(&p->threshold, c) ||
-            (v != v && p->flags & MCB__PACK_MISSING && mcb__bits(p->split, bit + p->split_bits - 1, 1))) {
+            (v != v && p->flags & MCB__PACK_MISSING &&
+             mcb__bits(p->split, bit + p->split_bits - 1, 1))) {
             end = i + right;
             i++;
         } else {
@@ -2251,8 +2509,8 @@ MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int value
 }
 
 /* Add the trees from <= t < to to the scores of a row. */
-MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, const void *x, int values, uint64_t from,
-                                       uint64_t to, double *scores) {
+MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, const void *x,
+                                       int values, uint64_t from, uint64_t to, double *scores) {
     uint64_t t, begin = 0;
     for (t = 0; t < to; t++) {
         uint64_t end = begin + mcb__pack_size(p, t);
@@ -2260,7 +2518,8 @@ MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, c
             uint64_t leaf = mcb__pack_leaf(p, x, values, begin, end, begin + t);
             if (p->flags & MCB__PACK_CLASSES) {
                 uint32_t k = mcb__bits(p->cls, t * p->class_bits, p->class_bits);
-                scores[k] += mcb__real(&p->value, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits));
+                scores[k] +=
+                    mcb__real(&p->value, mcb__bits(p->leaf, leaf * p->leaf_bits, p->leaf_bits));
             } else {
                 uint64_t bit = leaf * m->n_classes * p->leaf_bits;
                 uint32_t k;
@@ -2272,15 +2531,17 @@ MCB__INLINE void mcb__add_packed_inner(const mcb_model *m, const mcb__pack *p, c
     }
 }
 
-static inline void mcb__add_packed(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
-                                   uint64_t from, uint64_t to, double *scores) {
+static inline void mcb__add_packed(const mcb_model *m, const void *x, int values, size_t n_rows,
+                                   size_t stride, uint64_t from, uint64_t to, double *scores) {
     mcb__pack p;
     size_t r;
     mcb__pack_of(m, &p);
     for (r = 0; r < n_rows; r++, scores += m->n_classes) {
         const void *row = mcb__later(x, values, r * stride);
-        if (values == MCB_VALUES_F32) mcb__add_packed_inner(m, &p, row, MCB_VALUES_F32, from, to, scores);
-        else mcb__add_packed_inner(m, &p, row, values, from, to, scores);
+        if (values == MCB_VALUES_F32)
+            mcb__add_packed_inner(m, &p, row, MCB_VALUES_F32, from, to, scores);
+        else
+            mcb__add_packed_inner(m, &p, row, values, from, to, scores);
     }
 }
 
@@ -2289,7 +2550,13 @@ static inline void mcb__add_packed(const mcb_model *m, const void *x, int values
 /* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
  * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
  * place of NaN, and from there on x <= threshold is all that is asked. */
-enum { MCB__COLUMNS = 1024, MCB__SPLITS = 10000, MCB__GROUP = 16, MCB__SORTED = 256, MCB__FEW = 32 };
+enum {
+    MCB__COLUMNS = 1024,
+    MCB__SPLITS = 10000,
+    MCB__GROUP = 16,
+    MCB__SORTED = 256,
+    MCB__FEW = 32
+};
 
 typedef struct {
     uint32_t feature;
@@ -2303,7 +2570,7 @@ typedef struct {
 
 /* Splits and leaves of a tree in preorder. A leaf has 0 to jump. */
 typedef struct {
-    float threshold;  /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
+    float threshold; /* of a leaf: its value, or 1 + its number / 2^23 where leaves are vectors */
     uint16_t column;
     uint16_t jump[2]; /* distance to the right and to the left child, in pieces of 4 bytes */
     uint16_t shift;   /* where splits may ask for sets, see mcb__question */
@@ -2333,7 +2600,13 @@ typedef struct {
  * and a node takes 4 bytes. Two children lie side by side. From low to high a split has 6 bits of the column, 14 of the
  * threshold's number and 12 of the way to its left child; a leaf has 2^13 + its number for the threshold's number, which
  * is more than any rank, and 0 for the way. */
-enum { MCB__R_COLUMNS = 64, MCB__R_CUTS = 8191, MCB__R_SPLITS = 2047, MCB__R_LEAST = 1000, MCB__R_LANES = 32 };
+enum {
+    MCB__R_COLUMNS = 64,
+    MCB__R_CUTS = 8191,
+    MCB__R_SPLITS = 2047,
+    MCB__R_LEAST = 1000,
+    MCB__R_LANES = 32
+};
 /* The nodes of the first three splits lie apart, and descents of so many more splits are put together anew. */
 enum { MCB__R_TOP = 7, MCB__R_STEPS = 6 };
 /* Leaves of trees that were sorted together: MCB__SORTED, and MCB__R_LANES that are thrown away. */
@@ -2342,9 +2615,10 @@ enum { MCB__R_LEAVES = 288 };
 /* An order of trees in which groups of up to MCB__SORTED go from shallow to deep. Arrays of 32 bits have MCB__R_LANES more. */
 typedef struct {
     uint32_t *root, *first; /* node and leaf that are the first of a tree */
-    uint32_t *top[MCB__R_TOP]; /* its root, then children from left to right, then theirs; those of a leaf are like it */
+    uint32_t *top
+        [MCB__R_TOP]; /* its root, then children from left to right, then theirs; those of a leaf are like it */
     uint16_t *depth;
-    uint16_t *place;        /* of a tree in its group */
+    uint16_t *place; /* of a tree in its group */
 } mcb__sorted;
 
 /* Descents that have not come to a leaf yet: where they are, and of which tree. */
@@ -2356,10 +2630,12 @@ typedef struct {
     uint32_t feature[MCB__R_COLUMNS]; /* those that are not there are like the first */
     float missing[MCB__R_COLUMNS];
     uint32_t begin[MCB__R_COLUMNS], end[MCB__R_COLUMNS]; /* of a column in `cut` */
-    uint32_t n_columns, most;                            /* most: the largest power of 2 within thresholds of a column */
-    const float *cut;       /* thresholds of each column, increasing */
-    const uint32_t *node;   /* the root of a tree is where it is in the other layout */
-    mcb__sorted all, early[2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
+    uint32_t n_columns, most; /* most: the largest power of 2 within thresholds of a column */
+    const float *cut;         /* thresholds of each column, increasing */
+    const uint32_t *node;     /* the root of a tree is where it is in the other layout */
+    mcb__sorted all,
+        early
+            [2]; /* early, where the file has such exits: in the groups of mcb__ahead, between bounds */
 } mcb__ranks;
 
 /* Where splits may ask for sets of categories, columns are words of 32 bits, up to MCB__WORDS in a block, and blocks have
@@ -2372,50 +2648,55 @@ enum { MCB__WORDS = 512, MCB__KEYS = 2048 };
 typedef struct {
     uint32_t feature, kind; /* kind: 0 and 1 for thresholds, 1 where NaN goes left; MCB__SETS */
     uint32_t count, word;   /* splits of the block that ask for the feature, and its first word */
-    uint32_t codes;         /* that the sets cover: words of all others, which are missing, follow theirs */
-    uint64_t table;         /* first word in the table */
+    uint32_t codes; /* that the sets cover: words of all others, which are missing, follow theirs */
+    uint64_t table; /* first word in the table */
 } mcb__question;
 
 enum { MCB__SETS = 2 };
 
 typedef struct {
     uint64_t n_blocks;
-    int large; /* most splits are in trees of more than 32 leaves */
-    const mcb__block *block;   /* n_blocks + 1 */
+    int large;               /* most splits are in trees of more than 32 leaves */
+    const mcb__block *block; /* n_blocks + 1 */
     const mcb__column *column;
-    const mcb__question *question;  /* in place of columns, where splits ask for sets; else null */
+    const mcb__question *question; /* in place of columns, where splits ask for sets; else null */
     const uint32_t *table;
-    const mcb__tree *tree;     /* trees + 1 */
+    const mcb__tree *tree; /* trees + 1 */
     const mcb__walk *walk;
     const mcb__split *split;
     const mcb__node *node;
     const float *leaf;
     size_t step; /* from a leaf of a vector to the next: the number of classes, or somewhat more */
     const mcb__ranks *ranks; /* null if the trees are not laid out that way, too */
-    const float *code; /* null if the trees have none */
-    const uint32_t *first; /* where the entries of each leaf begin; null if leaves have all classes */
+    const float *code;       /* null if the trees have none */
+    const uint32_t
+        *first; /* where the entries of each leaf begin; null if leaves have all classes */
     const uint16_t *entry; /* their classes */
     const float *all;      /* what each leaf adds to all classes; null if nothing */
-    const mcb__walk *early[2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
-    const uint16_t *used;      /* columns of its block that a tree and those before it use */
+    const mcb__walk *early
+        [2]; /* for early exits: sorted from checkpoint to checkpoint, all of them or those with bounds */
+    const uint16_t *used; /* columns of its block that a tree and those before it use */
 } mcb__prepared;
-
 
 /* Where rows may exit early: checkpoints of the file. */
 
 /* The first checkpoint with bounds, which every other one up to the last has; of thresholds, all have one. */
 static inline uint64_t mcb__first_exit(const mcb_model *m, int certified) {
     uint64_t K = m->n_classes;
-    return certified ? m->section[MCB_S_EXIT].count + 1 - 2 * (m->section[MCB_S_PAIR].count / (K * (K - 1))) : 0;
+    return certified ? m->section[MCB_S_EXIT].count + 1 -
+                           2 * (m->section[MCB_S_PAIR].count / (K * (K - 1)))
+                     : 0;
 }
 
 /* The first checkpoint from number c on, of those of a way, at which a row may exit; their count if there is none. Where
  * a bound is infinite no row exits, or only one in a thousand would: such a checkpoint is passed by. */
 static inline uint64_t mcb__next_exit(const mcb_model *m, int certified, uint64_t c) {
-    uint64_t count = m->section[MCB_S_EXIT].count, first = mcb__first_exit(m, certified), K = m->n_classes;
+    uint64_t count = m->section[MCB_S_EXIT].count, first = mcb__first_exit(m, certified),
+             K = m->n_classes;
     if (certified)
         for (; c < count; c += 2)
-            if (mcb__bound(&m->section[MCB_S_PAIR], (c - first) / 2 * K * (K - 1)) <= DBL_MAX) break;
+            if (mcb__bound(&m->section[MCB_S_PAIR], (c - first) / 2 * K * (K - 1)) <= DBL_MAX)
+                break;
     return c < count ? c : count;
 }
 
@@ -2431,11 +2712,13 @@ static inline uint64_t mcb__part_end(const mcb_model *m, int certified, uint64_t
 
 /* ------------------------------------------------------------------------------------------ prepared trees: ranks */
 
-static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
+static inline size_t mcb__room(uint64_t count, size_t size) {
+    return ((size_t)count * size + 7) / 8 * 8;
+}
 
 /* The next part of the memory from `at` on. */
-#define MCB__TAKE(pointer, type, count)          \
-    pointer = (type *)(void *)at;                \
+#define MCB__TAKE(pointer, type, count)                                                            \
+    pointer = (type *)(void *)at;                                                                  \
     at += mcb__room(count, sizeof(type))
 
 static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t n_columns) {
@@ -2443,7 +2726,9 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
     const mcb_section *size = &m->section[MCB_S_TSIZ];
     uint64_t t, S = m->section[MCB_S_FEAT].count;
     if (m->section[MCB_S_LOFF].data) return 0;
-    if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST || S >= 1u << 29) return 0;
+    if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST ||
+        S >= 1u << 29)
+        return 0;
     for (t = 0; t < size->count; t++) {
         if (mcb__uint(size, t) > MCB__R_SPLITS) return 0;
     }
@@ -2454,16 +2739,22 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 }
 
 static inline size_t mcb__order_size(uint64_t T) {
-    return (2 + MCB__R_TOP) * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+    return (2 + MCB__R_TOP) * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) +
+           2 * mcb__room(T, sizeof(uint16_t));
 }
 
 /* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
-MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 : 128; }
+MCB__INLINE uint64_t mcb__ahead(uint64_t t) {
+    return t == 0 ? 32 : t == 32 ? 96 : 128;
+}
 
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
-    return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) + (m->section[MCB_S_PAIR].data ? 1 : 0)) * mcb__order_size(T);
+    return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) +
+           mcb__room(2 * S + T, sizeof(uint32_t)) +
+           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) +
+            (m->section[MCB_S_PAIR].data ? 1 : 0)) *
+               mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -2487,7 +2778,8 @@ static inline void mcb__sort_floats(float *v, size_t n) {
 }
 
 /* Thresholds of each column, sorted, each once. False if a column has too many. */
-static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, mcb__ranks *ranks, float *cut) {
+static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, mcb__ranks *ranks,
+                                    float *cut) {
     uint32_t at = 0, c, i, most = 0;
     uint64_t j, S = m->section[MCB_S_FEAT].count;
     for (j = 0; j < S; j++) ranks->end[p->split[j].column / MCB__GROUP]++;
@@ -2496,7 +2788,8 @@ static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, 
         at += ranks->end[c];
         ranks->end[c] = ranks->begin[c];
     }
-    for (j = 0; j < S; j++) cut[ranks->end[p->split[j].column / MCB__GROUP]++] = p->split[j].threshold;
+    for (j = 0; j < S; j++)
+        cut[ranks->end[p->split[j].column / MCB__GROUP]++] = p->split[j].threshold;
     for (c = 0; c < ranks->n_columns; c++) {
         float *mine = cut + ranks->begin[c];
         uint32_t n = ranks->end[c] - ranks->begin[c], distinct = 0;
@@ -2512,7 +2805,8 @@ static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, 
 }
 
 /* Nodes of a tree of n splits in ranks. The other layout's nodes lend 16 bits for their places here. */
-static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n, uint32_t *node) {
+static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n,
+                                  uint32_t *node) {
     uint32_t o, leaf = 0, next = 1;
     from[0].shift = 0;
     for (o = 0; o <= 2 * n; o++) {
@@ -2526,8 +2820,10 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
         high = ranks->end[here->column] - 1;
         while (low < high) {
             uint32_t middle = low + (high - low) / 2;
-            if (ranks->cut[middle] < here->threshold) low = middle + 1;
-            else high = middle;
+            if (ranks->cut[middle] < here->threshold)
+                low = middle + 1;
+            else
+                high = middle;
         }
         node[at] = here->column | (low - ranks->begin[here->column]) << 6 | (next - at) << 20;
         here[1].shift = (uint16_t)next;
@@ -2537,13 +2833,14 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
 }
 
 /* Sort trees t to t + n from shallow to deep. */
-static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node, uint64_t t, uint64_t n,
-                                    const mcb__sorted *out) {
+static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node, uint64_t t,
+                                    uint64_t n, const mcb__sorted *out) {
     uint64_t i, j;
     uint32_t at[MCB__R_TOP];
     for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
         uint32_t *number = out->root + t;
-        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
+        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--)
+            number[j] = number[j - 1];
         number[j] = (uint32_t)(t + i);
     }
     for (i = t; i < t + n; i++) {
@@ -2577,7 +2874,8 @@ static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb
 }
 
 /* Lay trees out in ranks, behind `ranks`. */
-static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
+static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from,
+                                  mcb__ranks *ranks) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut;
@@ -2620,7 +2918,9 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
 /* ------------------------------------------------------------------------------- prepared trees: sets of categories */
 
 /* Whether splits ask for sets. */
-static inline int mcb__has_sets(const mcb_model *m) { return m->section[MCB_S_COFF].count > 1; }
+static inline int mcb__has_sets(const mcb_model *m) {
+    return m->section[MCB_S_COFF].count > 1;
+}
 
 /* What the splits of a block ask for, found by feature and kind. */
 typedef struct {
@@ -2646,10 +2946,14 @@ static inline mcb__question *mcb__question_of(mcb__questions *u, uint32_t featur
 }
 
 /* What split i asks; of a set, its number and the codes that it covers. */
-static inline mcb__question *mcb__question_of_split(const mcb_model *m, uint64_t i, mcb__questions *u, uint32_t *set,
+static inline mcb__question *mcb__question_of_split(const mcb_model *m, uint64_t i,
+                                                    mcb__questions *u, uint32_t *set,
                                                     uint32_t *codes) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *offset = &m->section[MCB_S_COFF];
-    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, f = mcb__uint(feat, i);
+    uint32_t top = feat->dtype == MCB_U8    ? 7
+                   : feat->dtype == MCB_U16 ? 15
+                                            : 31,
+             f = mcb__uint(feat, i);
     *set = mcb__uint(&m->section[MCB_S_CSET], i);
     *codes = *set ? 8 * (mcb__uint(offset, *set) - mcb__uint(offset, *set - 1)) : 0;
     return mcb__question_of(u, f & ((1u << top) - 1), *set ? (uint32_t)MCB__SETS : f >> top);
@@ -2674,8 +2978,8 @@ static inline int mcb__count_split(const mcb_model *m, uint64_t i, mcb__question
 
 /* Divide trees with sets into blocks. With block and question, write both; without, count: also the words of the table. False
  * if a tree has too many words or splits, or the table would take much more room than the sets. */
-MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_questions, uint64_t *n_words,
-                              mcb__block *block, mcb__question *question) {
+MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_questions,
+                              uint64_t *n_words, mcb__block *block, mcb__question *question) {
     const mcb_section *size = &m->section[MCB_S_TSIZ];
     uint64_t t = 0, i = 0, first, begin, n;
     uint32_t j, word;
@@ -2705,7 +3009,8 @@ MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *
             u.question[j].word = word;
             u.question[j].table = *n_words;
             word += mcb__words_of(u.question + j);
-            if (u.question[j].kind == MCB__SETS) *n_words += ((uint64_t)u.question[j].codes + 1) * mcb__words_of(u.question + j);
+            if (u.question[j].kind == MCB__SETS)
+                *n_words += ((uint64_t)u.question[j].codes + 1) * mcb__words_of(u.question + j);
             if (question) question[*n_questions + j] = u.question[j];
         }
         *n_questions += u.n;
@@ -2727,8 +3032,9 @@ MCB__INLINE uint32_t mcb__ordered(float value) {
 }
 
 /* The table, and the columns of the splits of a block: the word, and from bit 16 on the shift. */
-MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question, uint64_t n_questions, uint64_t begin,
-                               uint64_t end, mcb__split *split, uint32_t *table) {
+MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question,
+                               uint64_t n_questions, uint64_t begin, uint64_t end,
+                               mcb__split *split, uint32_t *table) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, set, all, c;
     uint64_t i, j;
@@ -2751,29 +3057,33 @@ MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question
         split[i].column += number / 32 + (number % 32 << 16);
         bits = mcb__set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, set, &codes);
         for (c = 0; c <= its->codes; c++, word += n)
-            *word |= (uint32_t)mcb__goes_left(bits, codes, c < its->codes ? (float)c : -1.0f, (int)missing)
+            *word |= (uint32_t)mcb__goes_left(bits, codes, c < its->codes ? (float)c : -1.0f,
+                                              (int)missing)
                      << (31 - number % 32);
     }
 }
 
 /* Blocks, questions and the table, and the columns of all splits. */
-static inline void mcb__prepare_sets(const mcb_model *m, mcb__split *split, mcb__question *question, mcb__block *block,
-                                     uint32_t *table) {
+static inline void mcb__prepare_sets(const mcb_model *m, mcb__split *split, mcb__question *question,
+                                     mcb__block *block, uint32_t *table) {
     uint64_t n_blocks, n_questions, n_words, b, t = 0, begin = 0, end = 0;
     mcb__plan_sets(m, &n_blocks, &n_questions, &n_words, block, question);
     memset(table, 0, (size_t)n_words * sizeof *table);
     for (b = 0; b < n_blocks; b++, begin = end) {
         for (; t < block[b + 1].tree; t++) end += mcb__uint(&m->section[MCB_S_TSIZ], t);
-        mcb__fill_sets(m, question + block[b].column, block[b + 1].column - block[b].column, begin, end, split, table);
+        mcb__fill_sets(m, question + block[b].column, block[b + 1].column - block[b].column, begin,
+                       end, split, table);
     }
 }
 
 /* What the nodes and splits of a tree compare. */
-static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n, mcb__split *split, mcb__node *node) {
+static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n, mcb__split *split,
+                                  mcb__node *node) {
     uint32_t i, o, order;
     for (i = o = 0; o <= 2 * n; o++) {
         if (!node[o].jump[0]) continue;
-        order = mcb__uint(&m->section[MCB_S_CSET], begin + i) ? 0xffffffffu : mcb__ordered(split[i].threshold);
+        order = mcb__uint(&m->section[MCB_S_CSET], begin + i) ? 0xffffffffu
+                                                              : mcb__ordered(split[i].threshold);
         memcpy(&split[i].threshold, &order, sizeof order);
         node[o].threshold = split[i].threshold;
         node[o].shift = (uint16_t)(split[i].column >> 20);
@@ -2782,9 +3092,10 @@ static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n
 }
 
 /* Words of n_rows rows, `step` apart in v. */
-MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block, const void *x, int values, size_t n_rows,
-                                 size_t stride, size_t step, float *v) {
-    const mcb__question *question = p->question + block->column, *end = p->question + block[1].column;
+MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block, const void *x,
+                                 int values, size_t n_rows, size_t stride, size_t step, float *v) {
+    const mcb__question *question = p->question + block->column,
+                        *end = p->question + block[1].column;
     const uint32_t *from[MCB__GROUP] = {0};
     uint32_t word[MCB__GROUP] = {0};
     size_t r, w, n;
@@ -2794,10 +3105,13 @@ MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block
             const void *row = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
             float value = mcb__value(row, values, question->feature);
             if (question->kind != MCB__SETS) {
-                word[r] = mcb__ordered(value != value ? (question->kind ? -FLT_MAX * 2 : FLT_MAX * 2) : value);
+                word[r] = mcb__ordered(
+                    value != value ? (question->kind ? -FLT_MAX * 2 : FLT_MAX * 2) : value);
             } else {
-                uint32_t code = value >= 0 && value < (float)question->codes ? (uint32_t)value : question->codes;
-                from[r] = p->table + question->table + ((float)code == value ? code : question->codes) * n;
+                uint32_t code = value >= 0 && value < (float)question->codes ? (uint32_t)value
+                                                                             : question->codes;
+                from[r] = p->table + question->table +
+                          ((float)code == value ? code : question->codes) * n;
             }
         }
         for (w = 0; w < n; w++) {
@@ -2827,15 +3141,19 @@ MCB__INLINE int mcb__left(const float *v, const mcb__node *node, int sets) {
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
  * without, count. False if a tree has too many columns or splits. */
-static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns, mcb__split *split,
-                            mcb__column *column, mcb__block *block) {
+static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns,
+                            mcb__split *split, mcb__column *column, mcb__block *block) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *size = &m->section[MCB_S_TSIZ];
-    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, key[MCB__COLUMNS], used = 0, i;
+    uint32_t top = feat->dtype == MCB_U8    ? 7
+                   : feat->dtype == MCB_U16 ? 15
+                                            : 31,
+             key[MCB__COLUMNS], used = 0, i;
     uint16_t slot[4 * MCB__COLUMNS]; /* hash table: number of a column plus 1 */
     uint64_t t = 0, begin = 0, first = 0, leaves = feat->count + size->count;
     memset(slot, 0, sizeof slot);
     *n_blocks = *n_columns = 0;
-    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1)) return 0;
+    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1))
+        return 0;
     while (t < size->count) {
         uint32_t n = mcb__uint(size, t), before = used;
         if (n > MCB__SPLITS) return 0;
@@ -2879,8 +3197,9 @@ static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_
 }
 
 /* Nodes of a tree of n splits, of which `column` is known, and their `keep`; returns the depth. */
-static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n, const float *leaf_value,
-                                       mcb__split *split, mcb__node *node) {
+static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n,
+                                       const float *leaf_value, mcb__split *split,
+                                       mcb__node *node) {
     const mcb_section *right = &m->section[MCB_S_RGHT];
     uint32_t i, leaf, unset = 0xffffffffu, depth = 0;
     /* keep and column of a node: for now the number of leaves before the split, and its depth. A split's parent comes
@@ -2904,7 +3223,8 @@ static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint3
         memset(here, 0, sizeof *here);
         if (i < n && split[i].keep == leaf) {
             uint32_t r = mcb__uint(right, begin + i);
-            here->threshold = split[i].threshold = mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
+            here->threshold = split[i].threshold =
+                mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
             here->column = (uint16_t)split[i].column;
             here->jump[0] = (uint16_t)(2 * r * (sizeof *here / 4));
             here->jump[1] = sizeof *here / 4;
@@ -2935,14 +3255,15 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
 }
 
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
-static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
-                                   uint16_t *used) {
+static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p,
+                                   mcb__walk *const walk[2], uint16_t *used) {
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
         c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; p->block[b + 1].tree <= t; b++) {}
+            for (; p->block[b + 1].tree <= t; b++) {
+            }
             stop = mcb__part_end(m, certified, t, &c);
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
             if (n > MCB__SORTED) n = MCB__SORTED;
@@ -2950,10 +3271,13 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
         }
     }
     for (t = b = 0; t < T; t++) {
-        const mcb__split *split = p->split + p->tree[t].split, *end = p->split + p->tree[t + 1].split;
-        for (; p->block[b + 1].tree <= t; b++) {}
+        const mcb__split *split = p->split + p->tree[t].split,
+                         *end = p->split + p->tree[t + 1].split;
+        for (; p->block[b + 1].tree <= t; b++) {
+        }
         for (used[t] = t > p->block[b].tree ? used[t - 1] : 0; split < end; split++) {
-            if (split->column / MCB__GROUP >= used[t]) used[t] = (uint16_t)(split->column / MCB__GROUP + 1);
+            if (split->column / MCB__GROUP >= used[t])
+                used[t] = (uint16_t)(split->column / MCB__GROUP + 1);
         }
     }
 }
@@ -2973,13 +3297,14 @@ static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
 }
 
 /* What leaves add: values, the code, where entries begin and their classes, and numbers for all classes. */
-static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float *leaf, float *code, uint32_t *first,
-                                    uint16_t *entry, float *all) {
+static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float *leaf, float *code,
+                                    uint32_t *first, uint16_t *entry, float *all) {
     const mcb_section *s = m->section;
     uint64_t i;
     size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
     for (i = 0; i < mcb__n_leaf_values(m) / step; i++) {
-        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
+        for (k = 0; k < step; k++)
+            leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
     }
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
@@ -2995,15 +3320,17 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
  * sets of categories, a tree may have about 500 features and 16,000 sets. A linear machine takes a copy of its
  * coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
-    uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count,
+                                  T = m->section[MCB_S_TSIZ].count;
     int sets = mcb__has_sets(m);
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
     if (m->kind != MCB_KIND_TREES) return 0;
-    if (!(sets ? mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0) : mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)))
+    if (!(sets ? mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0)
+               : mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)))
         return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
-           mcb__room(n_columns, sets ? sizeof(mcb__question) : sizeof(mcb__column)) + mcb__room(n_words, sizeof(uint32_t)) +
-           mcb__room(T + 1, sizeof(mcb__tree)) +
+           mcb__room(n_columns, sets ? sizeof(mcb__question) : sizeof(mcb__column)) +
+           mcb__room(n_words, sizeof(uint32_t)) + mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
@@ -3012,13 +3339,16 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            mcb__room(m->section[MCB_S_LALL].count, sizeof(float)) +
-           (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
+           (m->section[MCB_S_EXIT].data
+                ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t))
+                : 0);
 }
 
 static inline int mcb__prepare_linear(mcb_model *m, float *out) {
     size_t k, j, K = m->n_classes, d = m->n_features;
     for (j = 0; j < d; j++) {
-        for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * d + j));
+        for (k = 0; k < K; k++)
+            out[j * K + k] = mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * d + j));
     }
     m->prepared = out;
     return MCB_OK;
@@ -3031,7 +3361,8 @@ static inline int mcb__prepare_linear(mcb_model *m, float *out) {
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
  * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
-    uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
+    uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0,
+                                  S = m->section[MCB_S_FEAT].count;
     uint64_t T = m->section[MCB_S_TSIZ].count;
     unsigned char *at = (unsigned char *)memory;
     const mcb_section *s = m->section;
@@ -3053,8 +3384,10 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
-    if (sets) mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0);
-    else mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
+    if (sets)
+        mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0);
+    else
+        mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
     MCB__TAKE(p, mcb__prepared, 1);
     MCB__TAKE(block, mcb__block, n_blocks + 1);
     MCB__TAKE(column, mcb__column, sets ? 0 : n_columns);
@@ -3073,15 +3406,19 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
     ranks = !sets && mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
-    if (sets) mcb__prepare_sets(m, split, question, block, table);
-    else mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    if (sets)
+        mcb__prepare_sets(m, split, question, block, table);
+    else
+        mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, p, leaf, code, first, entry, all);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
-        tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
-        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
+        tree[t].base =
+            (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
+        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf,
+                                        split + begin, node + 2 * begin + t);
         if (sets) mcb__set_nodes(m, begin, n, split + begin, node + 2 * begin + t);
         begin += n;
         large += n < MCB__FEW ? 0 : n;
@@ -3091,7 +3428,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     for (i = 0; i < n_blocks; i++) {
         for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
             uint64_t n = block[i + 1].tree - t;
-            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED, walk + t);
+            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED,
+                            walk + t);
         }
     }
     p->n_blocks = n_blocks;
@@ -3141,7 +3479,8 @@ typedef float mcb__fm16x __attribute__((vector_size(64), aligned(1), may_alias))
     } while (0)
 
 /* Values of 16 columns of a row, with infinities for NaN. */
-MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values, uint32_t c, mcb__f16x *out) {
+MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, int values,
+                                            uint32_t c, mcb__f16x *out) {
     mcb__u16x bits, missing = *(const mcb__um16x *)(p->missing + c);
     mcb__f16x value;
     uint32_t i;
@@ -3157,19 +3496,20 @@ MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, 
 }
 
 /* Ranks of a row, 16 bits each: of columns 0 to 31, and of the others. Searches of all columns go on side by side. */
-#define MCB__R_VALUES(i)                                                                      \
-    mcb__u16x from##i = *(const mcb__um16x *)(p->begin + 16 * i), found##i = from##i;         \
-    mcb__u16x to##i = *(const mcb__um16x *)(p->end + 16 * i);                                 \
-    mcb__f16x value##i = (mcb__f16x)from##i;                                                  \
+#define MCB__R_VALUES(i)                                                                           \
+    mcb__u16x from##i = *(const mcb__um16x *)(p->begin + 16 * i), found##i = from##i;              \
+    mcb__u16x to##i = *(const mcb__um16x *)(p->end + 16 * i);                                      \
+    mcb__f16x value##i = (mcb__f16x)from##i;                                                       \
     if (16 * i < p->n_columns) mcb__values_of(p, x, values, 16 * i, &value##i);
-#define MCB__R_SEARCH(i)                                                                      \
-    if (16 * i < p->n_columns) {                                                              \
-        mcb__u16x middle = found##i + (half - 1), inside = (mcb__u16x)(middle < to##i), cut;  \
-        middle &= inside;                                                                     \
-        MCB__GATHER(cut, p->cut, middle);                                                     \
-        found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                 \
+#define MCB__R_SEARCH(i)                                                                           \
+    if (16 * i < p->n_columns) {                                                                   \
+        mcb__u16x middle = found##i + (half - 1), inside = (mcb__u16x)(middle < to##i), cut;       \
+        middle &= inside;                                                                          \
+        MCB__GATHER(cut, p->cut, middle);                                                          \
+        found##i += ((mcb__u16x)((mcb__f16x)cut < value##i) & inside) & half;                      \
     }
-#define MCB__R_FOUND(i) *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
+#define MCB__R_FOUND(i)                                                                            \
+    *(mcb__wm16x *)(void *)(rank + 16 * i) = __builtin_convertvector(found##i - from##i, mcb__w16x);
 #define MCB__R_EACH1(X) X(0)
 #define MCB__R_EACH2(X) X(0) X(1)
 #define MCB__R_EACH3(X) MCB__R_EACH2(X) X(2)
@@ -3178,7 +3518,8 @@ MCB__AVX512 MCB__INLINE void mcb__values_of(const mcb__ranks *p, const void *x, 
 #define MCB__R_EACH6(X) MCB__R_EACH5(X) X(5)
 #define MCB__R_EACH7(X) MCB__R_EACH6(X) X(6)
 #define MCB__R_EACH8(X) MCB__R_EACH7(X) X(7)
-MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values, uint16_t *rank) {
+MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, int values,
+                                           uint16_t *rank) {
     uint32_t half;
     MCB__R_EACH4(MCB__R_VALUES)
     for (half = p->most; half; half >>= 1) {
@@ -3196,13 +3537,17 @@ MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, i
 #define MCB__R_FROM(array, i) *(const mcb__um16x *)(const void *)((array) + 16 * i)
 /* The first three splits: the nodes that they may lead to lie side by side for all trees. */
 #define MCB__R_BEGIN(i)                                                                            \
-    mcb__u16x at##i = MCB__R_FROM(order->root + t, i), node##i = MCB__R_FROM(order->top[0] + t, i); \
+    mcb__u16x at##i = MCB__R_FROM(order->root + t, i),                                             \
+              node##i = MCB__R_FROM(order->top[0] + t, i);                                         \
     {                                                                                              \
         MCB__R_RIGHT(one, node##i)                                                                 \
-        mcb__u16x left = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[5] + t, i), MCB__R_FROM(order->top[3] + t, i)); \
-        mcb__u16x right = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[6] + t, i), MCB__R_FROM(order->top[4] + t, i)); \
+        mcb__u16x left = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[5] + t, i),                     \
+                                       MCB__R_FROM(order->top[3] + t, i));                         \
+        mcb__u16x right = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[6] + t, i),                    \
+                                        MCB__R_FROM(order->top[4] + t, i));                        \
         at##i += (node##i >> 20) - one;                                                            \
-        node##i = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[2] + t, i), MCB__R_FROM(order->top[1] + t, i)); \
+        node##i = MCB__R_CHOOSE(one, MCB__R_FROM(order->top[2] + t, i),                            \
+                                MCB__R_FROM(order->top[1] + t, i));                                \
         MCB__R_RIGHT(two, node##i)                                                                 \
         at##i += (node##i >> 20) - two;                                                            \
         node##i = MCB__R_CHOOSE(two, right, left);                                                 \
@@ -3215,8 +3560,9 @@ MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, i
         MCB__GATHER(node##i, p->node, at##i);                                                      \
     }
 #define MCB__R_MORE(i) more |= node##i;
-#define MCB__R_END(i) \
-    *(mcb__um16x *)(leaf + 16 * i) = MCB__R_FROM(order->first + t, i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
+#define MCB__R_END(i)                                                                              \
+    *(mcb__um16x *)(leaf + 16 * i) =                                                               \
+        MCB__R_FROM(order->first + t, i) + ((node##i >> 6) & (uint32_t)MCB__R_CUTS);
 /* Descents that have not come to a leaf are put together. */
 #define MCB__R_REST(i)                                                                             \
     {                                                                                              \
@@ -3233,22 +3579,18 @@ MCB__AVX512 MCB__INLINE void mcb__rank_row(const mcb__ranks *p, const void *x, i
     }
 /* Leaves of 16 n trees from number t of those sorted on, after `steps` splits below the first three; the others are put
  * into `rest`, with their numbers from `first` on. */
-#define MCB__DEFINE_RANKED(n)                                                                                   \
-    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,      \
-                                                uint32_t steps, const uint16_t *rank, uint32_t first,           \
-                                                uint32_t *leaf, mcb__rest *rest) {                              \
-        const mcb__u16x lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};                          \
-        const mcb__u16x ways = MCB__ALL16(0xfff00000u);                                                         \
-        mcb__u16x low = *(const mcb__um16x *)(const void *)rank;                                                \
-        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
-        MCB__R_EACH##n(MCB__R_BEGIN)                                                                            \
-        for (; steps; steps--) {                                                                                \
-            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
-        }                                                                                                       \
-        MCB__R_EACH##n(MCB__R_END)                                                                              \
-        if (rest) {                                                                                             \
-            MCB__R_EACH##n(MCB__R_REST)                                                                         \
-        }                                                                                                       \
+#define MCB__DEFINE_RANKED(n)                                                                      \
+    MCB__AVX512 MCB__APART void mcb__ranked_##n(const mcb__ranks *p, const mcb__sorted *order,     \
+                                                uint64_t t, uint32_t steps, const uint16_t *rank,  \
+                                                uint32_t first, uint32_t *leaf, mcb__rest *rest) { \
+        const mcb__u16x lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};             \
+        const mcb__u16x ways = MCB__ALL16(0xfff00000u);                                            \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank;                                   \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);           \
+        MCB__R_EACH##n(MCB__R_BEGIN) for (; steps; steps--){                                       \
+            MCB__R_EACH##n(MCB__R_STEP)} MCB__R_EACH##n(MCB__R_END) if (rest) {                    \
+            MCB__R_EACH##n(MCB__R_REST)                                                            \
+        }                                                                                          \
     }
 MCB__DEFINE_RANKED(2)
 MCB__DEFINE_RANKED(3)
@@ -3258,25 +3600,23 @@ MCB__DEFINE_RANKED(6)
 MCB__DEFINE_RANKED(7)
 MCB__DEFINE_RANKED(8)
 
-#define MCB__R_AGAIN(i) mcb__u16x at##i = MCB__R_FROM(rest->at + from, i), node##i = MCB__R_FROM(rest->node + from, i);
+#define MCB__R_AGAIN(i)                                                                            \
+    mcb__u16x at##i = MCB__R_FROM(rest->at + from, i), node##i = MCB__R_FROM(rest->node + from, i);
 #define MCB__R_KEEP(i) *(mcb__um16x *)(rest->node + from + 16 * i) = node##i;
 /* The rest of 16 n descents from number `from` on. */
-#define MCB__DEFINE_REST(n)                                                                                     \
-    MCB__AVX512 MCB__APART void mcb__rest_##n(const mcb__ranks *p, const uint16_t *rank, uint32_t from,         \
-                                              mcb__rest *rest) {                                                \
-        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                                          \
-        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);                        \
-        uint16_t open;                                                                                          \
-        MCB__R_EACH##n(MCB__R_AGAIN)                                                                            \
-        do {                                                                                                    \
-            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
-            MCB__R_EACH##n(MCB__R_STEP)                                                                         \
-            more = node0;                                                                                       \
-            MCB__R_EACH##n(MCB__R_MORE)                                                                         \
-            more >>= 20;                                                                                        \
-            __asm__("vptestmd %1, %1, %0" : "=Yk"(open) : "v"(more));                                           \
-        } while (open);                                                                                         \
-        MCB__R_EACH##n(MCB__R_KEEP)                                                                             \
+#define MCB__DEFINE_REST(n)                                                                        \
+    MCB__AVX512 MCB__APART void mcb__rest_##n(const mcb__ranks *p, const uint16_t *rank,           \
+                                              uint32_t from, mcb__rest *rest) {                    \
+        mcb__u16x low = *(const mcb__um16x *)(const void *)rank, more;                             \
+        mcb__u16x high = *(const mcb__um16x *)(const void *)(rank + MCB__R_COLUMNS / 2);           \
+        uint16_t open;                                                                             \
+        MCB__R_EACH##n(MCB__R_AGAIN) do {                                                          \
+            MCB__R_EACH##n(MCB__R_STEP) MCB__R_EACH##n(MCB__R_STEP) more = node0;                  \
+            MCB__R_EACH##n(MCB__R_MORE) more >>= 20;                                               \
+            __asm__("vptestmd %1, %1, %0" : "=Yk"(open) : "v"(more));                              \
+        }                                                                                          \
+        while (open);                                                                              \
+        MCB__R_EACH##n(MCB__R_KEEP)                                                                \
     }
 MCB__DEFINE_REST(1)
 MCB__DEFINE_REST(2)
@@ -3288,8 +3628,9 @@ MCB__DEFINE_REST(7)
 MCB__DEFINE_REST(8)
 
 /* Leaves of the descents that were put together. */
-MCB__AVX512 MCB__INLINE void mcb__descend_rest(const mcb__ranks *p, const mcb__sorted *order, uint64_t t,
-                                               const uint16_t *rank, mcb__rest *rest, uint32_t *leaf) {
+MCB__AVX512 MCB__INLINE void mcb__descend_rest(const mcb__ranks *p, const mcb__sorted *order,
+                                               uint64_t t, const uint16_t *rank, mcb__rest *rest,
+                                               uint32_t *leaf) {
     uint32_t i, n = rest->n;
     const mcb__u16x one = MCB__ALL16(1);
     if (!n) return;
@@ -3297,25 +3638,46 @@ MCB__AVX512 MCB__INLINE void mcb__descend_rest(const mcb__ranks *p, const mcb__s
     *(mcb__um16x *)(rest->node + n) = one * rest->node[0];
     for (i = 0; i < n; i += 128) {
         switch (n - i > 112 ? 8 : (n - i + 15) / 16) {
-            case 1: mcb__rest_1(p, rank, i, rest); break;
-            case 2: mcb__rest_2(p, rank, i, rest); break;
-            case 3: mcb__rest_3(p, rank, i, rest); break;
-            case 4: mcb__rest_4(p, rank, i, rest); break;
-            case 5: mcb__rest_5(p, rank, i, rest); break;
-            case 6: mcb__rest_6(p, rank, i, rest); break;
-            case 7: mcb__rest_7(p, rank, i, rest); break;
-            default: mcb__rest_8(p, rank, i, rest); break;
+        case 1:
+            mcb__rest_1(p, rank, i, rest);
+            break;
+        case 2:
+            mcb__rest_2(p, rank, i, rest);
+            break;
+        case 3:
+            mcb__rest_3(p, rank, i, rest);
+            break;
+        case 4:
+            mcb__rest_4(p, rank, i, rest);
+            break;
+        case 5:
+            mcb__rest_5(p, rank, i, rest);
+            break;
+        case 6:
+            mcb__rest_6(p, rank, i, rest);
+            break;
+        case 7:
+            mcb__rest_7(p, rank, i, rest);
+            break;
+        default:
+            mcb__rest_8(p, rank, i, rest);
+            break;
         }
     }
     for (i = 0; i < n; i++)
-        leaf[rest->tree[i]] = order->first[t + rest->tree[i]] + ((rest->node[i] >> 6) & (uint32_t)MCB__R_CUTS);
+        leaf[rest->tree[i]] =
+            order->first[t + rest->tree[i]] + ((rest->node[i] >> 6) & (uint32_t)MCB__R_CUTS);
 }
 
-#define MCB__RANKED(n) mcb__ranked_##n(p, order, t + i, steps, rank, (uint32_t)i, leaf + i, depth > steps ? &rest : 0); break;
+#define MCB__RANKED(n)                                                                             \
+    mcb__ranked_##n(p, order, t + i, steps, rank, (uint32_t)i, leaf + i,                           \
+                    depth > steps ? &rest : 0);                                                    \
+    break;
 
 /* Leaves of a row in trees t to t + n, which were sorted together, in the order of sorting. leaf: MCB__R_LEAVES. */
-MCB__AVX512 MCB__APART void mcb__sorted_leaves(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
-                                               const uint16_t *rank, uint32_t *leaf) {
+MCB__AVX512 MCB__APART void mcb__sorted_leaves(const mcb__ranks *p, const mcb__sorted *order,
+                                               uint64_t t, size_t n, const uint16_t *rank,
+                                               uint32_t *leaf) {
     uint32_t depth, steps;
     size_t i, vectors, parts, last;
     mcb__rest rest;
@@ -3330,21 +3692,29 @@ MCB__AVX512 MCB__APART void mcb__sorted_leaves(const mcb__ranks *p, const mcb__s
         depth = depth > 3 ? depth - 3 : 0;
         steps = depth < MCB__R_STEPS ? depth : (uint32_t)MCB__R_STEPS;
         switch (vectors) {
-            case 3: MCB__RANKED(3)
-            case 4: MCB__RANKED(4)
-            case 5: MCB__RANKED(5)
-            case 6: MCB__RANKED(6)
-            case 7: MCB__RANKED(7)
-            case 8: MCB__RANKED(8)
-            default: MCB__RANKED(2)
+        case 3:
+            MCB__RANKED(3)
+        case 4:
+            MCB__RANKED(4)
+        case 5:
+            MCB__RANKED(5)
+        case 6:
+            MCB__RANKED(6)
+        case 7:
+            MCB__RANKED(7)
+        case 8:
+            MCB__RANKED(8)
+        default:
+            MCB__RANKED(2)
         }
     }
     mcb__descend_rest(p, order, t, rank, &rest, leaf);
 }
 
 /* The same in the order of the trees. */
-MCB__AVX512 MCB__INLINE void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order, uint64_t t, size_t n,
-                                              const uint16_t *rank, size_t *row) {
+MCB__AVX512 MCB__INLINE void mcb__find_ranked(const mcb__ranks *p, const mcb__sorted *order,
+                                              uint64_t t, size_t n, const uint16_t *rank,
+                                              size_t *row) {
     const uint16_t *place = order->place + t;
     MCB__ALIGNED uint32_t leaf[MCB__R_LEAVES];
     size_t i;
@@ -3357,8 +3727,9 @@ MCB__AVX512 MCB__INLINE void mcb__find_ranked(const mcb__ranks *p, const mcb__so
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
-MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x, int values,
-                                   size_t n_rows, size_t stride, size_t step, float *v) {
+MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x,
+                                   int values, size_t n_rows, size_t stride, size_t step,
+                                   float *v) {
     size_t n = (size_t)(block[1].column - block->column), c, r;
     const mcb__column *column = p->column + block->column;
     if (p->question) {
@@ -3381,30 +3752,32 @@ MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *blo
 
 /* One step of 16 descents at a time, so that they do not wait for each other's loads; a descent that has come to its
  * leaf stays there. Where to go is looked up, as half of all jumps would be mispredicted. */
-#define MCB__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-#define MCB__STEP(i)                                                                         \
-    {                                                                                        \
-        uint32_t jump = p##i->jump[mcb__left(v + MCB__PLACE(i, p##i->column), p##i, sets)];  \
-        p##i = (const mcb__node *)(const void *)((const char *)p##i + 4 * (size_t)jump);     \
-        MCB__HIDE(p##i); /* gcc would gather the pointers in a vector */                     \
+#define MCB__EACH(X)                                                                               \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define MCB__STEP(i)                                                                               \
+    {                                                                                              \
+        uint32_t jump = p##i->jump[mcb__left(v + MCB__PLACE(i, p##i->column), p##i, sets)];        \
+        p##i = (const mcb__node *)(const void *)((const char *)p##i + 4 * (size_t)jump);           \
+        MCB__HIDE(p##i); /* gcc would gather the pointers in a vector */                           \
     }
 #define MCB__KEEP(i) node[i] = p##i;
 #define MCB__MORE(i) p##i->jump[0] |
 /* How many steps there are does not depend on the rows, so that jumps are foreseen; only deep trees are left early. */
-#define MCB__DESCEND(BEGIN)                \
-    MCB__EACH(BEGIN)                       \
-    for (;;) {                             \
-        uint32_t n = depth < 12 ? depth : 12;  \
-        depth -= n;                        \
-        for (; n; n--) {                   \
-            MCB__EACH(MCB__STEP)           \
-        }                                  \
-        if (!depth || !(MCB__EACH(MCB__MORE) 0)) break; \
-    }                                      \
+#define MCB__DESCEND(BEGIN)                                                                        \
+    MCB__EACH(BEGIN)                                                                               \
+    for (;;) {                                                                                     \
+        uint32_t n = depth < 12 ? depth : 12;                                                      \
+        depth -= n;                                                                                \
+        for (; n; n--) {                                                                           \
+            MCB__EACH(MCB__STEP)                                                                   \
+        }                                                                                          \
+        if (!depth || !(MCB__EACH(MCB__MORE) 0)) break;                                            \
+    }                                                                                              \
     MCB__EACH(MCB__KEEP)
 
 /* Leaves of 16 trees for one row. node: their roots, then the leaves. */
-MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v, int sets) {
+MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, const float *v,
+                                    int sets) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[i];
 #define MCB__PLACE(i, column) column
     MCB__DESCEND(MCB__BEGIN)
@@ -3413,9 +3786,10 @@ MCB__INLINE void mcb__descend_trees(const mcb__node **node, uint32_t depth, cons
 }
 
 /* Leaves of one tree for the rows of a group. node[0]: its root. */
-MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v, int sets) {
+MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const float *v,
+                                   int sets) {
 #define MCB__BEGIN(i) const mcb__node *p##i = node[0];
-#define MCB__PLACE(i, column) MCB__GROUP * (size_t)column + i
+#define MCB__PLACE(i, column) MCB__GROUP *(size_t)column + i
     MCB__DESCEND(MCB__BEGIN)
 #undef MCB__BEGIN
 #undef MCB__PLACE
@@ -3423,9 +3797,10 @@ MCB__INLINE void mcb__descend_rows(const mcb__node **node, uint32_t depth, const
 
 /* What the leaves of one row have for a threshold, for the trees from t on up to `end`, or to the last one that was
  * sorted together with t; returns how many. */
-MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *block, uint64_t t, uint64_t end,
-                                    const float *v, float *found) {
-    size_t before = (size_t)((t - block->tree) % MCB__SORTED), n = MCB__SORTED - before, i, j, all = n + before;
+MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *block, uint64_t t,
+                                    uint64_t end, const float *v, float *found) {
+    size_t before = (size_t)((t - block->tree) % MCB__SORTED), n = MCB__SORTED - before, i, j,
+           all = n + before;
     const mcb__walk *walk = p->walk + t - before;
     mcb__walk some[MCB__SORTED];
     if (n > end - t) n = (size_t)(end - t);
@@ -3442,8 +3817,10 @@ MCB__INLINE size_t mcb__find_leaves(const mcb__prepared *p, const mcb__block *bl
         const mcb__node *node[MCB__GROUP];
         size_t most = n - i < MCB__GROUP ? n - i : (size_t)MCB__GROUP;
         for (j = 0; j < MCB__GROUP; j++) node[j] = p->node + walk[i + (j < most ? j : 0)].root;
-        if (p->question) mcb__descend_trees(node, walk[i + most - 1].depth, v, 1);
-        else mcb__descend_trees(node, walk[i + most - 1].depth, v, 0);
+        if (p->question)
+            mcb__descend_trees(node, walk[i + most - 1].depth, v, 1);
+        else
+            mcb__descend_trees(node, walk[i + most - 1].depth, v, 0);
         for (j = 0; j < most; j++) found[walk[i + j].number] = node[j]->threshold;
     }
     return n;
@@ -3465,7 +3842,8 @@ MCB__INLINE void mcb__add_vector_2(const float *value, size_t K, double *scores)
 }
 
 /* Add the vectors of n leaves one after the other to the scores of a row. */
-MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, size_t n, size_t K, double *scores) {
+MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, size_t n, size_t K,
+                                     double *scores) {
     size_t i, k;
     for (i = 0; i < n; i++) {
         const float *value = p->leaf + row[i] * p->step;
@@ -3489,66 +3867,72 @@ MCB__INLINE void mcb__add_rows_plain(const mcb__prepared *p, const size_t *row, 
 #endif
 
 /* The same with sums in registers, of up to 12 W classes at a time. */
-#define MCB__SUM_BEGIN(v, W) \
+#define MCB__SUM_BEGIN(v, W)                                                                       \
     if (v < nv) sum[v] = *(const mcb__dm##W *)(all + W * v);
-#define MCB__SUM_ADD(v, W)                    \
-    if (v < nv) {                             \
-        mcb__d##W wide;                       \
-        MCB__WIDEN_##W(wide, value + W * v);  \
-        sum[v] += wide;                       \
+#define MCB__SUM_ADD(v, W)                                                                         \
+    if (v < nv) {                                                                                  \
+        mcb__d##W wide;                                                                            \
+        MCB__WIDEN_##W(wide, value + W * v);                                                       \
+        sum[v] += wide;                                                                            \
     }
-#define MCB__SUM_END(v, W) \
+#define MCB__SUM_END(v, W)                                                                         \
     if (v < nv) *(mcb__dm##W *)(all + W * v) = sum[v];
-#define MCB__SUM_CASE_2(nv) case nv: mcb__sum_rows_2(p, row, n, first, nv, all); break;
-#define MCB__SUM_CASE_4(nv) case nv: mcb__sum_rows_4(p, row, n, first, nv, all); break;
-#define MCB__DEFINE_ADD_ROWS(W)                                                                                        \
-    MCB__INLINE void mcb__sum_rows_##W(const mcb__prepared *p, const size_t *row, size_t n, size_t first, size_t nv,   \
-                                       double *all) {                                                                  \
-        mcb__d##W sum[12];                                                                                             \
-        size_t i;                                                                                                      \
-        MCB__EACH12(MCB__SUM_BEGIN, W)                                                                                 \
-        for (i = 0; i < n; i++) {                                                                                      \
-            const float *value = p->leaf + row[i] * p->step + first;                                                   \
-            MCB__EACH12(MCB__SUM_ADD, W)                                                                               \
-        }                                                                                                              \
-        MCB__EACH12(MCB__SUM_END, W)                                                                                   \
-    }                                                                                                                  \
-    MCB__INLINE void mcb__add_rows_##W(const mcb__prepared *p, const size_t *row, size_t n, size_t K,                  \
-                                       double *scores) {                                                               \
-        double all[12 * W];                                                                                            \
-        size_t first, k, nv;                                                                                           \
-        if (p->step % W) {                                                                                             \
-            mcb__add_rows_plain(p, row, n, K, scores);                                                                 \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (first = 0; first < K; first += nv * W) {                                                                  \
-            nv = (p->step - first) / W < 12 ? (p->step - first) / W : 12;                                              \
-            for (k = 0; k < nv * W; k++) all[k] = first + k < K ? scores[first + k] : 0;                               \
-            switch (nv) { MCB__CASES12(MCB__SUM_CASE_##W) }                                                            \
-            for (k = 0; k < nv * W && first + k < K; k++) scores[first + k] = all[k];                                  \
-        }                                                                                                              \
+#define MCB__SUM_CASE_2(nv)                                                                        \
+    case nv:                                                                                       \
+        mcb__sum_rows_2(p, row, n, first, nv, all);                                                \
+        break;
+#define MCB__SUM_CASE_4(nv)                                                                        \
+    case nv:                                                                                       \
+        mcb__sum_rows_4(p, row, n, first, nv, all);                                                \
+        break;
+#define MCB__DEFINE_ADD_ROWS(W)                                                                    \
+    MCB__INLINE void mcb__sum_rows_##W(const mcb__prepared *p, const size_t *row, size_t n,        \
+                                       size_t first, size_t nv, double *all) {                     \
+        mcb__d##W sum[12];                                                                         \
+        size_t i;                                                                                  \
+        MCB__EACH12(MCB__SUM_BEGIN, W)                                                             \
+        for (i = 0; i < n; i++) {                                                                  \
+            const float *value = p->leaf + row[i] * p->step + first;                               \
+            MCB__EACH12(MCB__SUM_ADD, W)                                                           \
+        }                                                                                          \
+        MCB__EACH12(MCB__SUM_END, W)                                                               \
+    }                                                                                              \
+    MCB__INLINE void mcb__add_rows_##W(const mcb__prepared *p, const size_t *row, size_t n,        \
+                                       size_t K, double *scores) {                                 \
+        double all[12 * W];                                                                        \
+        size_t first, k, nv;                                                                       \
+        if (p->step % W) {                                                                         \
+            mcb__add_rows_plain(p, row, n, K, scores);                                             \
+            return;                                                                                \
+        }                                                                                          \
+        for (first = 0; first < K; first += nv * W) {                                              \
+            nv = (p->step - first) / W < 12 ? (p->step - first) / W : 12;                          \
+            for (k = 0; k < nv * W; k++) all[k] = first + k < K ? scores[first + k] : 0;           \
+            switch (nv) { MCB__CASES12(MCB__SUM_CASE_##W) }                                        \
+            for (k = 0; k < nv * W && first + k < K; k++) scores[first + k] = all[k];              \
+        }                                                                                          \
     }
 MCB__DEFINE_ADD_ROWS(2)
 MCB__DEFINE_ADD_ROWS(4)
 #define mcb__add_rows_8 mcb__add_rows_4
 
-#define MCB__DEFINE_ADD_VECTOR(W)                                                         \
-    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {  \
-        size_t k;                                                                         \
-        for (k = 0; k + W <= K; k += W) {                                                 \
-            mcb__d##W wide;                                                               \
-            MCB__WIDEN_##W(wide, value + k);                                              \
-            *(mcb__dm##W *)(scores + k) += wide;                                          \
-        }                                                                                 \
-        for (; k < K; k++) scores[k] += (double)value[k];                                 \
+#define MCB__DEFINE_ADD_VECTOR(W)                                                                  \
+    MCB__INLINE void mcb__add_vector_##W(const float *value, size_t K, double *scores) {           \
+        size_t k;                                                                                  \
+        for (k = 0; k + W <= K; k += W) {                                                          \
+            mcb__d##W wide;                                                                        \
+            MCB__WIDEN_##W(wide, value + k);                                                       \
+            *(mcb__dm##W *)(scores + k) += wide;                                                   \
+        }                                                                                          \
+        for (; k < K; k++) scores[k] += (double)value[k];                                          \
     }
 MCB__DEFINE_ADD_VECTOR(4)
 MCB__DEFINE_ADD_VECTOR(8)
 
 /* Leaf numbers of a tree of up to 32 leaves for a group of rows, in vectors of 2 W rows: every split is asked. */
-#define MCB__LEAF_TYPES(W)                                                               \
-    typedef uint32_t mcb__ru##W __attribute__((vector_size(8 * W), may_alias));          \
-    typedef int32_t mcb__ri##W __attribute__((vector_size(8 * W), may_alias));           \
+#define MCB__LEAF_TYPES(W)                                                                         \
+    typedef uint32_t mcb__ru##W __attribute__((vector_size(8 * W), may_alias));                    \
+    typedef int32_t mcb__ri##W __attribute__((vector_size(8 * W), may_alias));                     \
     typedef float mcb__rf##W __attribute__((vector_size(8 * W), may_alias));
 MCB__LEAF_TYPES(2)
 MCB__LEAF_TYPES(4)
@@ -3559,44 +3943,48 @@ MCB__LEAF_TYPES(8)
 #define MCB__SPREAD8(v) {v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}
 
 #define MCB__ROWS_BEGIN(q, W) mcb__ru##W s##q = ones;
-#define MCB__ROWS_SPLIT(q, W) \
-    if (2 * W * q < MCB__GROUP) s##q &= (mcb__ru##W)(*(const mcb__rf##W *)(column + 2 * W * q) <= threshold) | keep;
-#define MCB__WORDS_SPLIT(q, W)                                                                               \
-    if (2 * W * q < MCB__GROUP)                                                                              \
-        s##q &= (mcb__ru##W)((mcb__ri##W)(*(const mcb__ru##W *)(column + 2 * W * q) << shift) <= order) | keep;
+#define MCB__ROWS_SPLIT(q, W)                                                                      \
+    if (2 * W * q < MCB__GROUP)                                                                    \
+        s##q &= (mcb__ru##W)(*(const mcb__rf##W *)(column + 2 * W * q) <= threshold) | keep;
+#define MCB__WORDS_SPLIT(q, W)                                                                     \
+    if (2 * W * q < MCB__GROUP)                                                                    \
+        s##q &= (mcb__ru##W)((mcb__ri##W)(*(const mcb__ru##W *)(column + 2 * W * q) << shift) <=   \
+                             order) |                                                              \
+                keep;
 /* The place of the lowest 1 is the exponent of the float that it becomes. */
-#define MCB__ROWS_END(q, W)                                                                               \
-    if (2 * W * q < MCB__GROUP) {                                                                         \
-        mcb__rf##W lowest = __builtin_convertvector((mcb__ri##W)(s##q & (0 - s##q)), mcb__rf##W);         \
-        *(mcb__ru##W *)(leaf + 2 * W * q) = (((mcb__ru##W)lowest >> 23) & 255) - 127;                     \
+#define MCB__ROWS_END(q, W)                                                                        \
+    if (2 * W * q < MCB__GROUP) {                                                                  \
+        mcb__rf##W lowest = __builtin_convertvector((mcb__ri##W)(s##q & (0 - s##q)), mcb__rf##W);  \
+        *(mcb__ru##W *)(leaf + 2 * W * q) = (((mcb__ru##W)lowest >> 23) & 255) - 127;              \
     }
-#define MCB__DEFINE_LEAVES(W)                                                                             \
-    MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end, const float *v,      \
-                                     int sets, uint32_t *leaf) {                                          \
-        const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                              \
-        MCB__EACH4(MCB__ROWS_BEGIN, W)                                                                    \
-        for (; sets && split < end; split++) {                                                            \
-            const float *column = v + (split->column & 0xfffffu);                                         \
-            const uint32_t shift = split->column >> 20;                                                   \
-            mcb__ri##W order = MCB__SPREAD##W(mcb__order_of(split->threshold));                           \
-            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                                \
-            MCB__EACH4(MCB__WORDS_SPLIT, W)                                                               \
-        }                                                                                                 \
-        for (; split < end; split++) {                                                                    \
-            const float *column = v + split->column;                                                      \
-            mcb__rf##W threshold = MCB__SPREAD##W(split->threshold);                                      \
-            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                                \
-            MCB__EACH4(MCB__ROWS_SPLIT, W)                                                                \
-        }                                                                                                 \
-        MCB__EACH4(MCB__ROWS_END, W)                                                                      \
-        return 1;                                                                                         \
+#define MCB__DEFINE_LEAVES(W)                                                                      \
+    MCB__INLINE int mcb__ask_all_##W(const mcb__split *split, const mcb__split *end,               \
+                                     const float *v, int sets, uint32_t *leaf) {                   \
+        const mcb__ru##W ones = MCB__SPREAD##W(0xffffffffu);                                       \
+        MCB__EACH4(MCB__ROWS_BEGIN, W)                                                             \
+        for (; sets && split < end; split++) {                                                     \
+            const float *column = v + (split->column & 0xfffffu);                                  \
+            const uint32_t shift = split->column >> 20;                                            \
+            mcb__ri##W order = MCB__SPREAD##W(mcb__order_of(split->threshold));                    \
+            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                         \
+            MCB__EACH4(MCB__WORDS_SPLIT, W)                                                        \
+        }                                                                                          \
+        for (; split < end; split++) {                                                             \
+            const float *column = v + split->column;                                               \
+            mcb__rf##W threshold = MCB__SPREAD##W(split->threshold);                               \
+            mcb__ru##W keep = MCB__SPREAD##W(split->keep);                                         \
+            MCB__EACH4(MCB__ROWS_SPLIT, W)                                                         \
+        }                                                                                          \
+        MCB__EACH4(MCB__ROWS_END, W)                                                               \
+        return 1;                                                                                  \
     }
 MCB__DEFINE_LEAVES(2)
 MCB__DEFINE_LEAVES(4)
 MCB__DEFINE_LEAVES(8)
-#define MCB__ASK_ALL(W, p, t, v, leaf)                                                                       \
-    ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                               \
-     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v, (p)->question != 0, leaf))
+#define MCB__ASK_ALL(W, p, t, v, leaf)                                                             \
+    ((p)->tree[t + 1].split - (p)->tree[t].split < MCB__FEW &&                                     \
+     mcb__ask_all_##W((p)->split + (p)->tree[t].split, (p)->split + (p)->tree[t + 1].split, v,     \
+                      (p)->question != 0, leaf))
 #else
 #define mcb__add_rows_2 mcb__add_rows_plain
 #define MCB__ASK_ALL(W, p, t, v, leaf) 0
@@ -3614,7 +4002,8 @@ MCB__INLINE size_t mcb__leaf_of(const mcb__prepared *p, uint64_t t, float found)
 
 /* Bring the entries of a leaf nearer, some of the n trees before they are added, and before that where they begin. */
 enum { MCB__AHEAD = 8 };
-MCB__INLINE void mcb__fetch_entries(const mcb__prepared *p, uint64_t t, const float *found, size_t n) {
+MCB__INLINE void mcb__fetch_entries(const mcb__prepared *p, uint64_t t, const float *found,
+                                    size_t n) {
 #if MCB__VECTOR
     if (n > 2 * MCB__AHEAD)
         __builtin_prefetch(p->first + mcb__leaf_of(p, t + 2 * MCB__AHEAD, found[2 * MCB__AHEAD]));
@@ -3645,11 +4034,12 @@ MCB__INLINE void mcb__add_to_all(double all, size_t K, double *scores) {
 }
 
 /* Add the values of the leaves of n trees from t on. */
-MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n, size_t K,
-                                 double *scores) {
+MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float *value, size_t n,
+                                 size_t K, double *scores) {
     const mcb__tree *tree = p->tree + t, *end = tree + n;
     if (p->code) {
-        for (; tree < end; tree++) mcb__add_code(p->code + tree->cls * K, (double)*value++, K, scores);
+        for (; tree < end; tree++)
+            mcb__add_code(p->code + tree->cls * K, (double)*value++, K, scores);
         return;
     }
     for (; tree < end; tree++, value++) {
@@ -3680,8 +4070,8 @@ enum { MCB__R_ROWS = 4, MCB__R_SUMS = 16 };
 #define MCB__RANKED_4 0
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
 #define MCB__RANKED_8 1
-MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, int vector, const void *x, int values,
-                                              double *scores) {
+MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, int vector,
+                                              const void *x, int values, double *scores) {
     uint64_t t, end = p->block[1].tree;
     uint16_t rank[MCB__R_COLUMNS];
     size_t i, n;
@@ -3692,74 +4082,91 @@ MCB__AVX512 MCB__APART void mcb__row_of_ranks(const mcb__prepared *p, size_t K, 
         n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
         mcb__find_ranked(p->ranks, &p->ranks->all, t, n, rank, row);
         for (i = 0; i < n && !vector; i++) value[i] = p->leaf[row[i]];
-        if (vector) mcb__add_rows_8(p, row, n, K, scores);
-        else mcb__add_values(p, t, value, n, K, scores);
+        if (vector)
+            mcb__add_rows_8(p, row, n, K, scores);
+        else
+            mcb__add_values(p, t, value, n, K, scores);
     }
 }
 
 /* Sums of 4 nv numbers: in vectors of 8, and one of 4 where their number is odd. */
 #define MCB__FOUR(X) X(0, 8, nv > 1, 0) X(1, 8, nv > 3, 8) X(2, 4, nv & 1, nv > 1 ? 8 : 0)
-#define MCB__FOUR_BEGIN(v, W, used, from)                              \
-    mcb__d##W a##v = MCB__SPLAT##W(0), b##v = a##v, c##v = a##v, d##v = a##v; \
-    if (used) {                                                        \
-        a##v = *(const mcb__dm##W *)(all + (from));                    \
-        b##v = *(const mcb__dm##W *)(all + MCB__R_SUMS + (from));      \
-        c##v = *(const mcb__dm##W *)(all + 2 * MCB__R_SUMS + (from));  \
-        d##v = *(const mcb__dm##W *)(all + 3 * MCB__R_SUMS + (from));  \
+#define MCB__FOUR_BEGIN(v, W, used, from)                                                          \
+    mcb__d##W a##v = MCB__SPLAT##W(0), b##v = a##v, c##v = a##v, d##v = a##v;                      \
+    if (used) {                                                                                    \
+        a##v = *(const mcb__dm##W *)(all + (from));                                                \
+        b##v = *(const mcb__dm##W *)(all + MCB__R_SUMS + (from));                                  \
+        c##v = *(const mcb__dm##W *)(all + 2 * MCB__R_SUMS + (from));                              \
+        d##v = *(const mcb__dm##W *)(all + 3 * MCB__R_SUMS + (from));                              \
     }
-#define MCB__FOUR_ADD(v, W, used, from)          \
-    if (used) {                                  \
-        mcb__d##W wide;                          \
-        MCB__WIDEN_##W(wide, first + (from));    \
-        a##v += wide;                            \
-        MCB__WIDEN_##W(wide, second + (from));   \
-        b##v += wide;                            \
-        MCB__WIDEN_##W(wide, third + (from));    \
-        c##v += wide;                            \
-        MCB__WIDEN_##W(wide, fourth + (from));   \
-        d##v += wide;                            \
+#define MCB__FOUR_ADD(v, W, used, from)                                                            \
+    if (used) {                                                                                    \
+        mcb__d##W wide;                                                                            \
+        MCB__WIDEN_##W(wide, first + (from));                                                      \
+        a##v += wide;                                                                              \
+        MCB__WIDEN_##W(wide, second + (from));                                                     \
+        b##v += wide;                                                                              \
+        MCB__WIDEN_##W(wide, third + (from));                                                      \
+        c##v += wide;                                                                              \
+        MCB__WIDEN_##W(wide, fourth + (from));                                                     \
+        d##v += wide;                                                                              \
     }
-#define MCB__FOUR_END(v, W, used, from)                          \
-    if (used) {                                                  \
-        *(mcb__dm##W *)(all + (from)) = a##v;                    \
-        *(mcb__dm##W *)(all + MCB__R_SUMS + (from)) = b##v;      \
-        *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + (from)) = c##v;  \
-        *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + (from)) = d##v;  \
+#define MCB__FOUR_END(v, W, used, from)                                                            \
+    if (used) {                                                                                    \
+        *(mcb__dm##W *)(all + (from)) = a##v;                                                      \
+        *(mcb__dm##W *)(all + MCB__R_SUMS + (from)) = b##v;                                        \
+        *(mcb__dm##W *)(all + 2 * MCB__R_SUMS + (from)) = c##v;                                    \
+        *(mcb__dm##W *)(all + 3 * MCB__R_SUMS + (from)) = d##v;                                    \
     }
 MCB__AVX512 MCB__INLINE void mcb__sum_four(const mcb__prepared *p, uint32_t (*leaf)[MCB__R_LEAVES],
-                                           const uint16_t *place, size_t n, size_t nv, double *all) {
+                                           const uint16_t *place, size_t n, size_t nv,
+                                           double *all) {
     size_t i;
     MCB__FOUR(MCB__FOUR_BEGIN)
     for (i = 0; i < n; i++) {
         size_t at = place[i];
-        const float *first = p->leaf + leaf[0][at] * p->step, *second = p->leaf + leaf[1][at] * p->step;
-        const float *third = p->leaf + leaf[2][at] * p->step, *fourth = p->leaf + leaf[3][at] * p->step;
+        const float *first = p->leaf + leaf[0][at] * p->step,
+                    *second = p->leaf + leaf[1][at] * p->step;
+        const float *third = p->leaf + leaf[2][at] * p->step,
+                    *fourth = p->leaf + leaf[3][at] * p->step;
         MCB__FOUR(MCB__FOUR_ADD)
     }
     MCB__FOUR(MCB__FOUR_END)
 }
 
 /* Scores of 3 or 4 rows of trees with vectors of up to 16 numbers. */
-MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K, const void *x, int values,
-                                               size_t n_rows, size_t stride, double *scores) {
+MCB__AVX512 MCB__APART void mcb__rows_of_ranks(const mcb__prepared *p, size_t K, const void *x,
+                                               int values, size_t n_rows, size_t stride,
+                                               double *scores) {
     uint64_t t, end = p->block[1].tree;
     uint16_t rank[MCB__R_ROWS][MCB__R_COLUMNS];
     MCB__ALIGNED uint32_t leaf[MCB__R_ROWS][MCB__R_LEAVES];
     size_t r, k, n;
     double all[MCB__R_ROWS * MCB__R_SUMS];
-    if (n_rows < MCB__R_ROWS) memset(leaf[MCB__R_ROWS - 1], 0, sizeof leaf[0]); /* its sums are thrown away */
+    if (n_rows < MCB__R_ROWS)
+        memset(leaf[MCB__R_ROWS - 1], 0, sizeof leaf[0]); /* its sums are thrown away */
     for (r = 0; r < MCB__R_ROWS; r++) {
         if (r < n_rows) mcb__rank_row(p->ranks, mcb__later(x, values, r * stride), values, rank[r]);
-        for (k = 0; k < MCB__R_SUMS; k++) all[r * MCB__R_SUMS + k] = r < n_rows && k < K ? scores[r * K + k] : 0;
+        for (k = 0; k < MCB__R_SUMS; k++)
+            all[r * MCB__R_SUMS + k] = r < n_rows && k < K ? scores[r * K + k] : 0;
     }
     for (t = 0; t < end; t += n) {
         n = end - t < MCB__SORTED ? (size_t)(end - t) : (size_t)MCB__SORTED;
-        for (r = 0; r < n_rows; r++) mcb__sorted_leaves(p->ranks, &p->ranks->all, t, n, rank[r], leaf[r]);
+        for (r = 0; r < n_rows; r++)
+            mcb__sorted_leaves(p->ranks, &p->ranks->all, t, n, rank[r], leaf[r]);
         switch (p->step / 4) {
-            case 1: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 1, all); break;
-            case 2: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 2, all); break;
-            case 3: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 3, all); break;
-            default: mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 4, all); break;
+        case 1:
+            mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 1, all);
+            break;
+        case 2:
+            mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 2, all);
+            break;
+        case 3:
+            mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 3, all);
+            break;
+        default:
+            mcb__sum_four(p, leaf, p->ranks->all.place + t, n, 4, all);
+            break;
         }
     }
     for (r = 0; r < n_rows; r++) {
@@ -3783,8 +4190,8 @@ MCB__INLINE size_t mcb__side_by_side(const mcb__prepared *p, int vector, size_t 
 #define MCB__GROUP_2
 #define MCB__GROUP_4
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
-#define MCB__GROUP_8                             \
-    else if (mcb__sums_of_group(p, vector, n))   \
+#define MCB__GROUP_8                                                                               \
+    else if (mcb__sums_of_group(p, vector, n))                                                     \
         mcb__group_of_rows(p, K, x, values, n, stride, from, to, scores);
 
 /* Numbers of a leaf whose sums for a group of rows take 6 KB, so that the stack is as large as mcb.h says. */
@@ -3793,33 +4200,38 @@ enum { MCB__G_SUMS = 48 };
 /* Whether a group of rows has its sums side by side: trees of one block, with few numbers in a leaf. What is missing in
  * a group is added all the same, so that 4 and 5 rows are slower. */
 MCB__INLINE int mcb__sums_of_group(const mcb__prepared *p, int vector, size_t n_rows) {
-    return vector && !p->first && (p->n_blocks == 1 || p->question) && p->step % 4 == 0 && p->step <= MCB__G_SUMS && n_rows > 5;
+    return vector && !p->first && (p->n_blocks == 1 || p->question) && p->step % 4 == 0 &&
+           p->step <= MCB__G_SUMS && n_rows > 5;
 }
 
 /* Leaves of a tree for a group of rows. */
-MCB__AVX512 MCB__INLINE void mcb__group_leaves(const mcb__prepared *p, uint64_t t, const float *v, uint32_t *leaf) {
+MCB__AVX512 MCB__INLINE void mcb__group_leaves(const mcb__prepared *p, uint64_t t, const float *v,
+                                               uint32_t *leaf) {
     const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};
     size_t r;
     if (MCB__ASK_ALL(8, p, t, v, leaf)) return;
-    if (p->question) mcb__descend_rows(node, p->tree[t].depth, v, 1);
-    else mcb__descend_rows(node, p->tree[t].depth, v, 0);
+    if (p->question)
+        mcb__descend_rows(node, p->tree[t].depth, v, 1);
+    else
+        mcb__descend_rows(node, p->tree[t].depth, v, 0);
     for (r = 0; r < MCB__GROUP; r++) leaf[r] = mcb__leaf_number(node[r]->threshold);
 }
 
-#define MCB__GROUP_ADD(v, W, used, from)                    \
-    if (used) {                                             \
-        mcb__d##W wide;                                     \
-        MCB__WIDEN_##W(wide, one + (from));                 \
-        *(mcb__dm##W *)(sum + (from)) += wide;              \
+#define MCB__GROUP_ADD(v, W, used, from)                                                           \
+    if (used) {                                                                                    \
+        mcb__d##W wide;                                                                            \
+        MCB__WIDEN_##W(wide, one + (from));                                                        \
+        *(mcb__dm##W *)(sum + (from)) += wide;                                                     \
     }
-#define MCB__GROUP_ROW(r)                                   \
-    {                                                       \
-        const float *one = value + leaf[i][r] * p->step;    \
-        double *sum = all + (r) * MCB__R_SUMS;              \
-        MCB__FOUR(MCB__GROUP_ADD)                           \
+#define MCB__GROUP_ROW(r)                                                                          \
+    {                                                                                              \
+        const float *one = value + leaf[i][r] * p->step;                                           \
+        double *sum = all + (r) * MCB__R_SUMS;                                                     \
+        MCB__FOUR(MCB__GROUP_ADD)                                                                  \
     }
 /* Add 4 nv numbers of the leaves of n trees from t on, which begin at `leaves`, to the sums of a group of rows. */
-MCB__AVX512 MCB__INLINE void mcb__group_sums(const mcb__prepared *p, uint64_t t, size_t n, const float *leaves, size_t nv,
+MCB__AVX512 MCB__INLINE void mcb__group_sums(const mcb__prepared *p, uint64_t t, size_t n,
+                                             const float *leaves, size_t nv,
                                              uint32_t (*leaf)[MCB__GROUP], double *all) {
     size_t i;
     for (i = 0; i < n; i++) {
@@ -3829,22 +4241,25 @@ MCB__AVX512 MCB__INLINE void mcb__group_sums(const mcb__prepared *p, uint64_t t,
 }
 
 /* Scores of a group of rows. Some trees are descended before the first of them is added, so that no addition waits. */
-MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K, const void *x, int values,
-                                               size_t n_rows, size_t stride, uint64_t from, uint64_t to,
-                                               double *scores) {
+MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K, const void *x,
+                                               int values, size_t n_rows, size_t stride,
+                                               uint64_t from, uint64_t to, double *scores) {
     MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];
     MCB__ALIGNED uint32_t leaf[MCB__GROUP][MCB__GROUP];
     MCB__ALIGNED double sums[(size_t)MCB__GROUP * MCB__G_SUMS];
     uint64_t t, end = from;
     const mcb__block *block = p->block;
     size_t r, k, n, i;
-#define MCB__GROUP_SUM(r, k) sums[((k) / MCB__R_SUMS * MCB__GROUP + (r)) * MCB__R_SUMS + (k) % MCB__R_SUMS]
+#define MCB__GROUP_SUM(r, k)                                                                       \
+    sums[((k) / MCB__R_SUMS * MCB__GROUP + (r)) * MCB__R_SUMS + (k) % MCB__R_SUMS]
     for (r = 0; r < MCB__GROUP; r++) {
-        for (k = 0; k < p->step; k++) MCB__GROUP_SUM(r, k) = r < n_rows && k < K ? scores[r * K + k] : 0;
+        for (k = 0; k < p->step; k++)
+            MCB__GROUP_SUM(r, k) = r < n_rows && k < K ? scores[r * K + k] : 0;
     }
     for (t = from; t < to; t += n) {
         if (t == end) { /* the next block */
-            for (; block[1].tree <= t; block++) {}
+            for (; block[1].tree <= t; block++) {
+            }
             end = to < block[1].tree ? to : block[1].tree;
             mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);
         }
@@ -3853,10 +4268,18 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
         for (k = 0; k < p->step; k += MCB__R_SUMS) {
             double *all = sums + k * MCB__GROUP;
             switch ((p->step - k) / 4) {
-                case 1: mcb__group_sums(p, t, n, p->leaf + k, 1, leaf, all); break;
-                case 2: mcb__group_sums(p, t, n, p->leaf + k, 2, leaf, all); break;
-                case 3: mcb__group_sums(p, t, n, p->leaf + k, 3, leaf, all); break;
-                default: mcb__group_sums(p, t, n, p->leaf + k, 4, leaf, all); break;
+            case 1:
+                mcb__group_sums(p, t, n, p->leaf + k, 1, leaf, all);
+                break;
+            case 2:
+                mcb__group_sums(p, t, n, p->leaf + k, 2, leaf, all);
+                break;
+            case 3:
+                mcb__group_sums(p, t, n, p->leaf + k, 3, leaf, all);
+                break;
+            default:
+                mcb__group_sums(p, t, n, p->leaf + k, 4, leaf, all);
+                break;
             }
         }
     }
@@ -3867,108 +4290,116 @@ MCB__AVX512 MCB__APART void mcb__group_of_rows(const mcb__prepared *p, size_t K,
 }
 #endif
 
-#define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                                   \
-    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector, const void *x,   \
-                                           int values, uint64_t from, uint64_t to, double *scores) {                  \
-        float v[MCB__COLUMNS];                                                                            \
-        double all = 0;                                                                                   \
-        uint64_t b;                                                                                       \
-        size_t i, n;                                                                                      \
-        if (MCB__RANKED_##W && mcb__all_ranked(p, from, to)) {                                            \
-            mcb__row_of_ranks(p, K, vector, x, values, scores);                                           \
-            return;                                                                                       \
-        }                                                                                                 \
-        for (b = 0; b < p->n_blocks; b++) {                                                               \
-            const mcb__block *block = p->block + b;                                                       \
-            uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
-            if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                           \
-            for (; t < end; t += n) {                                                                     \
-                float found[MCB__SORTED];                                                                 \
-                size_t row[MCB__SORTED];                                                                  \
-                n = mcb__find_leaves(p, block, t, end, v, found);                                         \
-                for (i = 0; i < n && p->first; i++) {                                                     \
-                    mcb__fetch_entries(p, t + i, found + i, n - i);                                       \
-                    mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                        \
-                    if (p->all) all += (double)p->all[mcb__leaf_of(p, t + i, found[i])];                  \
-                }                                                                                         \
-                if (p->first) continue;                                                                   \
-                for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);              \
-                if (vector) mcb__add_rows_##W(p, row, n, K, scores);                                      \
-                else mcb__add_values(p, t, found, n, K, scores);                                          \
-            }                                                                                             \
-        }                                                                                                 \
-        mcb__add_to_all(all, K, scores);                                                                  \
-    }                                                                                                     \
-    ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(const mcb__prepared *p, size_t K, int vector,        \
-                                                     const void *x, int values, size_t n_rows, size_t stride, \
-                                                     uint64_t from, uint64_t to, double *scores) {        \
-        MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                                  \
-        MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                           \
-        float own[MCB__GROUP];                                                                            \
-        double all[MCB__GROUP] = {0};                                                                     \
-        uint64_t b;                                                                                       \
-        size_t r, step = p->step;                                                                         \
-        for (b = 0; b < p->n_blocks; b++) {                                                               \
-            const mcb__block *block = p->block + b;                                                       \
-            uint64_t t = from > block->tree ? from : block->tree, end = to < block[1].tree ? to : block[1].tree; \
-            if (t >= end) continue;                                                                       \
-            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                        \
-            for (; t < end; t++) {                                                                        \
-                const mcb__tree *tree = p->tree + t;                                                      \
-                const float *value = p->leaf;                                                             \
-                size_t cls = tree->cls, base = tree->base;                                                \
-                if (!p->first) value += (tree->split + (size_t)t) * step;                                 \
-                if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                                    \
-                    const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                                \
-                    if (p->question) mcb__descend_rows(node, tree->depth, v, 1);                          \
-                    else mcb__descend_rows(node, tree->depth, v, 0);                                      \
-                    for (r = 0; r < n_rows; r++) {                                                        \
-                        leaf[r] = vector ? mcb__leaf_number(node[r]->threshold) : (uint32_t)r;                       \
-                        own[r] = node[r]->threshold;                                                      \
-                    }                                                                                     \
-                    if (!vector) value = own;                                                             \
-                }                                                                                         \
-                if (p->first) {                                                                           \
-                    for (r = 0; r < n_rows; r++)                                                          \
-                        mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);           \
-                    for (r = 0; r < n_rows && p->all; r++)                                                \
-                        all[r] += (double)p->all[tree->split + (size_t)t + leaf[r]];                      \
-                } else if (vector) {                                                                      \
-                    for (r = 0; r < n_rows; r++)                                                          \
-                        mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);                       \
-                } else if (p->code) {                                                                     \
-                    for (r = 0; r < n_rows; r++)                                                          \
-                        mcb__add_code(p->code + cls * K, (double)value[leaf[r]], K, scores + r * K);      \
-                } else {                                                                                  \
-                    for (r = 0; r < n_rows; r++) scores[r * K + cls] += (double)value[leaf[r]];           \
-                    if (base < K) {                                                                       \
-                        for (r = 0; r < n_rows; r++) scores[r * K + base] -= (double)value[leaf[r]];      \
-                    }                                                                                     \
-                }                                                                                         \
-            }                                                                                             \
-        }                                                                                                 \
-        for (r = 0; r < n_rows; r++) mcb__add_to_all(all[r], K, scores + r * K);                          \
-    }                                                                                                     \
-    ATTRIBUTE MCB__APART void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values, size_t n_rows,     \
-                                                    size_t stride, uint64_t from, uint64_t to, double *scores) { \
-        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                      \
-        size_t K = mcb_score_width(m), n;                                                                 \
-        int vector = !m->section[MCB_S_TCLS].data;                                                        \
-        int ranked = MCB__RANKED_##W && mcb__all_ranked(p, from, to);                                     \
-        for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {             \
-            n = ranked ? mcb__side_by_side(p, vector, n_rows) : 1;                                        \
-            if (n > 1) {                                                                                  \
-                mcb__rows_of_ranks(p, K, x, values, n, stride, scores);                                   \
-                continue;                                                                                 \
-            }                                                                                             \
-            n = mcb__at_a_time(p, ranked, n_rows);                                                        \
-            if (n == 1)                                                                                   \
-                mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);                         \
-            MCB__GROUP_##W                                                                                \
-            else                                                                                          \
-                mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from, to, scores);             \
-        }                                                                                                 \
+#define MCB__DEFINE_TREES(W, ATTRIBUTE)                                                            \
+    MCB__INLINE void mcb__row_of_trees_##W(const mcb__prepared *p, size_t K, int vector,           \
+                                           const void *x, int values, uint64_t from, uint64_t to,  \
+                                           double *scores) {                                       \
+        float v[MCB__COLUMNS];                                                                     \
+        double all = 0;                                                                            \
+        uint64_t b;                                                                                \
+        size_t i, n;                                                                               \
+        if (MCB__RANKED_##W && mcb__all_ranked(p, from, to)) {                                     \
+            mcb__row_of_ranks(p, K, vector, x, values, scores);                                    \
+            return;                                                                                \
+        }                                                                                          \
+        for (b = 0; b < p->n_blocks; b++) {                                                        \
+            const mcb__block *block = p->block + b;                                                \
+            uint64_t t = from > block->tree ? from : block->tree,                                  \
+                     end = to < block[1].tree ? to : block[1].tree;                                \
+            if (t >= end) continue;                                                                \
+            mcb__copy_columns(p, block, x, values, 1, 0, 1, v);                                    \
+            for (; t < end; t += n) {                                                              \
+                float found[MCB__SORTED];                                                          \
+                size_t row[MCB__SORTED];                                                           \
+                n = mcb__find_leaves(p, block, t, end, v, found);                                  \
+                for (i = 0; i < n && p->first; i++) {                                              \
+                    mcb__fetch_entries(p, t + i, found + i, n - i);                                \
+                    mcb__add_entries(p, mcb__leaf_of(p, t + i, found[i]), scores);                 \
+                    if (p->all) all += (double)p->all[mcb__leaf_of(p, t + i, found[i])];           \
+                }                                                                                  \
+                if (p->first) continue;                                                            \
+                for (i = 0; i < n && vector; i++) row[i] = mcb__leaf_of(p, t + i, found[i]);       \
+                if (vector)                                                                        \
+                    mcb__add_rows_##W(p, row, n, K, scores);                                       \
+                else                                                                               \
+                    mcb__add_values(p, t, found, n, K, scores);                                    \
+            }                                                                                      \
+        }                                                                                          \
+        mcb__add_to_all(all, K, scores);                                                           \
+    }                                                                                              \
+    ATTRIBUTE MCB__APART void mcb__rows_of_trees_##W(                                              \
+        const mcb__prepared *p, size_t K, int vector, const void *x, int values, size_t n_rows,    \
+        size_t stride, uint64_t from, uint64_t to, double *scores) {                               \
+        MCB__ALIGNED float v[MCB__COLUMNS * MCB__GROUP];                                           \
+        MCB__ALIGNED uint32_t leaf[MCB__GROUP];                                                    \
+        float own[MCB__GROUP];                                                                     \
+        double all[MCB__GROUP] = {0};                                                              \
+        uint64_t b;                                                                                \
+        size_t r, step = p->step;                                                                  \
+        for (b = 0; b < p->n_blocks; b++) {                                                        \
+            const mcb__block *block = p->block + b;                                                \
+            uint64_t t = from > block->tree ? from : block->tree,                                  \
+                     end = to < block[1].tree ? to : block[1].tree;                                \
+            if (t >= end) continue;                                                                \
+            mcb__copy_columns(p, block, x, values, n_rows, stride, MCB__GROUP, v);                 \
+            for (; t < end; t++) {                                                                 \
+                const mcb__tree *tree = p->tree + t;                                               \
+                const float *value = p->leaf;                                                      \
+                size_t cls = tree->cls, base = tree->base;                                         \
+                if (!p->first) value += (tree->split + (size_t)t) * step;                          \
+                if (!MCB__ASK_ALL(W, p, t, v, leaf)) {                                             \
+                    const mcb__node *node[MCB__GROUP] = {mcb__root(p, t)};                         \
+                    if (p->question)                                                               \
+                        mcb__descend_rows(node, tree->depth, v, 1);                                \
+                    else                                                                           \
+                        mcb__descend_rows(node, tree->depth, v, 0);                                \
+                    for (r = 0; r < n_rows; r++) {                                                 \
+                        leaf[r] = vector ? mcb__leaf_number(node[r]->threshold) : (uint32_t)r;     \
+                        own[r] = node[r]->threshold;                                               \
+                    }                                                                              \
+                    if (!vector) value = own;                                                      \
+                }                                                                                  \
+                if (p->first) {                                                                    \
+                    for (r = 0; r < n_rows; r++)                                                   \
+                        mcb__add_entries(p, tree->split + (size_t)t + leaf[r], scores + r * K);    \
+                    for (r = 0; r < n_rows && p->all; r++)                                         \
+                        all[r] += (double)p->all[tree->split + (size_t)t + leaf[r]];               \
+                } else if (vector) {                                                               \
+                    for (r = 0; r < n_rows; r++)                                                   \
+                        mcb__add_vector_##W(value + leaf[r] * step, K, scores + r * K);            \
+                } else if (p->code) {                                                              \
+                    for (r = 0; r < n_rows; r++)                                                   \
+                        mcb__add_code(p->code + cls * K, (double)value[leaf[r]], K,                \
+                                      scores + r * K);                                             \
+                } else {                                                                           \
+                    for (r = 0; r < n_rows; r++) scores[r * K + cls] += (double)value[leaf[r]];    \
+                    if (base < K) {                                                                \
+                        for (r = 0; r < n_rows; r++)                                               \
+                            scores[r * K + base] -= (double)value[leaf[r]];                        \
+                    }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        for (r = 0; r < n_rows; r++) mcb__add_to_all(all[r], K, scores + r * K);                   \
+    }                                                                                              \
+    ATTRIBUTE MCB__APART void mcb__add_prepared_##W(const mcb_model *m, const void *x, int values, \
+                                                    size_t n_rows, size_t stride, uint64_t from,   \
+                                                    uint64_t to, double *scores) {                 \
+        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                               \
+        size_t K = mcb_score_width(m), n;                                                          \
+        int vector = !m->section[MCB_S_TCLS].data;                                                 \
+        int ranked = MCB__RANKED_##W && mcb__all_ranked(p, from, to);                              \
+        for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * K) {      \
+            n = ranked ? mcb__side_by_side(p, vector, n_rows) : 1;                                 \
+            if (n > 1) {                                                                           \
+                mcb__rows_of_ranks(p, K, x, values, n, stride, scores);                            \
+                continue;                                                                          \
+            }                                                                                      \
+            n = mcb__at_a_time(p, ranked, n_rows);                                                 \
+            if (n == 1) mcb__row_of_trees_##W(p, K, vector, x, values, from, to, scores);          \
+            MCB__GROUP_##W else mcb__rows_of_trees_##W(p, K, vector, x, values, n, stride, from,   \
+                                                       to, scores);                                \
+        }                                                                                          \
     }
 
 MCB__DEFINE_TREES(2, )
@@ -3979,8 +4410,8 @@ MCB__DEFINE_TREES(4, MCB__AVX2)
 MCB__DEFINE_TREES(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_trees(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
-                                  uint64_t from, uint64_t to, double *scores) {
+static inline void mcb__add_trees(const mcb_model *m, const void *x, int values, size_t n_rows,
+                                  size_t stride, uint64_t from, uint64_t to, double *scores) {
     uint64_t begin;
     size_t r;
     if (m->prepared && values != MCB__VALUES_LAZY) {
@@ -4025,12 +4456,13 @@ MCB_API double mcb_exp(double x) {
         UINT64_C(0xd744fccad69d6af4), UINT64_C(0xe0ccdeec2a94e111), UINT64_C(0xeac0c6e7dd24392f),
         UINT64_C(0xf5257d152486cc2c)};
     /* 2^62 / n! for n = 9 down to 0 */
-    static const uint64_t term[10] = {
-        UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680), UINT64_C(0x0003403403403403),
-        UINT64_C(0x0016c16c16c16c17), UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab),
-        UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000), UINT64_C(0x4000000000000000),
-        UINT64_C(0x4000000000000000)};
-    const uint64_t log2_e = UINT64_C(0xb8aa3b295c17f0bc), ln_2 = UINT64_C(0xb17217f7d1cf79ac); /* * 2^63, * 2^64 */
+    static const uint64_t term[10] = {UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680),
+                                      UINT64_C(0x0003403403403403), UINT64_C(0x0016c16c16c16c17),
+                                      UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab),
+                                      UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000),
+                                      UINT64_C(0x4000000000000000), UINT64_C(0x4000000000000000)};
+    const uint64_t log2_e = UINT64_C(0xb8aa3b295c17f0bc),
+                   ln_2 = UINT64_C(0xb17217f7d1cf79ac); /* * 2^63, * 2^64 */
     uint64_t bits = mcb__bits_of(x), mantissa, high, low, fraction, z, p;
     int exponent = (int)(bits >> 52 & 0x7ff), negative = (int)(bits >> 63), shift, whole, i;
     if (exponent >= 1023 + 10) {
@@ -4057,7 +4489,8 @@ MCB_API double mcb_exp(double x) {
     z = mcb__mul_high(fraction << 4, ln_2) >> 4;
     p = term[0];
     for (i = 1; i < 10; i++) p = term[i] + mcb__mul_high(p, z);
-    p = mcb__mul_high(p, power[fraction >> 60]); /* 2^61 to 2^62 - 1, which the largest fraction gives */
+    p = mcb__mul_high(
+        p, power[fraction >> 60]); /* 2^61 to 2^62 - 1, which the largest fraction gives */
     if (whole > 1023) return mcb__f64_of(UINT64_C(0x7ff0000000000000));
     if (whole >= -1022) return mcb__f64_of(((uint64_t)(whole + 1022) << 52) + ((p + 256) >> 9));
     shift = 9 - 1022 - whole;
@@ -4072,7 +4505,8 @@ MCB_API double mcb_log(double x) {
     volatile double product;
     double m, s, square, sum = 0;
     if (mantissa >= UINT64_C(0x6a09e667f3bcd)) exponent++; /* from sqrt(2) on */
-    m = mcb__f64_of(mantissa | (uint64_t)(mantissa >= UINT64_C(0x6a09e667f3bcd) ? 1022 : 1023) << 52);
+    m = mcb__f64_of(mantissa | (uint64_t)(mantissa >= UINT64_C(0x6a09e667f3bcd) ? 1022 : 1023)
+                                   << 52);
     s = (m - 1) / (m + 1); /* log m = 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.172 */
     product = s * s;
     square = product;
@@ -4126,14 +4560,21 @@ MCB_API double mcb_sqrt(double x) {
  * double, so that fusing it with the addition changes nothing; and a sum that begins at +0 is never -0, so that leaving
  * out or adding features of 0 changes nothing either. Tiles of up to 8 rows with 64 vectors go through the features
  * in steps of 512. */
-enum { MCB__SUMS = 8, MCB__T_ROWS = 8, MCB__T_VECTORS = 64, MCB__T_FEATURES = 512, MCB__T_CLASSES = 32 };
+enum {
+    MCB__SUMS = 8,
+    MCB__T_ROWS = 8,
+    MCB__T_VECTORS = 64,
+    MCB__T_FEATURES = 512,
+    MCB__T_CLASSES = 32
+};
 
 MCB__INLINE double mcb__total(const double *s) {
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
 /* The totals of n_rows rows with n_vectors vectors: [row][MCB__T_VECTORS]. */
-static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vectors,
+                                 double *total) {
     size_t r, v;
     for (r = 0; r < n_rows; r++) {
         for (v = 0; v < n_vectors; v++)
@@ -4146,8 +4587,8 @@ static inline void mcb__totals_2(const double *sum, size_t n_rows, size_t n_vect
 /* Sums of n_rows rows, x_stride floats apart, with n_vectors vectors that begin at w, w_stride floats apart, in a section
  * that ends at `end`, over n features; sum is [row][MCB__T_VECTORS][MCB__SUMS]. fresh: begin with zeros. */
 static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
-                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n, int distance,
-                             int fresh, double *sum) {
+                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n,
+                             int distance, int fresh, double *sum) {
     size_t r, v, j;
     (void)end;
     for (r = 0; r < n_rows; r++) {
@@ -4162,7 +4603,8 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
                     s[j % MCB__SUMS] += (double)difference * (double)difference;
                 }
             } else {
-                for (j = 0; j < n; j++) s[j % MCB__SUMS] += (double)a[j] * (double)mcb__f32(b + 4 * j);
+                for (j = 0; j < n; j++)
+                    s[j % MCB__SUMS] += (double)a[j] * (double)mcb__f32(b + 4 * j);
             }
         }
     }
@@ -4178,93 +4620,97 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
 #define MCB__GRID_ROWS_4 2
 #define MCB__GRID_ROWS_8 4
 #define MCB__GRID_ROW(X, r, W) X(r, 0, W) X(r, 1, W) X(r, 2, W) X(r, 3, W)
-#define MCB__GRID(X, W) MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
+#define MCB__GRID(X, W)                                                                            \
+    MCB__GRID_ROW(X, 0, W) MCB__GRID_ROW(X, 1, W) MCB__GRID_ROW(X, 2, W) MCB__GRID_ROW(X, 3, W)
 
-#define MCB__GRID_BEGIN(r, v, W) \
-    if (r < nr && v < nv) {                                                                              \
-        s[4 * r + v] = zero;                                                                             \
-        if (!fresh) s[4 * r + v] = *(const mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS);     \
+#define MCB__GRID_BEGIN(r, v, W)                                                                   \
+    if (r < nr && v < nv) {                                                                        \
+        s[4 * r + v] = zero;                                                                       \
+        if (!fresh)                                                                                \
+            s[4 * r + v] = *(const mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS);       \
     }
-#define MCB__GRID_END(r, v, W) \
+#define MCB__GRID_END(r, v, W)                                                                     \
     if (r < nr && v < nv) *(mcb__dm##W *)(at + (r * MCB__T_VECTORS + v) * MCB__SUMS) = s[4 * r + v];
-#define MCB__GRID_X(r, W)                                                         \
-    if (r < nr) {                                                                    \
-        single[r] = *(const mcb__fm##W *)(x + r * x_stride + j);                     \
-        if (!distance) a[r] = __builtin_convertvector(single[r], mcb__d##W);         \
+#define MCB__GRID_X(r, W)                                                                          \
+    if (r < nr) {                                                                                  \
+        single[r] = *(const mcb__fm##W *)(x + r * x_stride + j);                                   \
+        if (!distance) a[r] = __builtin_convertvector(single[r], mcb__d##W);                       \
     }
-#define MCB__GRID_W(v, W)                                                      \
-    if (v < nv) {                                                                    \
-        other[v] = *(const mcb__fm##W *)(w + 4 * (v * w_stride + j));                \
-        if (!distance) b[v] = __builtin_convertvector(other[v], mcb__d##W);          \
+#define MCB__GRID_W(v, W)                                                                          \
+    if (v < nv) {                                                                                  \
+        other[v] = *(const mcb__fm##W *)(w + 4 * (v * w_stride + j));                              \
+        if (!distance) b[v] = __builtin_convertvector(other[v], mcb__d##W);                        \
     }
-#define MCB__GRID_ADD(r, v, W)                                                       \
-    if (r < nr && v < nv) {                                                          \
-        if (distance) {                                                              \
-            mcb__d##W c = __builtin_convertvector(single[r] - other[v], mcb__d##W);  \
-            s[4 * r + v] += c * c;                                                   \
-        } else {                                                                     \
-            s[4 * r + v] += a[r] * b[v];                                             \
-        }                                                                            \
+#define MCB__GRID_ADD(r, v, W)                                                                     \
+    if (r < nr && v < nv) {                                                                        \
+        if (distance) {                                                                            \
+            mcb__d##W c = __builtin_convertvector(single[r] - other[v], mcb__d##W);                \
+            s[4 * r + v] += c * c;                                                                 \
+        } else {                                                                                   \
+            s[4 * r + v] += a[r] * b[v];                                                           \
+        }                                                                                          \
     }
-#define MCB__SUMS_CASE(W, nr, nv, distance) mcb__grid_##W(x, x_stride, w, w_stride, n, nr, nv, distance, fresh, sum)
-#define MCB__SUMS_ROWS(W, nr)                                                        \
-    do {                                                                             \
-        if (distance) {                                                              \
-            if (nv == 4)                                                             \
-                MCB__SUMS_CASE(W, nr, 4, 1);                                         \
-            else if (nv == 2)                                                        \
-                MCB__SUMS_CASE(W, nr, 2, 1);                                         \
-            else                                                                     \
-                MCB__SUMS_CASE(W, nr, 1, 1);                                         \
-        } else {                                                                     \
-            if (nv == 4)                                                             \
-                MCB__SUMS_CASE(W, nr, 4, 0);                                         \
-            else if (nv == 2)                                                        \
-                MCB__SUMS_CASE(W, nr, 2, 0);                                         \
-            else                                                                     \
-                MCB__SUMS_CASE(W, nr, 1, 0);                                         \
-        }                                                                            \
+#define MCB__SUMS_CASE(W, nr, nv, distance)                                                        \
+    mcb__grid_##W(x, x_stride, w, w_stride, n, nr, nv, distance, fresh, sum)
+#define MCB__SUMS_ROWS(W, nr)                                                                      \
+    do {                                                                                           \
+        if (distance) {                                                                            \
+            if (nv == 4)                                                                           \
+                MCB__SUMS_CASE(W, nr, 4, 1);                                                       \
+            else if (nv == 2)                                                                      \
+                MCB__SUMS_CASE(W, nr, 2, 1);                                                       \
+            else                                                                                   \
+                MCB__SUMS_CASE(W, nr, 1, 1);                                                       \
+        } else {                                                                                   \
+            if (nv == 4)                                                                           \
+                MCB__SUMS_CASE(W, nr, 4, 0);                                                       \
+            else if (nv == 2)                                                                      \
+                MCB__SUMS_CASE(W, nr, 2, 0);                                                       \
+            else                                                                                   \
+                MCB__SUMS_CASE(W, nr, 1, 0);                                                       \
+        }                                                                                          \
     } while (0)
 
-#define MCB__DEFINE_SUMS(W, ATTRIBUTE)                                                                                \
-    MCB__INLINE void mcb__grid_##W(const float *x, size_t x_stride, const unsigned char *w, size_t w_stride,          \
-                                   size_t n, size_t nr, size_t nv, int distance, int fresh, double *sum) {            \
-        size_t lane, j;                                                                                               \
-        for (lane = 0; lane < MCB__SUMS; lane += W) {                                                                 \
-            double *at = sum + lane;                                                                                  \
-            mcb__d##W s[16], a[4], b[4], zero = MCB__SPLAT##W(0);                                                     \
-            mcb__f##W single[4], other[4];                                                                            \
-            MCB__GRID(MCB__GRID_BEGIN, W)                                                                             \
-            for (j = lane; j < n; j += MCB__SUMS) {                                                                   \
-                MCB__EACH4(MCB__GRID_X, W)                                                                            \
-                MCB__EACH4(MCB__GRID_W, W)                                                                      \
-                MCB__GRID(MCB__GRID_ADD, W)                                                                           \
-            }                                                                                                         \
-            MCB__GRID(MCB__GRID_END, W)                                                                               \
-        }                                                                                                             \
-    }                                                                                                                 \
-    ATTRIBUTE MCB__APART void mcb__sums_##W(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,   \
-                                            size_t n_vectors, size_t w_stride, size_t n, int distance, int fresh,     \
-                                            double *sum) {                                                            \
-        for (; n_vectors;) {                                                                                          \
-            size_t nv = n_vectors < 2 ? 1 : n_vectors < 4 ? 2 : 4, r = 0;                                             \
-            const float *row = x;                                                                                     \
-            double *first = sum;                                                                                      \
-            for (; r + MCB__GRID_ROWS_##W <= n_rows; r += MCB__GRID_ROWS_##W) {                                       \
-                MCB__SUMS_ROWS(W, MCB__GRID_ROWS_##W);                                                                \
-                x += MCB__GRID_ROWS_##W * x_stride;                                                                   \
-                sum += MCB__GRID_ROWS_##W * MCB__T_VECTORS * MCB__SUMS;                                               \
-            }                                                                                                         \
-            for (; r < n_rows; r++) {                                                                                 \
-                MCB__SUMS_ROWS(W, 1);                                                                                 \
-                x += x_stride;                                                                                        \
-                sum += MCB__T_VECTORS * MCB__SUMS;                                                                    \
-            }                                                                                                         \
-            x = row;                                                                                                  \
-            sum = first + nv * MCB__SUMS;                                                                             \
-            w += 4 * nv * w_stride;                                                                                   \
-            n_vectors -= nv;                                                                                          \
-        }                                                                                                             \
+#define MCB__DEFINE_SUMS(W, ATTRIBUTE)                                                             \
+    MCB__INLINE void mcb__grid_##W(const float *x, size_t x_stride, const unsigned char *w,        \
+                                   size_t w_stride, size_t n, size_t nr, size_t nv, int distance,  \
+                                   int fresh, double *sum) {                                       \
+        size_t lane, j;                                                                            \
+        for (lane = 0; lane < MCB__SUMS; lane += W) {                                              \
+            double *at = sum + lane;                                                               \
+            mcb__d##W s[16], a[4], b[4], zero = MCB__SPLAT##W(0);                                  \
+            mcb__f##W single[4], other[4];                                                         \
+            MCB__GRID(MCB__GRID_BEGIN, W)                                                          \
+            for (j = lane; j < n; j += MCB__SUMS) {                                                \
+                MCB__EACH4(MCB__GRID_X, W)                                                         \
+                MCB__EACH4(MCB__GRID_W, W)                                                         \
+                MCB__GRID(MCB__GRID_ADD, W)                                                        \
+            }                                                                                      \
+            MCB__GRID(MCB__GRID_END, W)                                                            \
+        }                                                                                          \
+    }                                                                                              \
+    ATTRIBUTE MCB__APART void mcb__sums_##W(                                                       \
+        const float *x, size_t n_rows, size_t x_stride, const unsigned char *w, size_t n_vectors,  \
+        size_t w_stride, size_t n, int distance, int fresh, double *sum) {                         \
+        for (; n_vectors;) {                                                                       \
+            size_t nv = n_vectors < 2 ? 1 : n_vectors < 4 ? 2 : 4, r = 0;                          \
+            const float *row = x;                                                                  \
+            double *first = sum;                                                                   \
+            for (; r + MCB__GRID_ROWS_##W <= n_rows; r += MCB__GRID_ROWS_##W) {                    \
+                MCB__SUMS_ROWS(W, MCB__GRID_ROWS_##W);                                             \
+                x += MCB__GRID_ROWS_##W * x_stride;                                                \
+                sum += MCB__GRID_ROWS_##W * MCB__T_VECTORS * MCB__SUMS;                            \
+            }                                                                                      \
+            for (; r < n_rows; r++) {                                                              \
+                MCB__SUMS_ROWS(W, 1);                                                              \
+                x += x_stride;                                                                     \
+                sum += MCB__T_VECTORS * MCB__SUMS;                                                 \
+            }                                                                                      \
+            x = row;                                                                               \
+            sum = first + nv * MCB__SUMS;                                                          \
+            w += 4 * nv * w_stride;                                                                \
+            n_vectors -= nv;                                                                       \
+        }                                                                                          \
     }
 
 MCB__DEFINE_SUMS(2, )
@@ -4279,14 +4725,15 @@ MCB__DEFINE_SUMS(8, MCB__AVX512)
 #if defined(__clang__)
 #define MCB__SHUFFLE(to, a, b, i, j, k, l) to = __builtin_shufflevector(a, b, i, j, k, l)
 #else
-#define MCB__SHUFFLE(to, a, b, i, j, k, l)       \
-    do {                                         \
-        const mcb__i4 order = {i, j, k, l};      \
-        to = __builtin_shuffle(a, b, order);     \
+#define MCB__SHUFFLE(to, a, b, i, j, k, l)                                                         \
+    do {                                                                                           \
+        const mcb__i4 order = {i, j, k, l};                                                        \
+        to = __builtin_shuffle(a, b, order);                                                       \
     } while (0)
 #endif
 /* Four vectors at a time, the same additions. */
-MCB__AVX2 MCB__APART void mcb__totals_4(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
+MCB__AVX2 MCB__APART void mcb__totals_4(const double *sum, size_t n_rows, size_t n_vectors,
+                                        double *total) {
     size_t r, v, i;
     for (r = 0; r < n_rows; r++, sum += MCB__T_VECTORS * MCB__SUMS, total += MCB__T_VECTORS) {
         for (v = 0; v + 4 <= n_vectors; v += 4) {
@@ -4312,15 +4759,18 @@ MCB__AVX2 MCB__APART void mcb__totals_4(const double *sum, size_t n_rows, size_t
 #endif
 
 static inline void mcb__totals(const double *sum, size_t n_rows, size_t n_vectors, double *total) {
-    MCB__DISPATCH(mcb__totals_4(sum, n_rows, n_vectors, total), mcb__totals_4(sum, n_rows, n_vectors, total),
+    MCB__DISPATCH(mcb__totals_4(sum, n_rows, n_vectors, total),
+                  mcb__totals_4(sum, n_rows, n_vectors, total),
                   mcb__totals_2(sum, n_rows, n_vectors, total));
 }
 
-static inline void mcb__sums_of_8(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
-                                  size_t n_vectors, size_t w_stride, size_t n, int distance, int fresh, double *sum) {
-    MCB__DISPATCH(mcb__sums_8(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
-                  mcb__sums_4(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
-                  mcb__sums_2(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum));
+static inline void mcb__sums_of_8(const float *x, size_t n_rows, size_t x_stride,
+                                  const unsigned char *w, size_t n_vectors, size_t w_stride,
+                                  size_t n, int distance, int fresh, double *sum) {
+    MCB__DISPATCH(
+        mcb__sums_8(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
+        mcb__sums_4(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum),
+        mcb__sums_2(x, n_rows, x_stride, w, n_vectors, w_stride, n, distance, fresh, sum));
 }
 
 /* The features that are left over, at most 7, filled up with zeros to 8. */
@@ -4341,9 +4791,10 @@ MCB__INLINE void mcb__fill_up(const unsigned char *from, size_t rest, float *to)
     for (; i < MCB__SUMS; i++) to[i] = 0;
 }
 
-MCB__APART void mcb__sums_of_rest(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
-                                  const unsigned char *end, size_t n_vectors, size_t w_stride, size_t rest,
-                                  int distance, int fresh, double *sum) {
+MCB__APART void mcb__sums_of_rest(const float *x, size_t n_rows, size_t x_stride,
+                                  const unsigned char *w, const unsigned char *end,
+                                  size_t n_vectors, size_t w_stride, size_t rest, int distance,
+                                  int fresh, double *sum) {
     float rows[MCB__T_ROWS * MCB__SUMS], vectors[MCB__T_VECTORS * MCB__SUMS];
     size_t i, direct = 0;
     for (i = 0; i < n_rows; i++)
@@ -4352,22 +4803,26 @@ MCB__APART void mcb__sums_of_rest(const float *x, size_t n_rows, size_t x_stride
     if (!distance) {
         direct = n_vectors;
         while (direct && (size_t)(end - w) < 4 * ((direct - 1) * w_stride + MCB__SUMS)) direct--;
-        if (direct) mcb__sums_of_8(rows, n_rows, MCB__SUMS, w, direct, w_stride, MCB__SUMS, 0, fresh, sum);
+        if (direct)
+            mcb__sums_of_8(rows, n_rows, MCB__SUMS, w, direct, w_stride, MCB__SUMS, 0, fresh, sum);
     }
-    for (i = direct; i < n_vectors; i++) mcb__fill_up(w + 4 * i * w_stride, rest, vectors + i * MCB__SUMS);
+    for (i = direct; i < n_vectors; i++)
+        mcb__fill_up(w + 4 * i * w_stride, rest, vectors + i * MCB__SUMS);
     if (direct < n_vectors)
-        mcb__sums_of_8(rows, n_rows, MCB__SUMS, (const unsigned char *)(vectors + direct * MCB__SUMS), n_vectors - direct,
+        mcb__sums_of_8(rows, n_rows, MCB__SUMS,
+                       (const unsigned char *)(vectors + direct * MCB__SUMS), n_vectors - direct,
                        MCB__SUMS, MCB__SUMS, distance, fresh, sum + direct * MCB__SUMS);
 }
 
 static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, const unsigned char *w,
-                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n, int distance,
-                             int fresh, double *sum) {
+                             const unsigned char *end, size_t n_vectors, size_t w_stride, size_t n,
+                             int distance, int fresh, double *sum) {
     size_t rest = n % MCB__SUMS, whole = n - rest;
-    if (whole) mcb__sums_of_8(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, fresh, sum);
+    if (whole)
+        mcb__sums_of_8(x, n_rows, x_stride, w, n_vectors, w_stride, whole, distance, fresh, sum);
     if (rest)
-        mcb__sums_of_rest(x + whole, n_rows, x_stride, w + 4 * whole, end, n_vectors, w_stride, rest, distance,
-                          fresh && !whole, sum);
+        mcb__sums_of_rest(x + whole, n_rows, x_stride, w + 4 * whole, end, n_vectors, w_stride,
+                          rest, distance, fresh && !whole, sum);
 }
 
 #endif
@@ -4411,33 +4866,35 @@ typedef struct {
 static inline void mcb__kernel_values(const mcb__kernel *k, size_t n, double *v) {
     size_t i;
     switch (k->kernel) {
-        case MCB_KERNEL_POLY:
-            for (i = 0; i < n; i++) {
-                double base = k->gamma * mcb__shortened(v[i]) + k->coef0, power = 1; /* the product is exact */
-                int left;
-                for (left = k->degree; left > 0; left >>= 1) {
-                    if (left & 1) power *= base;
-                    base *= base;
-                }
-                v[i] = mcb__shortened(power);
+    case MCB_KERNEL_POLY:
+        for (i = 0; i < n; i++) {
+            double base = k->gamma * mcb__shortened(v[i]) + k->coef0,
+                   power = 1; /* the product is exact */
+            int left;
+            for (left = k->degree; left > 0; left >>= 1) {
+                if (left & 1) power *= base;
+                base *= base;
             }
-            break;
-        case MCB_KERNEL_RBF:
-            for (i = 0; i < n; i++)
-                v[i] = mcb__shortened(v[i] <= DBL_MAX ? mcb_exp(-(k->gamma * v[i])) : v[i]);
-            break;
-        case MCB_KERNEL_PERCEPTRON:
-            for (i = 0; i < n; i++) v[i] = mcb__shortened(-mcb__quick_sqrt(v[i]));
-            break;
-        default:
-            for (i = 0; i < n; i++) v[i] = mcb__shortened(v[i]);
+            v[i] = mcb__shortened(power);
+        }
+        break;
+    case MCB_KERNEL_RBF:
+        for (i = 0; i < n; i++)
+            v[i] = mcb__shortened(v[i] <= DBL_MAX ? mcb_exp(-(k->gamma * v[i])) : v[i]);
+        break;
+    case MCB_KERNEL_PERCEPTRON:
+        for (i = 0; i < n; i++) v[i] = mcb__shortened(-mcb__quick_sqrt(v[i]));
+        break;
+    default:
+        for (i = 0; i < n; i++) v[i] = mcb__shortened(v[i]);
     }
 }
 
 /* n features from j on of n_rows rows, scaled, as rows of MCB__T_FEATURES floats. */
-static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, size_t j, size_t n,
-                                   float *scaled) {
-    const unsigned char *offset = m->section[MCB_S_SCAL].data + 4 * j, *factor = offset + 4 * (size_t)m->n_features;
+static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                   size_t j, size_t n, float *scaled) {
+    const unsigned char *offset = m->section[MCB_S_SCAL].data + 4 * j,
+                        *factor = offset + 4 * (size_t)m->n_features;
     size_t r, i;
     for (r = 0; r < n_rows; r++) {
         for (i = 0; i < n; i++) {
@@ -4448,13 +4905,14 @@ static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_
 }
 
 /* Add to the scores of at most MCB__T_ROWS rows; sum, product and scaled have room for as many. */
-MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *sum,
-                                   double *product, float *scaled, double *scores) {
+MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                   double *sum, double *product, float *scaled, double *scores) {
     int linear = m->kind == MCB_KIND_LINEAR;
     const mcb_section *section = &m->section[linear ? MCB_S_WMAT : MCB_S_SVEC];
     const unsigned char *kpar = m->section[MCB_S_KPAR].data, *dual = m->section[MCB_S_DUAL].data;
     const unsigned char *end = section->data + 4 * section->count;
-    size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r, v, k, j;
+    size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r,
+           v, k, j;
     int scale = m->section[MCB_S_SCAL].data != 0, distance = 0;
     mcb__kernel kernel = {0, 0, 0, 0};
     if (!linear) {
@@ -4482,7 +4940,8 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
                 rows = scaled;
                 step = MCB__T_FEATURES;
             }
-            mcb__sums(rows, n_rows, step, vectors + 4 * j, end, n, d, features, distance, j == 0, sum);
+            mcb__sums(rows, n_rows, step, vectors + 4 * j, end, n, d, features, distance, j == 0,
+                      sum);
         }
         mcb__totals(sum, n_rows, n, product);
         for (r = 0; r < n_rows; r++) {
@@ -4504,7 +4963,8 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
         /* Every coefficient of a linear machine meets every feature, so that one class tells of all. */
         int finite = 1;
         for (k = 0; k < (linear ? 1 : K); k++) finite &= scores[r * K + k] - scores[r * K + k] == 0;
-        for (k = 0; k < K && !finite; k++) scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+        for (k = 0; k < K && !finite; k++)
+            scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
     }
 }
 
@@ -4515,7 +4975,8 @@ MCB__APART void mcb__machine_row(const mcb_model *m, const float *x, double *sco
     mcb__tile_of_rows(m, x, 1, 0, sum, product, scaled, scores);
 }
 
-MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                  double *scores) {
     double sum[MCB__T_ROWS * MCB__T_VECTORS * MCB__SUMS], product[MCB__T_ROWS * MCB__T_VECTORS];
     float scaled[MCB__T_ROWS * MCB__T_FEATURES];
     size_t n;
@@ -4525,7 +4986,8 @@ MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_r
     }
 }
 
-static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n_rows,
+                                    size_t stride, double *scores) {
     if (n_rows == 1)
         mcb__machine_row(m, x, scores);
     else
@@ -4535,15 +4997,16 @@ static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n
 /* ------------------------------------------------------------------------------------------------------ sparse rows */
 
 /* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
-#define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                                               \
-    ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,                      \
-                                              const uint32_t *index, const float *value, double *sum) {                \
-        size_t i, k;                                                                                                   \
-        for (i = 0; i < n; i++) {                                                                                      \
-            const float *w = column + (size_t)index[i] * K;                                                            \
-            double x = (double)value[i], *s = sum + index[i] % MCB__SUMS * MCB__T_CLASSES;                             \
-            for (k = 0; k < nk; k++) s[k] += x * (double)w[k];                                                         \
-        }                                                                                                              \
+#define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                           \
+    ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,  \
+                                              const uint32_t *index, const float *value,           \
+                                              double *sum) {                                       \
+        size_t i, k;                                                                               \
+        for (i = 0; i < n; i++) {                                                                  \
+            const float *w = column + (size_t)index[i] * K;                                        \
+            double x = (double)value[i], *s = sum + index[i] % MCB__SUMS * MCB__T_CLASSES;         \
+            for (k = 0; k < nk; k++) s[k] += x * (double)w[k];                                     \
+        }                                                                                          \
     }
 MCB__DEFINE_SPARSE(2, )
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
@@ -4553,10 +5016,11 @@ MCB__DEFINE_SPARSE(4, MCB__AVX2)
 MCB__DEFINE_SPARSE(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, size_t n, const uint32_t *index,
-                                   const float *value, double *sum) {
+static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, size_t n,
+                                   const uint32_t *index, const float *value, double *sum) {
 #if MCB__VECTOR
-    MCB__DISPATCH(mcb__sparse_8(column, K, nk, n, index, value, sum), mcb__sparse_4(column, K, nk, n, index, value, sum),
+    MCB__DISPATCH(mcb__sparse_8(column, K, nk, n, index, value, sum),
+                  mcb__sparse_4(column, K, nk, n, index, value, sum),
                   mcb__sparse_2(column, K, nk, n, index, value, sum));
 #else
     mcb__sparse_2(column, K, nk, n, index, value, sum);
@@ -4574,8 +5038,9 @@ static inline int mcb__check_index(const mcb_model *m, size_t n, const uint32_t 
 
 /* Products of n features that are not 0 with K hyperplanes, to which the biases are added if they are not null. column:
  * feature after feature, K coefficients each. */
-MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsigned char *bias, size_t n,
-                                     const uint32_t *index, const float *value, double *product) {
+MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsigned char *bias,
+                                     size_t n, const uint32_t *index, const float *value,
+                                     double *product) {
     double sum[MCB__SUMS * MCB__T_CLASSES];
     size_t first, nk, k, c;
     for (first = 0; first < K; first += nk) {
@@ -4595,11 +5060,12 @@ MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsign
 }
 
 /* mcb_scores_sparse of a linear machine, for checked indices. */
-static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                      double *scores) {
+static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index,
+                                      const float *value, double *scores) {
     size_t K = m->n_classes, k;
     int finite;
-    mcb__sparse_products((const float *)m->prepared, K, m->section[MCB_S_BIAS].data, n, index, value, scores);
+    mcb__sparse_products((const float *)m->prepared, K, m->section[MCB_S_BIAS].data, n, index,
+                         value, scores);
     finite = scores[0] - scores[0] == 0;
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
 }
@@ -4611,7 +5077,8 @@ MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     size_t r, k, K = mcb_score_width(m);
     for (r = 0; r < n_rows; r++) {
         for (k = 0; k < K; k++)
-            scores[r * K + k] = m->decoder ? 0.0 : (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+            scores[r * K + k] =
+                m->decoder ? 0.0 : (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
     }
 }
 
@@ -4629,12 +5096,15 @@ MCB_API void mcb_decode(const mcb_model *m, const double *columns, double *score
         }
         for (j = 0; j < P; j++) {
             double margin = (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
-            if (m->decoder == MCB_DECODER_HAMMING) sum += margin > 0 ? 0.0 : margin < 0 ? 1.0 : 0.5;
-            else if (j == 0 || -margin > top) top = -margin;
+            if (m->decoder == MCB_DECODER_HAMMING)
+                sum += margin > 0 ? 0.0 : margin < 0 ? 1.0 : 0.5;
+            else if (j == 0 || -margin > top)
+                top = -margin;
         }
         if (m->decoder == MCB_DECODER_EXP) {
             for (j = 0; j < P; j++) {
-                volatile double margin = (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
+                volatile double margin =
+                    (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
                 sum += mcb_exp(-margin - top);
             }
             sum = top + mcb_log(sum);
@@ -4646,8 +5116,8 @@ MCB_API void mcb_decode(const mcb_model *m, const double *columns, double *score
 /* Add the learners from <= j < to to the scores of n_rows rows (of mcb_score_width each, for mcb_decode), for staged
  * scores. Adding 0 to 5 and then 5 to n gives
  * the bits of 0 to n. MCB_E_TRUNCATE unless mcb_has_learners; MCB_E_ARGUMENT unless from <= to <= n_learners. */
-MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                             uint64_t to, double *scores) {
+MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                             uint64_t from, uint64_t to, double *scores) {
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_TREES)
@@ -4660,8 +5130,8 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
 }
 
 /* Groups of rows whose scores of columns fit on the stack: 32 KB. */
-MCB__APART void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
-                                    double *scores) {
+MCB__APART void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows,
+                                    size_t stride, double *scores) {
     double columns[MCB_MAX_COLUMNS];
     size_t r, n, P = mcb_score_width(m);
     for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * m->n_classes) {
@@ -4694,7 +5164,8 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
 
 /* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
  * row. The same bits as mcb_scores gives row by row. */
-MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                              double *scores) {
     size_t r;
     if (m->decoder) {
         mcb__scores_decoded(m, x, MCB_VALUES_F32, n_rows, stride, scores);
@@ -4710,7 +5181,8 @@ MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows,
     } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
         mcb__add_machine(m, x, n_rows, stride, scores);
     } else {
-        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
+        for (r = 0; r < n_rows; r++)
+            mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
     }
 }
 
@@ -4739,10 +5211,12 @@ MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
 }
 
 /* Add a class to a heap of up to n of those with the highest scores, its last in order on top. */
-static inline void mcb__keep(const double *scores, uint32_t k, uint32_t n, uint32_t *kept, uint32_t *heap) {
+static inline void mcb__keep(const double *scores, uint32_t k, uint32_t n, uint32_t *kept,
+                             uint32_t *heap) {
     uint32_t i;
     if (*kept < n) {
-        for (i = (*kept)++; i && mcb__before(scores, heap[(i - 1) / 2], k); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+        for (i = (*kept)++; i && mcb__before(scores, heap[(i - 1) / 2], k); i = (i - 1) / 2)
+            heap[i] = heap[(i - 1) / 2];
     } else {
         if (!mcb__before(scores, k, heap[0])) return;
         i = mcb__sift(scores, heap, n, k);
@@ -4788,8 +5262,8 @@ typedef struct {
 MCB_API size_t mcb_top_size(const mcb_model *m) {
     size_t K = m->n_classes;
     if (m->kind != MCB_KIND_TREES || !m->prepared || !m->section[MCB_S_LOFF].data) return 0;
-    return mcb__room(1, sizeof(mcb__tops)) + mcb__room(K, sizeof(double)) + mcb__room(K, sizeof(uint32_t)) +
-           mcb__room(K + 1, sizeof(uint32_t)) + mcb__room(K, 1);
+    return mcb__room(1, sizeof(mcb__tops)) + mcb__room(K, sizeof(double)) +
+           mcb__room(K, sizeof(uint32_t)) + mcb__room(K + 1, sizeof(uint32_t)) + mcb__room(K, 1);
 }
 
 /* Get memory ready for mcb_top_scores: aligned to 8 bytes, mcb_top_size(model) of them or more, for one thread at a time.
@@ -4811,7 +5285,8 @@ MCB_API int mcb_top_begin(const mcb_model *m, void *memory, size_t size) {
 }
 
 /* Add the entries of the leaves of a row; returns how many classes they touch, and to `all` what all classes get. */
-static inline uint32_t mcb__touch(const mcb_model *m, const mcb__tops *tops, const float *x, double *all) {
+static inline uint32_t mcb__touch(const mcb_model *m, const mcb__tops *tops, const float *x,
+                                  double *all) {
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     float v[MCB__COLUMNS];
     uint32_t count = 0, e;
@@ -4846,7 +5321,8 @@ static inline uint32_t mcb__touch(const mcb_model *m, const mcb__tops *tops, con
 /* The n classes with the highest scores of one row, from the highest on, and these scores: the classes of mcb_top and the
  * bits of mcb_scores. The time does not depend on the number of classes, but on the entries of the leaves that the row
  * comes to. memory: of mcb_top_begin; n is from 1 to n_classes; top and scores have room for n. */
-MCB_API void mcb_top_scores(const mcb_model *m, void *memory, const float *x, uint32_t n, uint32_t *top, double *scores) {
+MCB_API void mcb_top_scores(const mcb_model *m, void *memory, const float *x, uint32_t n,
+                            uint32_t *top, double *scores) {
     const mcb__tops *tops = (const mcb__tops *)memory;
     double all = 0;
     uint32_t count = mcb__touch(m, tops, x, &all), kept = 0, j, others = 0;
@@ -4889,7 +5365,8 @@ typedef struct {
     const float *unit;   /* of each feature */
     const float *plane;  /* coefficients of the basis, n x n_features */
     const float *column; /* the same, n_features x n, for sparse rows */
-    const uint32_t *twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
+    const uint32_t *
+        twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
 } mcb__basis;
 
 /* Hyperplanes in a basis at most: with more of them, little is left out. */
@@ -4901,12 +5378,15 @@ static inline size_t mcb__most_basis(const mcb_model *m) {
 
 /* Bytes that mcb_prepare_early needs; 0 unless the model is a linear machine, and one that leaves room in memory. */
 MCB_API size_t mcb_early_size(const mcb_model *m) {
-    size_t K = m->n_classes, d = m->n_features, n, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
+    size_t K = m->n_classes, d = m->n_features, n,
+           width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
     if (m->kind != MCB_KIND_LINEAR || m->section[MCB_S_WMAT].count >= SIZE_MAX / 64) return 0;
     n = mcb__most_basis(m);
-    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
-           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
-           mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) + 2 * mcb__room(K, sizeof(double));
+    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) +
+           mcb__room(n * K, sizeof(float)) + 2 * mcb__room(K, sizeof(float)) +
+           mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
+           mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) +
+           2 * mcb__room(K, sizeof(double));
 }
 
 static inline float mcb__coefficient(const mcb_model *m, size_t k, size_t j) {
@@ -4948,7 +5428,8 @@ static inline void mcb__units(const mcb_model *m, float *unit) {
 }
 
 /* Hyperplanes in units, with the features of many added up at random, with either sign: as many of these are independent. */
-static inline void mcb__sketch(const mcb_model *m, const float *unit, size_t width, double *sketch) {
+static inline void mcb__sketch(const mcb_model *m, const float *unit, size_t width,
+                               double *sketch) {
     size_t K = m->n_classes, d = m->n_features, j, k;
     for (j = 0; j < K * width; j++) sketch[j] = 0;
     for (k = 0; k < K; k++) {
@@ -4989,8 +5470,9 @@ static inline double mcb__square(const double *v, size_t n) {
 
 /* Choose a basis by Gram and Schmidt, the hyperplane with the largest rest next; triangle receives the parts of all
  * hyperplanes, n_classes x most. Returns how many it has, 0 if they are not enough. */
-static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch, double *triangle,
-                                       double *whole, double *rest, const uint32_t *twin, uint32_t *cls) {
+static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch,
+                                       double *triangle, double *whole, double *rest,
+                                       const uint32_t *twin, uint32_t *cls) {
     float way[MCB__SKETCH];
     size_t n, k, j, next;
     for (n = 0;; n++) {
@@ -5020,8 +5502,8 @@ static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, doub
 }
 
 /* What each hyperplane of the basis has in class k, by substitution. False if a share is out of all proportion. */
-static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const uint32_t *cls, const double *triangle,
-                              size_t k, float *share) {
+static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const uint32_t *cls,
+                              const double *triangle, size_t k, float *share) {
     size_t K = m->n_classes, i, j;
     for (i = n; i-- > 0;) {
         double v = triangle[k * most + i];
@@ -5036,7 +5518,8 @@ static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const u
 }
 
 /* Norms in units of the hyperplane of class k, and of what is left of it without its shares of the basis. */
-static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k, double *whole, double *rest) {
+static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k, double *whole,
+                              double *rest) {
     double left[MCB__T_FEATURES];
     size_t K = m->n_classes, d = m->n_features, j, i, p, n;
     int shared;
@@ -5046,11 +5529,13 @@ static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k,
             n = d - j < MCB__T_FEATURES ? d - j : (size_t)MCB__T_FEATURES;
             for (i = 0; i < n; i++) left[i] = (double)mcb__coefficient(m, k, j + i);
             for (p = 0; p < b->n && shared; p++) {
-                const unsigned char *w = m->section[MCB_S_WMAT].data + 4 * ((size_t)b->cls[p] * d + j);
+                const unsigned char *w =
+                    m->section[MCB_S_WMAT].data + 4 * ((size_t)b->cls[p] * d + j);
                 double part = (double)b->share[p * K + k];
                 for (i = 0; i < n; i++) left[i] -= part * (double)mcb__f32(w + 4 * i);
             }
-            for (i = 0; i < n; i++) left[i] = b->unit[j + i] > 0 ? left[i] / (double)b->unit[j + i] : 0;
+            for (i = 0; i < n; i++)
+                left[i] = b->unit[j + i] > 0 ? left[i] / (double)b->unit[j + i] : 0;
             sum += mcb__square(left, n);
         }
         /* Somewhat more than its rounding errors; numbers too small for a float are below 2^-149. */
@@ -5068,8 +5553,10 @@ static inline double mcb__rounding(size_t n) {
 
 /* Bounds of class k times |x|: the rest; 2^-28 of the shares, whose products have 29 bits; the rounding errors of sums
  * over the features, of this hyperplane and of those it has shares of. */
-static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_t k, const double *whole) {
-    double mine = 0, rest = 0, shares = 0, bound, rounding = mcb__rounding((size_t)m->n_features + 300);
+static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_t k,
+                                  const double *whole) {
+    double mine = 0, rest = 0, shares = 0, bound,
+           rounding = mcb__rounding((size_t)m->n_features + 300);
     size_t p;
     float up;
     mcb__norms(m, b, k, &mine, &rest);
@@ -5083,8 +5570,9 @@ static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_
     return up;
 }
 
-static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound, float *slack,
-                                   float *plane, float *column, const double *triangle, size_t most, double *whole) {
+static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound,
+                                   float *slack, float *plane, float *column,
+                                   const double *triangle, size_t most, double *whole) {
     size_t K = m->n_classes, d = m->n_features, k, j, p;
     for (k = 0; k < K && b->n; k++) {
         /* The bias is what the shares are added to, 256 of them at most; 1e-37 is more than what is too small to tell. */
@@ -5103,7 +5591,8 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
         if (!(bound[k] <= FLT_MAX)) b->n = 0;
     }
     for (p = 0; p < b->n; p++) {
-        for (j = 0; j < d; j++) column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
+        for (j = 0; j < d; j++)
+            column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
     }
 }
 
@@ -5111,7 +5600,8 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
  * memory is as for mcb_prepare, and has mcb_early_size(model) bytes or more. Models of other kinds stay as they are.
  * MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
-    size_t K = m->n_classes, d = m->n_features, most, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
+    size_t K = m->n_classes, d = m->n_features, most,
+           width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
     size_t needed = mcb_early_size(m);
     unsigned char *at = (unsigned char *)memory;
     mcb__basis *b;
@@ -5123,14 +5613,14 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     most = mcb__most_basis(m);
     MCB__TAKE(b, mcb__basis, 1);
     MCB__TAKE(cls, uint32_t, most + K);
-    MCB__TAKE(share, float, most * K);
+    MCB__TAKE(share, float, most *K);
     MCB__TAKE(bound, float, K);
     MCB__TAKE(slack, float, K);
     MCB__TAKE(unit, float, d);
-    MCB__TAKE(plane, float, most * d);
-    MCB__TAKE(column, float, most * d);
-    MCB__TAKE(sketch, double, K * width);
-    MCB__TAKE(triangle, double, K * most);
+    MCB__TAKE(plane, float, most *d);
+    MCB__TAKE(column, float, most *d);
+    MCB__TAKE(sketch, double, K *width);
+    MCB__TAKE(triangle, double, K *most);
     MCB__TAKE(whole, double, K);
     MCB__TAKE(rest, double, K);
     mcb__find_twins(m, sketch, cls + most);
@@ -5166,16 +5656,19 @@ static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_
     double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
     size_t i;
     if (!row->index) {
-        mcb__sums(row->x, 1, 0, w, s->data + 4 * s->count, 1, m->n_features, m->n_features, 0, 1, sum);
+        mcb__sums(row->x, 1, 0, w, s->data + 4 * s->count, 1, m->n_features, m->n_features, 0, 1,
+                  sum);
     } else {
         for (i = 0; i < row->n; i++)
-            sum[row->index[i] % MCB__SUMS] += (double)row->x[i] * (double)mcb__f32(w + 4 * (size_t)row->index[i]);
+            sum[row->index[i] % MCB__SUMS] +=
+                (double)row->x[i] * (double)mcb__f32(w + 4 * (size_t)row->index[i]);
     }
     return mcb__total(sum);
 }
 
 /* The products of a row with the basis. */
-MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d, double *product) {
+MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d,
+                                    double *product) {
     double sum[MCB__SUMS * MCB__T_VECTORS];
     const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
     size_t first, n;
@@ -5204,7 +5697,8 @@ static inline double mcb__length(const mcb__basis *b, const mcb__row *row) {
 }
 
 /* Add what products with the basis say of the classes from k on to their scores. */
-static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, const double *v, double *scores) {
+static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, const double *v,
+                                    double *scores) {
     size_t p;
     for (; k < K; k++) {
         for (p = 0; p < b->n; p++) scores[k] += v[p] * (double)b->share[p * K + k];
@@ -5213,32 +5707,34 @@ static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, con
 
 #if MCB__VECTOR
 #define MCB__SPREAD_BEGIN(i, W) s[i] = *(const mcb__dm##W *)(scores + k + W * i);
-#define MCB__SPREAD_ADD(i, W) s[i] += factor * __builtin_convertvector(*(const mcb__fm##W *)(share + W * i), mcb__d##W);
+#define MCB__SPREAD_ADD(i, W)                                                                      \
+    s[i] += factor * __builtin_convertvector(*(const mcb__fm##W *)(share + W * i), mcb__d##W);
 #define MCB__SPREAD_END(i, W) *(mcb__dm##W *)(scores + k + W * i) = s[i];
-#define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                                               \
-    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *v, double *scores) {        \
-        size_t p, k;                                                                                                   \
-        for (k = 0; k + 4 * W <= K; k += 4 * W) {                                                                      \
-            mcb__d##W s[4];                                                                                            \
-            MCB__EACH4(MCB__SPREAD_BEGIN, W)                                                                           \
-            for (p = 0; p < b->n; p++) {                                                                               \
-                const float *share = b->share + p * K + k;                                                             \
-                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
-                MCB__EACH4(MCB__SPREAD_ADD, W)                                                                         \
-            }                                                                                                          \
-            MCB__EACH4(MCB__SPREAD_END, W)                                                                             \
-        }                                                                                                              \
-        for (; k + W <= K; k += W) {                                                                                   \
-            mcb__d##W s[1];                                                                                            \
-            MCB__SPREAD_BEGIN(0, W)                                                                                    \
-            for (p = 0; p < b->n; p++) {                                                                               \
-                const float *share = b->share + p * K + k;                                                             \
-                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
-                MCB__SPREAD_ADD(0, W)                                                                                  \
-            }                                                                                                          \
-            MCB__SPREAD_END(0, W)                                                                                      \
-        }                                                                                                              \
-        mcb__spread_rest(b, k, K, v, scores);                                                                          \
+#define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                           \
+    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *v,      \
+                                              double *scores) {                                    \
+        size_t p, k;                                                                               \
+        for (k = 0; k + 4 * W <= K; k += 4 * W) {                                                  \
+            mcb__d##W s[4];                                                                        \
+            MCB__EACH4(MCB__SPREAD_BEGIN, W)                                                       \
+            for (p = 0; p < b->n; p++) {                                                           \
+                const float *share = b->share + p * K + k;                                         \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                      \
+                MCB__EACH4(MCB__SPREAD_ADD, W)                                                     \
+            }                                                                                      \
+            MCB__EACH4(MCB__SPREAD_END, W)                                                         \
+        }                                                                                          \
+        for (; k + W <= K; k += W) {                                                               \
+            mcb__d##W s[1];                                                                        \
+            MCB__SPREAD_BEGIN(0, W)                                                                \
+            for (p = 0; p < b->n; p++) {                                                           \
+                const float *share = b->share + p * K + k;                                         \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                      \
+                MCB__SPREAD_ADD(0, W)                                                              \
+            }                                                                                      \
+            MCB__SPREAD_END(0, W)                                                                  \
+        }                                                                                          \
+        mcb__spread_rest(b, k, K, v, scores);                                                      \
     }
 MCB__DEFINE_SPREAD(2, )
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
@@ -5251,7 +5747,8 @@ MCB__DEFINE_SPREAD(8, MCB__AVX512)
 
 static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, double *scores) {
 #if MCB__VECTOR
-    MCB__DISPATCH(mcb__spread_8(b, K, v, scores), mcb__spread_4(b, K, v, scores), mcb__spread_2(b, K, v, scores));
+    MCB__DISPATCH(mcb__spread_8(b, K, v, scores), mcb__spread_4(b, K, v, scores),
+                  mcb__spread_2(b, K, v, scores));
 #else
     mcb__spread_rest(b, 0, K, v, scores);
 #endif
@@ -5259,7 +5756,8 @@ static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, d
 
 /* Scores of the basis, what they say of the other classes, and scores of those classes that may still win. Returns how
  * many hyperplanes have been evaluated; 0, and nothing is known, if a feature is not finite. */
-static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *scores) {
+static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row,
+                                    double *scores) {
     const unsigned char *bias = m->section[MCB_S_BIAS].data;
     size_t K = m->n_classes, p, k, n = b->n, left = 0;
     double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
@@ -5291,8 +5789,8 @@ static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, con
     return n;
 }
 
-static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, double *scores, uint32_t *label,
-                                      uint64_t *n_learners) {
+static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, double *scores,
+                                      uint32_t *label, uint64_t *n_learners) {
     const mcb__basis *b = (const mcb__basis *)m->basis;
     size_t k, n = b->n ? mcb__leave_out(m, b, row, scores) : 0;
     if (!n && !row->index) mcb_scores(m, row->x, scores);
@@ -5319,7 +5817,8 @@ enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_RE
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
     if (m->kind == MCB_KIND_LINEAR) return way == MCB_EARLY_CERTIFIED && m->basis;
-    if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
+    if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data)
+        return 0;
     return m->n_learners == mcb__all_learners(m);
 }
 
@@ -5331,13 +5830,13 @@ typedef struct {
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
     int values, certified;
-    const mcb__walk *walk;   /* null if the trees are not prepared */
+    const mcb__walk *walk; /* null if the trees are not prepared */
     const mcb__block *block;
-    size_t copied;           /* columns of the block */
-    uint64_t begin, found;   /* trees whose leaves are known, in ranks */
+    size_t copied;         /* columns of the block */
+    uint64_t begin, found; /* trees whose leaves are known, in ranks */
     size_t row[MCB__SORTED];
     uint16_t rank[MCB__R_COLUMNS];
-    double sums[48];         /* where scores are whole vectors, so that they need no copies */
+    double sums[48]; /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
 
 /* Leaves of 8 trees for one row, where there are no 16. */
@@ -5358,8 +5857,8 @@ MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const fl
 }
 
 /* What the leaves of n trees have for a threshold: as mcb__find_leaves, of trees that were sorted together. */
-MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk, size_t n, const float *v,
-                                  float *found) {
+MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk, size_t n,
+                                  const float *v, float *found) {
     size_t i, j, most;
     for (i = 0; i < n; i += most) {
         const mcb__node *node[MCB__GROUP];
@@ -5376,40 +5875,41 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
 
 /* Add prepared trees up to `end`, where those of the passage's walk were sorted apart. Columns are copied when a tree
  * asks for them: they are numbered in the order of the trees. */
-#define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
-    ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
-        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
-        const float *x = (const float *)s->x;                                                                                        \
-        size_t K = m->n_classes, i, n;                                                                                \
-        for (; s->learner < end; s->learner += n) {                                                                   \
-            uint64_t t = s->learner, stop;                                                                            \
-            float found[MCB__SORTED];                                                                                 \
-            const mcb__column *column;                                                                                \
-            if (t == s->block[1].tree) {                                                                              \
-                s->block++;                                                                                           \
-                s->copied = 0;                                                                                        \
-            }                                                                                                         \
-            column = p->column + s->block->column;                                                                    \
-            stop = end < s->block[1].tree ? end : s->block[1].tree;                                                   \
-            n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                                    \
-            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                                        \
-                float value = x[column[i].feature];                                                                   \
-                v[i] = value != value ? column[i].missing : value;                                                    \
-            }                                                                                                         \
-            s->copied = i;                                                                                            \
-            mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
-            if (m->section[MCB_S_TCLS].data) {                                                                        \
-                mcb__add_values(p, t, found, n, K, s->scores);                                                        \
-                continue;                                                                                             \
-            }                                                                                                         \
-            for (i = 0; i < n; i++) {                                                                                 \
-                size_t leaf = mcb__leaf_of(p, t + i, found[i]);                                                       \
-                if (p->first)                                                                                         \
-                    mcb__add_entries(p, leaf, s->scores);                                                             \
-                else                                                                                                  \
-                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                      \
-            }                                                                                                         \
-        }                                                                                                             \
+#define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                             \
+    ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end,     \
+                                            float *v) {                                            \
+        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                               \
+        const float *x = (const float *)s->x;                                                      \
+        size_t K = m->n_classes, i, n;                                                             \
+        for (; s->learner < end; s->learner += n) {                                                \
+            uint64_t t = s->learner, stop;                                                         \
+            float found[MCB__SORTED];                                                              \
+            const mcb__column *column;                                                             \
+            if (t == s->block[1].tree) {                                                           \
+                s->block++;                                                                        \
+                s->copied = 0;                                                                     \
+            }                                                                                      \
+            column = p->column + s->block->column;                                                 \
+            stop = end < s->block[1].tree ? end : s->block[1].tree;                                \
+            n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                 \
+            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                     \
+                float value = x[column[i].feature];                                                \
+                v[i] = value != value ? column[i].missing : value;                                 \
+            }                                                                                      \
+            s->copied = i;                                                                         \
+            mcb__find_sorted(p, s->walk + t, n, v, found);                                         \
+            if (m->section[MCB_S_TCLS].data) {                                                     \
+                mcb__add_values(p, t, found, n, K, s->scores);                                     \
+                continue;                                                                          \
+            }                                                                                      \
+            for (i = 0; i < n; i++) {                                                              \
+                size_t leaf = mcb__leaf_of(p, t + i, found[i]);                                    \
+                if (p->first)                                                                      \
+                    mcb__add_entries(p, leaf, s->scores);                                          \
+                else                                                                               \
+                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                   \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 MCB__DEFINE_PASS(2, )
@@ -5431,9 +5931,11 @@ MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s
         float value[MCB__SORTED];
         if (s->learner == s->found) {
             uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
-            if (s->certified) ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
+            if (s->certified)
+                ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
             n = (size_t)(rest < ahead ? rest : ahead);
-            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank, s->row);
+            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank,
+                             s->row);
             s->begin = s->found;
             s->found += n;
         }
@@ -5462,12 +5964,15 @@ static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, 
             mcb__add_stumps_plain(m, s->x, s->values, s->learner, end, s->scores);
     } else if (!s->walk) {
         mcb__add_trees_row(m, s->x, s->values, s->learner, end, s->split, s->scores);
-        for (; s->learner < end; s->learner++) s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
+        for (; s->learner < end; s->learner++)
+            s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
         if (s->width == 8) {
-            if (((const mcb__prepared *)m->prepared)->ranks) mcb__pass_ranked(m, s, end);
-            else mcb__pass_8(m, s, end, v);
+            if (((const mcb__prepared *)m->prepared)->ranks)
+                mcb__pass_ranked(m, s, end);
+            else
+                mcb__pass_8(m, s, end, v);
             return;
         }
 #endif
@@ -5542,8 +6047,8 @@ static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, ui
     return s->scores[s->top] - other > threshold;
 }
 
-static inline int mcb__predict_early(const mcb_model *m, int way, const void *x, int values, double *scores,
-                                     uint32_t *label, uint64_t *n_learners) {
+static inline int mcb__predict_early(const mcb_model *m, int way, const void *x, int values,
+                                     double *scores, uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     const int certified = way == MCB_EARLY_CERTIFIED;
@@ -5562,7 +6067,8 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     s.values = values;
     s.certified = certified;
     s.scores = scores;
-    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
+    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48)
+        s.scores = s.sums;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
@@ -5591,8 +6097,8 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
  *
  * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
  * are nearly right, and below the largest, unless it is the only one that is left. */
-MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
-                              uint64_t *n_learners) {
+MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores,
+                              uint32_t *label, uint64_t *n_learners) {
     if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) {
         mcb__row row;
         row.x = x;
@@ -5606,8 +6112,8 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
 /* ----------------------------------------------------------------------------------------- lazy features, integers */
 
 /* Scores of rows that are not floats. */
-static inline void mcb__scores_of(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
-                                  double *scores) {
+static inline void mcb__scores_of(const mcb_model *m, const void *x, int values, size_t n_rows,
+                                  size_t stride, double *scores) {
     size_t r, K = m->n_classes;
     if (m->decoder) {
         mcb__scores_decoded(m, x, values, n_rows, stride, scores);
@@ -5637,8 +6143,8 @@ static inline void mcb__scores_of(const mcb_model *m, const void *x, int values,
  * row has room for n_features floats and known for (n_features + 7) / 8 bytes: bit f mod 8 of byte f / 8 says that row
  * has feature f. Clear them before a row, but for features that are there already; afterwards they say what was
  * computed. The same bits as mcb_scores gives for the whole row. Linear and kernel machines ask for everything. */
-MCB_API void mcb_scores_lazy(const mcb_model *m, mcb_feature get, void *context, float *row, unsigned char *known,
-                             double *scores) {
+MCB_API void mcb_scores_lazy(const mcb_model *m, mcb_feature get, void *context, float *row,
+                             unsigned char *known, double *scores) {
     mcb__lazy s;
     uint32_t f;
     s.get = get;
@@ -5654,15 +6160,17 @@ MCB_API void mcb_scores_lazy(const mcb_model *m, mcb_feature get, void *context,
 }
 
 /* mcb_predict_early with features that are computed as for mcb_scores_lazy: those of learners that are left out are not. */
-MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get, void *context, float *row,
-                                   unsigned char *known, double *scores, uint32_t *label, uint64_t *n_learners) {
+MCB_API int mcb_predict_early_lazy(const mcb_model *m, int way, mcb_feature get, void *context,
+                                   float *row, unsigned char *known, double *scores,
+                                   uint32_t *label, uint64_t *n_learners) {
     mcb__lazy s;
     uint32_t f;
     s.get = get;
     s.context = context;
     s.row = row;
     s.known = known;
-    if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) { /* every hyperplane asks for everything */
+    if (m->kind == MCB_KIND_LINEAR &&
+        mcb_has_early(m, way)) { /* every hyperplane asks for everything */
         for (f = 0; f < m->n_features; f++) mcb__ask(&s, f);
         return mcb_predict_early(m, way, row, scores, label, n_learners);
     }
@@ -5685,7 +6193,8 @@ static inline float mcb__entry(void *context, uint32_t feature) {
     return first < row->n && row->index[first] == feature ? row->x[first] : 0;
 }
 
-static inline mcb__lazy mcb__entries(mcb__row *row, size_t n, const uint32_t *index, const float *value) {
+static inline mcb__lazy mcb__entries(mcb__row *row, size_t n, const uint32_t *index,
+                                     const float *value) {
     static const uint32_t none = 0; /* a null index would mean all features */
     mcb__lazy s;
     row->x = value;
@@ -5703,10 +6212,12 @@ static inline mcb__lazy mcb__entries(mcb__row *row, size_t n, const uint32_t *in
  * that their splits ask about, as they are in the file, and a linear machine must have been prepared (mcb_prepare).
  * MCB_E_ARGUMENT for a linear machine that is not, for a kernel machine, whose support vectors ask for every feature, and
  * for a wrong index. */
-MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value, double *scores) {
+MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *index,
+                              const float *value, double *scores) {
     mcb__row row;
     mcb__lazy s;
-    if (m->kind == MCB_KIND_KERNEL || (m->kind == MCB_KIND_LINEAR && !m->prepared)) return MCB_E_ARGUMENT;
+    if (m->kind == MCB_KIND_KERNEL || (m->kind == MCB_KIND_LINEAR && !m->prepared))
+        return MCB_E_ARGUMENT;
     if (mcb__check_index(m, n, index)) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) {
         mcb__linear_sparse(m, n, index, value, scores);
@@ -5719,22 +6230,24 @@ MCB_API int mcb_scores_sparse(const mcb_model *m, size_t n, const uint32_t *inde
 
 /* mcb_predict_early with MCB_EARLY_CERTIFIED for a row given by its n features that are not 0: index strictly increasing.
  * MCB_E_EARLY unless mcb_has_early; MCB_E_ARGUMENT for a wrong index. */
-MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                     double *scores, uint32_t *label, uint64_t *n_learners) {
+MCB_API int mcb_predict_early_sparse(const mcb_model *m, size_t n, const uint32_t *index,
+                                     const float *value, double *scores, uint32_t *label,
+                                     uint64_t *n_learners) {
     mcb__row row;
     mcb__lazy s;
     if (!mcb_has_early(m, MCB_EARLY_CERTIFIED)) return MCB_E_EARLY;
     if (mcb__check_index(m, n, index)) return MCB_E_ARGUMENT;
     s = mcb__entries(&row, n, index, value);
     if (m->kind == MCB_KIND_LINEAR) return mcb__predict_linear(m, &row, scores, label, n_learners);
-    return mcb__predict_early(m, MCB_EARLY_CERTIFIED, &s, MCB__VALUES_LAZY, scores, label, n_learners);
+    return mcb__predict_early(m, MCB_EARLY_CERTIFIED, &s, MCB__VALUES_LAZY, scores, label,
+                              n_learners);
 }
 
 /* Scores of rows of uint8_t, int16_t or float (enum mcb_values), without a converted copy. Rows begin stride numbers
  * apart, which may be fewer than n_features: windows of a signal. The same bits as for the same numbers in float32.
  * MCB_E_ARGUMENT for other values, and for integers with a linear or kernel machine. */
-MCB_API int mcb_scores_values(const mcb_model *m, int values, const void *x, size_t n_rows, size_t stride,
-                              double *scores) {
+MCB_API int mcb_scores_values(const mcb_model *m, int values, const void *x, size_t n_rows,
+                              size_t stride, double *scores) {
     if (values == MCB_VALUES_F32) {
         mcb_scores_batch(m, (const float *)x, n_rows, stride, scores);
         return MCB_OK;
@@ -5799,7 +6312,8 @@ MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
     if (m->kind == MCB_KIND_PACKED) return mcb__used_packed(m, used);
     if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) return mcb__used_machine(m, used);
     if (m->kind == MCB_KIND_TREES) end = mcb__tree_begin(m, m->n_learners);
-    if (m->kind != MCB_KIND_INTERVALS) mask = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+    if (m->kind != MCB_KIND_INTERVALS)
+        mask = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
     for (i = 0; i < end; i++) count += mcb__use(used, mcb__uint(s, i) & mask);
     return count;
 }
@@ -5828,7 +6342,8 @@ static double mcb__sum_of_exponentials(const double *e, uint32_t K) {
     uint32_t k;
     while (unit * K > 4611686018427387904.0) unit /= 2; /* 2^62 */
     for (k = 0; k < K; k++)
-        if (e[k] > 0) sum += (int64_t)(e[k] * unit + 0.5); /* NaN is above nothing; the product is exact */
+        if (e[k] > 0)
+            sum += (int64_t)(e[k] * unit + 0.5); /* NaN is above nothing; the product is exact */
     return (double)sum / unit;
 }
 
@@ -5841,7 +6356,8 @@ static void mcb__softmax(double *scores, uint32_t K, int doubled, double factor)
     for (k = 0; k < K; k++) {
         double below = scores[k] - top;
         if (doubled) below += below;
-        scores[k] = mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
+        scores[k] =
+            mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
     }
     sum = mcb__sum_of_exponentials(scores, K);
     for (k = 0; k < K; k++) scores[k] /= sum;

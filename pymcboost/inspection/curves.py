@@ -103,11 +103,17 @@ def curve(model: Any, feature: int | str) -> Curve:
 
 def _curve_of(model, ensemble, j):
     """The curve of the weak learners that ask about a feature."""
-    ensemble = ensemble.about(j) if ensemble.additive else _asking(ensemble, j)  # to merge all stumps takes long
+    ensemble = (
+        ensemble.about(j) if ensemble.additive else _asking(ensemble, j)
+    )  # to merge all stumps takes long
     known = model.categories
     if known is not None and j in known.feature:
         return _of_levels(ensemble, j, known)
-    table = replace(ensemble, subset=None, categories=None).merge() if known is not None else ensemble.merge()
+    table = (
+        replace(ensemble, subset=None, categories=None).merge()
+        if known is not None
+        else ensemble.merge()
+    )
     at = np.flatnonzero(table.feature == j)
     if not len(at):
         nothing = np.zeros((1, table.n_classes))
@@ -125,7 +131,11 @@ def _asking(ensemble, j):
     n, sets = int(splits.sum()), {}
     if ensemble.subset is not None:
         number = ensemble.subset[splits]
-        bits = [ensemble.subset_bits[ensemble.subset_start[q - 1] : ensemble.subset_start[q]] for q in number if q]
+        bits = [
+            ensemble.subset_bits[ensemble.subset_start[q - 1] : ensemble.subset_start[q]]
+            for q in number
+            if q
+        ]
         sets = {
             "subset": np.where(number > 0, np.cumsum(number > 0), 0),
             "subset_start": running_sums([len(one) for one in bits]),
@@ -155,7 +165,11 @@ def _of_levels(ensemble, j, known):
     values, missing = np.zeros((n, ensemble.n_classes)), np.zeros(ensemble.n_classes)
     for t, (sets, nan_left) in enumerate(zip(ensemble.each_sets(), ensemble.nan_left, strict=True)):
         sides = np.stack((stumps.right[t], stumps.left[t])).astype(np.float64)
-        left = np.unpackbits(sets[0], bitorder="little")[:n] if 0 in sets else np.arange(n) <= ensemble.threshold[t]
+        left = (
+            np.unpackbits(sets[0], bitorder="little")[:n]
+            if 0 in sets
+            else np.arange(n) <= ensemble.threshold[t]
+        )
         values += sides[np.append(left, np.full(n - len(left), nan_left)).astype(np.int64)]
         missing += sides[int(nan_left)]
     empty = np.zeros(0, dtype=np.float32)

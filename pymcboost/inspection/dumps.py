@@ -78,10 +78,24 @@ def to_frame(model: Any) -> Any:
     model = model_of(model)
     parts = dict(model.ensemble.dump())
     if "trees" not in parts:
-        raise ValueError(f"a data frame has a row for each node of trees; this model has none ({model.ensemble.NAME})")
+        raise ValueError(
+            f"a data frame has a row for each node of trees; this model has none ({model.ensemble.NAME})"
+        )
     labels = model.classes_.tolist()
     rows = list(_nodes(model, labels, parts))
-    columns = ["round", "tree", "node", "depth", "class", "base", "feature", "threshold", "missing", "left", "right"]
+    columns = [
+        "round",
+        "tree",
+        "node",
+        "depth",
+        "class",
+        "base",
+        "feature",
+        "threshold",
+        "missing",
+        "left",
+        "right",
+    ]
     vector = len(rows) > 0 and rows[0]["class"] is None
     columns += [f"value {label}" for label in labels] if vector else ["value"]
     columns += ["cover"] if model.has_covers else []
@@ -94,12 +108,17 @@ def to_frame(model: Any) -> Any:
 
 def _nodes(model, labels, parts):
     """Yield the rows of the frame of a model's dump."""
-    rounds, coded = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist(), parts["code"] is not None
+    rounds, coded = (
+        np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist(),
+        parts["code"] is not None,
+    )
     for number, tree in enumerate(parts["trees"]):
         where = {"round": rounds[number], "tree": number}
         for name in ("class", "base"):
             column = tree[name]
-            where[name] = None if column is None else f"column {column}" if coded else labels[column]
+            where[name] = (
+                None if column is None else f"column {column}" if coded else labels[column]
+            )
         depth = {0: 0}
         for at, node in enumerate(tree["nodes"]):
             depth.update({node[side]: depth[at] + 1 for side in ("left", "right") if side in node})

@@ -117,14 +117,20 @@ def explained(ensemble):
         feature, _, _, right, leaf, cls, base = tree
         leaf = np.asarray(leaf, dtype=np.float64).reshape(len(rows), -1)
         counts = np.concatenate([[0], np.cumsum(rows)])
-        sums = np.concatenate([np.zeros((1, leaf.shape[1])), np.cumsum(leaf * rows[:, None], axis=0)])
+        sums = np.concatenate(
+            [np.zeros((1, leaf.shape[1])), np.cumsum(leaf * rows[:, None], axis=0)]
+        )
         begin, middle, end = covers.spans(right)
         left, other = counts[middle] - counts[begin], counts[end] - counts[middle]
         apart = (sums[middle] - sums[begin]) / np.maximum(left, 1)[:, None]
         apart -= (sums[end] - sums[middle]) / np.maximum(other, 1)[:, None]
         gain = (left * (other / np.maximum(left + other, 1)))[:, None] * apart**2
         if cls >= 0:  # to the classes that the leaf's value goes to
-            share = np.zeros(ensemble.n_classes) if ensemble.code is None else ensemble.code[cls].astype(np.float64)
+            share = (
+                np.zeros(ensemble.n_classes)
+                if ensemble.code is None
+                else ensemble.code[cls].astype(np.float64)
+            )
             if ensemble.code is None:
                 share[[cls] if base < 0 else [cls, base]] = 1
             gain = gain * share**2
@@ -135,7 +141,9 @@ def explained(ensemble):
 def _split(model, per_class):
     ensemble = model.ensemble
     if ensemble.no_stages is not None:
-        raise ValueError(f"split importance counts the splits of weak learners; this model has none ({ensemble.NAME})")
+        raise ValueError(
+            f"split importance counts the splits of weak learners; this model has none ({ensemble.NAME})"
+        )
     found = np.zeros((model.n_features_in_, model.n_classes_))
     for tree in ensemble.each_tree():
         feature, cls, base = np.asarray(tree[0]), tree[5], tree[6]
@@ -160,7 +168,9 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
     X = model._rows.checked(X)
     codes = codes_of(y, model.classes_, "give")
     if len(codes) != X.shape[0] or not len(codes):
-        raise ValueError(f"X has {X.shape[0]} rows and y {len(codes)} labels; give as many, one or more")
+        raise ValueError(
+            f"X has {X.shape[0]} rows and y {len(codes)} labels; give as many, one or more"
+        )
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be 1 or more, not {n_repeats}")
     used, scored = np.arange(model.n_features_in_), model
@@ -177,7 +187,10 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
     for rows, xt in covers.blocks(X, used):
         dense[rows] = xt.T
     right = scored.predict_codes(dense, n_jobs) == codes
-    rng, found = np.random.default_rng(random_state), np.zeros((model.n_features_in_, model.n_classes_))
+    rng, found = (
+        np.random.default_rng(random_state),
+        np.zeros((model.n_features_in_, model.n_classes_)),
+    )
     weight = np.full(model.n_classes_, 1 / len(codes))
     if per_class:
         weight = 1 / np.maximum(np.bincount(codes, minlength=model.n_classes_), 1)
@@ -204,7 +217,9 @@ def _shap(model, per_class, X, background, n_jobs):
     step = max(256, HELD // (8 * len(used) * model.n_classes_))
     total = np.zeros((len(used), model.n_classes_))
     for begin in range(0, m, step):
-        part = contributions(model, X[begin : begin + step], background, only_used=True, n_jobs=n_jobs)
+        part = contributions(
+            model, X[begin : begin + step], background, only_used=True, n_jobs=n_jobs
+        )
         total += np.abs(part.values).sum(axis=0)
     found = np.zeros((model.n_features_in_, model.n_classes_))
     found[used] = total / m

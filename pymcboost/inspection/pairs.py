@@ -31,7 +31,12 @@ class Interactions(NamedTuple):
 
 
 def interactions(
-    model: Any, X: Any, background: Any = None, *, only_used: bool = False, n_jobs: int | None = None
+    model: Any,
+    X: Any,
+    background: Any = None,
+    *,
+    only_used: bool = False,
+    n_jobs: int | None = None,
 ) -> Interactions:
     """Exact Shapley interaction values of the raw scores of all classes.
 

@@ -39,7 +39,9 @@ def _chosen(model, classes, values):
     return sorted(np.argsort(-values, kind="stable")[:COLOURS].tolist())
 
 
-def plot_importance(model: Any, values: Any = None, *, top: int = 15, ax: Any = None, **how: Any) -> Any:
+def plot_importance(
+    model: Any, values: Any = None, *, top: int = 15, ax: Any = None, **how: Any
+) -> Any:
     """Bars of the most important features.
 
     Parameters
@@ -57,12 +59,22 @@ def plot_importance(model: Any, values: Any = None, *, top: int = 15, ax: Any = 
     -------
     matplotlib axes
     """
-    words = {"gain": "share of the gain", "split": "share of the splits", "permutation": "loss of accuracy"}
-    label = "importance" if values is not None else words.get(how.get("kind", "gain"), "mean |contribution|")
+    words = {
+        "gain": "share of the gain",
+        "split": "share of the splits",
+        "permutation": "loss of accuracy",
+    }
+    label = (
+        "importance"
+        if values is not None
+        else words.get(how.get("kind", "gain"), "mean |contribution|")
+    )
     values = np.asarray(importance(model, **how) if values is None else values, dtype=np.float64)
     model = model_of(model)
     if values.shape != (model.n_features_in_,):
-        raise ValueError(f"values must be one number for each of {model.n_features_in_} features, not {values.shape}")
+        raise ValueError(
+            f"values must be one number for each of {model.n_features_in_} features, not {values.shape}"
+        )
     order = np.argsort(-values, kind="stable")[: index(top)]
     order = order[values[order] != 0][::-1]
     ax = _axes(ax, figsize=(6, 1 + 0.28 * max(1, len(order))))
@@ -75,7 +87,13 @@ def plot_importance(model: Any, values: Any = None, *, top: int = 15, ax: Any = 
 
 
 def plot_curve(
-    model: Any, feature: int | str, *, classes: Any = None, levels: Any = None, centred: bool = True, ax: Any = None
+    model: Any,
+    feature: int | str,
+    *,
+    classes: Any = None,
+    levels: Any = None,
+    centred: bool = True,
+    ax: Any = None,
 ) -> Any:
     """Steps of a feature's curve in a model of stumps, a line for each class; bars for each level of a category.
 
@@ -113,7 +131,13 @@ def plot_curve(
         ax, apart = _draw_steps(model, found, values, missing, shown, ax)
     ax.set_xlabel(_short(name_of(model, found.feature)) + "   (triangles: missing)" * apart)
     ax.set_ylabel("added to the score" + ", centred" * centred)
-    ax.legend(title="class", fontsize="small", loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    ax.legend(
+        title="class",
+        fontsize="small",
+        loc="center left",
+        bbox_to_anchor=(1.02, 0.5),
+        frameon=False,
+    )
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -127,9 +151,17 @@ def _draw_steps(model, found, values, missing, shown, ax):
     edges = np.concatenate([[low], cuts, [high]])
     apart = not np.array_equal(missing, values[-1])
     for k in shown:
-        line = ax.stairs(values[:, k], edges, baseline=None, linewidth=1.6, label=drawn(str(model.classes_[k])))
+        line = ax.stairs(
+            values[:, k], edges, baseline=None, linewidth=1.6, label=drawn(str(model.classes_[k]))
+        )
         if apart:
-            ax.plot([high + 0.4 * margin], [missing[k]], marker="<", color=line.get_edgecolor(), clip_on=False)
+            ax.plot(
+                [high + 0.4 * margin],
+                [missing[k]],
+                marker="<",
+                color=line.get_edgecolor(),
+                clip_on=False,
+            )
     return ax, apart
 
 
@@ -153,7 +185,11 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
         ax.bar(place + (i - (len(shown) - 1) / 2) * width, rows[:, k], width, label=label, zorder=2)
     ax.axvline(len(at) - 0.5, color="0.6", linewidth=0.8, linestyle=":")
     texts = [_short(str(names[code]), 16) for code in at]
-    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if max(map(len, texts), default=0) > 3 else {}
+    turned = (
+        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        if max(map(len, texts), default=0) > 3
+        else {}
+    )
     ax.set_xticks(place, [*texts, "missing, new"], **turned)
     ax.set_xlim(-0.6, len(rows) - 0.4)
     if wanted is None and len(at) < len(names):
@@ -161,7 +197,9 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
     return ax
 
 
-def plot_history(estimator: Any, *, curves: Any = None, metric: str | None = None, ax: Any = None) -> Any:
+def plot_history(
+    estimator: Any, *, curves: Any = None, metric: str | None = None, ax: Any = None
+) -> Any:
     """Validation curves of a training, or other parts of its history, against rounds.
 
     Parameters
@@ -182,9 +220,15 @@ def plot_history(estimator: Any, *, curves: Any = None, metric: str | None = Non
     if history is None:
         raise TypeError(f"give a fitted estimator: {type(estimator).__name__} has no history_")
     numbers = {name: np.asarray(values) for name, values in history.items()}
-    numbers = {name: values for name, values in numbers.items() if values.ndim == 1 and values.dtype.kind in "if"}
+    numbers = {
+        name: values
+        for name, values in numbers.items()
+        if values.ndim == 1 and values.dtype.kind in "if"
+    }
     if curves is not None and metric is not None:
-        raise ValueError("curves has whole names of the history, metric the name of a metric; give one of them")
+        raise ValueError(
+            "curves has whole names of the history, metric the name of a metric; give one of them"
+        )
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
         metric = _metric_of(estimator, metric)
@@ -194,15 +238,28 @@ def plot_history(estimator: Any, *, curves: Any = None, metric: str | None = Non
         others = _columns_of_others(estimator, metric)
         curves = [name for name in of_sets if name.endswith(f"_{metric}") and name not in others]
         if not curves:
-            named = f", or name curves of the history: {', '.join(map(repr, numbers))}" if numbers else ""
-            raise ValueError(f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}")
+            named = (
+                f", or name curves of the history: {', '.join(map(repr, numbers))}"
+                if numbers
+                else ""
+            )
+            raise ValueError(
+                f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}"
+            )
     unknown = [name for name in curves if name not in numbers]
     if unknown:
-        raise ValueError(f"the history has no curve {unknown[0]!r}; it has {', '.join(map(repr, numbers)) or 'none'}")
+        raise ValueError(
+            f"the history has no curve {unknown[0]!r}; it has {', '.join(map(repr, numbers)) or 'none'}"
+        )
     ax = _axes(ax, figsize=(6, 3.6))
     for name in curves:
-        rounds, marker = np.arange(1, len(numbers[name]) + 1), "o" if len(numbers[name]) == 1 else None
-        ax.plot(rounds, numbers[name], linewidth=1.6, marker=marker, label=drawn(name.replace("_", " ")))
+        rounds, marker = (
+            np.arange(1, len(numbers[name]) + 1),
+            "o" if len(numbers[name]) == 1 else None,
+        )
+        ax.plot(
+            rounds, numbers[name], linewidth=1.6, marker=marker, label=drawn(name.replace("_", " "))
+        )
     ax.set_xlabel("round")
     ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
     if len(curves) == 1:
@@ -217,7 +274,9 @@ def _metric_of(estimator, metric):
     """The name of the metric to draw: of those of the fit the one that is asked for, or the first."""
     names = getattr(estimator, "_metrics", [*metrics_of(estimator.scoring)])
     if metric is not None and metric not in names:
-        raise ValueError(f"there is no metric {metric!r} in this training; it has {', '.join(map(repr, names))}")
+        raise ValueError(
+            f"there is no metric {metric!r} in this training; it has {', '.join(map(repr, names))}"
+        )
     return names[0] if metric is None else metric
 
 
@@ -250,9 +309,13 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     model._refuse_labels("a reliability curve")
     codes = codes_of(y, model.classes_, "give")
     # A loss of one's own has its link in the estimator alone.
-    p = (model if model.has_probabilities or not hasattr(subject, "predict_proba") else subject).predict_proba(X)
+    p = (
+        model if model.has_probabilities or not hasattr(subject, "predict_proba") else subject
+    ).predict_proba(X)
     if len(codes) != len(p) or not len(p):
-        raise ValueError(f"X has {len(p)} rows and y {len(codes)} labels; give as many, one or more")
+        raise ValueError(
+            f"X has {len(p)} rows and y {len(codes)} labels; give as many, one or more"
+        )
     if index(bins) < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
     right, top = p.argmax(axis=1) == codes, p.max(axis=1)
@@ -267,7 +330,16 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     low = max(0.0, min(float((observed - error).min()), float(predicted.min())) - 0.05)
     ax.plot([low, 1], [low, 1], color="0.6", linewidth=1, linestyle="--")
     bars = np.minimum(error, [observed, 1 - observed])  # a share is between 0 and 1
-    ax.errorbar(predicted, observed, yerr=bars, marker="o", markersize=5, linewidth=1.6, elinewidth=1, capsize=2)
+    ax.errorbar(
+        predicted,
+        observed,
+        yerr=bars,
+        marker="o",
+        markersize=5,
+        linewidth=1.6,
+        elinewidth=1,
+        capsize=2,
+    )
     gap = float(np.average(np.abs(predicted - observed), weights=rows))
     ax.set_title(f"{counted(len(p), 'row')}, mean gap {gap:.3f}", fontsize="medium")
     ax.set_xlabel("probability of the predicted class")
@@ -314,12 +386,16 @@ def plot_tree(
         raise ValueError("this model has no trees, as it has no rounds")
     number = index(tree)
     if not 0 <= number < model.n_learners:
-        raise ValueError(f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}")
+        raise ValueError(
+            f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}"
+        )
     found = tree_of(model.ensemble, number)
     nodes = found["nodes"]
     if max_depth is not None:
         if index(max_depth) < 1:
-            raise ValueError(f"max_depth must be 1 or more, or None for the whole tree, not {max_depth}")
+            raise ValueError(
+                f"max_depth must be 1 or more, or None for the whole tree, not {max_depth}"
+            )
         nodes = _to_depth(nodes, max_depth)
     n_ends = sum("left" not in node for node in nodes)
     if n_ends > MOST_LEAVES:
@@ -338,7 +414,13 @@ def plot_tree(
         for side in ("left", "right"):
             if side in node:
                 child = node[side]
-                ax.plot([x[at], x[child]], [-depth[at], -depth[child]], color="0.55", linewidth=1, zorder=1)
+                ax.plot(
+                    [x[at], x[child]],
+                    [-depth[at], -depth[child]],
+                    color="0.55",
+                    linewidth=1,
+                    zorder=1,
+                )
         if "value" in node:
             text = _leaf(model, found, node, classes, precision)
         elif "leaves" in node:
@@ -413,7 +495,11 @@ def _places(nodes):
 def _question(model, node, precision):
     missing = "or missing" if node["missing"] == "left" else ""
     name = _short(name_of(model, node["feature"]), 20)
-    asked = f"≤ {node['threshold']:.{precision}g}" if "threshold" in node else f"in {_short(_listed(node['levels']))}"
+    asked = (
+        f"≤ {node['threshold']:.{precision}g}"
+        if "threshold" in node
+        else f"in {_short(_listed(node['levels']))}"
+    )
     return f"{name}\n{asked}" + (f"\n{missing}" if missing else "")
 
 
@@ -426,7 +512,9 @@ def _leaf(model, tree, node, classes, precision):
         return f"{node['value']:.{precision}g}"
     values = np.asarray(node["value"])
     shown = np.argsort(-values, kind="stable")[:classes]
-    return "\n".join(f"{_short(str(model.classes_[k]), 10)}: {values[k]:.{precision}g}" for k in shown)
+    return "\n".join(
+        f"{_short(str(model.classes_[k]), 10)}: {values[k]:.{precision}g}" for k in shown
+    )
 
 
 def _purpose(model, tree):

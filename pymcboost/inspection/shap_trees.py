@@ -49,9 +49,13 @@ def to_shap(model: Any) -> dict[str, Any]:
     model = model_of(model)
     ensemble = sum_of_learners(model, "trees for shap")
     if ensemble.cover is None:
-        raise ValueError("trees for shap hold the rows of their nodes; give model.with_covers(X_train)")
+        raise ValueError(
+            "trees for shap hold the rows of their nodes; give model.with_covers(X_train)"
+        )
     ends = covers.running_sums(ensemble.cover)
-    trees = zip(range(len(ensemble)), covers.first_leaves(ensemble), ensemble.each_sets(), strict=False)
+    trees = zip(
+        range(len(ensemble)), covers.first_leaves(ensemble), ensemble.each_sets(), strict=False
+    )
     return {
         "trees": [
             _expanded(ensemble, t, first, ends, sets) if sets else _tree(ensemble, t, first, ends)
@@ -74,14 +78,19 @@ def _tree(ensemble, t, first, ends):
     leaf = np.full(s + 1, -1)
     left = np.where(middle - begin == 1, s + begin, at + 1)
     turned = np.where(end - middle == 1, s + middle, at + right[own])
-    begin, end = np.concatenate([begin, np.arange(s + 1)]), np.concatenate([end, np.arange(1, s + 2)])
+    begin, end = (
+        np.concatenate([begin, np.arange(s + 1)]),
+        np.concatenate([end, np.arange(1, s + 2)]),
+    )
     return {
         "children_left": np.concatenate([left, leaf]),
         "children_right": np.concatenate([turned, leaf]),
         "children_default": np.concatenate([np.where(nan_left[own], left, turned), leaf]),
         "features": np.concatenate([feature[own], leaf]),
         "thresholds": np.concatenate([threshold[own], np.zeros(s + 1)]),
-        "values": np.concatenate([np.zeros((s, ensemble.n_classes)), _values(ensemble, t, first + np.arange(s + 1))]),
+        "values": np.concatenate(
+            [np.zeros((s, ensemble.n_classes)), _values(ensemble, t, first + np.arange(s + 1))]
+        ),
         "node_sample_weight": (ends[first + end] - ends[first + begin]).astype(np.float64),
     }
 
@@ -115,7 +124,9 @@ def _expanded(ensemble, t, first, ends, sets):
         if runs is None:
             low = float(threshold[i])
             for child, side in ((1, "children_right"), (0, "children_left")):
-                names = (side, "children_default") if to_left == (side == "children_left") else (side,)
+                names = (
+                    (side, "children_default") if to_left == (side == "children_left") else (side,)
+                )
                 parts.append((children[child], share, codes, None, len(nodes), names))
             nodes.append(_node(j, low, share * sum(rows)))
             continue
@@ -139,7 +150,12 @@ def _expanded(ensemble, t, first, ends, sets):
 
 def _node(feature, threshold, weight):
     none = {"children_left": -1, "children_right": -1, "children_default": -1}
-    return {**none, "features": feature, "thresholds": threshold, "node_sample_weight": float(weight)}
+    return {
+        **none,
+        "features": feature,
+        "thresholds": threshold,
+        "node_sample_weight": float(weight),
+    }
 
 
 def _runs(bits, codes, known, j):
@@ -152,8 +168,13 @@ def _runs(bits, codes, known, j):
     side = 1 - np.unpackbits(bits, bitorder="little")[codes].astype(np.int64)
     counts = np.bincount(side, minlength=2)
     parts = np.split(codes, np.flatnonzero(np.diff(side)) + 1) if len(codes) else []
-    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])[: len(parts)]
-    runs = [(int(side[s]), part, len(part) / counts[side[s]]) for s, part in zip(starts, parts, strict=True)]
+    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])[
+        : len(parts)
+    ]
+    runs = [
+        (int(side[s]), part, len(part) / counts[side[s]])
+        for s, part in zip(starts, parts, strict=True)
+    ]
     return runs + [(empty, codes[:0], 1.0) for empty in (0, 1) if not counts[empty]]
 
 
@@ -162,7 +183,10 @@ def _arrays(ensemble, t, nodes, leaves):
     values = np.zeros((len(nodes), ensemble.n_classes))
     at, number = (np.array(part) for part in zip(*leaves, strict=True))
     values[at] = _values(ensemble, t, number)
-    return {"values": values, **{name: np.array([node[name] for node in nodes]) for name in nodes[0]}}
+    return {
+        "values": values,
+        **{name: np.array([node[name] for node in nodes]) for name in nodes[0]},
+    }
 
 
 def _values(ensemble, t, leaves):

@@ -36,7 +36,12 @@ class Contributions(NamedTuple):
 
 
 def contributions(
-    model: Any, X: Any, background: Any = None, *, only_used: bool = False, n_jobs: int | None = None
+    model: Any,
+    X: Any,
+    background: Any = None,
+    *,
+    only_used: bool = False,
+    n_jobs: int | None = None,
 ) -> Contributions:
     """Exact Shapley values of the raw scores of all classes.
 
@@ -87,7 +92,13 @@ def contributions(
     True
     """
     model = model_of(model)
-    return of_rows(model, checked(model, X, background, "contributions"), background, only_used, resolve_n_jobs(n_jobs))
+    return of_rows(
+        model,
+        checked(model, X, background, "contributions"),
+        background,
+        only_used,
+        resolve_n_jobs(n_jobs),
+    )
 
 
 def checked(model, X, background, what):
@@ -130,7 +141,9 @@ def explained(model, used, compact, background, n_threads):
     if background is None:
         return trees, _by_covers(compact, trees)
     background, base = _compared(model, background, n_threads)
-    trees.by_rows(np.concatenate([xt for _, xt in covers.blocks(background, used, compact)], axis=1))
+    trees.by_rows(
+        np.concatenate([xt for _, xt in covers.blocks(background, used, compact)], axis=1)
+    )
     return trees, base
 
 
@@ -161,7 +174,9 @@ def _by_curves(ensemble, used, X, background, column, values):
 def _quadratures():
     """Gauss's nodes and weights on [0, 1], for 1, 2, ... nodes one after the other."""
     found = [np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)]
-    return np.concatenate([(1 + node) / 2 for node, _ in found]), np.concatenate([weight / 2 for _, weight in found])
+    return np.concatenate([(1 + node) / 2 for node, _ in found]), np.concatenate(
+        [weight / 2 for _, weight in found]
+    )
 
 
 def _by_covers(ensemble, trees):
@@ -171,7 +186,9 @@ def _by_covers(ensemble, trees):
     ends = covers.running_sums(cover)
     rows = np.diff(ends[begin])  # of every tree
     if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
-        raise ValueError("the covers of this model are not those of the same rows for every tree: make them again")
+        raise ValueError(
+            "the covers of this model are not those of the same rows for every tree: make them again"
+        )
     trees.by_covers(ends, *_quadratures())
     base = ensemble.bias.astype(np.float64)
     if not len(ensemble):

@@ -29,7 +29,9 @@ def sum_of_learners(model, what, remedy=""):
     """The ensemble of a model whose scores are sums over weak learners; ValueError for all others, by name."""
     ensemble = model.ensemble
     if model.is_machine:
-        raise ValueError(f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost){remedy}")
+        raise ValueError(
+            f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost){remedy}"
+        )
     if ensemble.decoder != "linear":
         raise ValueError(
             f"{what} are parts of a sum; the scores of this model are decoded from the columns of its code "
@@ -43,7 +45,9 @@ def feature_number(model, feature):
     names, d = model.feature_names, model.n_features_in_
     if isinstance(feature, str):
         if names is None:
-            raise ValueError(f"feature {feature!r}: this model has no names of features; give a number below {d}")
+            raise ValueError(
+                f"feature {feature!r}: this model has no names of features; give a number below {d}"
+            )
         if feature not in names:
             raise ValueError(f"there is no feature {feature!r}; the model knows {some(names)}")
         return names.index(feature)
@@ -63,7 +67,9 @@ def class_number(model, label):
     """Position of a class label."""
     found = np.flatnonzero(model.classes_ == label)
     if len(found) != 1:
-        raise ValueError(f"there is no class {label!r}; the model knows {some(model.classes_.tolist())}")
+        raise ValueError(
+            f"there is no class {label!r}; the model knows {some(model.classes_.tolist())}"
+        )
     return int(found[0])
 
 

@@ -34,7 +34,10 @@ def together(data, counted, max_leaves):
     """Trees that workers grow in step: of numbers that all know."""
     words = cell_words_of(counted)
     pooled = max_leaves if data.histogram_bytes(words) * max_leaves <= POOL_BYTES else 1
-    each = data.histogram_bytes(words) * (pooled + 2) + (4 + 16 * words) * data.total_rows / data.comm.size
+    each = (
+        data.histogram_bytes(words) * (pooled + 2)
+        + (4 + 16 * words) * data.total_rows / data.comm.size
+    )
     return max(1, min(TOGETHER, int(STEP_BYTES / each)))
 
 
@@ -62,11 +65,18 @@ class ClassTrees:
         self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads, max_features=1.0, l2=0.0,
         min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
     ):  # fmt: skip
-        self.data, self.max_leaves, self.counts, self.n_threads = data, max_leaves, counts, n_threads
+        self.data, self.max_leaves, self.counts, self.n_threads = (
+            data,
+            max_leaves,
+            counts,
+            n_threads,
+        )
         self._max_features = max_features
         counted, bounded = bounds_for(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
-        levels = least_levels(data, units.weight, subsample, units.per_count, min_samples_category, data.bound_scale)
+        levels = least_levels(
+            data, units.weight, subsample, units.per_count, min_samples_category, data.bound_scale
+        )
         self._grower = _trees.Grower(
             data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
             data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,
@@ -95,7 +105,9 @@ class ClassTrees:
     def refresh(self):
         """What is left to learn, and what the scales of the gradients need, from the scores."""
         magic = self._units[1]
-        _loss.softmax(self.F, self._starts, self._own, self.weight, self.S, magic, self._sums, self.n_threads)
+        _loss.softmax(
+            self.F, self._starts, self._own, self.weight, self.S, magic, self._sums, self.n_threads
+        )
         # Of every class, and of the true classes of the rows.
         sums = np.zeros((self.data.n_classes + 1, 2, 2), dtype=np.int64)
         sums[:-1] = self._sums.sum(axis=0)
@@ -110,7 +122,10 @@ class ClassTrees:
         """Weighted sums of gradients and of second derivatives in leaves, of class k, or of (k, b) where b >= 0."""
         g, h = self._derivatives(k)
         if b >= 0:
-            (g_b, h_b), p = self._derivatives(b), [np.abs((self.data.y == c) - self.S[c]) for c in (k, b)]
+            (g_b, h_b), p = (
+                self._derivatives(b),
+                [np.abs((self.data.y == c) - self.S[c]) for c in (k, b)],
+            )
             g, h = g - g_b, h + h_b + 2.0 * p[0] * p[1]
         weight = self.weight if len(self.weight) else 1.0
         return np.bincount(leaf, weight * g, n_leaves), np.bincount(leaf, weight * h, n_leaves)
@@ -154,8 +169,12 @@ class ClassTrees:
         abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
         sum_h = np.where(based, 2 * (self._sum_h[k] + self._sum_h[b]), self._sum_h[k])
         scale = np.empty((len(jobs), 3))
-        scale[:, 0] = np.minimum(self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE)
-        scale[:, 1] = np.minimum(self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE)
+        scale[:, 0] = np.minimum(
+            self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE
+        )
+        scale[:, 1] = np.minimum(
+            self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE
+        )
         scale[:, 2] = self.units.per_count
         if self.counts:
             scale[:, 1] = self.units.per_count
@@ -181,7 +200,9 @@ class ClassTrees:
     def add(self, tree, cls, base):
         """Add the listed trees of the last `grow` to the scores; the bases lose what the classes gain."""
         tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
-        _loss.add_trees(self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads)
+        _loss.add_trees(
+            self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads
+        )
 
     def pairs_with(self, bases):
         """Pairs (k, b), k < b, of which one at least is in ``bases``: int32 (n, 2), and what each base keeps of them.
@@ -196,7 +217,12 @@ class ClassTrees:
         place = {pair: j for j, pair in enumerate(pairs)}
         kept = {
             b: np.array(
-                [[place[min(k, b), max(k, b)], k, b, 1 if k < b else -1] for k in range(K) if k != b], dtype=np.int32
+                [
+                    [place[min(k, b), max(k, b)], k, b, 1 if k < b else -1]
+                    for k in range(K)
+                    if k != b
+                ],
+                dtype=np.int32,
             ).T.copy()
             for b in tried
         }

@@ -24,16 +24,22 @@ def group_bits(groups, n_features, names=None):
     """
     bits = np.zeros(n_features, dtype=np.uint64)
     if isinstance(groups, str) or not all(hasattr(group, "__len__") for group in groups):
-        raise ValueError(f"interaction_cst={groups!r} is not allowed; it must be a list of groups: [[0, 1], [2, 3]]")
+        raise ValueError(
+            f"interaction_cst={groups!r} is not allowed; it must be a list of groups: [[0, 1], [2, 3]]"
+        )
     for number, group in enumerate(groups):
         if not len(group):
-            raise ValueError(f"interaction_cst: group {number} is empty; give the columns that may be used together")
+            raise ValueError(
+                f"interaction_cst: group {number} is empty; give the columns that may be used together"
+            )
         for column in group:
             column = _column("interaction_cst", column, n_features, names)
             bits[column] |= np.uint64(1 << number) if number < MOST_GROUPS else np.uint64(0)
     n_groups = len(groups) + int((bits == 0).any())
     if n_groups > MOST_GROUPS:
-        raise ValueError(f"interaction_cst has {n_groups} groups, one for columns in none; give at most {MOST_GROUPS}")
+        raise ValueError(
+            f"interaction_cst has {n_groups} groups, one for columns in none; give at most {MOST_GROUPS}"
+        )
     bits[bits == 0] = np.uint64(1 << len(groups) % MOST_GROUPS)
     return bits
 
@@ -70,7 +76,13 @@ def signs_of(given, classes, n_features, categorical=(), names=None):
                 f"monotonic_cst: column {column!r} has categories, which have no order; take it out of monotonic_cst, "
                 "or out of categorical_features"
             )
-        label, sign = (labels[-1], one) if isinstance(one, Integral) else one if _is_pair(one) else (None, None)
+        label, sign = (
+            (labels[-1], one)
+            if isinstance(one, Integral)
+            else one
+            if _is_pair(one)
+            else (None, None)
+        )
         shown = f"monotonic_cst={{{column!r}: {one!r}}}"
         if isinstance(one, Integral) and len(labels) > 2:
             raise ValueError(
@@ -78,9 +90,13 @@ def signs_of(given, classes, n_features, categorical=(), names=None):
                 f"name the class whose probability rises or falls: {{{column!r}: ({labels[-1]!r}, {one!r})}}"
             )
         if label not in labels or sign not in (1, -1):
-            raise ValueError(f"{shown} is not allowed; it must be {{column: (class label, +1 or -1)}}")
+            raise ValueError(
+                f"{shown} is not allowed; it must be {{column: (class label, +1 or -1)}}"
+            )
         if number in found:
-            raise ValueError(f"monotonic_cst names column {number} twice, by its number and its name; name it once")
+            raise ValueError(
+                f"monotonic_cst names column {number} twice, by its number and its name; name it once"
+            )
         found[number] = labels.index(label), int(sign)
     return found
 
@@ -126,16 +142,24 @@ class Ordered:
         free = np.full((len(self.bounded), K), np.inf)
         out, waiting = np.empty_like(value), [(0, n, 0, -free, free, np.zeros(K))]
         while waiting:
-            begin, end, leaf, low, high, inside = waiting.pop()  # the splits of a subtree, and its first leaf
+            begin, end, leaf, low, high, inside = (
+                waiting.pop()
+            )  # the splits of a subtree, and its first leaf
             if begin == end:
                 out[leaf] = self._moved(value[leaf], low, high, inside)
                 continue
             middle = begin + int(right[begin])
-            parts = leaf, leaf + middle - begin, leaf + end - begin + 1  # leaves on the left, and on the right
+            parts = (
+                leaf,
+                leaf + middle - begin,
+                leaf + end - begin + 1,
+            )  # leaves on the left, and on the right
             k, sign = self.signs.get(int(feature[begin]), (None, 0))
             left_low, left_high, right_low, right_high = low, high, low, high
             if sign:
-                means = [(sums[b] - sums[a]) / (rows[b] - rows[a]) for a, b in (parts[:2], parts[1:])]
+                means = [
+                    (sums[b] - sums[a]) / (rows[b] - rows[a]) for a, b in (parts[:2], parts[1:])
+                ]
                 inside = self._moved((means[0] + means[1]) / 2, low, high, inside)
                 at = self.bounded.index(k)
                 between = self._gaps(inside, k)
@@ -165,7 +189,11 @@ class Ordered:
             if self._centred:
                 found -= np.rint(found.mean() / self._unit) * self._unit
             gaps = np.array([self._gaps(found, k) for k in self.bounded])
-            if (low <= gaps).all() and (gaps <= high).all() and (found.astype(np.float32) == found).all():
+            if (
+                (low <= gaps).all()
+                and (gaps <= high).all()
+                and (found.astype(np.float32) == found).all()
+            ):
                 return found
         raise AssertionError("a vector that keeps the bounds does not")
 

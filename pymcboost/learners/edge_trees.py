@@ -75,14 +75,26 @@ class _EdgeTrees:
 
     shared = False
 
-    def __init__(self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0):
+    def __init__(
+        self,
+        data,
+        max_leaves,
+        max_depth,
+        n_threads,
+        n_columns=None,
+        gini=False,
+        min_share=0.0,
+        drawn=1.0,
+    ):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
         self._units = Quantiser(data, counts_for(data), 0.0, data.least_weight * drawn)
         self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
         self._options = self._grower_options()
         self._grower, self._by_gini = self._new_grower(gini), None
-        self._grown = Grown.empty(self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros)
+        self._grown = Grown.empty(
+            self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros
+        )
         self._edges = np.zeros(self.n_columns)
         # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
         self._unit = float(max(data.weight_ends[0], 1e-9 * (data.total_weight / data.total_rows)))
@@ -121,7 +133,9 @@ class _EdgeTrees:
         column, threshold, nan_left, right, sign, gain = self._grown.tree(c, self.data)
         np.take(sign.astype(np.int8), self._grown.leaf[c], out=h)
         codes = self._grown.codes(np.array([c]), self.data)
-        return TreeFit(column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h, codes)
+        return TreeFit(
+            column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h, codes
+        )
 
 
 class SharedTree(_EdgeTrees):
@@ -147,12 +161,20 @@ class SharedTree(_EdgeTrees):
         self._h = data.zeros(data.n_rows, np.int8)
         self._workers = {}
         if data.comm.size > 1:
-            self._workers = {"comm": data.comm, "together": together(data, counts_for(data), max_leaves)}
+            self._workers = {
+                "comm": data.comm,
+                "together": together(data, counts_for(data), max_leaves),
+            }
 
     def _grower_options(self):
         units = self._units
         levels = least_levels(
-            self.data, units.weight, 1.0, units.per_count, self._min_samples_category, self.data.bound_scale
+            self.data,
+            units.weight,
+            1.0,
+            units.per_count,
+            self._min_samples_category,
+            self.data.bound_scale,
         )
         return {"least_levels": levels, "divided": self.data.comm.size > 1}
 
@@ -193,7 +215,16 @@ class EdgeTrees(_EdgeTrees):
     """
 
     def __init__(
-        self, data, max_leaves, max_depth, n_threads, n_columns=None, gini=False, min_share=0.0, drawn=1.0, code=None
+        self,
+        data,
+        max_leaves,
+        max_depth,
+        n_threads,
+        n_columns=None,
+        gini=False,
+        min_share=0.0,
+        drawn=1.0,
+        code=None,
     ):
         super().__init__(data, max_leaves, max_depth, n_threads, n_columns, gini, min_share, drawn)
         self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
@@ -205,7 +236,9 @@ class EdgeTrees(_EdgeTrees):
         Their outputs, also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
-        found = [self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]]
+        found = [
+            self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]
+        ]
         return self.with_constants(found, gradient) if self.constants else found
 
     def with_constants(self, found, gradient):
@@ -222,12 +255,20 @@ class EdgeTrees(_EdgeTrees):
 def _of_one_sign(data, code):
     """Columns of a code in which all classes with rows have one sign, and that sign."""
     signs = np.sign(code[np.diff(data.class_start) > 0])
-    return [(int(c), int(signs[0, c])) for c in np.flatnonzero((signs == signs[0]).all(axis=0) & (signs[0] != 0))]
+    return [
+        (int(c), int(signs[0, c]))
+        for c in np.flatnonzero((signs == signs[0]).all(axis=0) & (signs[0] != 0))
+    ]
 
 
 def constant_tree(column, sign, edge, h):
     """A tree without splits; its outputs go into ``h``."""
     none = np.zeros(0)
     h[:] = sign
-    splits = none.astype(np.int64), none.astype(np.float32), none.astype(bool), none.astype(np.int64)
+    splits = (
+        none.astype(np.int64),
+        none.astype(np.float32),
+        none.astype(bool),
+        none.astype(np.int64),
+    )
     return TreeFit(*splits, np.array([float(sign)]), none, column, edge, h, {})

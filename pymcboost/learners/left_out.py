@@ -84,7 +84,9 @@ class LeftOutScores:
         K = self._data.n_classes
         leaf, k = np.unravel_index(np.abs(value[:, :K]).argmax(), (len(value), K))
         g, h = sums[leaf, :, :K].astype(np.float64)
-        step = np.clip((K - 1) / K * g / np.maximum(h + self._l2, 1e-30), -LARGEST_STEP, LARGEST_STEP)
+        step = np.clip(
+            (K - 1) / K * g / np.maximum(h + self._l2, 1e-30), -LARGEST_STEP, LARGEST_STEP
+        )
         return float(value[leaf, k] / (step[k] - step.mean()))
 
     @property

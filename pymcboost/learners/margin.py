@@ -43,7 +43,9 @@ class MarginStumps:
             self._gradient[c // lanes, rows, c % lanes] = weight[rows]
             of_class[c] = weight[rows].sum()
         edge, splits, total = self._search.edges(self._gradient)
-        _splits.margin_gains(edge, splits, np.ascontiguousarray(total), self._search.tie, self._gain, self._at)
+        _splits.margin_gains(
+            edge, splits, np.ascontiguousarray(total), self._search.tie, self._gain, self._at
+        )
         # A class that no split separates takes any.
         self._at[self._at < 0] = self._at[np.argmax(self._gain)]
         if (self._at < 0).any():
@@ -51,7 +53,13 @@ class MarginStumps:
         found = self._search.stumps(self._at)
         # The leaves are sums of the weights themselves: differences of the edges would be rounding for light sides.
         _weights.signed_weights(
-            self._search.outputs, weight, self._starts, self._own, self._partial, self._signed, self._n_threads
+            self._search.outputs,
+            weight,
+            self._starts,
+            self._own,
+            self._partial,
+            self._signed,
+            self._n_threads,
         )
         self._leaf = np.empty((K, 2), dtype=np.float32)
         for side, sign in enumerate((-1, 1)):
@@ -116,12 +124,16 @@ class MarginTrees:
             n = max(1, round(self._subsample * data.n_rows))
             weight = np.array([draw_distinct(weight[0] * of[data.y], n, generator) for of in h_of])
             g_of, h_of = 1 / self._z, np.ones((K, K))
-        of_class = np.array([[total(part) for part in np.split(row, data.class_start[1:-1])] for row in weight])
+        of_class = np.array(
+            [[total(part) for part in np.split(row, data.class_start[1:-1])] for row in weight]
+        )
         largest = weight.max() * max(np.abs(g_of).max(), h_of.max())
         scale = np.empty((K, 3))
         scale[:, 0] = units.limit_g / (np.abs(g_of) * of_class).sum(axis=1)
         scale[:, 1] = units.limit_h / (h_of * of_class).sum(axis=1)
-        scale[:, 2] = 1  # rows are counted, whatever they weigh: units of the weights of all may not fit
+        scale[:, 2] = (
+            1  # rows are counted, whatever they weigh: units of the weights of all may not fit
+        )
         leaf_units = units_in_parts(largest, data.n_rows)
         self._grower.grow_classes(weight, data.y, g_of, h_of, scale, leaf_units, self._grown)
         found = self._grown.trees(np.arange(K), data)
@@ -133,7 +145,9 @@ class MarginTrees:
         K, y = self.data.n_classes, self.data.y
         every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
         self._added[...] = 0
-        _class_loss.add_trees(self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads)
+        _class_loss.add_trees(
+            self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads
+        )
         margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
 
     def add_round(self, builder, found, gain):

@@ -14,7 +14,11 @@ class Reuse:
     """
 
     def __init__(self, columns, feature_penalty, threshold_penalty):
-        self._columns, self._new, self._seen = columns, (1 - feature_penalty, 1 - threshold_penalty), 0
+        self._columns, self._new, self._seen = (
+            columns,
+            (1 - feature_penalty, 1 - threshold_penalty),
+            0,
+        )
         self._place = {column: f for f, column in enumerate(columns.column.tolist())}
         self._worth = np.full(len(columns.column), self._new[0], dtype=np.float64)
         self._used = np.zeros(len(columns.threshold), dtype=np.uint8)

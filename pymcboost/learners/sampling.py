@@ -44,7 +44,10 @@ class Resampled:
             missing = [(j, 1 if signs[j] else -1) for j in range(P) if j not in there]
             made = [constant_tree(j, sign, 0.0, learner.outputs[j]) for j, sign in missing]
             found = sorted([*found, *made], key=lambda one: one.cls)
-        return [one._replace(edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64))) for one in found]
+        return [
+            one._replace(edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64)))
+            for one in found
+        ]
 
     def _draws(self, columns, generator):
         """How often each column draws each row."""
@@ -74,9 +77,15 @@ def drawn_rows(data, n, key):
     They are those with the n smallest of their numbers scrambled by the key, which all differ.
     """
     z = scrambled(data.row_number, key)
-    mine, first, before = z, np.uint64(0), 0  # those that begin as the n-th smallest does; numbers before these
+    mine, first, before = (
+        z,
+        np.uint64(0),
+        0,
+    )  # those that begin as the n-th smallest does; numbers before these
     for shift in range(56, -8, -8):
-        counts = data.comm.sum(np.bincount((mine >> np.uint64(shift)).astype(np.int64) & 255, minlength=256))
+        counts = data.comm.sum(
+            np.bincount((mine >> np.uint64(shift)).astype(np.int64) & 255, minlength=256)
+        )
         ends = before + np.cumsum(counts)
         digit = int(np.searchsorted(ends, n))
         before = int(ends[digit] - counts[digit])

@@ -67,8 +67,12 @@ class _StumpSearch:
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._begins = self._first.tolist()  # looked up in a fifth of the time
-        self._feature = np.concatenate([store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)])
-        self._sees_missing = np.concatenate([store.sees_missing for store in data.stores] or [self._feature > 0])
+        self._feature = np.concatenate(
+            [store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)]
+        )
+        self._sees_missing = np.concatenate(
+            [store.sees_missing for store in data.stores] or [self._feature > 0]
+        )
         self._heavier_left = {}
 
     def _set_result(self, best):
@@ -136,7 +140,15 @@ class _StumpSearch:
         nan_left, polarity = self._side_of_missing(at, pos, nan_left, h), 1 if edge > 0 else -1
         if edge < 0:
             np.negative(h, out=h)
-        return StumpFit(int(store.feature[slot]), store.thresholds[slot][pos], nan_left, polarity, cls, abs(edge), h)
+        return StumpFit(
+            int(store.feature[slot]),
+            store.thresholds[slot][pos],
+            nan_left,
+            polarity,
+            cls,
+            abs(edge),
+            h,
+        )
 
     def _stumps(self, at, edge, code, columns, h):
         """The stumps of the slots ``at`` (n,), for these columns; their outputs go into those rows of ``h``."""
@@ -148,11 +160,14 @@ class _StumpSearch:
                 continue
             slots, codes, to = at[mine] - self._first[s], code[mine], columns[mine]
             threshold[mine] = [
-                store.thresholds[j][p] for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
+                store.thresholds[j][p]
+                for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
             ]
             store.sides(slots, codes, to, h, self.n_threads)
         splits = zip(at.tolist(), code.tolist(), columns.tolist(), strict=True)
-        nan_left = [self._side_of_missing(slot, c >> 1, bool(c & 1), h[row]) for slot, c, row in splits]
+        nan_left = [
+            self._side_of_missing(slot, c >> 1, bool(c & 1), h[row]) for slot, c, row in splits
+        ]
         for row in columns[edge < 0]:
             np.negative(h[row], out=h[row])
         rows = zip(
@@ -255,7 +270,9 @@ class EveryStump(_StumpSearch):
             _stumps.totals(gradient, self._sums)
         edge = self._best.edge
         if self._splits is None:
-            there = np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
+            there = (
+                np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
+            )
             slot = np.searchsorted(self._best.start, there, side="right") - 1
             self._splits = there[np.lexsort((there, self._feature[slot]))]
         return edge, self._splits, self._sums.ravel()[: self.n_columns]
@@ -313,7 +330,10 @@ class ClassStump(_StumpSearch):
         right_if = (total - edge)[:, None] + (total + edge)[None, :]
         np.fill_diagonal(right_if, -np.inf)
         classes = np.unravel_index((right_if * self.tie >= right_if.max()).argmax(), right_if.shape)
-        return self._stump_of_split(split, float(self._right[split]), self._h), (int(classes[0]), int(classes[1]))
+        return self._stump_of_split(split, float(self._right[split]), self._h), (
+            int(classes[0]),
+            int(classes[1]),
+        )
 
 
 class EdgeStumps(_StumpSearch):
@@ -341,7 +361,9 @@ class EdgeStumps(_StumpSearch):
         _stumps.pick_classes(self._best, self._feature, self.tie, self._at)
         columns = np.flatnonzero(self._at >= 0)
         at = self._at[columns]
-        return self._stumps(at, self._best.edge[at, columns], self._best.code[at, columns], columns, self.outputs)
+        return self._stumps(
+            at, self._best.edge[at, columns], self._best.code[at, columns], columns, self.outputs
+        )
 
 
 def add_stumps(builder, found, leaf, cls):

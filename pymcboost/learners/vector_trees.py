@@ -129,7 +129,11 @@ class VectorTrees:
         self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
         self._l2, self._min_gain, self.min_relative_gain = l2, min_gain, min_relative_gain
         max_leaves = leaves_for(data.total_rows) if max_leaves == "auto" else max_leaves
-        self._limits = min(max_leaves, data.total_rows), max_depth or 0, loss.least(min_samples_leaf)
+        self._limits = (
+            min(max_leaves, data.total_rows),
+            max_depth or 0,
+            loss.least(min_samples_leaf),
+        )
         self._n_used, self.ordered = len(data.columns.column), ordered
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
@@ -139,7 +143,9 @@ class VectorTrees:
         )
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
-        self._grower = self._new_grower(self._n_drawn, self._pool, subsample) if self._n_used else None
+        self._grower = (
+            self._new_grower(self._n_drawn, self._pool, subsample) if self._n_used else None
+        )
 
     def _new_grower(self, n_drawn, pool, subsample):
         """A kernel that draws rows and features for every tree, and of these some for every node."""
@@ -179,7 +185,11 @@ class VectorTrees:
         unit = self._searched.gain_unit
         least, mean_gain = self._gain_bounds()
         of = self.subsample if subsample is None else subsample
-        grower = self._grower if of == self.subsample else self._new_grower(self._n_drawn, self._pool, of)
+        grower = (
+            self._grower
+            if of == self.subsample
+            else self._new_grower(self._n_drawn, self._pool, of)
+        )
         searched = self._searched
         how = (
             A, key, least / unit, self._level_cost() / unit, searched.row_error, searched.rows_per_weight,
@@ -204,7 +214,19 @@ class VectorTrees:
             value[:, :K] = self.ordered(value[:, :K], column, right, count)
         if self._levels is not None:
             on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
-        return VectorTree(column, threshold, nan_left, right, gain * unit, value, leaf, rows, leaf_start, sets, shared)
+        return VectorTree(
+            column,
+            threshold,
+            nan_left,
+            right,
+            gain * unit,
+            value,
+            leaf,
+            rows,
+            leaf_start,
+            sets,
+            shared,
+        )
 
     def _few_entries(self, value, rows, leaf_start):
         """Make most numbers of a leaf 0, or that of its classes which is returned."""
@@ -212,7 +234,9 @@ class VectorTrees:
             return None
         if self.loss.shift_invariant or self._levels is not None:
             return sparse_leaves(value, self._max_entries, self.loss.shift_invariant)
-        return shared_leaves(value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2))
+        return shared_leaves(
+            value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2)
+        )
 
     def _gain_bounds(self):
         """Least gain of a split while the tree grows, and least mean gain of the splits of a subtree that stays."""
@@ -244,7 +268,10 @@ def sparse_leaves(value, most, invariant):
         common = np.zeros((len(part), 1))
         if invariant:
             below = part < 0
-            common = np.where(below, part, 0).sum(axis=1, keepdims=True) / np.maximum(below.sum(axis=1), 1)[:, None]
+            common = (
+                np.where(below, part, 0).sum(axis=1, keepdims=True)
+                / np.maximum(below.sum(axis=1), 1)[:, None]
+            )
         keep = largest(np.abs(part - common), most)
         if invariant:
             common = np.where(keep, 0, part).sum(axis=1, keepdims=True) / (K - most)
@@ -273,14 +300,18 @@ def shared_leaves(value, most, curvature):
         rest = np.ones(part.shape, dtype=bool)
         if most < K:
             rest = ~largest(h * (part - common) ** 2, most)
-        shared[begin : begin + FEW_LEAVES] = rounded(_mean(part, np.where(rest, h, 0))[:, 0] if most < K else 0)
+        shared[begin : begin + FEW_LEAVES] = rounded(
+            _mean(part, np.where(rest, h, 0))[:, 0] if most < K else 0
+        )
         if most < K:
             part[:] = np.where(rest, shared[begin : begin + FEW_LEAVES, None], part)
     return shared
 
 
 def _mean(part, weight):
-    return (weight * part).sum(axis=1, keepdims=True) / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    return (weight * part).sum(axis=1, keepdims=True) / np.maximum(
+        weight.sum(axis=1, keepdims=True), 1e-300
+    )
 
 
 class ClassificationTrees(VectorTrees):

@@ -34,4 +34,14 @@ def loss_of(given):
     return LOSSES[given] if isinstance(given, str) else OwnLoss(given)
 
 
-__all__ = ["LOSSES", "PAIRWISE", "ClassWeights", "CodedExp", "ColumnSums", "Loss", "LossName", "check_own", "loss_of"]
+__all__ = [
+    "LOSSES",
+    "PAIRWISE",
+    "ClassWeights",
+    "CodedExp",
+    "ColumnSums",
+    "Loss",
+    "LossName",
+    "check_own",
+    "loss_of",
+]

@@ -40,9 +40,10 @@ class ColumnSums:
         if self._apart:
             self._block_by_block(gradient, h, out)
             return out
-        _weights.column_sums(gradient, h, self.starts, self.classes, self._partial, out, self._n_threads)
+        _weights.column_sums(
+            gradient, h, self.starts, self.classes, self._partial, out, self._n_threads
+        )
         return out
-
 
     def _block_by_block(self, gradient, h, out):
         lanes, P = gradient.shape[2], out.shape[2]
@@ -51,7 +52,13 @@ class ColumnSums:
             part = np.empty((*out.shape[:2], columns.stop - columns.start))
             rows = h if len(h) == 1 else h[columns]
             _weights.column_sums(
-                gradient[b : b + 1], rows, self.starts, self.classes, self._partial, part, self._n_threads
+                gradient[b : b + 1],
+                rows,
+                self.starts,
+                self.classes,
+                self._partial,
+                part,
+                self._n_threads,
             )
             out[:, :, columns] = part
 

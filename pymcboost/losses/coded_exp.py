@@ -70,11 +70,17 @@ class CodedExp(Blocks):
         shift[~there] = shift[there].min()
         mass = np.zeros_like(shift)
         for rows in self.row_slices():
-            mass += np.einsum("i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift)))
+            mass += np.einsum(
+                "i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift))
+            )
         if self.apart:
-            return shift + log(np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there))
+            return shift + log(
+                np.divide(mass, self._start_mass, out=np.ones_like(mass), where=there)
+            )
         top = shift.max()  # columns of one sum share a shift
-        return np.full_like(shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum()))
+        return np.full_like(
+            shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum())
+        )
 
     def tables(self, h):
         """Sums of the weights over the rows of each class with h = +1 and with h = -1: (2, K, P).
@@ -102,5 +108,7 @@ class CodedExp(Blocks):
             scale = np.full(len(mass), self._start_mass.sum() / mass.sum())
         for to, factor in zip(self._used, factors, strict=False):
             np.multiply(factor, scale, out=to, casting="same_kind")
-        _weights.column_update(self.gradient, h, self._starts, self._classes, self._factors, self.n_threads)
+        _weights.column_update(
+            self.gradient, h, self._starts, self._classes, self._factors, self.n_threads
+        )
         self.mass = mass * scale

@@ -169,7 +169,9 @@ def separators(spec, n_classes):
         column[least] = n_classes - len(least)
         columns.append(column)
     if not columns:
-        raise ValueError("separators: the list of class subsets is empty; give one subset or more, or 'singles'")
+        raise ValueError(
+            "separators: the list of class subsets is empty; give one subset or more, or 'singles'"
+        )
     return np.stack(columns, axis=1)
 
 
@@ -178,10 +180,18 @@ def _refuse_many(spec, count, n_classes):
     if count <= MOST_COLUMNS:
         return
     named = isinstance(spec, str)
-    shown, which = (repr(spec), f"are {count}") if named else (f"[{list(spec[0])}, ...]", f"are {count} or more")
+    shown, which = (
+        (repr(spec), f"are {count}")
+        if named
+        else (f"[{list(spec[0])}, ...]", f"are {count} or more")
+    )
     raise ValueError(
         f"separators={shown} {which} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
-        + ("list fewer" if n_classes > MOST_COLUMNS or not named else "use 'singles', or list fewer")
+        + (
+            "list fewer"
+            if n_classes > MOST_COLUMNS or not named
+            else "use 'singles', or list fewer"
+        )
     )
 
 

@@ -76,13 +76,25 @@ class Loss:
         if rows.curvature is None:
             rows.curvature = aligned_zeros(rows.gradient.shape, np.float32)
         for part in rows.parts(CHUNK):
-            self.put(rows.F[part, :K].copy(), rows.data.y[part], rows.gradient[part, :K], rows.curvature[part, :K])
+            self.put(
+                rows.F[part, :K].copy(),
+                rows.data.y[part],
+                rows.gradient[part, :K],
+                rows.curvature[part, :K],
+            )
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
         """Steps (n_leaves, K) along each score alone, times (K - 1) / K where K scores share the move."""
         K = rows.data.n_classes
-        sums, curvature = rows.leaf_sums(leaf_rows, leaf_start), rows.curvature_sums(leaf_rows, leaf_start)
-        return ((K - 1) / K if self.shift_invariant else 1.0) * sums[:, 0] / np.maximum(curvature + l2, 1e-30)
+        sums, curvature = (
+            rows.leaf_sums(leaf_rows, leaf_start),
+            rows.curvature_sums(leaf_rows, leaf_start),
+        )
+        return (
+            ((K - 1) / K if self.shift_invariant else 1.0)
+            * sums[:, 0]
+            / np.maximum(curvature + l2, 1e-30)
+        )
 
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
         """Curvatures (n_leaves, K) of `leaf_steps`."""

@@ -38,7 +38,10 @@ class NarrowRows(Rows):
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
         self.held = data.zeros((data.n_rows, self.width), np.float32)
-        self._tree = None, np.zeros(1, dtype=np.int32)  # vectors to be added, and the leaf of every row
+        self._tree = (
+            None,
+            np.zeros(1, dtype=np.int32),
+        )  # vectors to be added, and the leaf of every row
         self.norm, self.known = np.empty((data.n_rows, 3), dtype=np.float32), False
         self._weigh()
 
@@ -132,5 +135,7 @@ class NarrowDirections(Directions):
         first = magic_of(units[0])
         sums, squares = project(first, magic_of(units[1]))
         loss.known = True
-        loss.square, _ = refined(self.data.comm, lambda magic: project(first, magic)[1], n, units[1], squares)
+        loss.square, _ = refined(
+            self.data.comm, lambda magic: project(first, magic)[1], n, units[1], squares
+        )
         return loss.rounded(self, sums, units[0])

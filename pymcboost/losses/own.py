@@ -38,9 +38,14 @@ class OwnLoss(Loss):
 
     def first(self, data):
         """See `Loss.first`."""
-        y, weight = data.comm.concatenate(data.y.astype(np.int64)), data.comm.concatenate(data.weight)
+        y, weight = (
+            data.comm.concatenate(data.y.astype(np.int64)),
+            data.comm.concatenate(data.weight),
+        )
         order = np.lexsort((weight, y))
-        found = data.comm.broadcast(self.given.start(y[order].astype(np.int32), weight[order], data.n_classes))
+        found = data.comm.broadcast(
+            self.given.start(y[order].astype(np.int32), weight[order], data.n_classes)
+        )
         return _numbers(found, (data.n_classes,), f"{self.name}.start", "one score for each class")
 
     def follow(self, rows, value, leaf):
@@ -53,8 +58,13 @@ class OwnLoss(Loss):
         shape, says, means = F.shape, self._says, "a row for each sample, a column for each class"
         found = self._call(y.copy(), F)
         if not isinstance(found, (tuple, list)) or len(found) != 2:
-            raise ValueError(f"loss: {says} must return (gradient, hessian), not {type(found).__name__}")
-        g, h = (_array(part, shape, f"the {what} of {says}", means) for part, what in zip(found, WHAT, strict=True))
+            raise ValueError(
+                f"loss: {says} must return (gradient, hessian), not {type(found).__name__}"
+            )
+        g, h = (
+            _array(part, shape, f"the {what} of {says}", means)
+            for part, what in zip(found, WHAT, strict=True)
+        )
         if elementary.store(g, -1.0, np.nextafter(-LARGEST, 0), LARGEST, gradient):
             _check_size(g, f"the gradient of {says}")
         if elementary.store(h, 1.0, 0.0, LARGEST, curvature):
@@ -75,8 +85,15 @@ class OwnLoss(Loss):
     def value(self, F, y):
         """See `Loss.value`."""
         if not self.begins:
-            raise ValueError(f"scoring='loss': the function {self.name} has no value; give an object that has one")
-        return _numbers(self.given.value(y.copy(), F.copy()), (len(F),), f"{self.name}.value", "one for each sample")
+            raise ValueError(
+                f"scoring='loss': the function {self.name} has no value; give an object that has one"
+            )
+        return _numbers(
+            self.given.value(y.copy(), F.copy()),
+            (len(F),),
+            f"{self.name}.value",
+            "one for each sample",
+        )
 
     @property
     def gives_probabilities(self):
@@ -85,7 +102,12 @@ class OwnLoss(Loss):
 
     def probabilities(self, scores):
         """Probabilities (m, K) of the scores."""
-        found = _numbers(self.given.link(scores.copy()), scores.shape, f"{self.name}.link", "probabilities of classes")
+        found = _numbers(
+            self.given.link(scores.copy()),
+            scores.shape,
+            f"{self.name}.link",
+            "probabilities of classes",
+        )
         if found.min(initial=0) < -1e-9 or found.max(initial=0) > 1 + 1e-9:
             raise ValueError(f"loss: {self.name}.link has probabilities outside of 0 and 1")
         return found
@@ -107,7 +129,9 @@ def _array(found, shape, what, means):
     try:
         found = np.asarray(found, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise ValueError(f"loss: {what} must be an array of numbers, not {type(found).__name__} ({error})") from error
+        raise ValueError(
+            f"loss: {what} must be an array of numbers, not {type(found).__name__} ({error})"
+        ) from error
     if found.shape != shape:
         raise ValueError(f"loss: {what} has the shape {found.shape}; it must be {shape}, {means}")
     return found
@@ -126,7 +150,9 @@ def _check_size(found, what):
 def check_own(name, given):
     """Refuse what is no loss; ``name``: the estimator's."""
     if isinstance(given, type):
-        raise ValueError(f"{name}: loss={given.__name__} is a class; give an object of it, {given.__name__}()")
+        raise ValueError(
+            f"{name}: loss={given.__name__} is a class; give an object of it, {given.__name__}()"
+        )
     if callable(given) and not hasattr(given, "gradient_hessian"):
         if not takes_positions(given, 2):
             raise ValueError(
@@ -171,7 +197,11 @@ class _Pickler(pickle.Pickler):
     """Pickles sets by the checksums of their elements: their order is another one in every process."""
 
     def persistent_id(self, obj):
-        return (type(obj).__name__, sorted(map(_checksum, obj))) if isinstance(obj, (set, frozenset)) else None
+        return (
+            (type(obj).__name__, sorted(map(_checksum, obj)))
+            if isinstance(obj, (set, frozenset))
+            else None
+        )
 
 
 def _checksum(given):

@@ -113,6 +113,14 @@ class ExpBlocks(PairwiseBlocks):
         scale = self.mass / self._sum(rows)
         self._lay_out((w, minus), scale, -SMALLEST)
         _weights.exp_update(
-            self.gradient, h, self._starts, self._classes, None, None, SMALLEST, self._factors, self.n_threads
+            self.gradient,
+            h,
+            self._starts,
+            self._classes,
+            None,
+            None,
+            SMALLEST,
+            self._factors,
+            self.n_threads,
         )
         self._rescale(self.log_scale - log(scale))

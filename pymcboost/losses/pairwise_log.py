@@ -61,7 +61,9 @@ class LogBlocks(PairwiseBlocks):
         super().__init__(data, n_threads)
         self.odds = data.gradient_buffer()
         self.rows_together = PASS_ROWS if self.large else self.rows_together
-        self._partial = None if self.large else np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
+        self._partial = (
+            None if self.large else np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
+        )
         # Every row's own class in the gradient, laid out flat.
         rows, (block, lane) = np.arange(data.n_rows), np.divmod(data.y.astype(np.int64), data.lanes)
         self._own = (block * data.n_rows + rows) * data.lanes + lane
@@ -101,10 +103,15 @@ class LogBlocks(PairwiseBlocks):
 
     def value_and_slopes(self, h, w):
         """The loss at F + h w, and its derivatives by w (K,): a pass over the rows, without a table of pairs."""
-        found, sides = (0.0, 0.0), np.zeros((2, self.odds.shape[0] * self.odds.shape[2]))  # odds are 0 in the padding
+        found, sides = (
+            (0.0, 0.0),
+            np.zeros((2, self.odds.shape[0] * self.odds.shape[2])),
+        )  # odds are 0 in the padding
         sides[:, : len(w)] = exp(-w), exp(w)
         with ThreadPoolExecutor(self.n_threads) as pool:
-            for part in pool.map(partial(self._of_rows, h, sides), self.row_slices()):  # in their order
+            for part in pool.map(
+                partial(self._of_rows, h, sides), self.row_slices()
+            ):  # in their order
                 found = found[0] + part[0], found[1] + part[1]
         return found[0], found[1][: len(w)]
 

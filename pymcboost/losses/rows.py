@@ -44,7 +44,9 @@ def scale_of(n_rows, total, largest):
 
 def _range_of(comm, array):
     """Least and largest of the numbers of all workers."""
-    ends = comm.maximum(np.array([-array.min(initial=np.inf), array.max(initial=-np.inf)], dtype=np.float64))
+    ends = comm.maximum(
+        np.array([-array.min(initial=np.inf), array.max(initial=-np.inf)], dtype=np.float64)
+    )
     return -float(ends[0]), float(ends[1])
 
 
@@ -105,7 +107,10 @@ class Integers:
         total : sum of the weights of all rows; None where they are equal.
         """
         self.gain_unit = units / scale / scale
-        self.row_error, self.rows_per_weight = 0.0, 1.0  # equal rows of equal weights have the same integers
+        self.row_error, self.rows_per_weight = (
+            0.0,
+            1.0,
+        )  # equal rows of equal weights have the same integers
         if total is not None:
             n = self.data.total_rows
             halves = math.sqrt(self.n_columns) + size * scale / units
@@ -113,7 +118,9 @@ class Integers:
             self.rows_per_weight = n / (total * units)
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
-        _vrows.quantise(self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads)
+        _vrows.quantise(
+            self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
+        )
         return self._integers
 
     def _largest(self, weight):
@@ -150,7 +157,9 @@ class Rows(Integers):
         self.summed = True
         K = data.n_classes
         # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
-        compact = data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
+        compact = (
+            data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
+        )
         compact = compact and not loss.spare_lane
         self.F = data.zeros((data.n_rows, K if compact else self.width), np.float64)
         self._weigh()
@@ -162,7 +171,10 @@ class Rows(Integers):
         self.weight, self.largest = data.weight[:0] if self.uniform else data.weight, 1.0
         self.total, self.units, self.bound_scale = float(n), 1.0, data.bound_scale
         if not self.uniform:
-            self.largest, self.total = largest, float(data.comm.sum(data.weight.sum(keepdims=True))[0])
+            self.largest, self.total = (
+                largest,
+                float(data.comm.sum(data.weight.sum(keepdims=True))[0]),
+            )
             self.units = scale_of(n, self.total, largest)
 
     def least(self, weight):
@@ -197,7 +209,11 @@ class Rows(Integers):
     def bound(self):
         """No gradient is larger."""
         known = self.loss.bound(self.data.n_classes)
-        return max(abs(end) for end in _range_of(self.data.comm, self.gradient)) if known is None else known
+        return (
+            max(abs(end) for end in _range_of(self.data.comm, self.gradient))
+            if known is None
+            else known
+        )
 
     def parts(self, n):
         """Slices of the rows with about so many numbers each."""
@@ -209,8 +225,11 @@ class Rows(Integers):
 
         sums : those of w |g| by lane in this unit, or None.
         """
+
         def sizes(magic):
-            return _vrows.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[: on.n_columns].copy()
+            return _vrows.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[
+                : on.n_columns
+            ].copy()
 
         sums = None if sums is None else sums[: on.n_columns].copy()
         least = SMALLEST_GRADIENT * self.total
@@ -231,18 +250,25 @@ class Rows(Integers):
 
     def mean_square(self):
         """Mean over the rows of w |g|^2."""
+
         def squares(magic):
-            return _vrows.sum_of_squares(self.gradient, self.weight, self.lanes, magic, self.n_threads)
+            return _vrows.sum_of_squares(
+                self.gradient, self.weight, self.lanes, magic, self.n_threads
+            )
 
         n = self.data.total_rows * self.width
-        top, _ = refined(self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n))
+        top, _ = refined(
+            self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n)
+        )
         return top / self.data.total_rows
 
     def variance(self):
         """Mean over the rows of w |g - mean g|^2."""
         rows = np.arange(self.data.n_rows, dtype=np.int32)
         total = self.leaf_sums(rows, np.array([0, len(rows)]))[0, 0]
-        return max(0.0, self.mean_square() - float(total @ total) / self.total / self.data.total_rows)
+        return max(
+            0.0, self.mean_square() - float(total @ total) / self.total / self.data.total_rows
+        )
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
@@ -257,7 +283,9 @@ class Rows(Integers):
             step = self.leaf_steps(rows, leaf_start, full, l2)
             return _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
         count = leaf_start[1:] - leaf_start[:-1]
-        magic = np.full(self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count)))
+        magic = np.full(
+            self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count))
+        )
         how = self.data.n_classes, SMALL_BITS, l2, largest, rate
         value, again = self._values_in_unit(rows, leaf_start, magic, how, kept)
         if len(again):
@@ -289,10 +317,15 @@ class Rows(Integers):
 
         Units follow from the bound of the gradients. Where sums are small in them, they follow from the leaf's own.
         """
-        count, known = self.data.comm.sum(leaf_start[1:] - leaf_start[:-1]), self.loss.bound(self.data.n_classes)
+        count, known = (
+            self.data.comm.sum(leaf_start[1:] - leaf_start[:-1]),
+            self.loss.bound(self.data.n_classes),
+        )
         found, again = None, np.arange(len(count))
         if known is not None:
-            found, again = self._in_unit(of, rows, leaf_start, magic_of(self._unit_of_ones(known, count)), count)
+            found, again = self._in_unit(
+                of, rows, leaf_start, magic_of(self._unit_of_ones(known, count)), count
+            )
         if len(again):
             own = self._in_own_units(of, *_those(again, rows, leaf_start), count[again])
             if found is None:
@@ -318,7 +351,9 @@ class Rows(Integers):
         step = n if comm.size > 1 else 1 + TABLES // self.width
         if step >= n:
             magic = np.full((n, self.width), magic)
-            return _vrows.in_ones(comm.sum(self._in_units(of, rows, leaf_start, magic)), magic, K, count << SMALL_BITS)
+            return _vrows.in_ones(
+                comm.sum(self._in_units(of, rows, leaf_start, magic)), magic, K, count << SMALL_BITS
+            )
         found, again = np.empty((n, 2, K)), []
         for begin in range(0, n, step):
             part = slice(begin, min(begin + step, n))
@@ -330,7 +365,9 @@ class Rows(Integers):
 
     def _in_units(self, of, rows, leaf_start, magic):
         if len(magic) > 1:
-            return _vrows.leaf_sums(of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads)
+            return _vrows.leaf_sums(
+                of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads
+            )
         # A leaf is summed by one thread: a single one in pieces, for several threads. The sums are of integers.
         begin, end = leaf_start.tolist()
         start = np.append(np.arange(begin, max(begin + 1, end), PIECE), end)
@@ -340,13 +377,17 @@ class Rows(Integers):
 
     def _bounds(self, of, rows, leaf_start):
         """Bounds of w |g| in every leaf, of the rows of all workers however divided: (n_leaves, width)."""
-        bounds = self.data.comm.maximum(_vrows.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads))
+        bounds = self.data.comm.maximum(
+            _vrows.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads)
+        )
         return bounds * self._heaviest(rows, leaf_start)
 
     def _heaviest(self, rows, leaf_start):
         """Largest weight in every leaf, of the rows of all workers: (n_leaves, 1)."""
         if not self.uniform:
-            return self.data.comm.maximum(_vrows.leaf_weights(self.weight, rows, leaf_start))[:, None]
+            return self.data.comm.maximum(_vrows.leaf_weights(self.weight, rows, leaf_start))[
+                :, None
+            ]
         return np.ones((len(leaf_start) - 1, 1))
 
     def leaf_newton(self, rows, leaf_start):
@@ -362,7 +403,15 @@ class Rows(Integers):
             sums = np.zeros((len(units), *shape), dtype=np.int64)
             for j, magic in enumerate(magic_of(units)):
                 _vrows.leaf_hessian(
-                    self.gradient, self.weight, self.data.y, self.lanes, magic, rows, start[j], start[j + 1], sums[j]
+                    self.gradient,
+                    self.weight,
+                    self.data.y,
+                    self.lanes,
+                    magic,
+                    rows,
+                    start[j],
+                    start[j + 1],
+                    sums[j],
                 )
             for table, unit in zip(comm.sum(sums), units, strict=True):
                 ones = table * unit
@@ -407,7 +456,9 @@ class Directions(Integers):
 
     def unit(self, signs):
         """Unit of the sums of w |g| in these directions."""
-        sign = signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()  # those of one block are alike
+        sign = (
+            signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()
+        )  # those of one block are alike
         return self.loss.unit(self.data.n_classes * abs(float(sign)))
 
     def draw(self, key):

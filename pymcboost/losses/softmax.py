@@ -30,7 +30,9 @@ class Softmax(Loss):
         no_leaves = np.zeros(0, dtype=np.int32)
         no_weights = np.zeros(0)
         y = np.ascontiguousarray(y, dtype=np.int32)
-        _vrows.gradient(padded, None, no_leaves, y, no_weights, _vrows.SOFTMAX, lanes, 1.0, gradient, 1)
+        _vrows.gradient(
+            padded, None, no_leaves, y, no_weights, _vrows.SOFTMAX, lanes, 1.0, gradient, 1
+        )
         return gradient[:, :K]
 
     keeps_curvature = False

@@ -36,14 +36,23 @@ class Units:
         self._loss, self._comm = loss, loss.data.comm
         self._by = math.ldexp(1.0, SUM_BITS - math.frexp(bound)[1])
         n_blocks, _, lanes = loss.gradient.shape
-        self._partial = np.zeros((len(loss.column_sums.classes), n_blocks, n, lanes), dtype=np.int64)
+        self._partial = np.zeros(
+            (len(loss.column_sums.classes), n_blocks, n, lanes), dtype=np.int64
+        )
         self._sums = np.zeros((n, loss.data.n_classes, n_columns), dtype=np.int64)
 
     def of_columns(self, h):
         """Sums of the gradient's columns: see `losses.blocks.ColumnSums`."""
         loss, rows = self._loss, self._loss.column_sums
         _weights.column_units(
-            loss.gradient, h, rows.starts, rows.classes, self._by, self._partial, self._sums, loss.n_threads
+            loss.gradient,
+            h,
+            rows.starts,
+            rows.classes,
+            self._by,
+            self._partial,
+            self._sums,
+            loss.n_threads,
         )
         return self._of_all()
 
@@ -112,7 +121,11 @@ class SummedLog(LogBlocks):
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        weight, K, self.large = 1.01 * data.total_weight, data.n_classes, False  # a pass adds up in floating point
+        weight, K, self.large = (
+            1.01 * data.total_weight,
+            data.n_classes,
+            False,
+        )  # a pass adds up in floating point
         self._units, self._trials = Units(self, weight * (K - 1), K), Units(self, weight, K, 4)
         self._every_row = np.ones(data.n_rows, dtype=np.int8)
 

@@ -58,7 +58,9 @@ def finite(name, values, shape):
     # In parts and copied only where it must be: the leaves of many classes are gigabytes.
     for part in (flat[begin : begin + PART] for begin in range(0, flat.size, PART)):
         if not np.isfinite(part).all():
-            raise ValueError(f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)")
+            raise ValueError(
+                f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)"
+            )
         negative_zeros = negative_zeros or bool((part.view(np.int32) == NEGATIVE_ZERO).any())
     return values + np.float32(0) if negative_zeros else values
 
@@ -98,9 +100,13 @@ def running_sums(counts):
 def check_rounds(n, there_are, noun="round"):
     """Refuse to keep the first ``n`` of fewer rounds."""
     if not 0 <= n <= there_are:
-        raise ValueError(f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}")
+        raise ValueError(
+            f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}"
+        )
 
 
 def is_number(value):
     """Whether a value is one real number, also as an array without a dimension."""
-    return isinstance(value, Real) or (getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "biuf")
+    return isinstance(value, Real) or (
+        getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "biuf"
+    )

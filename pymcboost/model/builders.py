@@ -31,7 +31,11 @@ class _Builder:
 
     def packed(self, feature, nan_left, codes):
         """Bits of the codes that splits send left, by the number of the split, as trees are added with them."""
-        return {j: self.categories.packed(feature[j], its, nan_left[j]) for j, its in codes.items()} if codes else {}
+        return (
+            {j: self.categories.packed(feature[j], its, nan_left[j]) for j, its in codes.items()}
+            if codes
+            else {}
+        )
 
     def freeze(self):
         """The model so far as read-only copies; the builder can go on growing.
@@ -41,7 +45,11 @@ class _Builder:
         Stumps or Trees
         """
         model = self.tail(0)
-        arrays = {name: array.copy() for name, array in vars(model).items() if isinstance(array, np.ndarray)}
+        arrays = {
+            name: array.copy()
+            for name, array in vars(model).items()
+            if isinstance(array, np.ndarray)
+        }
         for array in arrays.values():
             array.flags.writeable = False
         if isinstance(getattr(model, "leaf", None), LeafEntries):
@@ -99,7 +107,9 @@ class EnsembleBuilder(_Builder):
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Append a tree with one split and leaves for each class as a stump; see `TreesBuilder.add_tree`."""
         low, high = np.asarray(leaf)
-        self.add_stump(feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low)
+        self.add_stump(
+            feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low
+        )
 
     def extend(self, stumps):
         """Append all stumps of a frozen list."""
@@ -169,7 +179,9 @@ class TreesBuilder(_Builder):
         self._threshold = np.empty(64, dtype=np.float32)
         self._nan_left = np.empty(64, dtype=bool)
         self._right = np.empty(64, dtype=np.int64)
-        self._leaf = np.empty((64, 0 if entries else self.n_classes) if vector else 64, dtype=np.float32)
+        self._leaf = np.empty(
+            (64, 0 if entries else self.n_classes) if vector else 64, dtype=np.float32
+        )
         self._cls = np.empty(16, dtype=np.int64)
         self._base = np.empty(16, dtype=np.int64)
 
@@ -232,7 +244,9 @@ class TreesBuilder(_Builder):
         self._sets += sets
         self._first_set += (self._first_set[-1] + np.cumsum(counts)).tolist()
 
-    def add_trees(self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
+    def add_trees(
+        self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None
+    ):
         """Append n trees: `add_tree` for many at once.
 
         Parameters
@@ -248,7 +262,9 @@ class TreesBuilder(_Builder):
         n, begin = len(n_splits), int(self._offset[self._n])
         ends = begin + np.cumsum(n_splits, dtype=np.int64)
         end = int(ends[-1]) if n else begin
-        if len(leaf) != end - begin + n or any(np.ndim(a) and len(a) != end - begin for a in (feature, threshold)):
+        if len(leaf) != end - begin + n or any(
+            np.ndim(a) and len(a) != end - begin for a in (feature, threshold)
+        ):
             raise ValueError("the splits and leaves are not those of so many trees")
         self._append(n, end, ends, feature, threshold, nan_left, right, leaf, cls, base)
         if sets is not None:
@@ -290,7 +306,9 @@ class TreesBuilder(_Builder):
             self.code = np.array(trees.code, dtype=np.float32)
         first, none = self._n, -1
         if (trees.subset is None) != (self._subset is None):
-            raise ValueError("the rounds so far and these differ in whether features are categories; begin anew")
+            raise ValueError(
+                "the rounds so far and these differ in whether features are categories; begin anew"
+            )
         self.add_trees(
             np.diff(trees.offset), trees.feature, trees.threshold, trees.nan_left, trees.right, trees.leaf,
             none if trees.cls is None else trees.cls, none if trees.base is None else trees.base,

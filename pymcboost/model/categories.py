@@ -47,7 +47,10 @@ class Categories:
     def shown(self, feature, bits):
         """The levels of a set by their names, or by their codes where they have none."""
         at = int(np.searchsorted(self.feature, feature))
-        names, codes = self.names[at], np.flatnonzero(np.unpackbits(bits, bitorder="little")[: self.levels[at]])
+        names, codes = (
+            self.names[at],
+            np.flatnonzero(np.unpackbits(bits, bitorder="little")[: self.levels[at]]),
+        )
         return codes.tolist() if names is None else [names[code] for code in codes]
 
     def dump(self):
@@ -60,7 +63,9 @@ class Categories:
         if not is_frame(X):
             return X
         places = enumerate(self.feature.tolist())
-        codes = {j: self.codes_of(at, column_of(X, j)) for at, j in places if self.names[at] is not None}
+        codes = {
+            j: self.codes_of(at, column_of(X, j)) for at, j in places if self.names[at] is not None
+        }
         return with_columns(X, codes) if codes else X
 
     def bounded(self, X):
@@ -68,7 +73,9 @@ class Categories:
         if hasattr(X, "tocsr"):
             raise ValueError(DENSE)
         for j, n in zip(self.feature.tolist(), self.levels.tolist(), strict=True):
-            other = ~((X[:, j] >= 0) & (X[:, j] < n) & (X[:, j] == np.floor(X[:, j]))) & ~np.isnan(X[:, j])
+            other = ~((X[:, j] >= 0) & (X[:, j] < n) & (X[:, j] == np.floor(X[:, j]))) & ~np.isnan(
+                X[:, j]
+            )
             if other.any():
                 X = X.copy()
                 X[other, j] = np.nan
@@ -78,7 +85,9 @@ class Categories:
         """Those of these features alone, by their places in ``used``."""
         at = [i for i, j in enumerate(self.feature.tolist()) if j in used]
         names = tuple(self.names[i] for i in at)
-        return Categories(np.searchsorted(used, self.feature[at]).astype(np.int64), self.levels[at], names)
+        return Categories(
+            np.searchsorted(used, self.feature[at]).astype(np.int64), self.levels[at], names
+        )
 
     def codes_of(self, at, column):
         """Codes of the values of a column, of the categorical feature number ``at``: float32."""
@@ -86,11 +95,17 @@ class Categories:
             self._codes[at] = {name: code for code, name in enumerate(self.names[at])}
         found, texts = factors(column)
         known = self._codes[at]
-        return np.array([*(known.get(text, np.nan) for text in texts), np.nan], dtype=np.float32)[found]
+        return np.array([*(known.get(text, np.nan) for text in texts), np.nan], dtype=np.float32)[
+            found
+        ]
 
     def named(self):
         """Features whose levels have names."""
-        return [j for j, names in zip(self.feature.tolist(), self.names, strict=True) if names is not None]
+        return [
+            j
+            for j, names in zip(self.feature.tolist(), self.names, strict=True)
+            if names is not None
+        ]
 
     def fill(self, X, texts):
         """Put the codes of text columns, lists by the number of the feature, into rows of numbers."""
@@ -116,16 +131,25 @@ class Categories:
         if "CATF" not in sections:
             return None
         feature, named = without_flags(sections["CATF"])
-        levels, ends, text = sections["CATN"].astype(np.int64), sections["CATO"].tolist(), sections["CATS"].tobytes()
+        levels, ends, text = (
+            sections["CATN"].astype(np.int64),
+            sections["CATO"].tolist(),
+            sections["CATS"].tobytes(),
+        )
         texts = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
         last = np.cumsum(levels * named)
-        names = [texts[end - n : end] if own else None for end, n, own in zip(last, levels, named, strict=True)]
+        names = [
+            texts[end - n : end] if own else None
+            for end, n, own in zip(last, levels, named, strict=True)
+        ]
         return cls(feature, levels, tuple(names))
 
 
 def is_frame(X):
     """Whether X has columns of their own types: pandas, polars or pyarrow."""
-    return hasattr(X, "column_names") or (hasattr(X, "columns") and not callable(X.columns) and hasattr(X, "dtypes"))
+    return hasattr(X, "column_names") or (
+        hasattr(X, "columns") and not callable(X.columns) and hasattr(X, "dtypes")
+    )
 
 
 def column_of(X, j):
@@ -147,7 +171,9 @@ def with_columns(X, values):
             new = column.tolist()  # of a table in chunks, of a batch in one
             X = X.set_column(j, X.column_names[j], [new] if hasattr(X, "to_batches") else new)
         return X
-    return X.with_columns([type(X[X.columns[j]])(X.columns[j], column) for j, column in values.items()])
+    return X.with_columns(
+        [type(X[X.columns[j]])(X.columns[j], column) for j, column in values.items()]
+    )
 
 
 def type_of(column):
@@ -193,7 +219,9 @@ def text_of(value):
     """What a value is called: whole numbers without a point; None for a missing value."""
     if isinstance(value, str):
         return value
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:  # the first has no truth
+    if (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+    ):  # the first has no truth
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
@@ -216,10 +244,15 @@ def _values_of(column):
 def factors(column):
     """Place of every value of a column among those that occur, -1 where it is missing; and these as text."""
     if hasattr(column, "cat") and hasattr(column, "iloc"):  # pandas
-        return column.cat.codes.to_numpy().astype(np.int64), [text_of(one) for one in column.cat.categories.tolist()]
+        return column.cat.codes.to_numpy().astype(np.int64), [
+            text_of(one) for one in column.cat.categories.tolist()
+        ]
     known = {}
     values = _values_of(column)
-    places = [-1 if (text := text_of(one)) is None else known.setdefault(text, len(known)) for one in values]
+    places = [
+        -1 if (text := text_of(one)) is None else known.setdefault(text, len(known))
+        for one in values
+    ]
     return np.array(places, dtype=np.int64), list(known)
 
 
@@ -262,7 +295,9 @@ def of_texts(texts, names):
     if not texts:
         return None
     levels = [_names(texts[j], f"column {names[j]!r}") for j in sorted(texts)]
-    return Categories(np.array(sorted(texts)), np.array([len(one) for one in levels]), tuple(levels))
+    return Categories(
+        np.array(sorted(texts)), np.array([len(one) for one in levels]), tuple(levels)
+    )
 
 
 def columns_of(wanted, X, d, frame):
@@ -274,9 +309,13 @@ def columns_of(wanted, X, d, frame):
         names = names_of(X) if frame else None
         unknown = [name for name in wanted.ravel().tolist() if names is None or name not in names]
         if unknown:
-            there = f"there are {', '.join(map(repr, names[:10]))}" if names is not None else (
-                "X is no frame with names: give numbers of columns, from 0 on, or 'from_dtype' for those that a frame "
-                "has as categories"
+            there = (
+                f"there are {', '.join(map(repr, names[:10]))}"
+                if names is not None
+                else (
+                    "X is no frame with names: give numbers of columns, from 0 on, or 'from_dtype' for "
+                    "those that a frame has as categories"
+                )
             )
             raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {there}")
         return np.unique([names.index(name) for name in wanted.ravel().tolist()]).astype(np.int64)
@@ -285,7 +324,9 @@ def columns_of(wanted, X, d, frame):
     if wanted.ndim == 1 and (wanted.dtype.kind in "iu" or not len(wanted)):
         if len(wanted) and not -d <= wanted.min() <= wanted.max() < d:
             unknown = wanted.min() if wanted.min() < -d else wanted.max()
-            raise ValueError(f"categorical_features: there is no column {unknown}; X has {d}, from 0 on")
+            raise ValueError(
+                f"categorical_features: there is no column {unknown}; X has {d}, from 0 on"
+            )
         return np.unique(wanted % d).astype(np.int64)
     raise ValueError(
         f"categorical_features must be 'from_dtype', None, a mask of {d} columns, or numbers or names of columns"
@@ -297,15 +338,23 @@ def _names(column, shown, partial=False):
     places, texts = factors(column)
     names = sorted({texts[place] for place in np.unique(places[places >= 0]).tolist()})
     if not (0 if partial else 1) <= len(names) <= MOST_LEVELS:
-        what = "is missing in all rows" if not names else f"has {len(names)} levels, and at most {MOST_LEVELS} go"
-        raise ValueError(f"{shown} {what}; leave it out" + (", or merge rare levels" if names else ""))
+        what = (
+            "is missing in all rows"
+            if not names
+            else f"has {len(names)} levels, and at most {MOST_LEVELS} go"
+        )
+        raise ValueError(
+            f"{shown} {what}; leave it out" + (", or merge rare levels" if names else "")
+        )
     for name in names:
         try:
             n_bytes = len(name.encode())
         except UnicodeEncodeError as error:
             raise ValueError(f"{shown}: a level is not valid Unicode text: {error}") from None
         if "\0" in name or n_bytes > LONGEST_NAME:
-            raise ValueError(f"{shown}: {name[:40]!r} has a zero character, or over {LONGEST_NAME} bytes; shorten it")
+            raise ValueError(
+                f"{shown}: {name[:40]!r} has a zero character, or over {LONGEST_NAME} bytes; shorten it"
+            )
     return names
 
 
@@ -314,7 +363,9 @@ def _n_codes(column, shown, partial):
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{shown}: its categories are text in an array; give X as a data frame") from None
+        raise ValueError(
+            f"{shown}: its categories are text in an array; give X as a data frame"
+        ) from None
     values = values[~np.isnan(values)]
     wrong = values[(values < 0) | (values >= MOST_LEVELS) | (values != np.floor(values))]
     if partial and not len(values):

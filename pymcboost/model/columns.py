@@ -8,11 +8,14 @@ from pymcboost.threads import counted
 
 # Names and characters that a message shows.
 SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
-ENCODE = "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
+ENCODE = (
+    "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
+)
 # What helps against text: in a training that has categories, in one that has none, and in a prediction.
 TEXT = f"name the column in categorical_features, which takes text of a data frame as categories, or {ENCODE}"
 ALL_NUMBERS = (
-    f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier, which take columns of text as categories"
+    f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier, which take columns of text as "
+    "categories"
 )
 NOT_TRAINED = (
     "train with the column in categorical_features, which takes text of a data frame as categories, or give the "
@@ -57,7 +60,11 @@ def in_order(X, names_of_model):
     there, wanted = set(given), set(names)
     missing, unknown = [n for n in names if n not in there], [n for n in given if n not in wanted]
     if missing or unknown or len(given) != len(names) or len(wanted) < len(names):
-        parts = [f"{what} {_listed(them)}" for what, them in (("missing:", missing), ("unknown:", unknown)) if them]
+        parts = [
+            f"{what} {_listed(them)}"
+            for what, them in (("missing:", missing), ("unknown:", unknown))
+            if them
+        ]
         parts = parts or ["some names stand more than once"]
         raise ValueError(
             f"the columns of X are not those that the model was trained on ({'; '.join(parts)}). Frames go by name: "
@@ -70,9 +77,17 @@ def refuse_no_rows(X):
     """Refuse what is no table of numbers by its type: one row or column of a frame, text, a dictionary, nothing."""
     name = type(X).__name__
     if hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:  # a Series of pandas or polars
-        how = "frame.iloc[[i]] is one row, frame[[name]] one column" if hasattr(X, "iloc") else "or X.to_frame()"
-        raise ValueError(f"X is a {name} of {len(X)} values, not a table of rows; give a data frame: {how}")
-    table = any(hasattr(X, name) for name in ("shape", "__array__", "column_names", "collect_schema"))
+        how = (
+            "frame.iloc[[i]] is one row, frame[[name]] one column"
+            if hasattr(X, "iloc")
+            else "or X.to_frame()"
+        )
+        raise ValueError(
+            f"X is a {name} of {len(X)} values, not a table of rows; give a data frame: {how}"
+        )
+    table = any(
+        hasattr(X, name) for name in ("shape", "__array__", "column_names", "collect_schema")
+    )
     if not table and (isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Sequence)):
         raise TypeError(
             f"X is {'None' if X is None else f'of the type {name}'}; give rows of numbers: a NumPy array, a data frame "
@@ -97,16 +112,24 @@ def wrong_value(X, allow_nan=True, text=TEXT):
     """
     if hasattr(X, "tocoo"):
         return _wrong_entry(X.tocoo(), allow_nan)
-    names, frame = names_of(X), hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns)
+    names, frame = (
+        names_of(X),
+        hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns),
+    )
     try:
         X = X if frame or hasattr(X, "column_names") else np.asarray(X)
         shape = X.shape
     except (ValueError, OverflowError):
         return _wrong_length(X)
     if len(shape) == 1 and shape[0] and X.dtype.kind == "O":
-        return _wrong_length(X) or f"X[0] is of the type {type(X[0]).__name__}, not a row of numbers; give a table"
+        return (
+            _wrong_length(X)
+            or f"X[0] is of the type {type(X[0]).__name__}, not a row of numbers; give a table"
+        )
     for j in range(shape[1] if len(shape) == 2 else 0):
-        column = np.asarray(X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] if names is None else X[names[j]])
+        column = np.asarray(
+            X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] if names is None else X[names[j]]
+        )
         found = _wrong_in(column, allow_nan, text)
         if found:
             return f"column {j if names is None else repr(names[j])}: {found}"
@@ -131,8 +154,12 @@ def _wrong_length(X):
     lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
     for row, length in enumerate(lengths):
         if length != lengths[0]:
-            first, other = ("no length" if n is None else counted(n, "value") for n in (lengths[0], length))
-            return f"X[{row}] has {other}, X[0] has {first}; give all rows the same number of values"
+            first, other = (
+                "no length" if n is None else counted(n, "value") for n in (lengths[0], length)
+            )
+            return (
+                f"X[{row}] has {other}, X[0] has {first}; give all rows the same number of values"
+            )
     return None
 
 
@@ -159,14 +186,19 @@ def _problem_of(value, allow_nan, text=TEXT):
     try:
         value = np.nan if value is None else float(value)
     except OverflowError:
-        return "is beyond float64 (+-1.8e308)", "divide the column by a constant, or take its logarithm"
+        return (
+            "is beyond float64 (+-1.8e308)",
+            "divide the column by a constant, or take its logarithm",
+        )
     except (TypeError, ValueError):
         if isinstance(value, (str, bytes)):
             return "is text", text
         return "is no number", "use NaN for a missing value"
     if np.isinf(value):
         return "is infinite", "clip it, or use NaN for a missing value" if allow_nan else "clip it"
-    return ("is missing", "fill it in before (impute)") if np.isnan(value) and not allow_nan else None
+    return (
+        ("is missing", "fill it in before (impute)") if np.isnan(value) and not allow_nan else None
+    )
 
 
 def _listed(names):

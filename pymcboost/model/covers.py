@@ -69,13 +69,22 @@ def explainer(ensemble):
     """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
-    n, k, cls, base, code = len(ensemble), ensemble.n_classes, ensemble.cls, ensemble.base, ensemble.code
+    n, k, cls, base, code = (
+        len(ensemble),
+        ensemble.n_classes,
+        ensemble.cls,
+        ensemble.base,
+        ensemble.code,
+    )
     offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)
     asked, sets = np.array(feature, dtype=np.int64), ensemble.sets()
     if sets is not None:  # each set is a row of 0 and 1 behind those of the features, see `blocks`
         of_set = np.flatnonzero(sets[0])
-        asked[of_set], threshold = ensemble.n_features + np.arange(len(of_set)), np.array(threshold, dtype=np.float32)
+        asked[of_set], threshold = (
+            ensemble.n_features + np.arange(len(of_set)),
+            np.array(threshold, dtype=np.float32),
+        )
         threshold[of_set] = 0.5
     return contributions.Explainer(
         np.ascontiguousarray(offset, dtype=np.int64),
@@ -84,10 +93,14 @@ def explainer(ensemble):
         asked,
         np.ascontiguousarray(threshold, dtype=np.float32),
         np.ascontiguousarray(nan_left).view(np.uint8),
-        np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(-1, k if cls is None else 1),
+        np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(
+            -1, k if cls is None else 1
+        ),
         none if cls is None else cls,
         none if base is None else base,
-        np.zeros((0, k), dtype=np.float32) if code is None else np.ascontiguousarray(code, dtype=np.float32),
+        np.zeros((0, k), dtype=np.float32)
+        if code is None
+        else np.ascontiguousarray(code, dtype=np.float32),
         k,
     )
 
@@ -118,7 +131,9 @@ def _sides(ensemble, xt):
     found = np.empty((len(at), xt.shape[1]), dtype=np.float32)
     for f in np.unique(ensemble.feature[at]):
         with np.errstate(invalid="ignore"):
-            code = np.where((xt[f] >= 0) & (xt[f] < CODES) & (xt[f] == np.floor(xt[f])), xt[f], CODES).astype(np.int64)
+            code = np.where(
+                (xt[f] >= 0) & (xt[f] < CODES) & (xt[f] == np.floor(xt[f])), xt[f], CODES
+            ).astype(np.int64)
         for q in np.flatnonzero(ensemble.feature[at] == f):
             left = np.unpackbits(bits[start[q] : start[q + 1]], bitorder="little").astype(bool)
             missing = ensemble.nan_left[at[q]]

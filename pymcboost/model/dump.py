@@ -18,7 +18,9 @@ def head(model):
         "kind": KINDS[ensemble.KIND],
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
-        "feature_names": names if isinstance(names, list) and len(names) == model.n_features_in_ else None,
+        "feature_names": names
+        if isinstance(names, list) and len(names) == model.n_features_in_
+        else None,
         "index_base": model.index_base,
         "link": model.link,
         "temperature": model.temperature,
@@ -83,7 +85,11 @@ class _Names:
 
 def _tree(number, tree, names):
     to = "all classes" if tree["class"] is None else names.column(tree["class"])
-    yield f"tree {number}: {to}" + (f", less {names.column(tree['base'])}" if tree["base"] is not None else "") + "\n"
+    yield (
+        f"tree {number}: {to}"
+        + (f", less {names.column(tree['base'])}" if tree["base"] is not None else "")
+        + "\n"
+    )
     for at, node in enumerate(tree["nodes"]):
         rows = f", {counted(node['cover'], 'row')}" if "cover" in node else ""
         if "value" in node:

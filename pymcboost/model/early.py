@@ -42,7 +42,9 @@ class EarlyExit:
     def early_exits(self) -> tuple[str, ...]:
         """The early exits that the model has, see `with_early_exit`."""
         sections, own = self._sections(), self._own_exits()
-        return tuple(way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections or way in own)
+        return tuple(
+            way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections or way in own
+        )
 
     def _own_exits(self):
         return () if self.link == "sigmoid" else self._kind.own_exits
@@ -52,7 +54,9 @@ class EarlyExit:
         """Learners that `predict_early` counts: those of the model, or the hyperplanes of a linear machine."""
         return self.n_classes_ if self.n_learners is None else self.n_learners
 
-    def with_early_exit(self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None) -> Self:
+    def with_early_exit(
+        self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None
+    ) -> Self:
         """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
 
         Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
@@ -102,7 +106,9 @@ class EarlyExit:
             model = self._with_bounds(at, bounds(self.ensemble, at))
             if X is None:
                 return model
-            return model._looking(at, looks(model.predict_early(X, way)[1], at[::-2][::-1], self.n_learners))
+            return model._looking(
+                at, looks(model.predict_early(X, way)[1], at[::-2][::-1], self.n_learners)
+            )
         if X is None:
             raise ValueError(f"way={way!r} needs rows X that the model has not been trained on")
         if way == "calibrated":
@@ -138,7 +144,9 @@ class EarlyExit:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
         if way not in WAYS:
-            raise ValueError(f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
+            raise ValueError(
+                f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}"
+            )
         if way not in self.early_exits:
             remedy = f"this model has no early exit {way!r}; with_early_exit({way!r}, ...) adds it"
             raise ValueError(self.early_obstacle(way) or remedy)
@@ -146,7 +154,9 @@ class EarlyExit:
 
     def _check_early(self, way, rate, background):
         if way not in WAYS:
-            raise ValueError(f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}")
+            raise ValueError(
+                f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}"
+            )
         obstacle = self.early_obstacle(way)
         if obstacle:
             raise ValueError(obstacle)
@@ -192,14 +202,20 @@ class EarlyExit:
                 f"the bounds of {k * (k - 1)} pairs of classes take {values[0].nbytes} bytes for a checkpoint, more "
                 f"than {SHARE:.0%} of this model's {plain}; way='calibrated' needs none"
             )
-        with_room = self._changed(exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel())
+        with_room = self._changed(
+            exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel()
+        )
         wanted, places = np.zeros(len(values), dtype=bool), at[::-2][::-1] / max(1, self.n_learners)
         wanted[[np.abs(places - share).argmin() for share in LOOKS if len(places)]] = True
         return with_room._looking(at, wanted)
 
     def _looking(self, at, wanted):
         """The model with bounds at these of every other checkpoint; those of the others are infinite."""
-        pair = self._sections()["pair"].reshape(-1, self.ensemble.n_classes * (self.ensemble.n_classes - 1)).copy()
+        pair = (
+            self._sections()["pair"]
+            .reshape(-1, self.ensemble.n_classes * (self.ensemble.n_classes - 1))
+            .copy()
+        )
         wanted = wanted[len(wanted) - len(pair) :]
         pair[~wanted] = np.inf
         first = int(wanted.argmax()) if wanted.any() else len(pair) - 1
@@ -214,17 +230,23 @@ class EarlyExit:
             two = np.partition(scores, -2, axis=1)
             wrong = scores.argmax(axis=1) != final
             worst[wrong] = np.maximum(worst[wrong], (two[:, -1] - two[:, -2])[wrong] / part)
-        return (len(final), allowed), np.nextafter(falling * np.sort(worst)[len(worst) - 1 - allowed], np.inf)
+        return (len(final), allowed), np.nextafter(
+            falling * np.sort(worst)[len(worst) - 1 - allowed], np.inf
+        )
 
     def _rejections(self, X, at, rate, code):
         """Number of rows, the class, and thresholds: their trace from half of the rows, their level from the others."""
         kept = self.predict_codes(X) != code
-        lead = np.array([_lead(scores, code)[kept] for scores in self._at(X, at)]).reshape(len(at), kept.sum())
+        lead = np.array([_lead(scores, code)[kept] for scores in self._at(X, at)]).reshape(
+            len(at), kept.sum()
+        )
         others = lead[:, 1::2]
         allowed = may_fail(others.shape[1], rate, "rows X of other classes than the background", 2)
         trace = np.quantile(lead[:, ::2], 1 - rate, axis=1)
         excess = np.sort((others - trace[:, None]).max(axis=0, initial=-np.inf))
-        return (others.shape[1], code), np.nextafter(trace + excess[len(excess) - 1 - allowed], np.inf)
+        return (others.shape[1], code), np.nextafter(
+            trace + excess[len(excess) - 1 - allowed], np.inf
+        )
 
     def _at(self, X, at):
         """Scores at the checkpoints."""
@@ -313,7 +335,10 @@ def looks(exits, at, n):
     place = np.concatenate([[0], at])
     left = 1 - np.searchsorted(np.sort(exits), place, side="right") / max(1, len(exits))
     left[0] = 1.0
-    best, following = left * (n - place), np.zeros(len(place), dtype=int)  # time after a look, and the next one
+    best, following = (
+        left * (n - place),
+        np.zeros(len(place), dtype=int),
+    )  # time after a look, and the next one
     for j in range(len(place) - 2, -1, -1):
         times = left[j] * (place[j + 1 :] - place[j] + LOOK) + best[j + 1 :]
         if times.min() < best[j]:
@@ -343,9 +368,15 @@ def may_fail(n, rate, what, parts=1):
     term, failing, total = n * math.log1p(-rate), -1, 0.0
     while (total := total + math.exp(term)) <= DOUBT:
         failing += 1
-        term += math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate) if failing < n else 0
+        term += (
+            math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate)
+            if failing < n
+            else 0
+        )
     need = parts * math.ceil(min(3 / rate, 1e18) - 1e-9)
     if n * parts < need:
         shown = f"{need:.15g}"
-        raise ValueError(f"rate={rate:g} needs {shown} {what} or more, not {n * parts}; give more, or a larger rate")
+        raise ValueError(
+            f"rate={rate:g} needs {shown} {what} or more, not {n * parts}; give more, or a larger rate"
+        )
     return failing

@@ -39,7 +39,13 @@ class LeafEntries:
     ndim = 2
 
     def __init__(self, start, cls, value, n_classes, shared=None):
-        self.start, self.cls, self.value, self.n_classes, self.shared = start, cls, value, n_classes, shared
+        self.start, self.cls, self.value, self.n_classes, self.shared = (
+            start,
+            cls,
+            value,
+            n_classes,
+            shared,
+        )
 
     @classmethod
     def of(cls, leaf, shared=None):
@@ -73,7 +79,9 @@ class LeafEntries:
         start = self.start[begin : max(begin, end) + 1]
         part = slice(start[0], start[-1])
         shared = None if self.shared is None else self.shared[begin : max(begin, end)]
-        return LeafEntries(start - start[0], self.cls[part], self.value[part], self.n_classes, shared)
+        return LeafEntries(
+            start - start[0], self.cls[part], self.value[part], self.n_classes, shared
+        )
 
     def _vectors(self, leaf):
         counts = np.diff(self.start)[leaf]
@@ -86,7 +94,9 @@ class LeafEntries:
         return rows.reshape(*np.shape(leaf), self.n_classes)
 
     def __array__(self, dtype=None, copy=None):
-        return self._vectors(np.arange(len(self))).astype(self.dtype if dtype is None else dtype, copy=False)
+        return self._vectors(np.arange(len(self))).astype(
+            self.dtype if dtype is None else dtype, copy=False
+        )
 
     def astype(self, dtype):
         """Vectors of this type."""
@@ -95,11 +105,16 @@ class LeafEntries:
     def of_type(self, dtype):
         """The same entries with numbers of this type."""
         shared = None if self.shared is None else self.shared.astype(dtype) + dtype(0)
-        return LeafEntries(self.start, self.cls, self.value.astype(dtype) + dtype(0), self.n_classes, shared)
+        return LeafEntries(
+            self.start, self.cls, self.value.astype(dtype) + dtype(0), self.n_classes, shared
+        )
 
     def copy(self):
         """Read-only copies."""
-        parts = [None if array is None else array.copy() for array in (self.start, self.cls, self.value, self.shared)]
+        parts = [
+            None if array is None else array.copy()
+            for array in (self.start, self.cls, self.value, self.shared)
+        ]
         for array in parts:
             if array is not None:
                 array.flags.writeable = False
@@ -113,13 +128,19 @@ class LeafEntries:
             raise ValueError(f"there must be entries of {n_leaves} leaves and {n_classes} classes")
         inside = np.ones(n, dtype=bool)
         inside[start[:-1][start[:-1] < n]] = False
-        if n and (cls.min() < 0 or cls.max() >= n_classes or (np.diff(cls, prepend=-1)[inside] < 1).any()):
-            raise ValueError(f"classes of a leaf's entries must increase, from 0 to at most {n_classes - 1}")
+        if n and (
+            cls.min() < 0 or cls.max() >= n_classes or (np.diff(cls, prepend=-1)[inside] < 1).any()
+        ):
+            raise ValueError(
+                f"classes of a leaf's entries must increase, from 0 to at most {n_classes - 1}"
+            )
         value, shared = finite("leaf", self.value, (n,)), self.shared
         if shared is not None:
             shared = finite("shared", shared, (n_leaves,))
             if not on_grid(value) or not on_grid(shared):
-                raise ValueError("entries beside shared numbers must be multiples of 2^-20 up to 8, and so must these")
+                raise ValueError(
+                    "entries beside shared numbers must be multiples of 2^-20 up to 8, and so must these"
+                )
         return LeafEntries(start, cls.astype(np.uint16), value, n_classes, shared)
 
 
@@ -149,14 +170,18 @@ class GrowingEntries:
     def __getitem__(self, part):
         """Entries of a slice of the leaves."""
         shared = None if self._shared is None else self._shared[: part.stop]
-        return LeafEntries(self._start[: part.stop + 1], self._cls, self._value, self.n_classes, shared)[part]
+        return LeafEntries(
+            self._start[: part.stop + 1], self._cls, self._value, self.n_classes, shared
+        )[part]
 
 
 def checked(leaf, shape, bias):
     """Numbers of leaves of a shape as they are saved."""
     entries = isinstance(leaf, LeafEntries) and len(shape) == 2
     if entries and leaf.shared is not None and not on_grid(bias, LARGEST_BIAS):
-        raise ValueError("a bias beside shared numbers of leaves must be a multiple of 2^-20 up to 2^20")
+        raise ValueError(
+            "a bias beside shared numbers of leaves must be a multiple of 2^-20 up to 2^20"
+        )
     return leaf.canonical(*shape) if entries else finite("leaf", leaf, shape)
 
 
@@ -167,7 +192,9 @@ def halved(leaf):
         half = leaf.of_type(np.float16) if entries else leaf.astype(np.float16) + np.float16(0)
     if not np.isfinite(half.value if entries else half).all():
         largest = np.abs(leaf.value if entries else leaf).max()
-        raise ValueError(f"leaves='float16' cannot hold a leaf of {largest:g}: the largest number is 65504")
+        raise ValueError(
+            f"leaves='float16' cannot hold a leaf of {largest:g}: the largest number is 65504"
+        )
     return half
 
 

@@ -91,13 +91,17 @@ def check(data, name="model"):
 def _refusal(scorer, name):
     message, section, byte, found, expected = scorer.problem()
     where = f"section {section}, byte {byte}" if section else f"byte {byte}"
-    numbers = "" if found is None else f"; found {found}, the limit or expected number is {expected}"
+    numbers = (
+        "" if found is None else f"; found {found}, the limit or expected number is {expected}"
+    )
     return ModelFormatError(f"{name}: {message} ({where}{numbers})", scorer.status)
 
 
 def _other_model(head, name, scorer):
     """The error that names who reads a model of another library, by the first bytes of its file; else None."""
-    library = "lightgbm" if head.startswith(b"tree") else "xgboost" if b"learner" in head[:20] else None
+    library = (
+        "lightgbm" if head.startswith(b"tree") else "xgboost" if b"learner" in head[:20] else None
+    )
     if library is None:
         return None
     return ModelFormatError(
@@ -131,7 +135,9 @@ def read(path):
         if promised > LARGE or not is_file:
             room = available_memory()
             if room is not None and promised > room:
-                raise MemoryError(f"{name}: the model has {in_words(promised)}, {in_words(room)} are free")
+                raise MemoryError(
+                    f"{name}: the model has {in_words(promised)}, {in_words(room)} are free"
+                )
         if is_file:
             file.seek(0)
             data = _read_at_most(file, promised, promised)
@@ -174,7 +180,9 @@ def arrays(data, scorer):
 def _cover_section(data):
     """Where the covers are, which ``mcb.h`` reads over as it needs them for nothing."""
     table = data[HEADER_BYTES : HEADER_BYTES + 32 * struct.unpack_from("<I", data, 24)[0]]
-    for tag, code, offset, count, _, _ in struct.iter_unpack("<4sB3xQQII", table) if b"covr" in table else ():
+    for tag, code, offset, count, _, _ in (
+        struct.iter_unpack("<4sB3xQQII", table) if b"covr" in table else ()
+    ):
         if tag == b"covr" and code in (1, 2, 3):
             return {"covr": (offset, count, code)}
     return {}
@@ -203,17 +211,29 @@ def label_sections(classes, n_classes):
     if classes.ndim != 1:
         raise ValueError(f"classes must be one-dimensional, but have {classes.ndim} dimensions")
     if not 2 <= len(classes) <= MAX_CLASSES:
-        raise ValueError(f"the number of classes must be between 2 and {MAX_CLASSES}, not {len(classes)}")
+        raise ValueError(
+            f"the number of classes must be between 2 and {MAX_CLASSES}, not {len(classes)}"
+        )
     if len(classes) != n_classes:
-        raise ValueError(f"there are {len(classes)} class labels, but the ensemble has {n_classes} classes")
-    if classes.dtype.kind == "O" and all(isinstance(label, (int, np.integer, bool, np.bool_)) for label in classes):
+        raise ValueError(
+            f"there are {len(classes)} class labels, but the ensemble has {n_classes} classes"
+        )
+    if classes.dtype.kind == "O" and all(
+        isinstance(label, (int, np.integer, bool, np.bool_)) for label in classes
+    ):
         classes = classes.astype(np.int64)
-    if classes.dtype.kind == "f" and np.array_equal(classes, np.trunc(classes)) and (np.abs(classes) < 2**63).all():
+    if (
+        classes.dtype.kind == "f"
+        and np.array_equal(classes, np.trunc(classes))
+        and (np.abs(classes) < 2**63).all()
+    ):
         classes = classes.astype(np.int64)
     if classes.dtype.kind not in "iub":
         return _text_sections(classes)
     if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"the class label {classes.max()} is too large: integers must be below 2^63; give text")
+        raise ValueError(
+            f"the class label {classes.max()} is too large: integers must be below 2^63; give text"
+        )
     classes = classes.astype("<i8")
     if not (classes[1:] > classes[:-1]).all():
         raise ValueError(UNSORTED)
@@ -232,7 +252,9 @@ def _text_sections(classes):
     if any(a >= b for a, b in zip(texts, texts[1:], strict=False)):
         raise ValueError(UNSORTED)
     if any(len(text) > MAX_LABEL or b"\0" in text for text in texts):
-        raise ValueError(f"a class label may have at most {MAX_LABEL} bytes in UTF-8 and no zero character")
+        raise ValueError(
+            f"a class label may have at most {MAX_LABEL} bytes in UTF-8 and no zero character"
+        )
     offsets = np.cumsum([0, *map(len, texts)])
     return [("LABO", narrow(offsets)), ("LABS", np.frombuffer(b"".join(texts), dtype="u1"))]
 
@@ -278,7 +300,14 @@ def meta_sections(meta):
     """
     if not meta:
         return []
-    text = json.dumps(meta, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+    text = json.dumps(
+        meta,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=False,
+        allow_nan=False,
+        default=_plain,
+    )
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
@@ -304,8 +333,14 @@ def factor_of(temperature):
     ValueError
         If it, or one divided by it, is not a finite number above 0.
     """
-    if not is_number(temperature) or not 0 < temperature < np.inf or not 0 < 1 / temperature < np.inf:
-        raise ValueError(f"temperature must be a finite number above 0, or None, not {temperature!r}")
+    if (
+        not is_number(temperature)
+        or not 0 < temperature < np.inf
+        or not 0 < 1 / temperature < np.inf
+    ):
+        raise ValueError(
+            f"temperature must be a finite number above 0, or None, not {temperature!r}"
+        )
     return np.array([1 / temperature], dtype="<f8")
 
 
@@ -341,7 +376,11 @@ def feature_names(data, scorer):
         names = meta_of(arrays(data, scorer)).get("feature_names")
     except ModelFormatError:
         return None
-    known = isinstance(names, list) and len(names) == scorer.header[1] and all(isinstance(n, str) for n in names)
+    known = (
+        isinstance(names, list)
+        and len(names) == scorer.header[1]
+        and all(isinstance(n, str) for n in names)
+    )
     return names if known else None
 
 
@@ -363,7 +402,9 @@ def encode(model, common, link="none"):
     if link not in LINKS:
         raise ValueError(f"link must be one of {', '.join(map(repr, LINKS))}, not {link!r}")
     if not 1 <= model.n_features <= MAX_FEATURES:
-        raise ValueError(f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}")
+        raise ValueError(
+            f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}"
+        )
     numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
     return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
 
@@ -373,17 +414,40 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections):
     end = 64 + 32 * len(sections)
     for tag, values in sections:
         dtype = values.dtype.newbyteorder("<") if values.dtype.itemsize > 1 else values.dtype
-        data = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)  # a view where it can be
+        data = (
+            np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
+        )  # a view where it can be
         offset = (end + 63) // 64 * 64
         parts += [b"\0" * (offset - end), data]
         entries.append(
-            struct.pack("<4sB3xQQII", tag.encode(), _CODES[dtype], offset, values.size, score.crc32c(data), 0)
+            struct.pack(
+                "<4sB3xQQII",
+                tag.encode(),
+                _CODES[dtype],
+                offset,
+                values.size,
+                score.crc32c(data),
+                0,
+            )
         )
         end = offset + len(data)
     table = b"".join(entries)
     minor = max(*(MINOR.get(tag, 0) for tag, _ in sections), MINOR_OF_LINK.get(LINKS[link], 0))
     header = struct.pack(
-        "<8sHHIQIIIIIIII", MAGIC, 1, minor, 0, end, len(sections), 0, n_classes, n_features, kind, link, decoder, 0
+        "<8sHHIQIIIIIIII",
+        MAGIC,
+        1,
+        minor,
+        0,
+        end,
+        len(sections),
+        0,
+        n_classes,
+        n_features,
+        kind,
+        link,
+        decoder,
+        0,
     )
     crc = score.crc32c(table, score.crc32c(header))
     return b"".join([header, struct.pack("<II", crc, 0), table, *parts])

@@ -59,4 +59,6 @@ def refuse_init_score(init_score, name, takes):
 def need_init_score(estimator, what, first):
     """Refuse rows without ``init_score`` in ``what`` an estimator does, where it was fitted with one."""
     if getattr(estimator, "_has_init_score", False) and not first:
-        raise ValueError(f"{what}: the model was fitted with init_score; give that of these rows, too")
+        raise ValueError(
+            f"{what}: the model was fitted with init_score; give that of these rows, too"
+        )

@@ -50,7 +50,9 @@ class Intervals(Kind):
     def single(self):
         """The same with a table of float32."""
         with np.errstate(over="ignore", under="ignore"):
-            table = self.table.astype(np.float32) + np.float32(0)  # turns the -0 of what was too small into +0
+            table = self.table.astype(np.float32) + np.float32(
+                0
+            )  # turns the -0 of what was too small into +0
         if not np.isfinite(table).all():
             raise ValueError(
                 f"layout='interval' cannot hold a score of {np.abs(self.table).max():g}, float32 ends at 3.4e38; "
@@ -89,7 +91,9 @@ class Intervals(Kind):
                     "values": self.table[begin + 2 * i : end + 2 * i + 1].tolist(),
                     "missing": self.table[end + 2 * i + 1].tolist(),
                 }
-                for i, (feature, begin, end) in enumerate(zip(self.feature.tolist(), ends, ends[1:], strict=False))
+                for i, (feature, begin, end) in enumerate(
+                    zip(self.feature.tolist(), ends, ends[1:], strict=False)
+                )
             ),
         )
 
@@ -112,7 +116,10 @@ class Intervals(Kind):
         """Features, and the sum of the absolute differences from each interval to the next."""
         rows = self.offset + 2 * np.arange(len(self.offset))
         table = self.table.astype(np.float64)
-        parts = [np.abs(np.diff(table[a : b - 1], axis=0)).sum() for a, b in zip(rows, rows[1:], strict=False)]
+        parts = [
+            np.abs(np.diff(table[a : b - 1], axis=0)).sum()
+            for a, b in zip(rows, rows[1:], strict=False)
+        ]
         return self.feature, np.array(parts)
 
 
@@ -143,7 +150,9 @@ def merged(stumps):
         offset.append(offset[-1] + len(cuts))
     threshold = np.concatenate(thresholds) if thresholds else np.zeros(0, dtype=np.float32)
     table = np.array(rows) + 0.0 if rows else np.zeros((0, stumps.n_classes))
-    return Intervals(features, np.array(offset, dtype=np.int64), threshold, table, stumps.bias, stumps.n_features)
+    return Intervals(
+        features, np.array(offset, dtype=np.int64), threshold, table, stumps.bias, stumps.n_features
+    )
 
 
 def _add(high, low, value):

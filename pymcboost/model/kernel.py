@@ -84,17 +84,25 @@ class KernelMachine(Machine):
             If the kernel or a parameter is out of range, shapes disagree, or a number is not finite in float32.
         """
         if self.kernel not in KERNELS:
-            raise ValueError(f"kernel must be one of {', '.join(map(repr, KERNELS))}, not {self.kernel!r}")
+            raise ValueError(
+                f"kernel must be one of {', '.join(map(repr, KERNELS))}, not {self.kernel!r}"
+            )
         if np.ndim(self.support) != 2:
-            raise ValueError(f"support must have shape (support vectors, features), not {np.shape(self.support)}")
+            raise ValueError(
+                f"support must have shape (support vectors, features), not {np.shape(self.support)}"
+            )
         n, d = np.shape(self.support)
         gamma = float(finite("gamma", self.gamma, ())) if self.kernel in ("poly", "rbf") else 0.0
-        coef0 = float(finite("coef0", self.coef0, ())) if self.kernel in ("poly", "perceptron") else 0.0
+        coef0 = (
+            float(finite("coef0", self.coef0, ())) if self.kernel in ("poly", "perceptron") else 0.0
+        )
         degree = self.degree if self.kernel == "poly" else 0
         if self.kernel in ("poly", "rbf") and not gamma > 0:
             raise ValueError(f"gamma must be positive and at least 1.5e-45, not {self.gamma!r}")
         if degree != int(degree) or not 0 <= degree <= MAX_DEGREE:
-            raise ValueError(f"degree must be an integer from 0 to {MAX_DEGREE}, not {self.degree!r}")
+            raise ValueError(
+                f"degree must be an integer from 0 to {MAX_DEGREE}, not {self.degree!r}"
+            )
         intercept = self.intercept
         if self.kernel == "perceptron":
             shift = coef0 * np.asarray(self.coef, dtype=np.float64).sum(axis=0)
@@ -106,22 +114,34 @@ class KernelMachine(Machine):
         if not used.all():
             support, coef = support[used], coef[used]
         scale = None if self.scale is None else self.scale.canonical(d)
-        return KernelMachine(self.kernel, gamma, coef0, int(degree), support, coef, intercept, scale)
+        return KernelMachine(
+            self.kernel, gamma, coef0, int(degree), support, coef, intercept, scale
+        )
 
     def sections(self):
         parameters = [KERNELS[self.kernel], self.gamma, self.coef0, self.degree]
-        sections = [("SVEC", self.support), ("DUAL", self.coef), ("KPAR", np.array(parameters, dtype=np.float32))]
+        sections = [
+            ("SVEC", self.support),
+            ("DUAL", self.coef),
+            ("KPAR", np.array(parameters, dtype=np.float32)),
+        ]
         if self.scale is not None:
             sections.append(("SCAL", np.concatenate([self.scale.offset, self.scale.factor])))
         return sections
 
     def dump(self):
-        yield "kernel", {name: getattr(self, name) for name in ("kernel", "gamma", "coef0", "degree")}
+        yield (
+            "kernel",
+            {name: getattr(self, name) for name in ("kernel", "gamma", "coef0", "degree")},
+        )
         scale = self.scale
         yield "scale", scale and {"offset": scale.offset.tolist(), "factor": scale.factor.tolist()}
         yield (
             "support",
-            ({"x": x.tolist(), "coef": coef.tolist()} for x, coef in zip(self.support, self.coef, strict=True)),
+            (
+                {"x": x.tolist(), "coef": coef.tolist()}
+                for x, coef in zip(self.support, self.coef, strict=True)
+            ),
         )
 
     @classmethod
@@ -153,7 +173,9 @@ class KernelMachine(Machine):
     def lines(facts):
         kernel = facts["kernel"]
         formula = FORMULAS[kernel["name"]]
-        used = " ".join(f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in formula)
+        used = " ".join(
+            f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in formula
+        )
         yield "kernel", f"{kernel['name']}: {formula}" + (f" with {used}" if used else "")
         yield "vectors", counted(kernel["support_vectors"], "support vector")
         yield "scaling", "in the model" if kernel["scaled"] else "none"

@@ -76,7 +76,9 @@ class Kind:
 
     def merge(self):
         """The same function as a table of intervals per feature, where there is one."""
-        raise ValueError(f"an interval table is for stumps; a {self.NAME} has one layout (layout='list')")
+        raise ValueError(
+            f"an interval table is for stumps; a {self.NAME} has one layout (layout='list')"
+        )
 
     def half(self):
         """The same model with leaves of float16, where there are leaves."""
@@ -85,7 +87,9 @@ class Kind:
     def laid_out(self, layout="list", leaves="float32"):
         """The form that is saved, checked; see `Model.from_ensemble`."""
         if layout not in LAYOUTS:
-            raise ValueError(f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}")
+            raise ValueError(
+                f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}"
+            )
         if leaves not in LEAVES:
             raise ValueError(f"leaves must be 'float32', 'float16' or 'int8', not {leaves!r}")
         if layout == "packed":
@@ -130,7 +134,10 @@ class Kind:
     def lines(facts):
         """Yield (name, text) of this kind's lines in ``mcboost-info``; ``facts`` are all that are known."""
         learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
-        yield "learners", f"{learners}, totally corrective" if facts["totally_corrective"] else learners
+        yield (
+            "learners",
+            f"{learners}, totally corrective" if facts["totally_corrective"] else learners,
+        )
 
     def dump(self):
         """Yield (name, value) of all but the bias that scores are computed from: what JSON holds, or an iterator.
@@ -158,11 +165,18 @@ class Kind:
 
     def _shown_sets(self):
         """For every tree the levels that its splits send left, or None for ever."""
-        return repeat(None) if self.categories is None else map(self._shown_of, self.each_tree(), self.each_sets())
+        return (
+            repeat(None)
+            if self.categories is None
+            else map(self._shown_of, self.each_tree(), self.each_sets())
+        )
 
     def _shown_of(self, tree, sets):
         """Levels that each split of a tree sends left, None where it has a threshold."""
-        return [self.categories.shown(f, sets[j]) if j in sets else None for j, f in enumerate(tree[0].tolist())]
+        return [
+            self.categories.shown(f, sets[j]) if j in sets else None
+            for j, f in enumerate(tree[0].tolist())
+        ]
 
     def each_sets(self):
         """For every tree the bits of the codes that its splits send left, by the number of the split."""
@@ -223,7 +237,9 @@ class Kind:
 
     def each_tree(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every weak learner, see `Trees.each_tree`."""
-        raise ValueError(f"this model is a {self.NAME}, in which weak learners are merged: none can be had from it")
+        raise ValueError(
+            f"this model is a {self.NAME}, in which weak learners are merged: none can be had from it"
+        )
 
     def splits(self):
         """(offset, feature, threshold, nan_left, right) of all weak learners, see `Trees`."""
@@ -237,7 +253,13 @@ class Kind:
 
 def tree_of(ensemble, number):
     """Tree ``number`` of an ensemble as a dump has it."""
-    return next(islice(map(_tree, ensemble.each_tree(), ensemble._covers(), ensemble._shown_sets()), number, None))
+    return next(
+        islice(
+            map(_tree, ensemble.each_tree(), ensemble._covers(), ensemble._shown_sets()),
+            number,
+            None,
+        )
+    )
 
 
 def _tree(tree, cover, sets):
@@ -279,7 +301,9 @@ class Machine(Kind):
 
     def shifted(self, by):
         """See `Kind`."""
-        return replace(self, intercept=per_class("intercept", self.intercept.astype(np.float64) + by))
+        return replace(
+            self, intercept=per_class("intercept", self.intercept.astype(np.float64) + by)
+        )
 
     @staticmethod
     def lines(facts):

@@ -34,14 +34,20 @@ class Labels:
             Scores, not probabilities.
         """
         if self.link != "sigmoid":
-            raise ValueError("thresholds are for models with any number of labels a row, link 'sigmoid'")
+            raise ValueError(
+                "thresholds are for models with any number of labels a row, link 'sigmoid'"
+            )
         above = np.asarray(above, dtype=np.float64)
         if above.shape not in ((), (self.n_classes_,)):
-            raise ValueError(f"above must be a number or {self.n_classes_} numbers, but has shape {above.shape}")
+            raise ValueError(
+                f"above must be a number or {self.n_classes_} numbers, but has shape {above.shape}"
+            )
         above = np.broadcast_to(above, (self.n_classes_,))
         return self._changed(ABOV=dict(file.threshold_sections(above)).get("ABOV"))
 
-    def predict_top(self, X: Any, k: int, n_jobs: int | None = None) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    def predict_top(
+        self, X: Any, k: int, n_jobs: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """The labels of the highest scores; those of all rows are never held at once.
 
         Parameters

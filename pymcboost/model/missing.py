@@ -89,7 +89,11 @@ class MissingColumns:
     def _missing_in(self: _Model, column: int, name: Any) -> str:
         """What is wrong with a missing value in this column, in words; ``name`` is what it is called."""
         categorical = self.categories is not None and column in self.categories.feature
-        what = "a value is missing, or is none of the categories" if categorical else "a value is missing"
+        what = (
+            "a value is missing, or is none of the categories"
+            if categorical
+            else "a value is missing"
+        )
         return f"{what} in column {name}, which had no missing values in training"
 
 
@@ -146,5 +150,9 @@ def _first_in_sparse(X, columns):
 
 def _absent_in_sparse(X):
     """Positions of the missing values among the stored ones of a CSR matrix, and their rows: two int64 arrays."""
-    absent = np.flatnonzero(np.isnan(X.data)) if X.data.dtype.kind == "f" else np.zeros(0, dtype=np.int64)
+    absent = (
+        np.flatnonzero(np.isnan(X.data))
+        if X.data.dtype.kind == "f"
+        else np.zeros(0, dtype=np.int64)
+    )
     return absent, X.indptr.searchsorted(absent, "right") - 1

@@ -97,7 +97,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
         self.kind, self.link = header.kind, header.link
         merged = self._kind.no_stages is not None
-        self.n_learners, self.n_rounds = (None, None) if merged else (header.n_learners, header.n_rounds)
+        self.n_learners, self.n_rounds = (
+            (None, None) if merged else (header.n_learners, header.n_rounds)
+        )
         self._classes = None
 
     @classmethod
@@ -116,7 +118,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         ------
         ModelFormatError
         """
-        data = data if type(data) is bytes else bytes(memoryview(data))  # bytes(memoryview(data)) would always copy
+        data = (
+            data if type(data) is bytes else bytes(memoryview(data))
+        )  # bytes(memoryview(data)) would always copy
         return cls(data, file.check(data))
 
     @classmethod
@@ -337,7 +341,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         """
         if early is not None:
             if init_score is not None:
-                raise ValueError("an early exit knows the scores of the model only; leave out early, or init_score")
+                raise ValueError(
+                    "an early exit knows the scores of the model only; leave out early, or init_score"
+                )
             return self.predict_early(self._accepted(X, missing), early, n_jobs)[0]
         if self.link == "sigmoid":
             return self._given(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
@@ -382,7 +388,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         """
         self._need_probabilities()
         if init_score is not None:
-            return self._probabilities_of(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
+            return self._probabilities_of(
+                self.raw_scores(X, n_jobs, init_score=init_score, missing=missing)
+            )
         return self._rows.probabilities(self._accepted(X, missing), n_jobs)
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -453,11 +461,18 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         if wanted == form:
             return self._data
         left_out, known = dict.fromkeys(file.EARLY), self.information
-        if wanted[1] != form[1] and known.pop("score_error", None) is not None:  # it knows nothing of rounded leaves
+        if (
+            wanted[1] != form[1] and known.pop("score_error", None) is not None
+        ):  # it knows nothing of rounded leaves
             left_out["meta"] = dict(file.meta_sections(known)).get("meta")
         return self._encoded(self.ensemble, *wanted, **left_out)
 
-    def save(self, path: "str | PathLike[str]", layout: Layout | None = None, leaves: Leaves | None = None) -> None:
+    def save(
+        self,
+        path: "str | PathLike[str]",
+        layout: Layout | None = None,
+        leaves: Leaves | None = None,
+    ) -> None:
         """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
 
         Parameters
@@ -500,15 +515,24 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         self.__init__(state["file"], scorer)
 
     def __repr__(self):
-        what = self.ensemble.summary(self.has_stages) + ", totally corrective" * self.totally_corrective
-        return f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
+        what = (
+            self.ensemble.summary(self.has_stages)
+            + ", totally corrective" * self.totally_corrective
+        )
+        return (
+            f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
+        )
 
     def _need_stages(self):
         if not self.has_stages:
             raise ValueError(self.no_stages)
 
     def _decision(self, scores):
-        return scores[:, 1] - scores[:, 0] if self.n_classes_ == 2 and self.link != "sigmoid" else scores
+        return (
+            scores[:, 1] - scores[:, 0]
+            if self.n_classes_ == 2 and self.link != "sigmoid"
+            else scores
+        )
 
 
 def _categories(data, scorer):

@@ -70,14 +70,22 @@ def packed(ensemble, leaves):
     """See `PackedTrees.of`."""
     if ensemble.KIND != Trees.KIND:
         raise ValueError(f"layout='packed' is for trees, not for a {ensemble.NAME}")
-    without = {"categories": ensemble.subset, "base classes": ensemble.base, "a code": ensemble.code}
+    without = {
+        "categories": ensemble.subset,
+        "base classes": ensemble.base,
+        "a code": ensemble.code,
+    }
     without["covers (with_covers(None) takes them away)"] = ensemble.cover
     for what, there in without.items():
         if there is not None:
             raise ValueError(ONLY.format(what))
     ensemble = ensemble.dense()
     if leaves != "float32":
-        ensemble = ensemble.half() if leaves == "float16" else replace(ensemble, leaf=rounded(ensemble.leaf))
+        ensemble = (
+            ensemble.half()
+            if leaves == "float16"
+            else replace(ensemble, leaf=rounded(ensemble.leaf))
+        )
     value, leaf = np.unique(ensemble.leaf.astype(np.float32), return_inverse=True)
     if len(value) > MOST_VALUES:
         raise ValueError(
@@ -97,12 +105,17 @@ def rounded(leaf):
         return leaf
     for n in range(LARGEST, LARGEST // 2, -1):  # leaves that are rounded already stay
         step = float(largest) / n
-        if np.ldexp(np.frexp(step)[0], STEP_BITS) % 1 == 0 and not (np.fmod(leaf.astype(np.float64), step)).any():
+        if (
+            np.ldexp(np.frexp(step)[0], STEP_BITS) % 1 == 0
+            and not (np.fmod(leaf.astype(np.float64), step)).any()
+        ):
             return leaf
     mantissa, exponent = np.frexp(float(largest) / LARGEST)
     step = np.ldexp(np.ceil(np.ldexp(mantissa, STEP_BITS)), int(exponent) - STEP_BITS)
     if np.rint(largest / step) * step > np.finfo(np.float32).max:
-        raise ValueError(f"leaves='int8' cannot hold a leaf of {largest:g}: its rounded value is beyond float32")
+        raise ValueError(
+            f"leaves='int8' cannot hold a leaf of {largest:g}: its rounded value is beyond float32"
+        )
     return (np.rint(leaf.astype(np.float64) / step) * step).astype(np.float32) + np.float32(0)
 
 
@@ -171,7 +184,10 @@ def unpacked(sections, header):
     """The `Trees` of a packed file."""
     k = header.n_classes
     its = streams(sections["PACK"], k)
-    size, cls = (_numbers(its.bits[name], its.counts[name], [its.widths[name]])[0] for name in ("size", "class"))
+    size, cls = (
+        _numbers(its.bits[name], its.counts[name], [its.widths[name]])[0]
+        for name in ("size", "class")
+    )
     feature, cell, right, *nan_left = _numbers(its.bits["split"], its.n_splits, its.split_widths)
     cell = cell + its.first.astype(np.int64)[feature]
     return Trees(
@@ -244,7 +260,9 @@ def _numbers(data, count, widths, dtype=None):
     found = [np.zeros(count, dtype=dtype) for _ in widths]
     for begin in range(0, count if size else 0, BLOCK):
         n, at = min(BLOCK, count - begin), begin * size // 8
-        bits = np.unpackbits(data[at : at + BLOCK * size // 8], count=n * size, bitorder="little").reshape(n, size)
+        bits = np.unpackbits(
+            data[at : at + BLOCK * size // 8], count=n * size, bitorder="little"
+        ).reshape(n, size)
         for numbers, end, width in zip(found, ends, widths, strict=True):
             for bit in range(width):
                 numbers[begin : begin + n] |= bits[:, end - width + bit].astype(dtype) << bit

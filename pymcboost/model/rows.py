@@ -27,7 +27,9 @@ def check_sparse(X):
     """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
     if hasattr(X, "check_format"):
         try:
-            if {X.indices.dtype.kind, X.indptr.dtype.kind} != {"i"}:  # differences of unsigned ones are never negative
+            if {X.indices.dtype.kind, X.indptr.dtype.kind} != {
+                "i"
+            }:  # differences of unsigned ones are never negative
                 raise TypeError("its index arrays must hold signed integers")
             X.check_format(full_check=True)
         except (ValueError, TypeError) as error:
@@ -47,7 +49,9 @@ def own(X):
         if not np.ma.is_masked(X):
             return X.data
         kind = X.dtype.kind
-        return (X if kind == "f" else X.astype(np.float64 if kind in "biu" else object)).filled(np.nan)
+        return (X if kind == "f" else X.astype(np.float64 if kind in "biu" else object)).filled(
+            np.nan
+        )
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise TypeError("X is a lazy frame, whose rows are not there yet; give X.collect()")
     if not hasattr(X, "__dlpack__") or isinstance(X, np.ndarray):
@@ -64,7 +68,11 @@ def own_labels(y):
     A column that pandas takes out of a frame with text, as ``df.iloc[:, 0]``, holds Python's integers as objects.
     NumPy and scikit-learn may make float64 or objects of integers of pandas' own types.
     """
-    dtype = y.dtypes.iloc[0] if hasattr(y, "iloc") and y.shape[1:] == (1,) else getattr(y, "dtype", None)
+    dtype = (
+        y.dtypes.iloc[0]
+        if hasattr(y, "iloc") and y.shape[1:] == (1,)
+        else getattr(y, "dtype", None)
+    )
     to = getattr(dtype, "numpy_dtype", None)
     if to is None or to.kind not in "biu" or np.asarray(y.isna()).any():
         y = own(y)
@@ -82,14 +90,18 @@ def _numbers_in(values, y):
         numbers = np.array(labels).reshape(values.shape)
     except OverflowError:
         return y
-    rounded = numbers.dtype.kind == "f" and not any(issubclass(kind, (float, np.floating)) for kind in types)
+    rounded = numbers.dtype.kind == "f" and not any(
+        issubclass(kind, (float, np.floating)) for kind in types
+    )
     return numbers if numbers.dtype.kind in "biuf" and not rounded else y
 
 
 def check_shape(X, n_features):
     """Refuse rows that are no matrix, or one of other features than a model has."""
     if len(X.shape) != 2:
-        raise ValueError(f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix")
+        raise ValueError(
+            f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
+        )
     if X.shape[1] != n_features:
         raise ValueError(
             f"X has {counted(X.shape[1], 'feature')}, but this model needs {n_features}; give the columns of the "
@@ -142,7 +154,9 @@ def listed(y):
 
 def names_labels(y):
     """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
-    if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
+    if not isinstance(y, (list, tuple)) and not (
+        isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1
+    ):
         return False
     if not len(y) or not all(isinstance(row, (*LISTS, list)) for row in y):
         return False
@@ -169,7 +183,15 @@ class Rows:
         Gives the `Categories`, or None: by which the columns of frames become codes.
     """
 
-    __slots__ = ("_scorer", "_allows_missing", "_n_classes", "_n_features", "_names", "_categories", "_packed")
+    __slots__ = (
+        "_scorer",
+        "_allows_missing",
+        "_n_classes",
+        "_n_features",
+        "_names",
+        "_categories",
+        "_packed",
+    )
 
     def __init__(self, scorer, allows_missing, names=None, categories=None):
         self._categories, self._packed = categories, "PACK" in scorer.sections()
@@ -224,7 +246,9 @@ class Rows:
                 return X
             if X.dtype.kind not in "biufO":
                 raise ValueError(f"X must hold numbers, not {X.dtype}")
-            if X.dtype.kind == "O" and hasattr(given, "iloc"):  # pandas has a missing value of its own
+            if X.dtype.kind == "O" and hasattr(
+                given, "iloc"
+            ):  # pandas has a missing value of its own
                 return given.to_numpy(np.float64, na_value=np.nan)
             return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
@@ -259,7 +283,9 @@ class Rows:
         step = max(64, TOP_NUMBERS // self._n_classes)
         for begin in range(0, X.shape[0], step):
             part = slice(begin, begin + step)
-            self._scorer.top(self._run(X[part], n_jobs, score.SCORES, begin), best[part], scores[part])
+            self._scorer.top(
+                self._run(X[part], n_jobs, score.SCORES, begin), best[part], scores[part]
+            )
         return best, scores
 
     @staticmethod

@@ -35,7 +35,10 @@ class Scale:
         low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
         with np.errstate(divide="ignore", over="ignore"):
             factor = (2 / (high - low)).astype(np.float32)
-        return cls(((low + high) / 2).astype(np.float32), np.where(np.isfinite(factor), factor, np.float32(0)))
+        return cls(
+            ((low + high) / 2).astype(np.float32),
+            np.where(np.isfinite(factor), factor, np.float32(0)),
+        )
 
     def apply(self, X):
         """Scaled rows: float32 (m, d), with the bits that a scorer computes with.
@@ -54,4 +57,6 @@ class Scale:
     def canonical(self, n_features):
         """The same in the one form that is saved, after checking it; ValueError if it cannot be."""
         shape = (n_features,)
-        return Scale(finite("scale.offset", self.offset, shape), finite("scale.factor", self.factor, shape))
+        return Scale(
+            finite("scale.offset", self.offset, shape), finite("scale.factor", self.factor, shape)
+        )

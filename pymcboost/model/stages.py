@@ -134,7 +134,11 @@ class Stages:
             part = slice(offset[begin], offset[end])
             sets = ensemble.sets()
             sets = None if sets is None else (sets[0][part], *sets[1:])
-            yield _leaves((offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)), X, sets)
+            yield _leaves(
+                (offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)),
+                X,
+                sets,
+            )
 
     def paths(self, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Nodes that rows pass in all weak learners.
@@ -158,8 +162,13 @@ class Stages:
         X, ensemble = self._over_used(X)
         splits = ensemble.splits()
         first = 2 * splits[0] + np.arange(len(ensemble) + 1)
-        found = [(row, first[tree] + above + at) for row, tree, above, at in _descent(splits, X, ensemble.sets())]
-        row, node = (np.concatenate([pair[i] for pair in found] or [np.zeros(0, np.int64)]) for i in (0, 1))
+        found = [
+            (row, first[tree] + above + at)
+            for row, tree, above, at in _descent(splits, X, ensemble.sets())
+        ]
+        row, node = (
+            np.concatenate([pair[i] for pair in found] or [np.zeros(0, np.int64)]) for i in (0, 1)
+        )
         return row, node, first
 
     def _over_used(self, X):
@@ -174,7 +183,11 @@ class Stages:
 
     def _stages(self, X, ends=None):
         X, ensemble = self._over_used(X)
-        rows = self._rows if X.shape[1] == self._rows.n_features else self.from_ensemble(ensemble, self.classes_)._rows
+        rows = (
+            self._rows
+            if X.shape[1] == self._rows.n_features
+            else self.from_ensemble(ensemble, self.classes_)._rows
+        )
         return rows.stages(X, ensemble.round_ends() if ends is None else ends)
 
 
@@ -208,4 +221,8 @@ def _descent(splits, X, sets):
                 asked = np.flatnonzero(sets[0][i])
                 its = i[asked]
                 left[asked] = in_sets(sets[0][its], *sets[1:], x[asked], nan_left[its])
-            i, end, at = np.where(left, i + 1, i + jump), np.where(left, i + jump, end), np.where(left, at, at + jump)
+            i, end, at = (
+                np.where(left, i + 1, i + jump),
+                np.where(left, i + jump, end),
+                np.where(left, at, at + jump),
+            )

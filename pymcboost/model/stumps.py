@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost.model.arrays import check_rounds, covers, feature_columns, finite, narrow, per_class, without_flags
+from pymcboost.model.arrays import (
+    check_rounds,
+    covers,
+    feature_columns,
+    finite,
+    narrow,
+    per_class,
+    without_flags,
+)
 from pymcboost.model.intervals import merged
 from pymcboost.model.kind import Kind
 from pymcboost.threads import counted
@@ -57,9 +65,13 @@ class Stumps(Kind):
     def truncate_rounds(self, n):
         """The first ``n`` stumps, as views of these arrays."""
         check_rounds(n, len(self), "stump")
-        parts = {name: getattr(self, name)[:n] for name in ("feature", "threshold", "nan_left", "right")}
+        parts = {
+            name: getattr(self, name)[:n] for name in ("feature", "threshold", "nan_left", "right")
+        }
         cover = None if self.cover is None else self.cover[: 2 * n]
-        return replace(self, left=None if self.left is None else self.left[:n], cover=cover, **parts)
+        return replace(
+            self, left=None if self.left is None else self.left[:n], cover=cover, **parts
+        )
 
     def each(self):
         """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
@@ -75,7 +87,13 @@ class Stumps(Kind):
 
     def splits(self):
         n = len(self)
-        return np.arange(n + 1), self.feature, self.threshold, self.nan_left, np.ones(n, dtype=np.int64)
+        return (
+            np.arange(n + 1),
+            self.feature,
+            self.threshold,
+            self.nan_left,
+            np.ones(n, dtype=np.int64),
+        )
 
     def depths(self):
         """See `Trees.depths`."""
@@ -91,8 +109,13 @@ class Stumps(Kind):
     def about(self, feature):
         """The stumps of a feature."""
         mine = np.asarray(self.feature) == feature
-        parts = {name: getattr(self, name)[mine] for name in ("feature", "threshold", "nan_left", "right")}
-        return replace(self, left=None if self.left is None else self.left[mine], cover=None, **parts)
+        parts = {
+            name: getattr(self, name)[mine]
+            for name in ("feature", "threshold", "nan_left", "right")
+        }
+        return replace(
+            self, left=None if self.left is None else self.left[mine], cover=None, **parts
+        )
 
     def round_ends(self):
         return np.arange(len(self) + 1)
@@ -136,7 +159,11 @@ class Stumps(Kind):
         return merged(self.canonical())
 
     def sections(self):
-        sections = [("FEAT", narrow(self.feature, self.nan_left)), ("THRS", self.threshold), ("COEF", self.right)]
+        sections = [
+            ("FEAT", narrow(self.feature, self.nan_left)),
+            ("THRS", self.threshold),
+            ("COEF", self.right),
+        ]
         sections += [] if self.left is None else [("COEL", self.left)]
         return sections if self.cover is None else [*sections, ("covr", narrow(self.cover))]
 
@@ -147,7 +174,16 @@ class Stumps(Kind):
         left = sections["COEL"].reshape(shape) if "COEL" in sections else None
         right = sections["COEF"].reshape(shape)
         cover = covers(sections.get("covr"), 2 * len(feature))
-        return cls(feature, sections["THRS"], nan_left, right, left, sections["BIAS"], header.n_features, cover)
+        return cls(
+            feature,
+            sections["THRS"],
+            nan_left,
+            right,
+            left,
+            sections["BIAS"],
+            header.n_features,
+            cover,
+        )
 
     def used_features(self):
         """Features, and the sum of ``|right - left|`` over the classes and the stumps of each."""

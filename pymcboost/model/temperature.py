@@ -69,9 +69,13 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
             f"scores of shape {scores.shape}, {codes.shape} classes and {weight.shape} weights do not belong together"
         )
     if not np.isfinite(scores).all() or not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("scores and weights of a calibration must be finite, and weights 0 or more")
+        raise ValueError(
+            "scores and weights of a calibration must be finite, and weights 0 or more"
+        )
     if not weight.any():
-        raise ValueError("calibration needs rows with a positive weight: all weights are 0, or there are no rows")
+        raise ValueError(
+            "calibration needs rows with a positive weight: all weights are 0, or there are no rows"
+        )
     z = below_top(scores, link)
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
@@ -93,7 +97,9 @@ def sums_of_exponentials(e):
     They do not depend on the order of the classes.
     """
     unit = 2.0 ** min(52, 62 - math.ceil(math.log2(e.shape[1])))
-    return np.floor(np.nan_to_num(e) * unit + 0.5).astype(np.int64).sum(axis=1, keepdims=True) / unit
+    return (
+        np.floor(np.nan_to_num(e) * unit + 0.5).astype(np.int64).sum(axis=1, keepdims=True) / unit
+    )
 
 
 def shares(scores):
@@ -212,7 +218,9 @@ class Calibration:
 
     def _refuse_labels(self, what):
         if self.link == "sigmoid":
-            raise ValueError(f"{what} is for models of one class a row; this one has any number of labels")
+            raise ValueError(
+                f"{what} is for models of one class a row; this one has any number of labels"
+            )
 
     def _refuse_shares(self, what):
         if self.link == "shares":
@@ -312,7 +320,11 @@ class Calibration:
     def _has_priors(self):
         """Whether the bias is what restore_priors gave it, times the first temperature."""
         params = self.information.get("params") if self.has_stages else None
-        return isinstance(params, dict) and bool(params.get("restore_priors")) and bool(self._sections()["BIAS"].any())
+        return (
+            isinstance(params, dict)
+            and bool(params.get("restore_priors"))
+            and bool(self._sections()["BIAS"].any())
+        )
 
     def _kept_of_priors(self, meta):
         """What says, in the meta, by how much a bias of priors was multiplied."""
@@ -388,7 +400,9 @@ class Calibration:
         self._refuse_shares("reweighting")
         factors = np.asarray(factors, dtype=np.float64)
         if factors.shape != self.classes_.shape or not ((factors > 0) & np.isfinite(factors)).all():
-            raise ValueError(f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}")
+            raise ValueError(
+                f"factors must be {len(self.classes_)} finite numbers above 0, not {factors.tolist()}"
+            )
         shift = elementary.log(factors) * (self.temperature or 1.0)
         ensemble = self.ensemble.shifted(shift / 2 if self.link == "softmax2" else shift)
         return self._changed(ensemble, **dict.fromkeys(file.EARLY))

@@ -125,7 +125,11 @@ class Trees(Kind):
             return {}
         subset = self.subset[:splits]
         start = self.subset_start[: int(subset.max(initial=0)) + 1]
-        return {"subset": subset, "subset_start": start, "subset_bits": self.subset_bits[: start[-1]]}
+        return {
+            "subset": subset,
+            "subset_start": start,
+            "subset_bits": self.subset_bits[: start[-1]],
+        }
 
     def sets(self):
         return None if self.subset is None else (self.subset, self.subset_start, self.subset_bits)
@@ -133,7 +137,10 @@ class Trees(Kind):
     def each_sets(self):
         if self.subset is None:
             return super().each_sets()
-        return (self._sets_of(int(a), int(b)) for a, b in zip(self.offset, self.offset[1:], strict=False))
+        return (
+            self._sets_of(int(a), int(b))
+            for a, b in zip(self.offset, self.offset[1:], strict=False)
+        )
 
     def _sets_of(self, begin, end):
         start, subset = self.subset_start, self.subset[begin:end]
@@ -196,7 +203,10 @@ class Trees(Kind):
             right = self.right[begin]
             if (right < 1).any() or (right > end - begin).any():
                 raise ValueError(OUTSIDE)
-            begin, end = np.concatenate([begin + 1, begin + right]), np.concatenate([begin + right, end])
+            begin, end = (
+                np.concatenate([begin + 1, begin + right]),
+                np.concatenate([begin + right, end]),
+            )
             tree = np.concatenate([tree, tree])
         # Long chains have few splits on a level: one by one.
         for part in zip(begin.tolist(), end.tolist(), tree.tolist(), strict=True):
@@ -254,7 +264,10 @@ class Trees(Kind):
             return None, None, None, None
         subset = integers("subset", self.subset, s)
         numbers = subset[subset > 0]
-        if not np.array_equal(numbers, np.arange(1, len(numbers) + 1)) or len(self.subset_start) != len(numbers) + 1:
+        if (
+            not np.array_equal(numbers, np.arange(1, len(numbers) + 1))
+            or len(self.subset_start) != len(numbers) + 1
+        ):
             raise ValueError("subset must number the sets from 1 on, in the order of their splits")
         bits = np.ascontiguousarray(self.subset_bits, dtype=np.uint8)
         return subset, rising("subset_start", self.subset_start, len(bits)), bits, self.categories
@@ -265,7 +278,9 @@ class Trees(Kind):
         if code is not None:
             code = finite("code", code, (len(code), k))
             if self.decoder not in DECODERS:
-                raise ValueError(f"decoder must be 'linear', 'hamming' or 'exp', not {self.decoder!r}")
+                raise ValueError(
+                    f"decoder must be 'linear', 'hamming' or 'exp', not {self.decoder!r}"
+                )
             if self.decoder != "linear" and len(code) > MOST_DECODED:
                 raise ValueError(
                     f"a code with decoder={self.decoder!r} has at most {MOST_DECODED} columns, not {len(code)}"
@@ -295,13 +310,17 @@ class Trees(Kind):
         """The same function as a table of intervals per feature (see `Intervals`), where no tree has two splits."""
         splits = np.diff(self.offset)
         if self.subset is not None:
-            raise ValueError("an interval table has no categories; save the model as a list (layout='list')")
+            raise ValueError(
+                "an interval table has no categories; save the model as a list (layout='list')"
+            )
         if (splits > 1).any():
             raise ValueError(
                 "an interval table is for stumps; save trees with more than one split with layout='list' or 'packed'"
             )
         if self.decoder != "linear":
-            raise ValueError(f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only")
+            raise ValueError(
+                f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only"
+            )
         stumps = self.as_stumps()
         return merged(stumps if self.code is not None else stumps.canonical())
 
@@ -319,12 +338,20 @@ class Trees(Kind):
                 value[side] = self.leaf[at].astype(np.float64)[:, None] * self.code[self.cls]
                 continue
             value[side, np.arange(n), self.cls] = self.leaf[at]
-            based = np.flatnonzero(self.base >= 0) if self.base is not None else np.zeros(0, dtype=np.int64)
+            based = (
+                np.flatnonzero(self.base >= 0)
+                if self.base is not None
+                else np.zeros(0, dtype=np.int64)
+            )
             if len(based):
                 value[side, based, self.base[based]] = -self.leaf[at[based]]
         feature, threshold = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.float32)
         nan_left, split = np.zeros(n, dtype=bool), splits > 0
-        for to, values in ((feature, self.feature), (threshold, self.threshold), (nan_left, self.nan_left)):
+        for to, values in (
+            (feature, self.feature),
+            (threshold, self.threshold),
+            (nan_left, self.nan_left),
+        ):
             to[split] = values
         return Stumps(feature, threshold, nan_left, value[1], value[0], self.bias, self.n_features)
 
@@ -352,7 +379,11 @@ class Trees(Kind):
             sections.append(("TBAS", narrow(np.where(self.base < 0, self.n_classes, self.base))))
         sections.append(("RNDS", narrow(np.diff(self.rounds))))
         if self.subset is not None:
-            sections += [("CSET", narrow(self.subset)), ("COFF", narrow(self.subset_start)), ("CBIT", self.subset_bits)]
+            sections += [
+                ("CSET", narrow(self.subset)),
+                ("COFF", narrow(self.subset_start)),
+                ("CBIT", self.subset_bits),
+            ]
             sections += self.categories.sections()
         return sections if self.cover is None else [*sections, ("covr", narrow(self.cover))]
 
@@ -365,7 +396,13 @@ class Trees(Kind):
             own = sections["TCLS"].astype(np.int64)
         elif "LOFF" in sections:
             shared = sections["LALL"].astype(np.float32, copy=False) if "LALL" in sections else None
-            leaf = LeafEntries(sections["LOFF"].astype(np.int64), sections["LCLS"].astype(np.uint16), leaf, k, shared)
+            leaf = LeafEntries(
+                sections["LOFF"].astype(np.int64),
+                sections["LCLS"].astype(np.uint16),
+                leaf,
+                k,
+                shared,
+            )
         else:
             leaf = leaf.reshape(-1, k)
         if "TBAS" in sections:
@@ -386,7 +423,10 @@ class Trees(Kind):
             sections["CODE"].reshape(-1, k) if "CODE" in sections else None,
             header.decoder,
             arrays.covers(sections.get("covr"), len(leaf)),
-            *(sections[tag].astype(np.int64) if tag in sections else None for tag in ("CSET", "COFF")),
+            *(
+                sections[tag].astype(np.int64) if tag in sections else None
+                for tag in ("CSET", "COFF")
+            ),
             sections.get("CBIT"),
             Categories.from_sections(sections),
         )
@@ -401,7 +441,9 @@ class Trees(Kind):
         return feature, splits.astype(np.float64)
 
     def summary(self, staged):
-        return counted(len(self), "tree") + (f" in {counted(self.n_rounds, 'round')}" if staged else "")
+        return counted(len(self), "tree") + (
+            f" in {counted(self.n_rounds, 'round')}" if staged else ""
+        )
 
     def describe(self, leaves):
         depths = self.depths()
@@ -421,7 +463,11 @@ class Trees(Kind):
     @staticmethod
     def lines(facts):
         trees, n = facts["trees"], facts["n_learners"]
-        rounds = ", totally corrective" if facts["totally_corrective"] else f" in {counted(facts['n_rounds'], 'round')}"
+        rounds = (
+            ", totally corrective"
+            if facts["totally_corrective"]
+            else f" in {counted(facts['n_rounds'], 'round')}"
+        )
         yield "trees", f"{n}{rounds}" + (f", {facts['bytes'] / n:.4g} bytes each" if n else "")
         leaves = f"{trees['leaves']}" + (f", {trees['leaves'] / n:.4g} a tree" if n else "")
         kept = f", {trees['entries']} of them kept" if "entries" in trees else ""
@@ -434,7 +480,9 @@ class Trees(Kind):
         return self.n_classes if self.decoder == "linear" else len(self.code)
 
     def column_scores(self, X):
-        return self.scores(X) if self.code is None else self.columns().scores(X)[:, : len(self.code)]
+        return (
+            self.scores(X) if self.code is None else self.columns().scores(X)[:, : len(self.code)]
+        )
 
     def add_scores_to(self, sums, X):
         if len(self):

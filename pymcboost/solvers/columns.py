@@ -45,7 +45,9 @@ class Columns:
         """Every learner has a coefficient in every class: coef (n, K)."""
         n, K = coef.shape
         column = np.tile(np.arange(n, dtype=np.int32), K)
-        return cls(H, np.arange(K + 1, dtype=np.int64) * n, column, np.ascontiguousarray(coef.T).ravel())
+        return cls(
+            H, np.arange(K + 1, dtype=np.int64) * n, column, np.ascontiguousarray(coef.T).ravel()
+        )
 
     @classmethod
     def of_classes(cls, H, coef, owner, n_classes):

@@ -110,4 +110,6 @@ class FCD(PairWeights):
             passes += 1
             if listed is None and largest <= tol * first:
                 break
-        return Solved(self.objective(columns), largest / first if first > 0 else 0.0, passes, updates)
+        return Solved(
+            self.objective(columns), largest / first if first > 0 else 0.0, passes, updates
+        )

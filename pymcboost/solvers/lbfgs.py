@@ -65,8 +65,14 @@ class LBFGS:
         scale, change = first if first > 0 else 1.0, 0.0
         if self.cold:
             data = weights.data
-            scale, tol, change = float(data.weight.sum()) * (data.n_classes - 1), COLD_SLOPE, COLD_CHANGE
-        with self._blas.limit(limits=1, user_api="blas"):  # more would spin over vectors of a few thousand numbers
+            scale, tol, change = (
+                float(data.weight.sum()) * (data.n_classes - 1),
+                COLD_SLOPE,
+                COLD_CHANGE,
+            )
+        with self._blas.limit(
+            limits=1, user_api="blas"
+        ):  # more would spin over vectors of a few thousand numbers
             found = minimize(
                 value_and_slopes, columns.w, jac=True, method="L-BFGS-B", bounds=[(0.0, weights.cap)] * len(columns.w),
                 options={

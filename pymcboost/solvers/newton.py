@@ -36,7 +36,17 @@ class NewtonExp(_Newton):
         w = np.zeros(self._n_classes)
         # Without a penalty the diagonal does not move the minimiser, but would blur the relative tolerance.
         diagonal = loss.diagonal if self.nu > 0 else 0.0
-        _newton.solve_exp(tables[0], tables[1], diagonal, self.nu, self.cap, TOLERANCE, MAX_ITERATIONS, w, self._work)
+        _newton.solve_exp(
+            tables[0],
+            tables[1],
+            diagonal,
+            self.nu,
+            self.cap,
+            TOLERANCE,
+            MAX_ITERATIONS,
+            w,
+            self._work,
+        )
         w = loss.data.comm.broadcast(w)
         return w - w.min(), tables
 
@@ -55,7 +65,9 @@ class NewtonLog(_Newton):
         best, best_violation = w, np.inf
         for _ in range(MAX_PASSES):
             tables = loss.trial_tables(h, w)
-            violation = _newton.log_step(tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work)
+            violation = _newton.log_step(
+                tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work
+            )
             violation, agreed = loss.data.comm.broadcast((violation, step.copy()))
             if violation < best_violation:
                 best, best_violation = w, violation

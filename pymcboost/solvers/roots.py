@@ -28,7 +28,9 @@ def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
     """
     out = np.empty(code.shape[1])
     code = np.ascontiguousarray(code, dtype=np.float64)
-    _newton.coded_steps(code, np.ascontiguousarray(tables, dtype=np.float64), cap, MAX_ITERATIONS, out)
+    _newton.coded_steps(
+        code, np.ascontiguousarray(tables, dtype=np.float64), cap, MAX_ITERATIONS, out
+    )
     return out
 
 

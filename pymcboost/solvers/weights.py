@@ -58,7 +58,13 @@ class PairWeights:
         """Derivative of the objective by every coefficient."""
         sums = np.zeros((len(columns.w), 2))
         _fcd.coordinate_sums(
-            self.U, self.data.class_start, columns.H, columns.ptr, columns.column, sums, self.n_threads
+            self.U,
+            self.data.class_start,
+            columns.H,
+            columns.ptr,
+            columns.column,
+            sums,
+            self.n_threads,
         )
         return self.nu + sums[:, 1] - sums[:, 0]
 
@@ -76,10 +82,14 @@ class PairWeights:
         for c in range(K):
             for at in range(start[c], start[c + 1], BLOCK_ROWS):
                 rows = slice(at, min(at + BLOCK_ROWS, start[c + 1]))
-                minus = np.zeros((K, rows.stop - rows.start)) if F is None else F[:, rows] - F[c, rows]
+                minus = (
+                    np.zeros((K, rows.stop - rows.start)) if F is None else F[:, rows] - F[c, rows]
+                )
                 u, weight = self.U[:, rows], self.data.weight[rows]
                 # Scores may be the transpose of a table: its parts would not be contiguous.
-                for others in (slice(c), slice(c + 1, K)) if minus.flags.c_contiguous else (slice(K),):
+                for others in (
+                    (slice(c), slice(c + 1, K)) if minus.flags.c_contiguous else (slice(K),)
+                ):
                     self._terms(minus[others], weight, largest, smallest, u[others])
                 u[c] = minus[c] = 0.0
                 self._loss += float(minus.sum())

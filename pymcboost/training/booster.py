@@ -273,7 +273,11 @@ class Booster:
         calibrates : bool, default=False
             Whether the scores of rows that are left out are followed, for the temperature.
         """
-        self.n_estimators, self.n_validation, self.calibrates = n_estimators, n_validation, calibrates
+        self.n_estimators, self.n_validation, self.calibrates = (
+            n_estimators,
+            n_validation,
+            calibrates,
+        )
         self.has_rounds = previous is not None
         if previous is not None:
             self.check_previous(previous)
@@ -307,11 +311,15 @@ class Booster:
 
     def _check_form(self, previous):
         """Refuse rounds of something else, which only a forged file has."""
-        best = [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
+        best = (
+            [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
+        )
         ensembles = [self.builder.current(), previous.model.ensemble, *best]
         if len({one.form() for one in ensembles}) > 1:
             where = "init_model" if previous.how == "init_model" else "the checkpoint"
-            raise ValueError(f"the rounds in {where} are not those of a {self.name}; begin anew without it")
+            raise ValueError(
+                f"the rounds in {where} are not those of a {self.name}; begin anew without it"
+            )
 
     def go_on(self, previous):
         """Take over the rounds of a model; raw scores of the training rows."""
@@ -349,7 +357,11 @@ class Booster:
         """The rounds so far as a model."""
         meta = {**meta, **self.meta()}
         model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta)
-        return model if self.link_temperature is None else model._with_link_temperature(self.link_temperature)
+        return (
+            model
+            if self.link_temperature is None
+            else model._with_link_temperature(self.link_temperature)
+        )
 
     # Whether cutting later rounds gives the model of an earlier one.
     cuts_give_models = True

@@ -30,7 +30,16 @@ from numpy.typing import ArrayLike
 from pymcboost._warn import warn
 from pymcboost.model.init_scores import need_init_score
 from pymcboost.model.temperature import codes_of, fit_temperature, rounded
-from pymcboost.training.divided_folds import NO_FOLDS, FoldError, n_weighted, of_all, pass_on, present, reason, sizes
+from pymcboost.training.divided_folds import (
+    NO_FOLDS,
+    FoldError,
+    n_weighted,
+    of_all,
+    pass_on,
+    present,
+    reason,
+    sizes,
+)
 from pymcboost.training.folds import OutOfFoldScores, held_scores, splits
 from pymcboost.training.inputs import check_consistent_length, weights_of_rows
 
@@ -68,7 +77,9 @@ def check_rows(estimator, dataset, held):
                 "there is no temperature; give such rows, or set calibrate=None"
             )
         return None
-    if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":  # which has checked its folds itself
+    if (
+        isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto"
+    ):  # which has checked its folds itself
         return None
     parts = splits(estimator.cv, dataset, None)
     if not any(np.isin(dataset.codes[rows], dataset.codes[train]).any() for train, rows in parts):
@@ -158,7 +169,10 @@ def _scored(estimator, dataset, seed, rounds, found, parts, previous):
 
 def _of_folds(estimator, dataset, seed, rounds, found, previous, scored):
     parts, used, link = scored.parts, scored.used, scored.link
-    first, n = _temperature(scored.scores, dataset, used, link), n_weighted(dataset.comm, dataset.weight)
+    first, n = (
+        _temperature(scored.scores, dataset, used, link),
+        n_weighted(dataset.comm, dataset.weight),
+    )
     b, s = np.mean(sizes(dataset, used), axis=0)
     too_few = n < FEW and not estimator.booster.corrects_few
     if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b:
@@ -193,7 +207,10 @@ def _of_few_rows(dataset, parts):
     None where they have fewer than two classes.
     """
     (first_train, first_held), (second_train, second_held) = parts[:2]
-    for held, train, scored in ((first_held, second_train, second_held), (second_held, first_train, first_held)):
+    for held, train, scored in (
+        (first_held, second_train, second_held),
+        (second_held, first_train, first_held),
+    ):
         few = held[np.isin(held, train)]
         if np.count_nonzero(present(dataset, few)) >= 2:
             n_few, n_held = sizes(dataset, [(few, held)])[0]
@@ -236,7 +253,9 @@ def shares(state, data, workers):
     begun = state.n_rounds or booster.init_score is not None
     if begun or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
         return None
-    own = np.bincount(data.y, data.weight, data.n_classes).astype(np.float64)  # int64 where there are no rows
+    own = np.bincount(data.y, data.weight, data.n_classes).astype(
+        np.float64
+    )  # int64 where there are no rows
     found = workers.sum(own)
     return np.maximum(found / found.sum(), np.finfo(np.float32).tiny)
 
@@ -303,10 +322,14 @@ class CalibratesOnRows:
         X, first = self._checked(X, init_score)
         need_init_score(self, "calibrate_on", first)
         if self.model_.link == "sigmoid":
-            raise ValueError("calibrate_on: a temperature is for a class for each row, not for any number of labels")
+            raise ValueError(
+                "calibrate_on: a temperature is for a class for each row, not for any number of labels"
+            )
         weight = weights_of_rows(sample_weight, X)
         codes = codes_of(y, self.classes_)
         check_consistent_length(X, codes)
         labels = self.model_.classes_[codes]
-        vars(self)["model_"] = self.model_.calibrated(X, labels, weight, n_jobs=self.n_jobs, **first)
+        vars(self)["model_"] = self.model_.calibrated(
+            X, labels, weight, n_jobs=self.n_jobs, **first
+        )
         return self

@@ -70,7 +70,9 @@ def as_callback(one):
     if isinstance(one, Callback):
         return copy.copy(one) if vars(type(one)).get("of_one_training") else one
     if isinstance(one, type):
-        raise TypeError(f"callbacks: {one.__name__} is a class; give an object of it, {one.__name__}(...)")
+        raise TypeError(
+            f"callbacks: {one.__name__} is a class; give an object of it, {one.__name__}(...)"
+        )
     after_round = getattr(one, "after_round", None)
     if not callable(after_round):
         remedy = "; for LightGBM's early_stopping and log_evaluation set early_stopping, n_iter_no_change and verbose"
@@ -83,11 +85,15 @@ def as_callback(one):
 def as_callbacks(given):
     """Callbacks with all methods, of a sequence of them."""
     if not isinstance(given, Iterable):
-        raise TypeError(f"callbacks must be a sequence of callbacks, not {given!r}; give [callback], or ()")
+        raise TypeError(
+            f"callbacks must be a sequence of callbacks, not {given!r}; give [callback], or ()"
+        )
     given = list(given)
     for number, one in enumerate(given):
         if any(one is other for other in given[:number]):
-            raise ValueError(f"callbacks: one {type(one).__name__} is there twice; give each object once")
+            raise ValueError(
+                f"callbacks: one {type(one).__name__} is there twice; give each object once"
+            )
     return [as_callback(one) for one in given]
 
 
@@ -190,7 +196,10 @@ class EarlyStopping(Callback):
         """Begin with the best of the rounds there are."""
         self._curves = {}
         for metric in self.metrics:
-            column, curve = f"val_{metric.name}", Patience(metric.sign, self.patience, self.min_delta, state.n_rounds)
+            column, curve = (
+                f"val_{metric.name}",
+                Patience(metric.sign, self.patience, self.min_delta, state.n_rounds),
+            )
             if state.resumed:
                 for t, value in enumerate(state.history[column], 1):
                     curve.see(value, t)
@@ -212,14 +221,18 @@ class EarlyStopping(Callback):
         if not over or state.n_rounds >= state.n_estimators:
             return False
         name = self.metrics[0].name
-        state.ended = f"the validation {name} did not improve in {counted(self.patience, 'round')} more"
+        state.ended = (
+            f"the validation {name} did not improve in {counted(self.patience, 'round')} more"
+        )
         return True
 
     def after_training(self, state):
         """Go back to the best round."""
         if state.best_round < state.n_rounds:
             state.cut(state.best_round, state.best_gain)
-            state.ended = state.ended or f"the validation {self.metrics[0].name} was best after these"
+            state.ended = (
+                state.ended or f"the validation {self.metrics[0].name} was best after these"
+            )
 
 
 class _Silence:
@@ -247,7 +260,12 @@ class _Lines(_Silence):
     """A line at regular numbers of rounds, and after the last; ``done`` rounds are there before."""
 
     def __init__(self, name, n_rounds, every, done, at_most):
-        self._name, self._n_rounds, self._every, self._at_most = name, n_rounds, every, "at most " * at_most
+        self._name, self._n_rounds, self._every, self._at_most = (
+            name,
+            n_rounds,
+            every,
+            "at most " * at_most,
+        )
         self._first = self._done = done
         self._begin = time.monotonic()
 
@@ -255,11 +273,17 @@ class _Lines(_Silence):
         before, self._done = self._done, self._done + n
         if self._done // self._every == before // self._every and self._done < self._n_rounds:
             return
-        left = (time.monotonic() - self._begin) * (self._n_rounds - self._done) / (self._done - self._first)
+        left = (
+            (time.monotonic() - self._begin)
+            * (self._n_rounds - self._done)
+            / (self._done - self._first)
+        )
         facts = "".join(f", {name} {value:.6g}" for name, value in (known or {}).items())
         seconds = f"{left:.{int(left < 10)}f} s left"
         line = f"{self._name}: round {self._done} of {self._at_most}{self._n_rounds}{facts}, {self._at_most}{seconds}"
-        with contextlib.suppress(OSError, ValueError):  # a stream that is full or closed costs no training
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a stream that is full or closed costs no training
             print(line, file=sys.stderr, flush=True)
 
 
@@ -280,7 +304,11 @@ def progress(name, n_rounds, every, done=0, at_most=False):
     """
     if not every or sys.stderr is None:
         return _Silence()
-    return _Bar(name, n_rounds - done) if sys.stderr.isatty() else _Lines(name, n_rounds, every, done, at_most)
+    return (
+        _Bar(name, n_rounds - done)
+        if sys.stderr.isatty()
+        else _Lines(name, n_rounds, every, done, at_most)
+    )
 
 
 class Progress(Callback):
@@ -291,7 +319,9 @@ class Progress(Callback):
 
     def before_training(self, state):
         """Show the bar."""
-        self._shown = progress(self._name, state.n_estimators, self._every, state.n_rounds, self._at_most)
+        self._shown = progress(
+            self._name, state.n_estimators, self._every, state.n_rounds, self._at_most
+        )
 
     def after_round(self, state):
         """Count the round."""
@@ -308,4 +338,6 @@ class WarnOfNothingToAdd(Callback):
     def before_training(self, state):
         """Compare what is there with what is wanted."""
         if state.n_rounds == state.n_estimators and not state.resumed:
-            warn(f"warm_start: the model already has n_estimators={state.n_rounds} rounds; nothing to add")
+            warn(
+                f"warm_start: the model already has n_estimators={state.n_rounds} rounds; nothing to add"
+            )

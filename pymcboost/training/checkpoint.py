@@ -84,7 +84,12 @@ class Checkpoint(Callback):
 
     shared = True
 
-    def __init__(self, path: str | PathLike[str], every: float = 300.0, note: Callable[[str], object] | None = None):
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        every: float = 300.0,
+        note: Callable[[str], object] | None = None,
+    ):
         if not every >= 0:
             raise ValueError(f"every={every!r} is not allowed; it must be a number of seconds >= 0")
         self.path, self.every, self.note = fspath(path), every, note
@@ -151,7 +156,9 @@ class Checkpoint(Callback):
                 "warm_start adds rounds to the estimator's own model, a checkpoint to that of its file: use one"
             )
         if booster.goes_on:
-            raise ValueError("init_model adds rounds to a model, a checkpoint to that of its file: use one")
+            raise ValueError(
+                "init_model adds rounds to a model, a checkpoint to that of its file: use one"
+            )
         if isinstance(params.random_state, np.random.RandomState):
             raise ValueError(
                 "random_state is a RandomState instance, whose state no checkpoint keeps: give an integer, or None"
@@ -176,7 +183,9 @@ class Checkpoint(Callback):
             return None
         saved, self._saved = self._saved, None
         model, rounds = saved["model"], saved["rounds"]
-        found = _differences(model.meta, plan.meta, plan.defaults) or _data_differences(saved["data"], self._data)
+        found = _differences(model.meta, plan.meta, plan.defaults) or _data_differences(
+            saved["data"], self._data
+        )
         if found:
             raise ValueError(
                 f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
@@ -195,7 +204,10 @@ class Checkpoint(Callback):
         self.resumed = self._written = rounds
         if self.note is not None:
             self.note(f"going on from the {counted(rounds, 'round')} in {self._name()}")
-        state = {name: saved[name] for name in ("history", "gain", "best_gain", "best_round", "cv_results")}
+        state = {
+            name: saved[name]
+            for name in ("history", "gain", "best_gain", "best_round", "cv_results")
+        }
         return Previous(model, rounds, best_model=saved["best"], **state)
 
     def after_round(self, state):
@@ -206,7 +218,13 @@ class Checkpoint(Callback):
             self._best = state.bytes_of_best()
         if state.n_rounds % (state.booster.restart_every or 1):
             return
-        self._last = state.n_rounds, state.gains, state.best_gain, state.best_round, state.cv_results
+        self._last = (
+            state.n_rounds,
+            state.gains,
+            state.best_gain,
+            state.best_round,
+            state.cv_results,
+        )
         if time.monotonic() >= self._next:
             self._write(state.model, state.history, *self._last)
             self._next = time.monotonic() + self.every
@@ -221,7 +239,9 @@ class Checkpoint(Callback):
         # The first rounds are a model only where rounds leave each other alone.
         if self._written < rounds and (rounds == state.n_rounds or state.model().has_stages):
             history = {name: values[:rounds] for name, values in state.history.items()}
-            self._write(lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, *rest)
+            self._write(
+                lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, *rest
+            )
 
     # -- the file --------------------------------------------------------------------------------------------------
 
@@ -250,7 +270,9 @@ class Checkpoint(Callback):
         if self._best is not None:
             meta["best"] = base64.b64encode(self._best).decode()
         try:
-            files.write(self.path, make_model(checkpoint=meta, **self.more).to_bytes(), "checkpoint")
+            files.write(
+                self.path, make_model(checkpoint=meta, **self.more).to_bytes(), "checkpoint"
+            )
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
             warn(f"no checkpoint after round {rounds}: {error}")
@@ -291,7 +313,9 @@ class Checkpoint(Callback):
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             saved = None
         if saved is None:
-            raise ValueError(f"{self._name()} is not a checkpoint that pymcboost {__version__} can use; {AGAIN}")
+            raise ValueError(
+                f"{self._name()} is not a checkpoint that pymcboost {__version__} can use; {AGAIN}"
+            )
         return saved
 
 
@@ -308,7 +332,9 @@ def _array(entry):
     data = base64.b64decode(entry["data"], validate=True)
     if dtype.kind not in ARRAY_KINDS or not dtype.itemsize:
         raise ValueError(f"there are no arrays of {dtype}")
-    if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) * dtype.itemsize != len(data):
+    if not all(type(size) is int and size >= 0 for size in shape) or math.prod(
+        shape
+    ) * dtype.itemsize != len(data):
         raise ValueError(f"{len(data)} bytes are no array of {dtype} with the shape {shape}")
     return np.ndarray(shape, dtype, data).copy()
 
@@ -319,7 +345,9 @@ def _decoded(model, meta):
         return None
     arrays = {name: _array(entry) for name, entry in meta["arrays"].items()}
     gains = {
-        name: _gains(arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_)
+        name: _gains(
+            arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_
+        )
         for name in ("gain", "best_gain")
     }
     history = {}
@@ -386,20 +414,32 @@ def _identity(dataset, validation):
     """
     X, number = dataset.X, row_numbers(dataset.comm, dataset.n_rows)
     parts = {"y": dataset.codes, "weight": dataset.weight, "init_score": dataset.init_score}
-    sums = [_checksum(X, number, np.float32), *(_checksum(array, number) for array in parts.values())]
+    sums = [
+        _checksum(X, number, np.float32),
+        *(_checksum(array, number) for array in parts.values()),
+    ]
     n_rows, *sums = dataset.comm.sum(np.array([len(number), *sums])).tolist()
     data = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr")}
     data |= zip(("X", *parts), sums, strict=True)
     data["y"] = [zlib.crc32(repr(dataset.classes.tolist()).encode()), data["y"]]
-    data["groups"] = None if dataset.groups is None else zlib.crc32(repr(dataset.groups.tolist()).encode())
-    data["validation"] = None if validation is None else [_identity_of_set(held) for held in validation.sets]
+    data["groups"] = (
+        None if dataset.groups is None else zlib.crc32(repr(dataset.groups.tolist()).encode())
+    )
+    data["validation"] = (
+        None if validation is None else [_identity_of_set(held) for held in validation.sets]
+    )
     return data
 
 
 def _identity_of_set(held):
     number = np.arange(len(held.codes))
     parts = held.codes, held.weight, held.init_score
-    return [held.name, *held.X.shape, _checksum(held.X, number, np.float32), *(_checksum(a, number) for a in parts)]
+    return [
+        held.name,
+        *held.X.shape,
+        _checksum(held.X, number, np.float32),
+        *(_checksum(a, number) for a in parts),
+    ]
 
 
 def _checksum(array, number, dtype=np.float64):
@@ -417,8 +457,15 @@ def _checksum(array, number, dtype=np.float64):
             data = part.data.astype(dtype).view(bits).astype(np.uint64)
             part = type(part)((data, part.indices, part.indptr), shape=part.shape)
         else:
-            part = np.ascontiguousarray(part, dtype=dtype).reshape(-1, n_columns).view(bits).astype(np.uint64)
-        total += _mixed(_mixed(part @ factor) + number[begin : begin + step].astype(np.uint64)).sum()
+            part = (
+                np.ascontiguousarray(part, dtype=dtype)
+                .reshape(-1, n_columns)
+                .view(bits)
+                .astype(np.uint64)
+            )
+        total += _mixed(
+            _mixed(part @ factor) + number[begin : begin + step].astype(np.uint64)
+        ).sum()
     return int(total.view(np.int64)[0])
 
 
@@ -445,7 +492,10 @@ def _differences(before, now, defaults):
     if before.get("algorithm") != now["algorithm"]:
         return [f"the algorithm was {before.get('algorithm')}, it is {now['algorithm']}"]
     old, new = before.get("params", {}), now["params"]
-    was, is_now = {**defaults, **old}, {**defaults, **new}  # other versions write other defaults out
+    was, is_now = (
+        {**defaults, **old},
+        {**defaults, **new},
+    )  # other versions write other defaults out
     return [
         f"{name} was {_shown(old, name)}, it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})

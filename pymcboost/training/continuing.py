@@ -24,13 +24,19 @@ def previous_of(init_model, estimator):
     """
     now = values_of(estimator)
     if now["warm_start"]:
-        raise ValueError("warm_start adds rounds to the estimator's own model, init_model to the one given: use one")
+        raise ValueError(
+            "warm_start adds rounds to the estimator's own model, init_model to the one given: use one"
+        )
     if now["n_estimators"] == "auto":
-        raise ValueError('n_estimators="auto" begins anew in every fold; give the rounds that init_model gets')
+        raise ValueError(
+            'n_estimators="auto" begins anew in every fold; give the rounds that init_model gets'
+        )
     source = load_model(init_model) if isinstance(init_model, (str, PathLike)) else init_model
     model = getattr(source, "model_", source)
     if not isinstance(model, Model):
-        raise TypeError(f"init_model must be a Model, a file of one or a fitted estimator, not {init_model!r}")
+        raise TypeError(
+            f"init_model must be a Model, a file of one or a fitted estimator, not {init_model!r}"
+        )
     was = model.information.get("algorithm", "unknown")
     if was != estimator.algorithm:
         raise ValueError(
@@ -38,7 +44,9 @@ def previous_of(init_model, estimator):
             f"{estimator.algorithm}, as they were saved"
         )
     if not model.has_stages:
-        raise ValueError(f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew")
+        raise ValueError(
+            f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew"
+        )
     refuse_reweighted(model, "init_model: its bias")
     gain = Gains.of(source.gain_) if hasattr(source, "gain_") else Gains(model.n_features_in_)
     history = getattr(source, "history_", {})
@@ -55,7 +63,9 @@ def refuse_reweighted(model, what):
     name = params.get("loss", "softmax")
     begins_at_zero = name in PAIRWISE or (name in LOSSES and not LOSSES[name].begins)
     if model.ensemble.bias.any() and not params.get("restore_priors") and begins_at_zero:
-        raise ValueError(f"{what} comes from reweighted(), and would be lost; give it as it was before")
+        raise ValueError(
+            f"{what} comes from reweighted(), and would be lost; give it as it was before"
+        )
 
 
 def left_by(model):
@@ -73,10 +83,14 @@ def of_last_fit(draft):
     rounds = model.n_rounds if has_stages else draft.n_estimators_
     was = draft._left
     if now[:2] != was[:2] or rounds != draft.n_estimators_:
-        raise ValueError("warm_start: model_ was cut, merged or replaced after the last fit; fit anew")
+        raise ValueError(
+            "warm_start: model_ was cut, merged or replaced after the last fit; fit anew"
+        )
     if was[2] is None and now[2] is not None:
         refuse_reweighted(model, "warm_start: the bias of model_")
-    elif was[2] is not None and not np.allclose(now[2], was[2], rtol=2**-8, atol=1e-6):  # leaves may be float16
+    elif was[2] is not None and not np.allclose(
+        now[2], was[2], rtol=2**-8, atol=1e-6
+    ):  # leaves may be float16
         raise ValueError(
             "warm_start: the bias of model_ comes from reweighted(), and would be lost; give it as it was before"
         )
@@ -87,9 +101,13 @@ def check_first_scores(draft, has_init_score):
     """Refuse a warm start whose rows begin at other scores than those of the rounds so far."""
     had_init_score = getattr(draft, "_has_init_score", False)
     if had_init_score and not has_init_score:
-        raise ValueError("warm_start: the rounds so far were fitted with init_score; give that of these rows again")
+        raise ValueError(
+            "warm_start: the rounds so far were fitted with init_score; give that of these rows again"
+        )
     if has_init_score and not had_init_score:
-        raise ValueError("warm_start: the rounds so far were fitted without init_score; leave it out, or fit anew")
+        raise ValueError(
+            "warm_start: the rounds so far were fitted without init_score; leave it out, or fit anew"
+        )
 
 
 def check_columns(n_features, names, model):
@@ -99,7 +117,11 @@ def check_columns(n_features, names, model):
             f"init_model: it has {counted(model.n_features_in_, 'feature')}, X has {n_features}; give the same columns"
         )
     if names is not None and model.feature_names is not None and names != model.feature_names:
-        at = next(i for i, pair in enumerate(zip(names, model.feature_names, strict=True)) if pair[0] != pair[1])
+        at = next(
+            i
+            for i, pair in enumerate(zip(names, model.feature_names, strict=True))
+            if pair[0] != pair[1]
+        )
         raise ValueError(
             f"init_model: column {at} is {names[at]!r}, that of the model {model.feature_names[at]!r}; give the same "
             "columns in the same order"

@@ -103,7 +103,9 @@ class Dataset:
     ) -> None:
         reader = self._begin(max_bins, categorical_features, comm)
         with reader.together():
-            self._set = TrainingSet.read(reader, reader, X, y, sample_weight, init_score=init_score, groups=groups)
+            self._set = TrainingSet.read(
+                reader, reader, X, y, sample_weight, init_score=init_score, groups=groups
+            )
             if self._set.bins is not None:
                 self._set.bins.make()
 
@@ -167,7 +169,9 @@ class Dataset:
         with reader.together():
             n_threads = threads_of(None, reader.workers)
             blocks = Blocks(source, categorical_features)
-            rows = joined_rows(blocks, max_bins=dataset.max_bins, comm=reader.workers, n_threads=n_threads)
+            rows = joined_rows(
+                blocks, max_bins=dataset.max_bins, comm=reader.workers, n_threads=n_threads
+            )
             dataset._set = TrainingSet.read(reader, reader, rows, None)
             if not is_coded(rows.X):
                 dataset._set.bins.make()
@@ -175,7 +179,11 @@ class Dataset:
 
     def _begin(self, max_bins, categorical_features, comm):
         """Check the number of bins; what the rows are read for."""
-        if isinstance(max_bins, bool) or not isinstance(max_bins, Integral) or not 2 <= max_bins <= MOST_BINS:
+        if (
+            isinstance(max_bins, bool)
+            or not isinstance(max_bins, Integral)
+            or not 2 <= max_bins <= MOST_BINS
+        ):
             raise ValueError(
                 f"Dataset: max_bins={max_bins!r} is not allowed; it must be an integer from 2 to {MOST_BINS}"
             )
@@ -184,7 +192,9 @@ class Dataset:
 
     def __repr__(self) -> str:
         what = "labels" if self._set.is_multilabel else "classes"
-        return f"Dataset({self.shape[0]} rows, {self.shape[1]} features, {self._set.n_classes} {what})"
+        return (
+            f"Dataset({self.shape[0]} rows, {self.shape[1]} features, {self._set.n_classes} {what})"
+        )
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -235,9 +245,13 @@ class Dataset:
         try:
             chosen = own[rows if isinstance(rows, slice) else np.asarray(rows)]
         except IndexError as error:
-            raise IndexError(f"Dataset.subset: {error}; it has {len(own)} rows, from 0 on") from error
+            raise IndexError(
+                f"Dataset.subset: {error}; it has {len(own)} rows, from 0 on"
+            ) from error
         if chosen.ndim != 1:
-            raise IndexError("Dataset.subset: rows must be a vector of row numbers, a mask or a slice")
+            raise IndexError(
+                "Dataset.subset: rows must be a vector of row numbers, a mask or a slice"
+            )
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError(
                 "Dataset.subset: a row is named more than once; give it a sample_weight in the Dataset instead"
@@ -252,15 +266,25 @@ class Dataset:
     def _workers(self, comm):
         """The communicator of a training of these rows, which a user may name again."""
         if comm is not None and comm is not self._comm:
-            raise ValueError("comm is not that of the Dataset; leave it out, or give Dataset(X, y, comm=...)")
+            raise ValueError(
+                "comm is not that of the Dataset; leave it out, or give Dataset(X, y, comm=...)"
+            )
         return self._set.comm
 
-    def _training_set(self, estimator, booster, y, sample_weight, groups, *, init_score, warm_start, initial):
+    def _training_set(
+        self, estimator, booster, y, sample_weight, groups, *, init_score, warm_start, initial
+    ):
         """The rows as a training reads them, after a check that they go with it. Parameters: see `TrainingSet.read`."""
         name, rows = booster.name, self._set
-        for what, value in {"sample_weight": sample_weight, "groups": groups, "init_score": init_score}.items():
+        for what, value in {
+            "sample_weight": sample_weight,
+            "groups": groups,
+            "init_score": init_score,
+        }.items():
             if value is not None:
-                raise TypeError(f"{name}: {what} belongs to the Dataset; give Dataset(X, y, {what}=...)")
+                raise TypeError(
+                    f"{name}: {what} belongs to the Dataset; give Dataset(X, y, {what}=...)"
+                )
         max_bins = getattr(booster.params, "max_bins", self.max_bins)
         if max_bins != self.max_bins:
             raise ValueError(
@@ -297,9 +321,17 @@ class Dataset:
         """The rows as a model of these columns scores them, in the order of the subset."""
         rows, names = self._set, model.feature_names
         if is_coded(rows.X):
-            raise TypeError("a Dataset of blocks keeps no values to predict; predict the blocks one after the other")
-        if names is not None and rows.feature_names is not None and list(names) != list(rows.feature_names):
-            raise ValueError("the columns of the Dataset have other names than those of the training")
+            raise TypeError(
+                "a Dataset of blocks keeps no values to predict; predict the blocks one after the other"
+            )
+        if (
+            names is not None
+            and rows.feature_names is not None
+            and list(names) != list(rows.feature_names)
+        ):
+            raise ValueError(
+                "the columns of the Dataset have other names than those of the training"
+            )
         _check_categories(rows, model)
         return rows.X if rows.subset is None else rows.X[rows.subset]
 
@@ -309,12 +341,21 @@ def _check_features(rows, booster):
     name = booster.name
     refuse_init_score(rows.init_score, name, booster.takes_init_score)
     if is_coded(rows.X) and not booster.takes_coded:
-        raise TypeError(f"{name} looks at values, and a Dataset of blocks keeps their bins alone; give arrays")
-    if not booster.allows_missing and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any():
-        raise ValueError(f"{name} takes no missing values, and the Dataset has some; impute them first")
+        raise TypeError(
+            f"{name} looks at values, and a Dataset of blocks keeps their bins alone; give arrays"
+        )
+    if (
+        not booster.allows_missing
+        and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any()
+    ):
+        raise ValueError(
+            f"{name} takes no missing values, and the Dataset has some; impute them first"
+        )
     weight = rows.weight[rows.weight > 0]
     if not booster.takes_weights and len(weight) and (weight != weight[0]).any():
-        raise ValueError(f"{name} takes no sample weights, and the Dataset has some; leave them out")
+        raise ValueError(
+            f"{name} takes no sample weights, and the Dataset has some; leave them out"
+        )
     if not hasattr(booster.params, "categorical_features"):
         if rows.categories is not None:
             raise ValueError(
@@ -341,7 +382,9 @@ def _columns_named(wanted, rows):
     if names is not None and wanted.dtype.kind in "OU":
         unknown = [name for name in wanted.tolist() if name not in names]
         if unknown:
-            raise ValueError(f"categorical_features: there is no column {unknown[0]!r} in the Dataset")
+            raise ValueError(
+                f"categorical_features: there is no column {unknown[0]!r} in the Dataset"
+            )
         wanted = np.array([names.index(name) for name in wanted.tolist()], dtype=np.int64)
     return columns_of(wanted, None, rows.X.shape[1], frame=False).tolist()
 
@@ -358,14 +401,22 @@ def _check_labels(dataset, booster, y):
         )
     if y is None:
         return
-    labels = labels_given(y, len(dataset), rows.classes)[1] if rows.is_multilabel else own_labels(listed(y))
-    if not np.array_equal(np.ravel(labels), np.ravel(rows.y(slice(None) if rows.subset is None else rows.subset))):
+    labels = (
+        labels_given(y, len(dataset), rows.classes)[1]
+        if rows.is_multilabel
+        else own_labels(listed(y))
+    )
+    if not np.array_equal(
+        np.ravel(labels), np.ravel(rows.y(slice(None) if rows.subset is None else rows.subset))
+    ):
         raise ValueError(f"{name}: y has other labels than the Dataset; leave y out")
 
 
 def _check_categories(rows, model):
     """Refuse a model whose columns have other categories."""
-    own, other = (None if each is None else each.dump() for each in (rows.categories, model.categories))
+    own, other = (
+        None if each is None else each.dump() for each in (rows.categories, model.categories)
+    )
     if own != other:
         raise ValueError(
             "the categories of the Dataset are not those of the model: codes would mean other levels; give arrays or "
@@ -404,7 +455,11 @@ class _Reader:
     def __init__(self, categorical_features, max_bins, workers):
         self.workers = workers
         self.params = SimpleNamespace(
-            categorical_features=categorical_features, max_bins=max_bins, n_jobs=None, early_stopping=False, cv=2
+            categorical_features=categorical_features,
+            max_bins=max_bins,
+            n_jobs=None,
+            early_stopping=False,
+            cv=2,
         )
 
     @contextmanager

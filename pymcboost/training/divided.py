@@ -9,7 +9,14 @@ import numpy as np
 from pymcboost.comm import ALONE, WorkerError
 from pymcboost.data.coded import is_coded
 from pymcboost.learners.sampling import scrambled
-from pymcboost.model.categories import MOST_LEVELS, Categories, column_of, is_category, is_frame, words_in
+from pymcboost.model.categories import (
+    MOST_LEVELS,
+    Categories,
+    column_of,
+    is_category,
+    is_frame,
+    words_in,
+)
 from pymcboost.model.columns import names_of
 from pymcboost.model.missing import with_missing
 from pymcboost.model.rows import joined, names_labels, own_labels, positions
@@ -23,13 +30,19 @@ OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10
 
 def needs_folds(params):
     """Whether folds of the rows may be trained: for the rounds, a temperature or the thresholds of labels."""
-    return params.n_estimators == "auto" or params.calibrate or getattr(params, "decision_threshold", None) == "f1"
+    return (
+        params.n_estimators == "auto"
+        or params.calibrate
+        or getattr(params, "decision_threshold", None) == "f1"
+    )
 
 
 def refuse(booster, workers, sets, groups, **given):
     """Refuse what a training with several workers does not take, and what one with a communicator does not."""
     name, p = booster.name, booster.params
-    if workers is not ALONE and (groups is not None or (needs_folds(p) and not isinstance(p.cv, Integral))):
+    if workers is not ALONE and (
+        groups is not None or (needs_folds(p) and not isinstance(p.cv, Integral))
+    ):
         what = "groups are" if groups is not None else f"cv={p.cv!r} is"
         raise ValueError(
             f"{name}: {what} for a training without a communicator; its rows are held out by the numbers of the rows: "
@@ -56,12 +69,16 @@ def check_alike(workers, booster, params, callbacks, initial):
     metrics = sorted(name for one in shared for name in one._measured(booster.params))
     params = {**params, "scoring of callbacks": metrics}
     if initial is not None:
-        params["init_model"] = f"a model with SHA-256 {sha256(initial.model.to_bytes()).hexdigest()}"
+        params["init_model"] = (
+            f"a model with SHA-256 {sha256(initial.model.to_bytes()).hexdigest()}"
+        )
     every = workers.exchange((params, initial is None, [type(one).__name__ for one in shared]))
     first, first_has_none, first_shared = every[0]
     for rank, (its, has_none, has) in enumerate(every):
         if has_none != first_has_none:
-            raise ValueError(f"{booster.name}: init_model is given on some workers alone; give it on all, or on none")
+            raise ValueError(
+                f"{booster.name}: init_model is given on some workers alone; give it on all, or on none"
+            )
         for what in dict.fromkeys(has + first_shared):
             if has.count(what) != first_shared.count(what):
                 raise ValueError(
@@ -70,7 +87,9 @@ def check_alike(workers, booster, params, callbacks, initial):
                 )
         for one in sorted({*its, *first}):
             here, there = its.get(one, "the default"), first.get(one, "the default")
-            if json.dumps(here, sort_keys=True) != json.dumps(there, sort_keys=True):  # as the file has them
+            if json.dumps(here, sort_keys=True) != json.dumps(
+                there, sort_keys=True
+            ):  # as the file has them
                 raise ValueError(
                     f"{booster.name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers "
                     "the same"
@@ -119,20 +138,28 @@ def categories_of(workers, name, categories):
         return categories
     every = workers.exchange(categories)
     if len({None if its is None else tuple(its.feature.tolist()) for its in every}) > 1:
-        raise ValueError(f"{name}: the categorical columns of X differ between the workers; give all of them alike")
+        raise ValueError(
+            f"{name}: the categorical columns of X differ between the workers; give all of them alike"
+        )
     if categories is None:
         return None
     names, levels = [], np.max([its.levels for its in every], axis=0).tolist()
     for j, column in enumerate(categories.feature.tolist()):
         there = [its.names[j] for its in every if its.levels[j]]
         if not there:
-            raise ValueError(f"{name}: column {column} of X is missing in all rows of all workers; leave it out")
+            raise ValueError(
+                f"{name}: column {column} of X is missing in all rows of all workers; leave it out"
+            )
         if len({its is None for its in there}) > 1:
-            raise ValueError(f"{name}: column {column} of X is text on some workers and numbers on others; make it one")
+            raise ValueError(
+                f"{name}: column {column} of X is text on some workers and numbers on others; make it one"
+            )
         names.append(None if there[0] is None else sorted(set().union(*there)))
         levels[j] = levels[j] if names[-1] is None else len(names[-1])
     if max(levels) > MOST_LEVELS:
-        raise ValueError(f"{name}: a column of X has {max(levels)} categories, more than {MOST_LEVELS}, on all workers")
+        raise ValueError(
+            f"{name}: a column of X has {max(levels)} categories, more than {MOST_LEVELS}, on all workers"
+        )
     return Categories(categories.feature, np.array(levels, dtype=np.int64), tuple(names))
 
 
@@ -147,26 +174,44 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
     """Refuse too many rows, and those of other columns, form or labels, (K,) or (), than those of the other workers."""
     if workers.size == 1:
         if X.shape[0] > OWN_ROWS:
-            raise ValueError(f"X has {X.shape[0]} rows, more than {OWN_ROWS}; divide them among workers")
+            raise ValueError(
+                f"X has {X.shape[0]} rows, more than {OWN_ROWS}; divide them among workers"
+            )
         return
     name, is_sparse = booster.name, hasattr(X, "tocsr")
-    every = workers.exchange((X.shape, None if names is None else list(names), labels, is_sparse, has_init_score))
+    every = workers.exchange(
+        (X.shape, None if names is None else list(names), labels, is_sparse, has_init_score)
+    )
     if len({one[-1] for one in every}) > 1:
-        raise ValueError(f"{name}: init_score is given on some workers alone; give it on all, or on none")
+        raise ValueError(
+            f"{name}: init_score is given on some workers alone; give it on all, or on none"
+        )
     for rank, (shape, its, its_labels, sparse, _) in enumerate(every):
         if shape[1] != every[0][0][1]:
-            raise ValueError(f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}")
+            raise ValueError(
+                f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}"
+            )
         if sparse != every[0][3]:
-            raise ValueError(f"{name}: X is sparse on some workers and dense on others; give all of them alike")
+            raise ValueError(
+                f"{name}: X is sparse on some workers and dense on others; give all of them alike"
+            )
         if its != every[0][1]:
-            raise ValueError(f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}")
+            raise ValueError(
+                f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}"
+            )
         if its_labels != every[0][2]:
-            raise ValueError(f"y of worker {rank} has rows of shape {its_labels}, that of worker 0 {every[0][2]}")
+            raise ValueError(
+                f"y of worker {rank} has rows of shape {its_labels}, that of worker 0 {every[0][2]}"
+            )
         if shape[0] > OWN_ROWS:
-            raise ValueError(f"worker {rank} has {shape[0]} rows, more than {OWN_ROWS}; divide them among more workers")
+            raise ValueError(
+                f"worker {rank} has {shape[0]} rows, more than {OWN_ROWS}; divide them among more workers"
+            )
     total = sum(shape[0] for shape, *_ in every)
     if total > MOST_ROWS:
-        raise ValueError(f"the workers have {total} rows, more than {MOST_ROWS}, the most that a training takes")
+        raise ValueError(
+            f"the workers have {total} rows, more than {MOST_ROWS}, the most that a training takes"
+        )
 
 
 def classes_of(workers, y):
@@ -225,7 +270,10 @@ def held_out(workers, codes, weight, fraction, number, seed):
 def smallest(workers, z, group, take):
     """Which of these different numbers are among the smallest of their group in all workers: ``take`` of each."""
     first, before = np.zeros(len(take), dtype=np.uint64), np.zeros(len(take), dtype=np.int64)
-    at, each = np.arange(len(z)), np.arange(len(take))  # numbers that begin as the last one that is taken does
+    at, each = (
+        np.arange(len(z)),
+        np.arange(len(take)),
+    )  # numbers that begin as the last one that is taken does
     for shift in range(56, -8, -8):
         digit = (z[at] >> np.uint64(shift)).astype(np.int64) & 255
         counts = np.bincount(256 * group[at] + digit, minlength=256 * len(take)).reshape(-1, 256)
@@ -242,7 +290,9 @@ def drawn_set(workers, parts, number):
     every = workers.exchange((number, *parts))
     number, X, y, *more = zip(*every, strict=True)
     order = np.argsort(np.concatenate(number))
-    return [part[order] for part in (rows_of_all(X), labels_of_parts(y), *map(np.concatenate, more))]
+    return [
+        part[order] for part in (rows_of_all(X), labels_of_parts(y), *map(np.concatenate, more))
+    ]
 
 
 def whole_sets(workers, sets):
@@ -258,7 +308,13 @@ def whole_sets(workers, sets):
 
 def _as_sent(part):
     """A part of a set: frames keep their columns' names and types, and lists of labels stay lists."""
-    kept = part is None or hasattr(part, "iloc") or is_frame(part) or hasattr(part, "tocsr") or names_labels(part)
+    kept = (
+        part is None
+        or hasattr(part, "iloc")
+        or is_frame(part)
+        or hasattr(part, "tocsr")
+        or names_labels(part)
+    )
     return part if kept else np.asarray(part)
 
 
@@ -284,21 +340,29 @@ def labels_of_parts(parts):
     if any(hasattr(part, "tocsr") or is_frame(part) or names_labels(part) for part in parts):
         return rows_of_all(parts)
     there = [its for its in (np.asarray(own_labels(part)) for part in parts) if len(its)]
-    return joined(there) if there and all(its.dtype.kind in "bui" for its in there) else rows_of_all(parts)
+    return (
+        joined(there)
+        if there and all(its.dtype.kind in "bui" for its in there)
+        else rows_of_all(parts)
+    )
 
 
 def _frame_of_all(parts):
     """Frames of one library together, whose columns go by their names."""
     kinds = {_library(part) for part in parts}
     if len(kinds) > 1:
-        shown = dict.fromkeys(f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts)
+        shown = dict.fromkeys(
+            f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts
+        )
         raise ValueError(
             f"rows of one set are {' and '.join(shown)} on different workers; give all of them frames of one library"
         )
     names = [names_of(part) for part in parts]
     for its in names:
         if set(its or ()) != set(names[0] or ()):
-            raise ValueError(f"frames of one set have the columns {names[0]} and {its}; give all of them the same")
+            raise ValueError(
+                f"frames of one set have the columns {names[0]} and {its}; give all of them the same"
+            )
     if "pandas" in kinds:
         import pandas
 
@@ -309,7 +373,10 @@ def _frame_of_all(parts):
         return polars.concat(parts, how="diagonal_relaxed")
     import pyarrow
 
-    tables = [part if hasattr(part, "to_batches") else pyarrow.Table.from_batches([part]) for part in parts]
+    tables = [
+        part if hasattr(part, "to_batches") else pyarrow.Table.from_batches([part])
+        for part in parts
+    ]
     return pyarrow.concat_tables(tables, promote_options="permissive")
 
 
@@ -317,7 +384,13 @@ def _library(part):
     """Whose frame a part is; None if it is no frame."""
     if not is_frame(part):
         return None
-    return "pandas" if hasattr(part, "iloc") else "pyarrow" if hasattr(part, "column_names") else "polars"
+    return (
+        "pandas"
+        if hasattr(part, "iloc")
+        else "pyarrow"
+        if hasattr(part, "column_names")
+        else "polars"
+    )
 
 
 def _with_levels_of_all(frames):
@@ -328,7 +401,9 @@ def _with_levels_of_all(frames):
     for name in types[0]:
         its = [one.get(name) for one in types]
         if len(set(its)) > 1 and all(isinstance(one, pandas.CategoricalDtype) for one in its):
-            new[name] = pandas.CategoricalDtype(list(dict.fromkeys(level for one in its for level in one.categories)))
+            new[name] = pandas.CategoricalDtype(
+                list(dict.fromkeys(level for one in its for level in one.categories))
+            )
     return [part.astype(new) for part in frames] if new else frames
 
 
@@ -336,13 +411,19 @@ def _joined(parts):
     """X, y, weights and first scores of several parts of a set; weights of 1 where a part has none and others have."""
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
-        raise ValueError("a validation set has labels on some workers alone; give each X_val with its y_val")
+        raise ValueError(
+            "a validation set has labels on some workers alone; give each X_val with its y_val"
+        )
     X, y = rows_of_all([part[0] for part in filled]), labels_of_parts([part[1] for part in filled])
     without = {part[3] is None for part in filled}
     if len(without) > 1:
-        raise ValueError("a validation set has an init_score on some workers alone; give it on all of them, or on none")
+        raise ValueError(
+            "a validation set has an init_score on some workers alone; give it on all of them, or on none"
+        )
     first = None if True in without else np.concatenate([np.asarray(part[3]) for part in filled])
     if all(part[2] is None for part in parts):
         return X, y, None, first
-    weight = np.concatenate([np.ones(len(part[1])) if part[2] is None else part[2] for part in parts])
+    weight = np.concatenate(
+        [np.ones(len(part[1])) if part[2] is None else part[2] for part in parts]
+    )
     return X, y, weight, first

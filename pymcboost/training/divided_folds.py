@@ -36,7 +36,9 @@ def pass_on(dataset, error):
 
 def few_rows(largest):
     """What is wrong with folds, and what to do, where the largest class has so many rows."""
-    remedy = "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
+    remedy = (
+        "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
+    )
     return f"the largest class has only {counted(largest, 'row')}; {remedy}"
 
 
@@ -57,7 +59,9 @@ def parts_of(dataset, cv, seed):
     ends = [(count * i + np.arange(len(count)) % cv) // cv for i in range(cv + 1)]
     for i in range(cv):
         if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
-            raise FoldError(f"cv={cv}: fold {i} trains on rows of 1 class, and needs 2; use fewer folds")
+            raise FoldError(
+                f"cv={cv}: fold {i} trains on rows of 1 class, and needs 2; use fewer folds"
+            )
     number = row_numbers(workers, len(dataset.weight))
     z, fold = scrambled(number[used], np.uint64(seed)), np.zeros(len(used), dtype=np.int64)
     for end in ends[1:-1]:
@@ -67,7 +71,9 @@ def parts_of(dataset, cv, seed):
 
 def sizes(dataset, parts):
     """Numbers of the rows of all workers, (n_parts, 2)."""
-    return dataset.comm.sum(np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64))
+    return dataset.comm.sum(
+        np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64)
+    )
 
 
 def n_weighted(workers, weight):
@@ -77,7 +83,12 @@ def n_weighted(workers, weight):
 
 def present(dataset, rows):
     """Which classes these rows have on any worker, (K,)."""
-    return dataset.comm.sum(np.bincount(dataset.codes[rows], minlength=len(dataset.classes)).astype(np.int64)) > 0
+    return (
+        dataset.comm.sum(
+            np.bincount(dataset.codes[rows], minlength=len(dataset.classes)).astype(np.int64)
+        )
+        > 0
+    )
 
 
 class OfAll:
@@ -97,7 +108,10 @@ class OfAll:
         if self._workers is ALONE:
             return
         number = row_numbers(self._workers, len(dataset.weight))[rows]
-        self._drawn, most = slice(None), min(MOST_HELD, max(1024, MOST_SCORES // len(dataset.classes)))
+        self._drawn, most = (
+            slice(None),
+            min(MOST_HELD, max(1024, MOST_SCORES // len(dataset.classes))),
+        )
         if self._workers.sum(np.array([len(number)]))[0] > most:
             z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)
             self._drawn = smallest(self._workers, z, group, np.array([most]))

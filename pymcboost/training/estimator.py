@@ -50,7 +50,9 @@ def named_arguments(fit: Fit) -> Fit:
 
 
 @estimator
-class BoostingClassifier(calibration.CalibratesOnRows, refit.RefitsLeaves, prediction.Predicts, Base):
+class BoostingClassifier(
+    calibration.CalibratesOnRows, refit.RefitsLeaves, prediction.Predicts, Base
+):
     """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
 
     algorithm: ClassVar[str]
@@ -95,7 +97,17 @@ class BoostingClassifier(calibration.CalibratesOnRows, refit.RefitsLeaves, predi
     # -- fitting -------------------------------------------------------------------------------------------------------
 
     def _fit(
-        self, X, y, held, groups, callbacks, unknown, sample_weight=None, init_model=None, comm=None, init_score=None
+        self,
+        X,
+        y,
+        held,
+        groups,
+        callbacks,
+        unknown,
+        sample_weight=None,
+        init_model=None,
+        comm=None,
+        init_score=None,
     ):
         workers = X._workers(comm) if isinstance(X, Dataset) else as_workers(comm)
         with hearing(workers):
@@ -124,7 +136,9 @@ class BoostingClassifier(calibration.CalibratesOnRows, refit.RefitsLeaves, predi
         except BaseException as error:
             workers.fail(error)  # which the others would wait for
             interrupted = isinstance(error, KeyboardInterrupt)
-            if interrupted and workers.size == 1 and training and training.rounds_done():  # which are a usable model
+            if (
+                interrupted and workers.size == 1 and training and training.rounds_done()
+            ):  # which are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)
@@ -136,7 +150,9 @@ class BoostingClassifier(calibration.CalibratesOnRows, refit.RefitsLeaves, predi
         """Refuse what `fit` does not take, by the name of the class that the user called."""
         for name in unknown:
             remedy = hint_for(type(self), name, "fit")
-            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{remedy}")
+            raise TypeError(
+                f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{remedy}"
+            )
 
     def _booster(self, draw_seed=None, comm=ALONE):
         params = checked(type(self), values_of(self))
@@ -228,7 +244,9 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
         held = X_val, y_val, sample_weight_val, validation_sets, init_score_val
-        return self._fit(X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, init_score)
+        return self._fit(
+            X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, init_score
+        )
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

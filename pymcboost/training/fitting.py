@@ -76,7 +76,9 @@ class Training:
         # Nothing that the training holds refers back to it: its rows go as soon as it ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
-        self.booster = draft._booster(lambda: share(int(check_random_state(seed()).randint(2**31))), workers)
+        self.booster = draft._booster(
+            lambda: share(int(check_random_state(seed()).randint(2**31))), workers
+        )
         self.params = self.booster.params
 
     def run(self, *given):
@@ -85,7 +87,9 @@ class Training:
             self._run(*given)
         except BaseException:
             for callback in self.begun:
-                with contextlib.suppress(Exception):  # the error that ended the training is the one to tell
+                with contextlib.suppress(
+                    Exception
+                ):  # the error that ended the training is the one to tell
                     callback.close(self.state)
             raise
 
@@ -108,7 +112,13 @@ class Training:
             self.begun.append(callback)
         continued = params.warm_start and hasattr(draft, "model_")
         read = X._training_set if isinstance(X, Dataset) else partial(TrainingSet.read, X=X)
-        more = {"y": y, "sample_weight": sample_weight, "groups": groups, "warm_start": continued, "initial": initial}
+        more = {
+            "y": y,
+            "sample_weight": sample_weight,
+            "groups": groups,
+            "warm_start": continued,
+            "initial": initial,
+        }
         dataset = read(draft, booster, init_score=init_score, **more)
         self.has_init_score = dataset.init_score is not None
         if continued:
@@ -118,7 +128,9 @@ class Training:
         class_weight = self._class_weight(dataset)
         if not dataset.is_multilabel:
             dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])
-        divided.check_all_classes(workers, type(draft), dataset.classes, dataset.codes, dataset.weight)
+        divided.check_all_classes(
+            workers, type(draft), dataset.classes, dataset.codes, dataset.weight
+        )
         dataset, validation = self._validation(dataset, class_weight, sets)
         del X, y, sample_weight, sets, groups, init_model, init_score
         self.classes = dataset.classes
@@ -133,14 +145,23 @@ class Training:
             self._keep(found, dataset)
             n_estimators = cv_results["n_estimators"]
         held = None if validation is None else validation.named("val")
-        if held is not None and not own_val and calibrated_of(params, booster.link) and calibration.too_few(held):
+        if (
+            held is not None
+            and not own_val
+            and calibrated_of(params, booster.link)
+            and calibration.too_few(held)
+        ):
             held = None
         booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
         leaves_rows_out = self._leaves_rows_out(dataset, held, previous)
         kept = dataset if params.calibrate and held is None and not leaves_rows_out else None
         has_temperature = params.calibrate and not booster.multilabel and not leaves_rows_out
         folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
-        how = {"previous": previous, "validation": validation, "make_model": partial(_model, meta, self.classes)}
+        how = {
+            "previous": previous,
+            "validation": validation,
+            "make_model": partial(_model, meta, self.classes),
+        }
         how["calibrates"] = leaves_rows_out
         del dataset, plan  # the bins take memory that the weights need
         trainer = Trainer(booster, n_estimators, **how)
@@ -152,7 +173,9 @@ class Training:
         self.shares = calibration.shares(self.state, booster.data, workers)
         if leaves_rows_out:
             left_out = booster.left_out_scores()
-            self.temperature = calibration.temperature_of_left_out(left_out, booster.data, booster.link)
+            self.temperature = calibration.temperature_of_left_out(
+                left_out, booster.data, booster.link
+            )
         booster.release()
         # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
         if params.calibrate and not leaves_rows_out:
@@ -176,7 +199,9 @@ class Training:
             self.thresholds, scores = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
             self._keep(scores, kept)
             return
-        self.temperature, scores = calibration.temperature_of_folds(draft, kept, seed, rounds, found, folds, initial)
+        self.temperature, scores = calibration.temperature_of_folds(
+            draft, kept, seed, rounds, found, folds, initial
+        )
         self._keep(scores, kept)
 
     def _keep(self, found, dataset):
@@ -188,9 +213,13 @@ class Training:
     def _warn_of_idle(self):
         """Say that a patience which was set has no effect."""
         p = self.params
-        usual = next(field.default for field in fields(self.draft) if field.name == "n_iter_no_change")
+        usual = next(
+            field.default for field in fields(self.draft) if field.name == "n_iter_no_change"
+        )
         if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
-            warn(f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True")
+            warn(
+                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True"
+            )
 
     def rounds_done(self):
         """Rounds done so far, without those that a warm start or a model that is given began with."""
@@ -205,10 +234,16 @@ class Training:
         draft.model_ = self._whole_model()
         draft.why_ended_ = self._why_ended()
         draft.auto_params_ = self._auto_params()
-        draft._ended, draft._kept, draft._left = state.ended, self.booster.kept(), continuing.left_by(draft.model_)
+        draft._ended, draft._kept, draft._left = (
+            state.ended,
+            self.booster.kept(),
+            continuing.left_by(draft.model_),
+        )
         draft._has_init_score = self.has_init_score
         draft._metrics = [*metrics_of(self.params.scoring)]
-        draft._sets = [] if state.validation is None else [held.name for held in state.validation.sets]
+        draft._sets = (
+            [] if state.validation is None else [held.name for held in state.validation.sets]
+        )
         for name in ("cv_results_", *OUT_OF_FOLD):
             vars(draft).pop(name, None)
         if self.out_of_fold is not None:
@@ -223,7 +258,9 @@ class Training:
         if state.interrupted:
             return "it was interrupted"
         if state.best_round is not None and state.n_rounds < state.n_estimators:
-            return f"early stopping: round {state.best_round} is the best one on the validation rows"
+            return (
+                f"early stopping: round {state.best_round} is the best one on the validation rows"
+            )
         if state.stopped:
             return "a callback ended it"
         return state.ended or f"all {counted(state.n_estimators, 'round')} are done"
@@ -234,7 +271,11 @@ class Training:
         if self.share_held is not None:
             values["validation_fraction"] = self.share_held
         given = values_of(self.draft)
-        return {name: value for name, value in values.items() if isinstance(given[name], str) and given[name] == "auto"}
+        return {
+            name: value
+            for name, value in values.items()
+            if isinstance(given[name], str) and given[name] == "auto"
+        }
 
     def _whole_model(self):
         """The model of the rounds, with what followed them: temperature, thresholds, shares of classes, priors."""
@@ -251,7 +292,9 @@ class Training:
     def _own_callbacks(self, validation):
         found, params = [WarnOfNothingToAdd()], self.params
         if validation is not None:
-            metrics = metrics_by(params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value)
+            metrics = metrics_by(
+                params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value
+            )
             for held in validation.sets:
                 for metric in metrics:
                     metric.check(held)
@@ -260,7 +303,9 @@ class Training:
             found.append(ValidationCurves(*metrics))
             if params.early_stopping:
                 found += [CalibratedCurve(one) for one in also]
-                found.append(EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also))
+                found.append(
+                    EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also)
+                )
         if params.verbose and self.workers.rank == 0:
             found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
         return found
@@ -282,11 +327,19 @@ class Training:
     def _leaves_rows_out(self, dataset, held, previous):
         """Whether the temperature comes from rows that trees leave out: not where rows may depend on each other."""
         booster, params = self.booster, self.params
-        folds = dataset.groups is not None or not isinstance(params.cv, Integral) or self.draft.n_estimators == "auto"
+        folds = (
+            dataset.groups is not None
+            or not isinstance(params.cv, Integral)
+            or self.draft.n_estimators == "auto"
+        )
         if not params.calibrate or not booster.leaves_rows_out or held is not None or folds:
             return False
         # Rounds that are there already are gone through again: with the draws that they had.
-        same_draws = previous is None or previous.best_gain is not None or isinstance(params.random_state, Integral)
+        same_draws = (
+            previous is None
+            or previous.best_gain is not None
+            or isinstance(params.random_state, Integral)
+        )
         return same_draws and (previous is None or previous.how != "init_model")
 
     def _find_rounds(self, dataset, previous):
@@ -317,7 +370,9 @@ class Training:
         """Weights of the classes (K,)."""
         params = self.params
         check_class_weight(type(self.draft), getattr(params, "class_weight", None))
-        return divided.class_weights(self.workers, params, dataset.classes, dataset.codes, dataset.weight)
+        return divided.class_weights(
+            self.workers, params, dataset.classes, dataset.codes, dataset.weight
+        )
 
     def _validation(self, dataset, class_weight, sets):
         """The dataset without the rows that early stopping sets aside, and the validation rows or None."""
@@ -337,7 +392,9 @@ class Training:
         random_state = _random_state(params.random_state, self.callbacks)
         n_classes = int(workers.maximum(np.array([codes.max(initial=0)], dtype=np.int64))[0]) + 1
         few = bool(calibrated_of(params, self.booster.link))
-        share = share_held(params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few)
+        share = share_held(
+            params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few
+        )
         self.share_held = share
         if workers is ALONE:
             rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
@@ -352,10 +409,14 @@ class Training:
             if dataset.init_score is None:
                 parts, first = divided.drawn_set(workers, parts, number[rows]), None
             else:
-                *parts, first = divided.drawn_set(workers, (*parts, dataset.first_scores(rows)), number[rows])
+                *parts, first = divided.drawn_set(
+                    workers, (*parts, dataset.first_scores(rows)), number[rows]
+                )
         X_held, *labels_and_weights = parts
         X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-        return rows, Held.of("val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows), first)
+        return rows, Held.of(
+            "val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows), first
+        )
 
     def _previous(self, plan, continued, initial):
         """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
@@ -380,7 +441,11 @@ class Training:
 
 def _random_state(given, callbacks):
     """The generator or seed to draw from: that of a checkpoint where none is given."""
-    return given if given is not None else next((one.seed for one in callbacks if one.seed is not None), None)
+    return (
+        given
+        if given is not None
+        else next((one.seed for one in callbacks if one.seed is not None), None)
+    )
 
 
 def _model(meta, classes, booster, n_rounds, more):

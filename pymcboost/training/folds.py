@@ -103,12 +103,20 @@ class OutOfFold:
 
     def parts(self):
         """Rows to train on and rows held out of every fold."""
-        return [(np.flatnonzero(train), np.flatnonzero(self.fold == i)) for i, train in enumerate(self.trained)]
+        return [
+            (np.flatnonzero(train), np.flatnonzero(self.fold == i))
+            for i, train in enumerate(self.trained)
+        ]
 
     def results(self):
         """The curves as ``cv_results_`` of the estimators."""
         numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
-        found = {"rounds": self.rounds, "mean": self.curves.mean(axis=0), "folds": self.curves, **numbers}
+        found = {
+            "rounds": self.rounds,
+            "mean": self.curves.mean(axis=0),
+            "folds": self.curves,
+            **numbers,
+        }
         for name, curves in self.further.items():
             found |= {f"mean_{name}": curves.mean(axis=0), f"folds_{name}": curves}
         return found
@@ -126,7 +134,9 @@ def refuse_mixed(params, groups, has_val):
         return
     for name in ("early_stopping", "warm_start"):
         if getattr(params, name):
-            raise ValueError(f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number')
+            raise ValueError(
+                f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number'
+            )
 
 
 def out_of_fold(estimator, dataset, seed):
@@ -149,11 +159,16 @@ def out_of_fold(estimator, dataset, seed):
     """
     parts = splits(estimator.cv, dataset, seed)
     workers, n_threads = _shares(estimator, dataset, len(parts))
-    models = [_Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads) for i, part in enumerate(parts)]
+    models = [
+        _Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads)
+        for i, part in enumerate(parts)
+    ]
     first, params = models[0].booster, models[0].booster.params
     metrics = metrics_by(estimator.scoring, dataset.classes, first.probabilities, first.loss_value)
     measure, tolerance = _measure(dataset, metrics, models, parts)
-    curve = Patience(metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance)
+    curve = Patience(
+        metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance
+    )
     rounds, curves, best = [], [], [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
@@ -161,7 +176,9 @@ def out_of_fold(estimator, dataset, seed):
         for done, found in steps:
             curves.append(measure(found))
             means = [float(np.mean(values)) for values in curves[-1]]
-            known = {f"mean {metric.name}": mean for metric, mean in zip(metrics, means, strict=True)}
+            known = {
+                f"mean {metric.name}": mean for metric, mean in zip(metrics, means, strict=True)
+            }
             bar.update(done - (rounds[-1] if rounds else 0), known)
             rounds.append(done)
             if curve.see(means[0], done):
@@ -181,7 +198,9 @@ def out_of_fold(estimator, dataset, seed):
     of_metric = {metric.name: curves[:, i].T for i, metric in enumerate(metrics)}
     deciding = of_metric.pop(metrics[0].name)
     rounds = np.array(rounds, dtype=np.int64)
-    return OutOfFold(scores, fold, trained, rounds, deciding, of_metric, best_round, n_estimators, first.link)
+    return OutOfFold(
+        scores, fold, trained, rounds, deciding, of_metric, best_round, n_estimators, first.link
+    )
 
 
 def _measure(dataset, metrics, models, parts):
@@ -199,13 +218,18 @@ def _measure(dataset, metrics, models, parts):
     sets = [model.held for model in models]
     if dataset.comm is not ALONE:
         pairs = zip(every, sets, strict=True)
-        sets = [Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs]
+        sets = [
+            Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs
+        ]
     for held in sets:
         for metric in metrics:
             metric.check(held)
     calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
     if calibrated is not None:
-        known = [present(dataset, train)[held.codes] for held, (train, _) in zip(sets, parts, strict=True)]
+        known = [
+            present(dataset, train)[held.codes]
+            for held, (train, _) in zip(sets, parts, strict=True)
+        ]
 
     def measure(scores):
         scores = [own(part) for own, part in zip(every, scores, strict=True)]
@@ -237,7 +261,17 @@ def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
     scores = _empty(dataset)
 
     def grow(number):
-        model = _Model(estimator, dataset, *parts[number], number, seed, rounds, n_threads, previous, hasty=True)
+        model = _Model(
+            estimator,
+            dataset,
+            *parts[number],
+            number,
+            seed,
+            rounds,
+            n_threads,
+            previous,
+            hasty=True,
+        )
         scores[model.rows] = model.finished(stop)
         return model.booster.link
 
@@ -255,14 +289,21 @@ def splits(cv, dataset, seed):
 
     A row is held out in one fold at most. There is an error where a fold is of no use.
     """
-    used, codes, n, whole = dataset.weight > 0, dataset.codes, len(dataset.codes), isinstance(cv, Integral)
+    used, codes, n, whole = (
+        dataset.weight > 0,
+        dataset.codes,
+        len(dataset.codes),
+        isinstance(cv, Integral),
+    )
     shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
     if dataset.comm is not ALONE:
         return parts_of(dataset, cv, seed)
     if whole:
         rows = np.flatnonzero(used)
         if len(rows) < cv:
-            raise ValueError(f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds")
+            raise ValueError(
+                f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds"
+            )
         largest = np.bincount(codes[rows]).max() if codes.ndim == 1 else cv
         if largest < cv:
             raise ValueError(f"{shown}: {few_rows(largest)}")
@@ -286,10 +327,14 @@ def splits(cv, dataset, seed):
         train, held = train[used[train]], held[used[held]]
         n_classes = len(np.unique(codes[train])) if codes.ndim == 1 else 2
         if not len(held):
-            raise ValueError(f"{shown}: fold {i} holds out no row of positive weight; use fewer folds")
+            raise ValueError(
+                f"{shown}: fold {i} holds out no row of positive weight; use fewer folds"
+            )
         if n_classes < 2:
             what = counted(n_classes, "class", "classes")
-            raise ValueError(f"{shown}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify")
+            raise ValueError(
+                f"{shown}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify"
+            )
         if len(np.intersect1d(train, held)):
             raise ValueError(f"{shown}: fold {i} trains on rows that it holds out")
         parts.append((train, held))
@@ -313,9 +358,13 @@ def _drawn(cv, dataset, rows, strata, seed):
         data, splitter = (X, dataset.y(), dataset.groups), check_cv(cv)
         if dataset.subset is not None:
             data = tuple(None if part is None else _safe_indexing(part, rows) for part in data)
-        named = getattr(splitter, "test_fold", None)  # of PredefinedSplit, which does not look at the rows
+        named = getattr(
+            splitter, "test_fold", None
+        )  # of PredefinedSplit, which does not look at the rows
         if named is not None and len(named) != len(rows):
-            raise ValueError(f"it names the folds of {counted(len(named), 'row')}, and there are {len(rows)}")
+            raise ValueError(
+                f"it names the folds of {counted(len(named), 'row')}, and there are {len(rows)}"
+            )
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
         data = np.zeros(len(rows)), strata, dataset.groups[rows]
@@ -326,29 +375,49 @@ def _drawn(cv, dataset, rows, strata, seed):
 
 def _shares(estimator, dataset, n_folds):
     """Models that grow at the same time, and threads of each."""
-    n_threads = threads_for(dataset.X.shape[0] * dataset.X.shape[1], threads_of(estimator.n_jobs, dataset.comm))
-    workers = min(n_folds, n_threads) if estimator.booster.side_by_side and dataset.comm is ALONE else 1
+    n_threads = threads_for(
+        dataset.X.shape[0] * dataset.X.shape[1], threads_of(estimator.n_jobs, dataset.comm)
+    )
+    workers = (
+        min(n_folds, n_threads) if estimator.booster.side_by_side and dataset.comm is ALONE else 1
+    )
     return workers, n_threads // workers
 
 
 class _Model:
     """The model of one fold, and the scores of the rows held out."""
 
-    def __init__(self, estimator, dataset, train, rows, number, seed, most, n_threads, previous=None, hasty=False):
+    def __init__(
+        self,
+        estimator,
+        dataset,
+        train,
+        rows,
+        number,
+        seed,
+        most,
+        n_threads,
+        previous=None,
+        hasty=False,
+    ):
         self.rows, X, K, codes = rows, dataset.X[rows], len(dataset.classes), dataset.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # Rows of one worker alone are not what is measured, and may be none.
         held = Held if hasty or dataset.comm is not ALONE else Held.of
         given = None if hasty else dataset.given_to(estimator.scoring, rows)
         first = dataset.first_scores(rows)
-        self.held = held(f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given, first)
+        self.held = held(
+            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given, first
+        )
         self.validation = Validation([self.held], K)
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
         if hasty:
             done = 0 if previous is None else previous.n_rounds
             most = done + booster.hasten(most - done)
         how = {"previous": previous, "validation": self.validation}
-        self.trainer = Trainer(booster.lay_out(dataset.only(train), n_threads, previous), most, **how)
+        self.trainer = Trainer(
+            booster.lay_out(dataset.only(train), n_threads, previous), most, **how
+        )
         if previous is not None:
             self.validation.add_rounds(booster.builder)
 
@@ -396,7 +465,11 @@ def _marks():
 def _grown(models, workers):
     """Yield numbers of rounds and the scores of all models after these, until there are no more."""
     # What is grown beyond the last measurement is in vain, and only several workers gain by fewer meetings.
-    step = 1 if workers == 1 else max(1, min(STEP, STEP_SCORES // sum(m.validation.scores.size for m in models)))
+    step = (
+        1
+        if workers == 1
+        else max(1, min(STEP, STEP_SCORES // sum(m.validation.scores.size for m in models)))
+    )
     marks, done = _marks(), 0
     with _side_by_side(workers) as (run, stop):
         while part := list(islice(marks, step)):

@@ -19,7 +19,10 @@ class Gains:
 
     def __init__(self, n_columns, column=None, value=None):
         self.n_columns = n_columns
-        self._sums = np.zeros(0, dtype=np.int64) if column is None else column, np.zeros(0) if value is None else value
+        self._sums = (
+            np.zeros(0, dtype=np.int64) if column is None else column,
+            np.zeros(0) if value is None else value,
+        )
         self._waiting, self._n = None, 0  # (those before, columns, gains), and how many
 
     @classmethod

@@ -52,13 +52,19 @@ class Validation:
         if self._first is not None:
             self.scores += self._first
         self.n_learners = 0
-        self.outputs = WeakKeyDictionary()  # of learners on these rows, for trainings that change all coefficients
+        self.outputs = (
+            WeakKeyDictionary()
+        )  # of learners on these rows, for trainings that change all coefficients
         self._sums = None
 
     def add(self, learners):
         """Add the scores of more weak learners, or of a machine."""
         if self._sums is None:
-            self._sums = np.zeros((self.X.shape[0], learners.width)) if self._first is None else self.scores.copy()
+            self._sums = (
+                np.zeros((self.X.shape[0], learners.width))
+                if self._first is None
+                else self.scores.copy()
+            )
         learners.add_scores_to(self._sums, self.X)
         self.scores = learners.decode(self._sums)
 
@@ -123,7 +129,9 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
             found = f"X has {counted(n_rows, 'row')}, y has {counted(n_labels, 'label')}; give each row a label"
         row = missing_label(y[0]) if found is None and y and y[0] is not None else None
         if row is not None:
-            raise ValueError(f"y has no label in row {row}; leave out such rows ({str(error)[:80]})") from error
+            raise ValueError(
+                f"y has no label in row {row}; leave out such rows ({str(error)[:80]})"
+            ) from error
         if found is None:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -143,9 +151,13 @@ def _validated(estimator, X, *y, names, **options):
             return validate_data(estimator, X, *y, **options)
     except ValueError as error:
         if str(error).startswith("X has ") and "features" in str(error):
-            raise ValueError(f"{str(error).rstrip('.')}; give the columns of the training, in their order") from error
+            raise ValueError(
+                f"{str(error).rstrip('.')}; give the columns of the training, in their order"
+            ) from error
         wanted = getattr(estimator, "feature_names_in_", None)
-        if not str(error).startswith("The feature names should match") or not {*wanted} <= {*(names_of(X) or ())}:
+        if not str(error).startswith("The feature names should match") or not {*wanted} <= {
+            *(names_of(X) or ())
+        }:
             raise
         how = f"X[{names}]" if hasattr(X, "iloc") else f"X.select(list({names}))"
         raise ValueError(f"{error}\nGive {how}, which has the columns in that order") from error
@@ -195,7 +207,9 @@ def weights_of_rows(weight, X):
     try:
         values = np.array(own(weight), dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise type(error)(f"sample_weight holds what is no number; {allowed} ({str(error)[:80]})") from error
+        raise type(error)(
+            f"sample_weight holds what is no number; {allowed} ({str(error)[:80]})"
+        ) from error
     if values.ndim == 0:
         values = np.full(n_rows, values)
     if values.shape != (n_rows,):
@@ -207,7 +221,9 @@ def weights_of_rows(weight, X):
             f"sample_weight[{wrong[0]}] is {value:g}; weights are finite numbers >= 0, and 0 leaves a row out"
         )
     if not values.any():
-        raise ValueError("all sample weights are zero; give a weight above 0 to the rows that count")
+        raise ValueError(
+            "all sample weights are zero; give a weight above 0 to the rows that count"
+        )
     return values
 
 
@@ -224,7 +240,9 @@ def groups_given(groups, n_rows, params):
         found = np.asarray(None)
     found = found.ravel() if found.shape[1:] == (1,) else found
     if found.ndim != 1 or len(found) != n_rows:
-        raise ValueError(f"groups must be a number or a text for each of {n_rows} rows, not of shape {found.shape}")
+        raise ValueError(
+            f"groups must be a number or a text for each of {n_rows} rows, not of shape {found.shape}"
+        )
     ours = params.early_stopping or isinstance(params.cv, Integral)
     try:
         if ours and found.dtype.kind in "OV":  # all others have an order
@@ -253,13 +271,17 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val needs the rows that it weights: give X_val and y_val")
-    if isinstance(X_val, (list, tuple)) and any(len(getattr(part, "shape", ())) == 2 for part in X_val):
+    if isinstance(X_val, (list, tuple)) and any(
+        len(getattr(part, "shape", ())) == 2 for part in X_val
+    ):
         raise ValueError(
             "X_val is a list of sets; give one set as X_val and y_val, and more of them as "
             "validation_sets={name: (X, y)}"
         )
     if X_val is None and init_score_val is not None:
-        raise ValueError("init_score_val needs the rows whose scores it gives: give X_val and y_val")
+        raise ValueError(
+            "init_score_val needs the rows whose scores it gives: give X_val and y_val"
+        )
     refuse_repeated_names(X_val, "X_val")
     found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val, init_score_val)}
     if validation_sets is not None and not isinstance(validation_sets, Mapping):
@@ -321,12 +343,16 @@ def _check_first_scores(name, init_score, dataset):
     """Refuse a validation set whose scores begin at 0 where those of the training rows do not, or the other way."""
     if (init_score is None) == (dataset.init_score is None):
         return
-    argument = "init_score_val" if name == "val" else f"a fourth member of validation_sets[{name!r}]"
+    argument = (
+        "init_score_val" if name == "val" else f"a fourth member of validation_sets[{name!r}]"
+    )
     if init_score is None:
         raise ValueError(
             f"the training rows have an init_score, and the validation set {name!r} has none; give it as {argument}"
         )
-    raise ValueError(f"the validation set {name!r} has an init_score, and the training rows have none; give fit both")
+    raise ValueError(
+        f"the validation set {name!r} has an init_score, and the training rows have none; give fit both"
+    )
 
 
 def share_held(fraction, n_rows, n_classes, few):
@@ -341,7 +367,11 @@ def share_held(fraction, n_rows, n_classes, few):
     """
     if fraction != "auto":
         return fraction
-    return min(SET_ASIDE, max(MOST_SET_ASIDE, OF_EACH_CLASS * n_classes) / max(n_rows, 1)) if few else SET_ASIDE
+    return (
+        min(SET_ASIDE, max(MOST_SET_ASIDE, OF_EACH_CLASS * n_classes) / max(n_rows, 1))
+        if few
+        else SET_ASIDE
+    )
 
 
 def held_out(codes, weight, fraction, random_state, groups=None):
@@ -378,7 +408,10 @@ def _whole_groups(codes, groups, fraction, random_state):
     order = check_random_state(random_state).permutation(len(size))
     # Groups by which all classes come nearer to their shares; where there is none, the smallest that may be held out.
     for nearer in True, False:
-        for rows in (rows_of_group[g] for g in (order if nearer else order[np.argsort(size[order], kind="stable")])):
+        for rows in (
+            rows_of_group[g]
+            for g in (order if nearer else order[np.argsort(size[order], kind="stable")])
+        ):
             now = held + np.bincount(codes[rows], minlength=len(every))
             if (now[every > 0] < every[every > 0]).all() and (
                 not nearer or np.abs(now - wanted).sum() < np.abs(held - wanted).sum()
@@ -406,7 +439,9 @@ def labels_of_file(classes):
 
 def check_file(classes, meta):
     """Refuse labels and names that a model file cannot hold, before a training is lost by them."""
-    Model.from_ensemble(EnsembleBuilder(len(classes), 1).freeze(), labels_of_file(classes), meta=meta)
+    Model.from_ensemble(
+        EnsembleBuilder(len(classes), 1).freeze(), labels_of_file(classes), meta=meta
+    )
 
 
 def _shown(name, what):
@@ -435,20 +470,26 @@ def weights_of_classes(params, classes, count):
     given, found = getattr(params, "class_weight", None), np.ones(len(classes))
     if given == "balanced":
         present = count > 0
-        found[present] = count.sum() / (np.count_nonzero(present) * count[present].astype(np.float64))
+        found[present] = count.sum() / (
+            np.count_nonzero(present) * count[present].astype(np.float64)
+        )
         return found
     if given is None:
         return found
     labels = classes.tolist()  # scikit-learn's function takes the text "3" for the number
     absent = [label for label in labels if label not in given]
     if absent and len(labels) - len(absent) < len(given):
-        raise ValueError(f"class_weight has labels that y has not, and none of the classes {absent}; name those of y")
+        raise ValueError(
+            f"class_weight has labels that y has not, and none of the classes {absent}; name those of y"
+        )
     return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
 def check_classes(cls, codes, weight):
     """Refuse rows of fewer than two classes, or none of positive weight."""
-    n_present = len(np.unique(codes[weight > 0])) if codes.ndim == 1 else 2 * bool((weight > 0).any())
+    n_present = (
+        len(np.unique(codes[weight > 0])) if codes.ndim == 1 else 2 * bool((weight > 0).any())
+    )
     if n_present < 2:
         raise ValueError(
             f"{cls.__name__} needs samples of at least 2 classes with positive weight; "

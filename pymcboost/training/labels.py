@@ -20,7 +20,12 @@ FIRST = (1, 3, 5)
 def is_indicator(y):
     """Whether y says that rows may have any number of labels: a matrix of more than one column, or lists of labels."""
     shape = getattr(y, "shape", None)
-    if shape is None and isinstance(y, (list, tuple)) and len(y) and isinstance(y[0], (list, np.ndarray)):
+    if (
+        shape is None
+        and isinstance(y, (list, tuple))
+        and len(y)
+        and isinstance(y[0], (list, np.ndarray))
+    ):
         shape = len(y), np.size(y[0])
     return names_labels(listed(y)) or (shape is not None and len(shape) == 2 and shape[1] > 1)
 
@@ -30,7 +35,10 @@ def refuse_labels(name, y):
     if is_indicator(y):
         what = "lists of labels"
         if not names_labels(listed(y)):
-            what = f"the shape {np.shape(y)}" + "; of one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
+            what = (
+                f"the shape {np.shape(y)}"
+                + "; of one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
+            )
         raise ValueError(
             f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are "
             "for VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
@@ -57,17 +65,25 @@ def labels_given(y, n_rows, known=None):
         Y = indicator_of(y, n_rows, None if known is None else len(known))
         return np.arange(Y.shape[1]) if known is None else known, Y
     if len(y) != n_rows:
-        raise ValueError(f"X has {n_rows} rows, y has {len(y)} lists of labels; they must have the same")
+        raise ValueError(
+            f"X has {n_rows} rows, y has {len(y)} lists of labels; they must have the same"
+        )
     found, named = _named(y)
     labels = np.unique(named) if known is None else known
     if len(labels) < 2:
-        raise ValueError("the lists of labels in y name fewer than 2; give a vector of classes, and another loss")
+        raise ValueError(
+            "the lists of labels in y name fewer than 2; give a vector of classes, and another loss"
+        )
     row = np.repeat(np.arange(n_rows), [len(one) for one in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
-        raise ValueError(f"y has the label {found[0]!r}; those of the training are like {labels[0].item()!r}")
+        raise ValueError(
+            f"y has the label {found[0]!r}; those of the training are like {labels[0].item()!r}"
+        )
     at = positions(labels, named)
     for wrong in np.flatnonzero(at < 0)[:1]:
-        raise ValueError(f"y[{row[wrong]}] has the label {found[wrong]!r}, which the training does not have")
+        raise ValueError(
+            f"y[{row[wrong]}] has the label {found[wrong]!r}, which the training does not have"
+        )
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
     np.add.at(Y, (row, at), 1)
     for i, k in np.argwhere(Y > 1)[:1]:
@@ -95,7 +111,9 @@ def joined_labels(parts):
     """Different labels in arrays of the workers, which must be alike; None where there are none."""
     there = [part for part in parts if len(part)]
     if len({part.dtype.kind in "OSU" for part in there}) > 1:
-        raise ValueError("y has labels of text on some workers and numbers on others; they must be alike")
+        raise ValueError(
+            "y has labels of text on some workers and numbers on others; they must be alike"
+        )
     return np.unique(joined(there)) if there else None
 
 
@@ -108,7 +126,9 @@ def labels_of_all(workers, y):
     if all(its is None for its in every):
         return None
     if any(its is None for its in every):
-        raise ValueError("y has lists of labels on some workers and an indicator on others; give all of them alike")
+        raise ValueError(
+            "y has lists of labels on some workers and an indicator on others; give all of them alike"
+        )
     return joined_labels(every)
 
 
@@ -127,21 +147,32 @@ def indicator_of(y, n_rows, n_labels=None):
             f"dense or sparse, or a list of tuples of labels, not {y.dtype} of shape {y.shape}; {BINARIZER}"
         )
     if len(y) != n_rows:
-        raise ValueError(f"X has {n_rows} rows, the indicator y has {len(y)}; they must have the same")
+        raise ValueError(
+            f"X has {n_rows} rows, the indicator y has {len(y)}; they must have the same"
+        )
     if n_labels is None and y.shape[1] < 2:
-        raise ValueError("the indicator y has fewer than 2 columns; give a vector of classes, and another loss")
+        raise ValueError(
+            "the indicator y has fewer than 2 columns; give a vector of classes, and another loss"
+        )
     if n_labels not in (None, y.shape[1]):
-        raise ValueError(f"the indicator y has {y.shape[1]} columns; the training has {n_labels} labels")
+        raise ValueError(
+            f"the indicator y has {y.shape[1]} columns; the training has {n_labels} labels"
+        )
     wrong = np.argwhere((y != 0) & (y != 1))
     if len(wrong):
         row, label = wrong[0].tolist()
-        raise ValueError(f"y[{row}, {label}] is {y[row, label]}; an indicator holds 0 and 1 alone; {BINARIZER}")
+        raise ValueError(
+            f"y[{row}, {label}] is {y[row, label]}; an indicator holds 0 and 1 alone; {BINARIZER}"
+        )
     return np.ascontiguousarray(y, dtype=np.uint8)
 
 
 def _numbers(y):
     """Objects, as frames of nullable or mixed types have, as float64; as they are where one is none, or too large."""
-    found = [np.nan if one is None or type(one).__name__ == "NAType" else one for one in y.ravel().tolist()]
+    found = [
+        np.nan if one is None or type(one).__name__ == "NAType" else one
+        for one in y.ravel().tolist()
+    ]
     if not all(isinstance(one, (Real, np.bool_)) for one in found):
         return y
     try:
@@ -158,7 +189,10 @@ def log_sigmoids(scores):
 
 def cross_entropy(scores, held, link):
     """Mean over rows and labels of -log p where the row has the label, and of -log(1 - p) elsewhere."""
-    return held.mean(np.einsum("ij->i", -log_sigmoids(np.where(held.codes > 0, scores, -scores))) / scores.shape[1])
+    return held.mean(
+        np.einsum("ij->i", -log_sigmoids(np.where(held.codes > 0, scores, -scores)))
+        / scores.shape[1]
+    )
 
 
 def hamming_loss(scores, held, link):
@@ -191,7 +225,9 @@ def _counts(scores, held):
     """Sums of the weights, by label, of rows where it is right, and of those that have it and that are given it."""
     weight = np.ones(len(scores)) if held.weight is None else held.weight
     given, has = _given(scores), held.codes > 0
-    return np.einsum("i,ij->j", weight, given & has), np.einsum("i,ij->j", weight, given.astype(float) + has)
+    return np.einsum("i,ij->j", weight, given & has), np.einsum(
+        "i,ij->j", weight, given.astype(float) + has
+    )
 
 
 def precision_at(k):

@@ -56,11 +56,19 @@ class TrainingState:
         By what cross-validation the number of rounds was found; see ``cv_results_`` of the estimators.
     """
 
-    def __init__(self, booster, n_estimators, make_model, history=None, validation=None, best_gain=None):
+    def __init__(
+        self, booster, n_estimators, make_model, history=None, validation=None, best_gain=None
+    ):
         self.booster, self.n_estimators, self.validation = booster, n_estimators, validation
         self.history = history or {}
         self.begun_with = booster.n_rounds
-        self.ended, self.stopped, self.interrupted, self.complete, self.best_round = None, False, False, False, None
+        self.ended, self.stopped, self.interrupted, self.complete, self.best_round = (
+            None,
+            False,
+            False,
+            False,
+            None,
+        )
         # A checkpoint knows which round was the best, a warm start does not.
         self.resumed = best_gain is not None
         self.cv_results, self.folds_follow = None, False
@@ -90,7 +98,11 @@ class TrainingState:
     def metrics(self) -> dict[str, float]:
         """Numbers of the last round in the history, besides what the algorithm itself keeps: dict of str to float."""
         own = self.booster.columns
-        found = {name: values[-1] for name, values in self.history.items() if name not in own and len(values)}
+        found = {
+            name: values[-1]
+            for name, values in self.history.items()
+            if name not in own and len(values)
+        }
         return {name: value for name, value in found.items() if _is_number(value)}
 
     def model(self, **meta: Any) -> Any:
@@ -141,7 +153,9 @@ def train(state, callbacks=()):
         After Ctrl-C; ``state`` then holds the rounds that were done in full.
     """
     callbacks = as_callbacks(callbacks)
-    with ExitStack() as ends:  # where one fails to close, the others do, and the model is that of a whole training
+    with (
+        ExitStack() as ends
+    ):  # where one fails to close, the others do, and the model is that of a whole training
         ends.callback(_after_training, state, callbacks)
         for one in reversed(callbacks):
             ends.callback(one.close, state)

@@ -84,7 +84,12 @@ def weights(data, n_columns, copies=1, passing=0, again=False):
     size = copies * m * width(n_columns) * data.dtype.itemsize
     passing *= min(m, BLOCK_ROWS) * n_columns
     scores = 8 * m * n_columns * again
-    return Part(f"the weights of {m} rows in {n_columns} columns", size, FEWER, max(2 * scores, scores + passing))
+    return Part(
+        f"the weights of {m} rows in {n_columns} columns",
+        size,
+        FEWER,
+        max(2 * scores, scores + passing),
+    )
 
 
 def pieces(data, copies, passing, later, again):
@@ -103,9 +108,16 @@ def tables(data, n_columns, kept=0.0, passing=0.0):
 def sums(data, n_columns, partial=1):
     """Sums of the weights by class and their parts (`losses.blocks.ColumnSums`), and the factors of an update."""
     padded = width(n_columns)
-    held = layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded  # of one block after the other
-    size = 16 * (held + (partial - 1) * padded) * chunks(data) + 3 * data.n_classes * padded * data.dtype.itemsize
-    return Part(f"sums of the weights of {data.n_classes} classes in {n_columns} columns", size, NO_TABLES)
+    held = (
+        layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded
+    )  # of one block after the other
+    size = (
+        16 * (held + (partial - 1) * padded) * chunks(data)
+        + 3 * data.n_classes * padded * data.dtype.itemsize
+    )
+    return Part(
+        f"sums of the weights of {data.n_classes} classes in {n_columns} columns", size, NO_TABLES
+    )
 
 
 def pairwise(data, loss, newton, again):
@@ -142,7 +154,11 @@ def rows(data, scores=True, integers=True, curvature=False):
     """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
     m, (_, _, padded) = data.n_rows, row_layout(data.n_classes)
     size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
-    return Part(f"the scores and gradients of {m} rows and {data.n_classes} classes", size, "fewer rows or classes")
+    return Part(
+        f"the scores and gradients of {m} rows and {data.n_classes} classes",
+        size,
+        "fewer rows or classes",
+    )
 
 
 def left_out(data):
@@ -211,7 +227,9 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
-    sent = 2 * histogram * n_grown * (data.comm.size > 1)  # the message, and room for those of other workers
+    sent = (
+        2 * histogram * n_grown * (data.comm.size > 1)
+    )  # the message, and room for those of other workers
     entries = 0 if columns.row_cell is None else 4 * len(columns.row_cell) + 8 * columns.n_sparse
     return [
         Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m, data.set_words), FEWER),

@@ -33,7 +33,9 @@ def meta_of(estimator, feature_names=None):
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]
-    if isinstance(folds := shown.get("cv"), list):  # with the numbers of all rows, which need no room in a file
+    if isinstance(
+        folds := shown.get("cv"), list
+    ):  # with the numbers of all rows, which need no room in a file
         shown["cv"] = f"{len(folds)} folds with the checksum {zlib.crc32(repr(folds).encode()):08x}"
     meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
     if feature_names is not None:
@@ -45,7 +47,11 @@ def _scoring(given):
     """A metric, a list of metrics, or a list of names and metrics: their order says which one decides."""
     if isinstance(given, Mapping):
         return [[name, shown_own(metric)] for name, metric in given.items()]
-    return [shown_own(metric) for metric in given] if isinstance(given, (list, tuple)) else shown_own(given)
+    return (
+        [shown_own(metric) for metric in given]
+        if isinstance(given, (list, tuple))
+        else shown_own(given)
+    )
 
 
 def defaults_of(estimator):
@@ -58,7 +64,9 @@ def _plain(value):
     if value is None or isinstance(value, (bool, str)):
         return value
     if hasattr(value, "split"):
-        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))  # the address is another one in every process
+        return re.sub(
+            r" at 0x[0-9a-fA-F]+", "", repr(value)
+        )  # the address is another one in every process
     if isinstance(value, Categories):
         return value.feature.tolist()
     if isinstance(value, np.generic):

@@ -16,7 +16,12 @@ from pymcboost._warn import warn
 from pymcboost.losses.own import takes_positions
 from pymcboost.model.file import factor_of
 from pymcboost.model.rows import own
-from pymcboost.model.temperature import below_top, fit_temperature, log_softmax, sums_of_exponentials
+from pymcboost.model.temperature import (
+    below_top,
+    fit_temperature,
+    log_softmax,
+    sums_of_exponentials,
+)
 from pymcboost.training import labels
 
 # The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
@@ -94,7 +99,9 @@ def as_given(X, rows=None):
         return X
     if hasattr(X, "column_names"):  # pyarrow
         return X.take(rows)
-    return X.iloc[rows] if hasattr(X, "iloc") else X.tocsr()[rows] if hasattr(X, "tocsr") else X[rows]
+    return (
+        X.iloc[rows] if hasattr(X, "iloc") else X.tocsr()[rows] if hasattr(X, "tocsr") else X[rows]
+    )
 
 
 def log_probabilities(scores, link):
@@ -171,13 +178,20 @@ class CalibratedLogLoss:
 
     def of_sets(self, scores, sets, known):
         """The metric of every set, at one temperature for all; rows that are not ``known`` have no say in it."""
-        weight = [known[i] * (1.0 if held.weight is None else held.weight) for i, held in enumerate(sets)]
+        weight = [
+            known[i] * (1.0 if held.weight is None else held.weight) for i, held in enumerate(sets)
+        ]
         codes = np.concatenate([held.codes for held in sets]).clip(0)
         parts = np.concatenate(scores), codes, np.concatenate(weight)
         if not parts[2].any():
-            return [log_loss(part, held, self.link) for part, held in zip(scores, sets, strict=True)]
+            return [
+                log_loss(part, held, self.link) for part, held in zip(scores, sets, strict=True)
+            ]
         self._temperature = fit_temperature(*parts, self.link, self._temperature)
-        return [log_loss(part / self._temperature, held, self.link) for part, held in zip(scores, sets, strict=True)]
+        return [
+            log_loss(part / self._temperature, held, self.link)
+            for part, held in zip(scores, sets, strict=True)
+        ]
 
     def __call__(self, scores, held):
         """The metric of these scores (n, K), whatever was measured before."""
@@ -218,11 +232,19 @@ def auc_ovr(scores, held, link, of_scores=probabilities):
     elif isinstance(link, LinkAtTemperature) or link in FACTORS:
         columns, rounding = of_scores(scores, link), _rounding_of_probabilities
     else:
-        columns, rounding = link(scores), _rounding_of_scores  # logarithms in the order of a given loss's probabilities
+        columns, rounding = (
+            link(scores),
+            _rounding_of_scores,
+        )  # logarithms in the order of a given loss's probabilities
         top = max(top, np.abs(columns).max(initial=0))
-    inside = held.codes.T == 1 if held.codes.ndim == 2 else held.codes == np.arange(scores.shape[1])[:, None]
+    inside = (
+        held.codes.T == 1
+        if held.codes.ndim == 2
+        else held.codes == np.arange(scores.shape[1])[:, None]
+    )
     areas = [
-        _area(columns[:, k], inside[k], held.weight, rounding=partial(rounding, top=top)) for k in _two_sided(held)
+        _area(columns[:, k], inside[k], held.weight, rounding=partial(rounding, top=top))
+        for k in _two_sided(held)
     ]
     return float(np.mean(areas))
 
@@ -242,7 +264,9 @@ def _area(column, inside, weight, rounding):
     order = np.argsort(column, kind="stable")
     column, inside = column[order], inside[order]
     weight = np.ones(len(order)) if weight is None else weight[order]
-    begins = np.flatnonzero(np.concatenate(([True], column[1:] - column[:-1] > rounding(column[1:]))))
+    begins = np.flatnonzero(
+        np.concatenate(([True], column[1:] - column[:-1] > rounding(column[1:])))
+    )
     within, outside = (np.add.reduceat(weight * part, begins) for part in (inside, ~inside))
     return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
 
@@ -255,7 +279,12 @@ def _two_sided(held):
     return np.flatnonzero((total[1:] > 0) & (total.sum() - total[1:] > 0))
 
 
-METRICS = {"log_loss": log_loss, "error": error, "balanced_error": balanced_error, "auc_ovr": auc_ovr}
+METRICS = {
+    "log_loss": log_loss,
+    "error": error,
+    "balanced_error": balanced_error,
+    "auc_ovr": auc_ovr,
+}
 # Of rows with any number of labels.
 LABEL_METRICS = {**labels.METRICS, "auc_ovr": auc_ovr}
 ERRORS = ("log_loss", "error", "balanced_error", "loss", "hamming_loss")
@@ -291,13 +320,21 @@ class Metric:
         self.sign = 1 if scoring in ERRORS else -1
         self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(known)
         if self._own is None and known in (labels.ONLY if link != "sigmoid" else METRICS):
-            of = "a class for each row" if link == "sigmoid" else "rows with any number of labels, loss='logistic'"
+            of = (
+                "a class for each row"
+                if link == "sigmoid"
+                else "rows with any number of labels, loss='logistic'"
+            )
             raise ValueError(f"scoring={scoring!r} is for {of}; use 'log_loss' or another")
         if known == "loss":
             if loss is None:
-                raise ValueError("scoring='loss' is for a loss that is given as an object; use 'log_loss' or another")
+                raise ValueError(
+                    "scoring='loss' is for a loss that is given as an object; use 'log_loss' or another"
+                )
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
-        if callable(scoring) and not (takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")):
+        if callable(scoring) and not (
+            takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")
+        ):
             raise ValueError(
                 f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a function of these that returns "
                 "a number, larger for better; sklearn.metrics.make_scorer makes one of a metric of (y_true, y_pred)"
@@ -348,20 +385,36 @@ class Metric:
             return self._own(scores, held, self.link)
         from pymcboost.training.round_view import RoundView
 
-        own = None if self.link == "none" else partial(_own_probabilities, link=self.link, of_scores=of_scores)
+        own = (
+            None
+            if self.link == "none"
+            else partial(_own_probabilities, link=self.link, of_scores=of_scores)
+        )
         view = RoundView(scores, self.classes, own, self.link == "sigmoid")
         average, present = _average_of_classes(self._scorer), _two_sided(held)
-        if average and held.codes.ndim == 1 and len(self.classes) > 2 and 0 < len(present) < len(self.classes):
+        if (
+            average
+            and held.codes.ndim == 1
+            and len(self.classes) > 2
+            and 0 < len(present) < len(self.classes)
+        ):
             return self._mean_of_classes(average, view, held, present)
-        weights = {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
+        weights = (
+            {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
+        )
         try:
-            value = self._measure(view, held.X if held.given is None else held.given, held.y, **weights)
+            value = self._measure(
+                view, held.X if held.given is None else held.given, held.y, **weights
+            )
         except (ValueError, AttributeError) as error:
             raise ValueError(
                 f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}{self._remedy(held)}"
             ) from error
         if not isinstance(value, numbers.Real) or np.isnan(value):
-            remedy = self._remedy(held) or ". Probabilities can be 0 or 1: bound them before their logarithm is taken"
+            remedy = (
+                self._remedy(held)
+                or ". Probabilities can be 0 or 1: bound them before their logarithm is taken"
+            )
             if isinstance(value, (tuple, list)):  # as functions of LightGBM do
                 remedy = " alone, larger for better; names of metrics are keys, in scoring={name: function}"
             raise ValueError(
@@ -375,16 +428,23 @@ class Metric:
 
         With a class without rows, scikit-learn's own mean is NaN or an error.
         """
-        columns = view.predict_proba(None) if _needs_probabilities(self._scorer) else view.decision_function(None)
+        columns = (
+            view.predict_proba(None)
+            if _needs_probabilities(self._scorer)
+            else view.decision_function(None)
+        )
         values = [
-            self._scorer._score_func(held.codes == k, columns[:, k], sample_weight=held.weight) for k in present
+            self._scorer._score_func(held.codes == k, columns[:, k], sample_weight=held.weight)
+            for k in present
         ]
         weight = held.totals()[1 + present] if average == "weighted" else None
         return float(self._scorer._sign * np.average(values, weights=weight))
 
     def _remedy(self, held):
         """What to do where a metric has no value as a class has no row; an empty text where all have one."""
-        absent = [] if held.codes.ndim == 2 else np.setdiff1d(np.arange(len(self.classes)), held.codes)
+        absent = (
+            [] if held.codes.ndim == 2 else np.setdiff1d(np.arange(len(self.classes)), held.codes)
+        )
         if not len(absent):
             return ""
         return (
@@ -400,7 +460,9 @@ def metrics_by(scoring, classes, link, loss=None):
 
 def looks_at_rows(scoring):
     """Whether a parameter ``scoring`` has a function that may look at the rows; scorers of scikit-learn do not."""
-    return any(callable(one) and not hasattr(one, "_score_func") for one in metrics_of(scoring).values())
+    return any(
+        callable(one) and not hasattr(one, "_score_func") for one in metrics_of(scoring).values()
+    )
 
 
 def measured(metrics, scores, held):
@@ -454,12 +516,21 @@ def _average_of_classes(scorer):
 
     None of a metric that does no such thing, or knows what to do where a class has no rows.
     """
-    options, name = getattr(scorer, "_kwargs", {}), getattr(getattr(scorer, "_score_func", None), "__name__", None)
+    options, name = (
+        getattr(scorer, "_kwargs", {}),
+        getattr(getattr(scorer, "_score_func", None), "__name__", None),
+    )
     average = options.get("average", "macro")
-    by_class = name == "average_precision_score" or (name == "roc_auc_score" and options.get("multi_class") == "ovr")
+    by_class = name == "average_precision_score" or (
+        name == "roc_auc_score" and options.get("multi_class") == "ovr"
+    )
     return average if by_class and average in ("macro", "weighted") else None
 
 
 def _needs_probabilities(scorer):
     """Whether it is a scorer of scikit-learn that takes nothing but probabilities."""
-    return getattr(scorer, "_response_method", None) in ("predict_proba", ("predict_proba",), ["predict_proba"])
+    return getattr(scorer, "_response_method", None) in (
+        "predict_proba",
+        ("predict_proba",),
+        ["predict_proba"],
+    )

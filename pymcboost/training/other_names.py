@@ -116,7 +116,9 @@ VALUES = {
         "auc auc_mu AUC": "auc_ovr",
         "accuracy_score Accuracy": "accuracy",
     },
-    "loss": {"multiclass multi:softmax multi:softprob MultiClass log_loss cross_entropy": "softmax"},
+    "loss": {
+        "multiclass multi:softmax multi:softprob MultiClass log_loss cross_entropy": "softmax"
+    },
     "class_weight": {"Balanced balance auto": "balanced"},
 }
 # Arguments of predict and predict_proba elsewhere, and what to write.
@@ -128,14 +130,23 @@ OF_PREDICT = (
     ("base_margin", "use init_score"),
     ("raw_score output_margin", "decision_function(X) has the scores"),
     ("pred_leaf", "apply(X) has the leaves"),
-    ("pred_contrib pred_contribs pred_interactions", "pymcboost.inspection has contributions and interactions"),
-    ("early_stop pred_early_stop", "model_.with_early_exit and model_.predict(X, early=way) have exits, see the guide"),
+    (
+        "pred_contrib pred_contribs pred_interactions",
+        "pymcboost.inspection has contributions and interactions",
+    ),
+    (
+        "early_stop pred_early_stop",
+        "model_.with_early_exit and model_.predict(X, early=way) have exits, see the guide",
+    ),
     ("n_jobs num_threads thread_count nthread", "n_jobs is a parameter of the constructor"),
     ("predict_disable_shape_check validate_features verbose", "leave it out"),
 )
 # Attributes of fitted estimators elsewhere, and what to write.
 OF_FITTED = (
-    ("best_iteration_ best_iteration best_ntree_limit n_iter_ tree_count_ current_iteration", "use n_estimators_"),
+    (
+        "best_iteration_ best_iteration best_ntree_limit n_iter_ tree_count_ current_iteration",
+        "use n_estimators_",
+    ),
     (
         "best_score_ best_score evals_result_ evals_result evals_result_dict validation_score_ train_score_",
         "use history_, which has the metrics of every round",
@@ -150,15 +161,22 @@ OF_FITTED = (
     ),
     ("save_model", "use save(path)"),
     ("load_model", "use pymcboost.load_model(path)"),
-    ("dump_model get_dump trees_to_dataframe", "pymcboost.inspection has to_json, to_text and to_frame"),
+    (
+        "dump_model get_dump trees_to_dataframe",
+        "pymcboost.inspection has to_json, to_text and to_frame",
+    ),
     ("staged_predict_log_proba", "use staged_predict_proba"),
 )
-NAMES = {name: (tuple(here.split()), remark) for names, here, remark in TABLE for name in names.split()}
+NAMES = {
+    name: (tuple(here.split()), remark) for names, here, remark in TABLE for name in names.split()
+}
 
 
 def value_here(parameter, value):
     """What a value of other libraries is called here; None where nothing is known of it."""
-    return next((here for names, here in VALUES.get(parameter, {}).items() if value in names.split()), None)
+    return next(
+        (here for names, here in VALUES.get(parameter, {}).items() if value in names.split()), None
+    )
 
 
 def hint_of_predict(name, method):
@@ -196,7 +214,10 @@ def hint(name, place, places, estimator):
         other = " of fit" if place == "constructor" else " of the constructor"
         words.insert(0, f"use {known}" + other * (places[known] != place))
     elif here:
-        words = [f"it is {here[0]} here, which {estimator} does not have", NAMES.get(here[0], ((), remark))[1]]
+        words = [
+            f"it is {here[0]} here, which {estimator} does not have",
+            NAMES.get(here[0], ((), remark))[1],
+        ]
     elif not remark:
         from difflib import get_close_matches
 

@@ -53,7 +53,9 @@ def of_type(row, annotation):
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     parts = typing.get_args(annotation) if union else (annotation,)
     origins = [typing.get_origin(part) or part for part in parts]
-    choices = next((typing.get_args(part) for part in parts if typing.get_origin(part) is Literal), ())
+    choices = next(
+        (typing.get_args(part) for part in parts if typing.get_origin(part) is Literal), ()
+    )
     several = set(typing.get_args(SeveralScorers)) <= set(parts)
     kinds = [kind for kind in (bool, int, float) if kind in parts]
     return row._replace(
@@ -225,7 +227,8 @@ PARAMETERS = {
 }  # fmt: skip
 # Help of ``min_samples_category`` where gains are reduced by what chance gives, see `pymcboost.learners.levels`.
 PARTED_CATEGORY = (
-    PARAMETERS["min_samples_category"].help + " A split must gain more for every other category whose rows in the node "
+    PARAMETERS["min_samples_category"].help
+    + " A split must gain more for every other category whose rows in the node "
     "are fewer than these 70%, but with 0."
 )
 
@@ -256,7 +259,9 @@ def parameters(cls):
         helps.update(vars(base).get("own_help", {}))
     types = {field.name: field.type for field in fields(cls)}
     found = {}
-    for name in (name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in types):
+    for name in (
+        name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in types
+    ):
         row = own.get(name) or PARAMETERS[name]
         found.setdefault(name, of_type(row._replace(help=helps.get(name, row.help)), types[name]))
     return found
@@ -280,7 +285,10 @@ def checked(cls, values):
     ValueError
         Names the class, the parameter, its value and the allowed range.
     """
-    values = {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+    values = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in values.items()
+    }
     for name, row in parameters(cls).items():
         if not row.allows(values[name]):
             raise ValueError(f"{cls.__name__}: {row.refusal(name, values[name])}")
@@ -321,7 +329,9 @@ def hint_for(cls, name, place):
     """What to write in place of a name that an estimator class refuses, see `other_names.hint`."""
     from pymcboost.training.other_names import hint  # a table that only errors need
 
-    places = {argument: "fit" for argument in inspect.signature(cls.fit).parameters if argument != "self"}
+    places = {
+        argument: "fit" for argument in inspect.signature(cls.fit).parameters if argument != "self"
+    }
     places |= dict.fromkeys(parameters(cls), "constructor")
     return hint(name, place, places, cls.__name__)
 
@@ -331,7 +341,10 @@ OUT_OF_FOLD = "oof_decision_function_", "oof_fold_"
 ATTRIBUTES = {
     "classes_": ("ndarray of shape (n_classes,)", "Labels of the classes, sorted."),
     "n_features_in_": ("int", "Number of features."),
-    "feature_names_in_": ("ndarray of shape (n_features_in_,)", "Names of the columns, where X had any."),
+    "feature_names_in_": (
+        "ndarray of shape (n_features_in_,)",
+        "Names of the columns, where X had any.",
+    ),
     "model_": ("Model", "What is saved and scored."),
     "n_estimators_": ("int", "Rounds fitted."),
     "why_ended_": ("str", "Why there are so many rounds, in words."),
@@ -354,7 +367,10 @@ ATTRIBUTES = {
         "ndarray of int of shape (n_samples,)",
         "The fold that holds out a row, from 0 on, or -1; where there is `oof_decision_function_`.",
     ),
-    "gain_": ("ndarray of shape (n_features_in_,)", "Total gain of the splits of trees on each feature."),
+    "gain_": (
+        "ndarray of shape (n_features_in_,)",
+        "Total gain of the splits of trees on each feature.",
+    ),
 }
 
 
@@ -370,7 +386,8 @@ def document(cls):
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
     metric = (
-        "metric of the validation rows, as in val_log_loss; that of other sets by their names; each of several metrics"
+        "metric of the validation rows, as in val_log_loss; that of other sets by their names; each of "
+        "several metrics"
     )
     columns = {**cls.booster.columns, "val_<scoring>": metric}
     words = ", ".join(f'"{name}" ({text})' for name, text in columns.items())
@@ -380,7 +397,9 @@ def document(cls):
         for name, value in inspect.getmembers(cls, inspect.isdatadescriptor)
         if name.endswith("_") and not name.startswith("_")
     ]
-    return f"{head}{_section('Parameters', entries)}\n\n{_section('Attributes', attributes)}\n\n{tail}"
+    return (
+        f"{head}{_section('Parameters', entries)}\n\n{_section('Attributes', attributes)}\n\n{tail}"
+    )
 
 
 def _quoted(value):
@@ -389,7 +408,8 @@ def _quoted(value):
 
 def _entry(head, text):
     paragraphs = [
-        textwrap.fill(part, 112, initial_indent="    ", subsequent_indent="    ") for part in text.split("\n\n")
+        textwrap.fill(part, 112, initial_indent="    ", subsequent_indent="    ")
+        for part in text.split("\n\n")
     ]
     return "\n".join([head, "\n\n".join(paragraphs)])
 

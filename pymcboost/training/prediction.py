@@ -38,7 +38,9 @@ def explains_arguments(method: Method) -> Method:
     @functools.wraps(method)
     def call(self, X, *, init_score=None, missing="allow", **unknown):
         for name in unknown:
-            from pymcboost.training.other_names import hint_of_predict  # a table that only errors need
+            from pymcboost.training.other_names import (
+                hint_of_predict,
+            )  # a table that only errors need
 
             remedy = hint_of_predict(name, method.__name__)
             raise TypeError(
@@ -61,10 +63,14 @@ class Predicts:
 
         def __getattr__(self, name):
             if not name.startswith("_"):
-                from pymcboost.training.other_names import hint_of_fitted  # a table that only errors need
+                from pymcboost.training.other_names import (
+                    hint_of_fitted,
+                )  # a table that only errors need
 
                 if remedy := hint_of_fitted(name):
-                    raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
+                    raise AttributeError(
+                        f"{type(self).__name__!r} object has no attribute {name!r}{remedy}"
+                    )
             return object.__getattribute__(self, name)  # the error with its own words
 
     def _check_X(self, X, with_init_score=False):
@@ -79,7 +85,9 @@ class Predicts:
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
             check_sparse(X)
         X = encoded(self, self.model_.categories, X)
-        return validated(self, X, accept_sparse="csr", reset=False, allow_nan=self.booster.allows_missing)
+        return validated(
+            self, X, accept_sparse="csr", reset=False, allow_nan=self.booster.allows_missing
+        )
 
     def _checked(self, X, init_score, missing="allow"):
         """Checked rows, and the scores at which they begin as an argument of the model's methods."""
@@ -89,7 +97,9 @@ class Predicts:
             checked = self.model_._accepted(checked, missing)
         if isinstance(X, Dataset):
             if init_score is not None:
-                raise TypeError(f"{name}: init_score belongs to the Dataset; give Dataset(X, y, init_score=...)")
+                raise TypeError(
+                    f"{name}: init_score belongs to the Dataset; give Dataset(X, y, init_score=...)"
+                )
             init_score = X._init_score_for(self.classes_)
         refuse_init_score(init_score, name, self.booster.takes_init_score)
         return checked, {} if init_score is None else {"init_score": init_score}
@@ -139,7 +149,9 @@ class Predicts:
         if self.model_.link == "sigmoid":
             return map(self.model_._given, self.staged_decision_function(X))
         return (
-            self.classes_[(scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)]
+            self.classes_[
+                (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+            ]
             for scores in self.staged_decision_function(X)
         )
 
@@ -231,5 +243,7 @@ class PredictsProbabilities(Predicts):
 
         X = self._check_X(X)
         row, node, first = self.model_.paths(X)
-        indicator = scipy.sparse.csr_array((np.ones(len(row), dtype=np.int8), (row, node)), (X.shape[0], first[-1]))
+        indicator = scipy.sparse.csr_array(
+            (np.ones(len(row), dtype=np.int8), (row, node)), (X.shape[0], first[-1])
+        )
         return indicator, first

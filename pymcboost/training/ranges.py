@@ -43,7 +43,9 @@ class Parameter(NamedTuple):
         """Allowed values in words; with ``text`` those that the command line takes."""
         if self.kind is str:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
-            words += ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
+            words += (
+                ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
+            )
             words += " or a callable" if self.callables and not text else ""
             words += ", or a list or dict of these" if self.several and not text else ""
             words += ", or an object with the methods of a loss" if self.losses and not text else ""
@@ -54,9 +56,15 @@ class Parameter(NamedTuple):
             words += "".join(f" or {choice!r}" for choice in self.choices)
         if not text:
             words += ", True or False" * self.bools
-            codes = "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
+            codes = (
+                "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
+            )
             words += f", or {codes}" if self.lists else ""
-            words += ", a splitter of scikit-learn or an iterable of (train, held) rows" if self.splitters else ""
+            words += (
+                ", a splitter of scikit-learn or an iterable of (train, held) rows"
+                if self.splitters
+                else ""
+            )
             words += ", a dict with the weight of each class label" if self.dicts else ""
             words += ", a numpy.random.RandomState" if self.generators else ""
         return words + (f" or {'none' if text else None}" if self.none else "")
@@ -64,7 +72,12 @@ class Parameter(NamedTuple):
     def type_in_words(self):
         """The type as a docstring gives it."""
         if self.kind is str:
-            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}" + ", str" * self.scorers
+            words = (
+                "{"
+                + ", ".join(f'"{choice}"' for choice in self.choices)
+                + "}"
+                + ", str" * self.scorers
+            )
         else:
             words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
             words += "".join(f' or "{choice}"' for choice in self.choices)
@@ -92,7 +105,11 @@ class Parameter(NamedTuple):
 
     def refusal(self, name, value):
         """Why the parameter ``name`` must not be ``value``, and what it may be."""
-        found = self.several and isinstance(value, (list, tuple, Mapping)) and self._fault_of_several(name, value)
+        found = (
+            self.several
+            and isinstance(value, (list, tuple, Mapping))
+            and self._fault_of_several(name, value)
+        )
         if found:
             return found
         words = f"{name}={value!r} is not allowed; it must be {self.describe()}"
@@ -133,15 +150,25 @@ class Parameter(NamedTuple):
         if value is None:
             return self.none
         if self.lists and isinstance(value, (list, tuple)):
-            return all(isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value) and bool(value)
+            return all(
+                isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value
+            ) and bool(value)
         if self.choices and isinstance(value, str):
             return value in self.choices or (self.scorers and value in _scorers())
         if self.losses and not isinstance(value, (str, numbers.Number)):
             return True  # checked by the algorithm
-        if self.splitters and not isinstance(value, str) and (hasattr(value, "split") or hasattr(value, "__iter__")):
+        if (
+            self.splitters
+            and not isinstance(value, str)
+            and (hasattr(value, "split") or hasattr(value, "__iter__"))
+        ):
             return True
         others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))
-        if self.kind is object or others or (self.generators and type(value).__name__ == "RandomState"):
+        if (
+            self.kind is object
+            or others
+            or (self.generators and type(value).__name__ == "RandomState")
+        ):
             return True
         if self.kind is bool:
             return isinstance(value, bool)

@@ -72,7 +72,9 @@ class RefitsLeaves:
             )
         number: Any = decay  # of any type, whatever the annotation says
         if not isinstance(number, Real) or not 0 <= decay <= 1:
-            raise ValueError(f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1")
+            raise ValueError(
+                f"{name}: decay={decay!r} is not allowed; it must be a number from 0 to 1"
+            )
         X, first = self._checked(X, init_score)
         need_init_score(self, "refit_leaves", first)
         booster, classes = self._booster(lambda: 0), self.classes_
@@ -80,7 +82,11 @@ class RefitsLeaves:
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         check_consistent_length(X, codes)
         weight = weights_of_rows(sample_weight, X)
-        weight = weight if several else weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
+        weight = (
+            weight
+            if several
+            else weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
+        )
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
         booster.check()
@@ -89,18 +95,27 @@ class RefitsLeaves:
         names = self.model_.feature_names
         given = {"categories": categories, "feature_names": names}
         if first:
-            given["init_score"] = init_scores(first["init_score"], len(codes), len(classes), pairs=not several)
+            given["init_score"] = init_scores(
+                first["init_score"], len(codes), len(classes), pairs=not several
+            )
         dataset = TrainingSet(X, classes, codes, weight, **given)
         booster.lay_out(dataset, resolve_n_jobs(self.n_jobs)).start(n_estimators=0)
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)
         ends = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
-        for at, begin, end in zip(self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True):
+        for at, begin, end in zip(
+            self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True
+        ):
             trees = range(int(begin), int(end))
-            cls, base = ([-1 if of is None else int(of[t]) for t in trees] for of in (ensemble.cls, ensemble.base))
+            cls, base = (
+                [-1 if of is None else int(of[t]) for t in trees]
+                for of in (ensemble.cls, ensemble.base)
+            )
             old = [leaf[ends[t] : ends[t + 1]] for t in trees]
-            for part, new in zip(old, booster.refit_round(at[booster.data.rows], old, cls, base, decay), strict=True):
+            for part, new in zip(
+                old, booster.refit_round(at[booster.data.rows], old, cls, base, decay), strict=True
+            ):
                 part[...] = new
         changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
         vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **changed)

@@ -8,11 +8,20 @@ class RoundView(ClassifierMixin, BaseEstimator):
     """What scorers see of a round: a fitted classifier that knows the scores of its rows, whatever X it is given."""
 
     def __init__(self, scores=None, classes=None, probabilities=None, labels=False):
-        self.scores, self.classes_, self.probabilities, self.labels = scores, classes, probabilities, labels
+        self.scores, self.classes_, self.probabilities, self.labels = (
+            scores,
+            classes,
+            probabilities,
+            labels,
+        )
 
     def predict(self, X):
         """Labels of the largest scores."""
-        return (self.scores > 0).astype(int) if self.labels else self.classes_[self.scores.argmax(axis=1)]
+        return (
+            (self.scores > 0).astype(int)
+            if self.labels
+            else self.classes_[self.scores.argmax(axis=1)]
+        )
 
     def decision_function(self, X):
         """Scores, for two classes their difference."""

@@ -18,7 +18,9 @@ from pymcboost.training.labels import is_indicator, labels_given, rows_in
 from pymcboost.training.parameters import document, hint_for
 from pymcboost.training.prediction import check_is_fitted
 
-if TYPE_CHECKING:  # scikit-learn has no types. With its own bases, wrong parameters would go unnoticed.
+if (
+    TYPE_CHECKING
+):  # scikit-learn has no types. With its own bases, wrong parameters would go unnoticed.
 
     class ClassifierMixin:
         """What scikit-learn adds to a classifier."""
@@ -74,7 +76,9 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
         for name in params:
             if name not in known and "__" not in name:
                 remedy = hint_for(type(self), name, "constructor")
-                raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}")
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}"
+                )
         return super().set_params(**params)
 
     @classmethod

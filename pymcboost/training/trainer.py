@@ -28,13 +28,28 @@ class Trainer:
         Whether nothing is left to learn.
     """
 
-    def __init__(self, booster, n_estimators, *, previous=None, validation=None, calibrates=False, make_model=None):
+    def __init__(
+        self,
+        booster,
+        n_estimators,
+        *,
+        previous=None,
+        validation=None,
+        calibrates=False,
+        make_model=None,
+    ):
         n_validation = 0 if validation is None else validation.X.shape[0]
         booster.start(n_estimators, previous, n_validation, calibrates)
-        history = {} if previous is None else {name: list(values) for name, values in previous.history.items()}
+        history = (
+            {}
+            if previous is None
+            else {name: list(values) for name, values in previous.history.items()}
+        )
         best_gain = None if previous is None else previous.best_gain
         self.booster, self.is_over = booster, False
-        self.state = TrainingState(booster, n_estimators, make_model, history, validation, best_gain)
+        self.state = TrainingState(
+            booster, n_estimators, make_model, history, validation, best_gain
+        )
 
     def run(self, callbacks):
         """Add all rounds, with callbacks after each."""

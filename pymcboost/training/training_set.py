@@ -91,7 +91,11 @@ class TrainingSet:
 
     def given_to(self, scoring, rows=None):
         """X, or rows of it, as the user gave it, where ``scoring`` has a function that may look at it; else None."""
-        return as_given(self.given, rows) if looks_at_rows(scoring) and self.given is not None else None
+        return (
+            as_given(self.given, rows)
+            if looks_at_rows(scoring) and self.given is not None
+            else None
+        )
 
     def first_scores(self, rows):
         """``init_score`` of rows; None without one."""
@@ -138,7 +142,13 @@ class TrainingSet:
         user_X, joined, head = X, None, None
         if isinstance(X, JoinedRows):
             joined = X
-            X, y, sample_weight, head, categories = joined.X, joined.y, joined.weight, joined.head, joined.categories
+            X, y, sample_weight, head, categories = (
+                joined.X,
+                joined.y,
+                joined.weight,
+                joined.head,
+                joined.categories,
+            )
             init_score = joined.init_score
         else:
             refuse_repeated_names(X)
@@ -151,7 +161,9 @@ class TrainingSet:
         else:
             X = categories.encoded(X)
         unrounded = X if head is None else head
-        X, classes, codes = _labelled(estimator, booster, X, y, head=head, reset=not warm_start, initial=initial)
+        X, classes, codes = _labelled(
+            estimator, booster, X, y, head=head, reset=not warm_start, initial=initial
+        )
         names = getattr(estimator, "feature_names_in_", None)
         divided.check_columns(comm, booster, X, names, codes.shape[1:], init_score is not None)
         if initial is not None:
@@ -178,7 +190,9 @@ class TrainingSet:
                 codes,
                 weight,
                 max_bins=getattr(booster.params, "max_bins", MOST_BINS),
-                n_threads=threads_for(X.shape[0] * X.shape[1], divided.threads_of(booster.params.n_jobs, comm)),
+                n_threads=threads_for(
+                    X.shape[0] * X.shape[1], divided.threads_of(booster.params.n_jobs, comm)
+                ),
                 categorical=() if categories is None else categories.feature,
                 comm=comm,
             )
@@ -223,7 +237,12 @@ def _categories(estimator, booster, X, model):
 def _labelled(estimator, booster, X, y, *, head, reset, initial):
     """Checked rows, the classes, and the codes of the rows among them or their indicator."""
     comm = booster.workers
-    how = {"accept_sparse": "csr", "allow_nan": booster.allows_missing, "reset": reset, "head": head}
+    how = {
+        "accept_sparse": "csr",
+        "allow_nan": booster.allows_missing,
+        "reset": reset,
+        "head": head,
+    }
     if comm.size > 1:  # a worker may have no rows
         how["ensure_min_samples"] = 0
     y = listed(y)

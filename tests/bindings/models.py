@@ -51,7 +51,16 @@ def run(*command, **how):
 
 def compiled_wasm(folder):
     """Path of mcb.wasm, compiled into a folder."""
-    flags = ["-target", "wasm32-freestanding", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-Wl,--no-entry"]
+    flags = [
+        "-target",
+        "wasm32-freestanding",
+        "-Os",
+        "-s",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wl,--no-entry",
+    ]
     includes = [f"-I{EXAMPLES / 'freestanding'}", f"-I{pymcboost.get_include()}"]
     run(*zig(), *flags, *includes, EXAMPLES / "wasm" / "mcb.c", "-o", folder / "mcb.wasm")
     return folder / "mcb.wasm"
@@ -60,7 +69,11 @@ def compiled_wasm(folder):
 def models():
     """(name, model, rows) of every kind and link."""
     texts = [f"klasse-ä{i}" for i in range(3)]
-    yield "stumps", Model.from_ensemble(random_stumps(60, 9, 3, True), texts, link="softmax2"), random_rows(N_ROWS, 9)
+    yield (
+        "stumps",
+        Model.from_ensemble(random_stumps(60, 9, 3, True), texts, link="softmax2"),
+        random_rows(N_ROWS, 9),
+    )
     model = Model.from_ensemble(random_stumps(60, 9, 3), [-7, 0, 1 << 40], layout="interval")
     yield "interval", model, random_rows(N_ROWS, 9)
     for mode in ("scalar", "vector", "code", "hamming"):
@@ -70,10 +83,26 @@ def models():
     yield "labels", Model.from_ensemble(trees, range(7), link="sigmoid"), random_rows(N_ROWS, 9)
     model = Model.from_ensemble(trees, range(7), link="softmax", layout="packed", leaves="int8")
     yield "packed", model, random_rows(N_ROWS, 9)
-    yield "sets", Model.from_ensemble(random_sets(9, 9, 4), range(4)), with_codes(random_rows(N_ROWS, 9))
-    yield "entries", Model.from_ensemble(random_entries(20, 9, 12), range(12)), random_rows(N_ROWS, 9)
-    yield "linear", Model.from_ensemble(random_linear(9, 3), range(3), link="softmax2"), finite_rows(N_ROWS, 9)
-    yield "kernel", Model.from_ensemble(random_kernel(8, 9, 3), range(3), link="softmax"), finite_rows(N_ROWS, 9)
+    yield (
+        "sets",
+        Model.from_ensemble(random_sets(9, 9, 4), range(4)),
+        with_codes(random_rows(N_ROWS, 9)),
+    )
+    yield (
+        "entries",
+        Model.from_ensemble(random_entries(20, 9, 12), range(12)),
+        random_rows(N_ROWS, 9),
+    )
+    yield (
+        "linear",
+        Model.from_ensemble(random_linear(9, 3), range(3), link="softmax2"),
+        finite_rows(N_ROWS, 9),
+    )
+    yield (
+        "kernel",
+        Model.from_ensemble(random_kernel(8, 9, 3), range(3), link="softmax"),
+        finite_rows(N_ROWS, 9),
+    )
 
 
 MODELS = {name: (model, rows) for name, model, rows in models()}
@@ -86,7 +115,10 @@ def lines(model, rows):
         numbers.append(model.predict_proba(rows))
     bits = np.ascontiguousarray(np.hstack(numbers)).view(np.uint64)
     labels = model.classes_[model.predict_codes(rows)]
-    return [" ".join([str(label), *(f"{one:016x}" for one in row)]) for label, row in zip(labels, bits, strict=True)]
+    return [
+        " ".join([str(label), *(f"{one:016x}" for one in row)])
+        for label, row in zip(labels, bits, strict=True)
+    ]
 
 
 def written(name, folder):

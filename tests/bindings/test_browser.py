@@ -83,7 +83,10 @@ def test_page(tmp_path):
     (folder / "names.json").write_text(json.dumps(list(MODELS)))
     for path in (HERE / "browser.html", *(HERE.parents[1] / "examples" / "wasm").iterdir()):
         shutil.copy(path, folder)
-    with served(folder) as (address, answers), shown(program, tmp_path / "profile", f"{address}/browser.html"):
+    with (
+        served(folder) as (address, answers),
+        shown(program, tmp_path / "profile", f"{address}/browser.html"),
+    ):
         said = json.loads(answers.get(timeout=SECONDS))
     assert "problem" not in said, said["problem"]
     assert "Chrome" in said["agent"]
@@ -91,6 +94,8 @@ def test_page(tmp_path):
     for name, (model, rows) in MODELS.items():
         assert said["models"][name]["lines"] == wanted[name], name
         k = model.predict_codes(rows[:1])[0]
-        numbers = model.predict_proba(rows[:1]) if model.has_probabilities else model.raw_scores(rows[:1])
+        numbers = (
+            model.predict_proba(rows[:1]) if model.has_probabilities else model.raw_scores(rows[:1])
+        )
         label, answer = number(said["models"][name]["page"])
         assert (label, float(answer)) == (str(model.classes_[k]), numbers[0, k]), name

@@ -61,7 +61,9 @@ message(found=${{mcb_FOUND}})
 def test_versions(version, tmp_path, capsys):
     (tmp_path / "CMakeLists.txt").write_text(FIND.format(version))
     prefix = f"-DCMAKE_PREFIX_PATH={folder('include', capsys)}"
-    done = subprocess.run([needed("cmake"), prefix, "."], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [needed("cmake"), prefix, "."], cwd=tmp_path, capture_output=True, text=True
+    )
     assert f"found={int(version in GOOD)}" in done.stderr
 
 
@@ -76,7 +78,10 @@ def test_a_copy_without_the_header_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_pkg_config_gives_the_flags(model, tmp_path, capsys):
-    compiler, environment = needed("cc"), {**os.environ, "PKG_CONFIG_PATH": str(folder("pkgconfig", capsys))}
+    compiler, environment = (
+        needed("cc"),
+        {**os.environ, "PKG_CONFIG_PATH": str(folder("pkgconfig", capsys))},
+    )
     flags = run(needed("pkg-config"), "--cflags", "mcb", env=environment).split()
     assert run("pkg-config", "--modversion", "mcb", env=environment) == f"{NUMBER}\n"
     run(compiler, EXAMPLES / "score.c", *flags, "-o", tmp_path / "score")
@@ -85,5 +90,8 @@ def test_pkg_config_gives_the_flags(model, tmp_path, capsys):
 
 def test_numbers_are_the_packages():
     include = Path(pymcboost.get_include())
-    for name, words in (("cmake/mcb-config-version.cmake", "PACKAGE_VERSION "), ("pkgconfig/mcb.pc", "Version: ")):
+    for name, words in (
+        ("cmake/mcb-config-version.cmake", "PACKAGE_VERSION "),
+        ("pkgconfig/mcb.pc", "Version: "),
+    ):
         assert f"{words}{NUMBER}" in (include / name).read_text()

@@ -66,10 +66,21 @@ def scored(project, folder, **found):
     row = np.zeros((1, 64), dtype=np.float32)
     row[0, 42] = 9
     options = [f"-D{name}={value}" for name, value in found.items()]
-    run(needed("cmake"), "-S", EXAMPLES / "cmake", "-B", project, "-DCMAKE_BUILD_TYPE=Release", *options)
+    run(
+        needed("cmake"),
+        "-S",
+        EXAMPLES / "cmake",
+        "-B",
+        project,
+        "-DCMAKE_BUILD_TYPE=Release",
+        *options,
+    )
     run("cmake", "--build", project)
     for program in ("score", "scorepp"):
-        assert run(project / program, folder / "model.mcb").splitlines()[0] == f"class {model.predict(row)[0]}"
+        assert (
+            run(project / program, folder / "model.mcb").splitlines()[0]
+            == f"class {model.predict(row)[0]}"
+        )
 
 
 @pytest.mark.slow
@@ -79,7 +90,15 @@ def test_conan(tmp_path):
     environment = {**os.environ, "CONAN_HOME": str(tmp_path / "conan")}
     run(conan, "profile", "detect", env=environment)
     run(conan, "create", EXAMPLES / "conan", "--no-remote", env=environment)
-    flags = ["--requires", f"mcb/{NUMBER}", "--no-remote", "-g", "CMakeDeps", "-of", tmp_path / "found"]
+    flags = [
+        "--requires",
+        f"mcb/{NUMBER}",
+        "--no-remote",
+        "-g",
+        "CMakeDeps",
+        "-of",
+        tmp_path / "found",
+    ]
     run(conan, "install", *flags, env=environment)
     scored(tmp_path / "build", tmp_path, mcb_DIR=tmp_path / "found")
 
@@ -97,9 +116,15 @@ endfunction()
 include("{port}/portfile.cmake")
 """)
     run(needed("cmake"), "-P", tmp_path / "run.cmake")
-    installed = sorted(str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file())
+    installed = sorted(
+        str(path.relative_to(packages)) for path in packages.rglob("*") if path.is_file()
+    )
     share = ["copyright", "mcb-config-version.cmake", "mcb-config.cmake", "usage"]
-    assert installed == ["include/mcb.h", "include/mcb.hpp", *(f"share/mcb/{name}" for name in share)]
+    assert installed == [
+        "include/mcb.h",
+        "include/mcb.hpp",
+        *(f"share/mcb/{name}" for name in share),
+    ]
     scored(tmp_path / "build", tmp_path, CMAKE_PREFIX_PATH=packages)
 
 
@@ -128,7 +153,9 @@ def arduino(folder, model, *options, rows=None):
 
 
 def packed_trees(labels=range(5)):
-    return Model.from_ensemble(random_trees(20, 9, 5, "vector"), labels, layout="packed", leaves="int8")
+    return Model.from_ensemble(
+        random_trees(20, 9, 5, "vector"), labels, layout="packed", leaves="int8"
+    )
 
 
 @pytest.mark.parametrize("labels", [[-7, 0, 3, 9, 100_000], [f"klasse-ä{i}" for i in range(5)]])
@@ -137,8 +164,12 @@ def test_arduino(labels, tmp_path):
     model, rows = packed_trees(labels), finite_rows(23, 9)
     library, answers = arduino(tmp_path, model, rows=rows)
     assert answers == [str(label) for label in model.classes_[integer_labels(model, "int8", rows)]]
-    properties = dict(line.split("=", 1) for line in (library / "library.properties").read_text().splitlines())
-    required = "name version author maintainer sentence paragraph category url architectures".split()
+    properties = dict(
+        line.split("=", 1) for line in (library / "library.properties").read_text().splitlines()
+    )
+    required = (
+        "name version author maintainer sentence paragraph category url architectures".split()
+    )
     assert set(required) <= properties.keys()
     assert properties["name"] == library.name
     assert (library / "src" / properties["includes"]).exists()
@@ -158,15 +189,31 @@ def test_arduino_of_integers(tmp_path):
 def test_arduino_for_a_cortex_m4(tmp_path):
     library, _ = arduino(tmp_path, packed_trees())
     function = "int f(const uint32_t *x)"
-    (tmp_path / "only.c").write_text(f'#include "Leaf_9.h"\n{function};\n{function} {{ return leaf_9_predict(x); }}')
-    flags = ["-target", "thumb-freestanding-eabi", "-mcpu=cortex_m4", "-Os", "-Wall", "-Wextra", "-Werror"]
-    run(*zig(), *flags, f"-I{library / 'src'}", "-c", tmp_path / "only.c", "-o", tmp_path / "only.o")
+    (tmp_path / "only.c").write_text(
+        f'#include "Leaf_9.h"\n{function};\n{function} {{ return leaf_9_predict(x); }}'
+    )
+    flags = [
+        "-target",
+        "thumb-freestanding-eabi",
+        "-mcpu=cortex_m4",
+        "-Os",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ]
+    run(
+        *zig(), *flags, f"-I{library / 'src'}", "-c", tmp_path / "only.c", "-o", tmp_path / "only.o"
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "words", "message"),
     [
-        ("model.mcb", ["--name", "9"], "--name 9: a letter, then at most 39 letters, digits and _ make a name of C"),
+        (
+            "model.mcb",
+            ["--name", "9"],
+            "--name 9: a letter, then at most 39 letters, digits and _ make a name of C",
+        ),
         ("model.mcb", ["--name", "a" * 41], "at most 39 letters"),
         ("model.mcb", ["odd"], "odd: rows of 9 float32 numbers take 36 bytes each, not 37"),
         ("model.mcb", ["none"], "none: rows of 9 float32 numbers take 36 bytes each, not 0"),
@@ -191,7 +238,11 @@ def test_arduino_refuses(model, words, message, tmp_path):
         ("model.mcb", ["nowhere"], "No such file or directory: 'nowhere'"),
         ("nowhere.mcb", [], "No such file or directory"),
         ("kernel.mcb", ["--integer", "int8"], "this model has layout='list' (kernel machine)"),
-        ("hamming.mcb", ["--target", "cortex-m0"], "34 kB of stack for the decoder hamming, cortex-m0 has 16 kB"),
+        (
+            "hamming.mcb",
+            ["--target", "cortex-m0"],
+            "34 kB of stack for the decoder hamming, cortex-m0 has 16 kB",
+        ),
         ("odd", [], "odd: the file is shorter than the 64-byte header"),
     ],
 )
@@ -215,6 +266,8 @@ def folder_of_models(folder):
 
 def refused(example, *words, cwd):
     """What an example says of arguments, without a traceback."""
-    done = subprocess.run([sys.executable, EXAMPLES / example, *words], capture_output=True, text=True, cwd=cwd)
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / example, *words], capture_output=True, text=True, cwd=cwd
+    )
     assert done.returncode and "Traceback" not in done.stderr, done.stderr
     return done.stderr

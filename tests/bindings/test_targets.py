@@ -34,7 +34,9 @@ int main(int, char **argv) { return mcb::model::load(argv[1]).status(); }
 def test_target(target, tmp_path):
     zig()
     warnings = ["-Wall", "-Wextra", "-Werror"]
-    if target.startswith("powerpc"):  # of clang's own, about what it does with comparisons of vectors in later versions
+    if target.startswith(
+        "powerpc"
+    ):  # of clang's own, about what it does with comparisons of vectors in later versions
         warnings += ["-Wno-deprecated-altivec-src-compat"]
     includes = [f"-I{pymcboost.get_include()}", f"-I{EXAMPLES}"]
     for name, text, flags in (

@@ -18,7 +18,8 @@ static void print(const std::vector<double> &numbers) {
 int main(int, char **argv) {
     const mcb::model model = mcb::model::load(argv[1]);
     std::ifstream file(argv[2], std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const std::string bytes((std::istreambuf_iterator<char>(file)),
+                            std::istreambuf_iterator<char>());
     std::vector<float> rows(bytes.size() / sizeof(float));
     std::memcpy(rows.data(), bytes.data(), bytes.size());
     std::vector<double> scores(model.n_classes());

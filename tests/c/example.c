@@ -65,11 +65,12 @@ int main(int argc, char **argv) {
     status = mcb_open(&model, bytes, size);
     if (status == MCB_OK && argc > 3) status = mcb_truncate_rounds(&model, (uint64_t)atol(argv[3]));
     if (status != MCB_OK) {
-        fprintf(stderr, "%s: %s (section %s, byte %lu)\n", argv[1], mcb_strerror(status), model.error_tag,
-                (unsigned long)model.error_offset);
+        fprintf(stderr, "%s: %s (section %s, byte %lu)\n", argv[1], mcb_strerror(status),
+                model.error_tag, (unsigned long)model.error_offset);
         return 1;
     }
-    memory = malloc(mcb_prepared_size(&model) + 1); /* one more, since malloc(0) may give a null pointer */
+    memory = malloc(mcb_prepared_size(&model) +
+                    1); /* one more, since malloc(0) may give a null pointer */
     if (!memory || mcb_prepare(&model, memory, mcb_prepared_size(&model)) != MCB_OK) return 1;
     n_rows = rows_size / (sizeof(float) * model.n_features);
     scores = (double *)malloc((n_rows + 1) * model.n_classes * sizeof *scores);
@@ -83,7 +84,8 @@ int main(int argc, char **argv) {
             fprintf(stderr, "row %lu: one row and many rows differ\n", (unsigned long)r);
             return 1;
         }
-        if (model.kind == MCB_KIND_LINEAR && same_without_zeros(&model, rows + r * model.n_features, one)) {
+        if (model.kind == MCB_KIND_LINEAR &&
+            same_without_zeros(&model, rows + r * model.n_features, one)) {
             fprintf(stderr, "row %lu: with and without its zeros differ\n", (unsigned long)r);
             return 1;
         }

@@ -24,7 +24,9 @@ static int flush_subnormals(void) {
     return 1;
 }
 #else
-static int flush_subnormals(void) { return 0; }
+static int flush_subnormals(void) {
+    return 0;
+}
 #endif
 
 enum { ROOM = 1 << 22 };
@@ -44,7 +46,8 @@ int main(int argc, char **argv) {
     size_t n, r, room;
     int prepared;
     if (!flush_subnormals() || smallest / 2 != 0) return 3;
-    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM))) return 1;
+    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM)))
+        return 1;
     n = read_file(argv[2], rows, ROOM) / (4 * m.n_features);
     scores = (double *)malloc(n * m.n_classes * sizeof *scores);
     for (prepared = 0; prepared < 2; prepared++) {

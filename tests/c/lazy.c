@@ -47,7 +47,8 @@ static int sparse_row(const mcb_model *m, const float *row, const double *scores
     }
     bad |= mcb_scores_sparse(m, n, index, value, found) != (none ? MCB_E_ARGUMENT : MCB_OK);
     bad |= !none && memcmp(found, scores, size) != 0;
-    bad |= mcb_predict_early_sparse(m, n, index, value, found, &k, &learners) != (certified ? MCB_OK : MCB_E_EARLY);
+    bad |= mcb_predict_early_sparse(m, n, index, value, found, &k, &learners) !=
+           (certified ? MCB_OK : MCB_E_EARLY);
     if (certified) {
         bad |= mcb_predict_early(m, MCB_EARLY_CERTIFIED, row, whole, &other, &others) != MCB_OK;
         bad |= k != other || learners != others || memcmp(found, whole, size) != 0;
@@ -55,7 +56,8 @@ static int sparse_row(const mcb_model *m, const float *row, const double *scores
     memset(value, 0, d * sizeof *value); /* a row of zeros */
     if (!none) {
         mcb_scores(m, value, whole);
-        bad |= mcb_scores_sparse(m, 0, NULL, NULL, found) != MCB_OK || memcmp(found, whole, size) != 0;
+        bad |=
+            mcb_scores_sparse(m, 0, NULL, NULL, found) != MCB_OK || memcmp(found, whole, size) != 0;
     }
     if (certified) {
         bad |= mcb_predict_early(m, MCB_EARLY_CERTIFIED, value, whole, &other, &others) != MCB_OK;
@@ -66,7 +68,8 @@ static int sparse_row(const mcb_model *m, const float *row, const double *scores
     bad |= mcb_scores_sparse(m, 1, index, value, found) != MCB_E_ARGUMENT;
     index[0] = index[1] = 0;
     bad |= mcb_scores_sparse(m, 2, index, value, found) != MCB_E_ARGUMENT;
-    bad |= certified && mcb_predict_early_sparse(m, 2, index, value, found, &k, &learners) != MCB_E_ARGUMENT;
+    bad |= certified &&
+           mcb_predict_early_sparse(m, 2, index, value, found, &k, &learners) != MCB_E_ARGUMENT;
     free(index);
     free(value);
     free(found);
@@ -81,7 +84,8 @@ static int lazy_rows(const mcb_model *m, const float *rows, size_t n_rows, doubl
     context c;
     uint32_t i, k;
     int way;
-    c.asked = (uint32_t *)malloc(2 * d * sizeof *c.asked); /* more than d if one is asked for twice */
+    c.asked =
+        (uint32_t *)malloc(2 * d * sizeof *c.asked); /* more than d if one is asked for twice */
     if (!row || !known || !c.asked) return 1;
     for (r = 0; r < n_rows; r++) {
         c.row = rows + r * d;
@@ -93,7 +97,8 @@ static int lazy_rows(const mcb_model *m, const float *rows, size_t n_rows, doubl
             if (way < 0) {
                 mcb_scores_lazy(m, feature, &c, row, known, scores);
             } else {
-                if (mcb_predict_early_lazy(m, way, feature, &c, row, known, scores, &k, &learners)) return 1;
+                if (mcb_predict_early_lazy(m, way, feature, &c, row, known, scores, &k, &learners))
+                    return 1;
                 printf("%u %u:", k, (unsigned)learners);
             }
             for (i = 0; i < c.n; i++) printf(" %u", c.asked[i]);
@@ -106,7 +111,8 @@ static int lazy_rows(const mcb_model *m, const float *rows, size_t n_rows, doubl
         for (way = 0; way < 3; way++) i = mcb_has_early(m, way) ? c.n : i;
         if (c.n != i) return 1;
     }
-    if (mcb_predict_early_lazy(m, 3, feature, &c, row, known, scores, &k, 0) != MCB_E_EARLY) return 1;
+    if (mcb_predict_early_lazy(m, 3, feature, &c, row, known, scores, &k, 0) != MCB_E_EARLY)
+        return 1;
     free(row);
     free(known);
     free(c.asked);
@@ -137,7 +143,8 @@ int main(int argc, char **argv) {
             printf("%d\n", status);
             for (r = 0; r < n_rows && !status; r++) print_scores(&m, scores + r * m.n_classes);
         }
-        if (mcb_prepare(&m, memory, mcb_prepared_size(&m))) return 3; /* the second time with prepared trees */
+        if (mcb_prepare(&m, memory, mcb_prepared_size(&m)))
+            return 3; /* the second time with prepared trees */
     }
     free(scores);
     free(memory);

@@ -9,7 +9,9 @@
 
 enum { ROOM = 1 << 20 };
 
-static float feature(void *row, uint32_t j) { return ((const float *)row)[j]; }
+static float feature(void *row, uint32_t j) {
+    return ((const float *)row)[j];
+}
 
 int main(int argc, char **argv) {
     unsigned char *bytes = (unsigned char *)malloc(ROOM);
@@ -21,7 +23,8 @@ int main(int argc, char **argv) {
     size_t size, d, r, used;
     void *memory;
     mcb_model m;
-    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM))) return 1;
+    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM)))
+        return 1;
     size = read_file(argv[2], rows, ROOM) / 4;
     d = m.n_features;
     if (mcb_has_early(&m, MCB_EARLY_CERTIFIED)) return 2;
@@ -43,7 +46,9 @@ int main(int argc, char **argv) {
         memset(known, 0, (d + 7) / 8);
         if (mcb_predict_early(&m, MCB_EARLY_CERTIFIED, x, scores, k, n)) return 4;
         if (mcb_predict_early_sparse(&m, used, index, value, scores, k + 1, n + 1)) return 5;
-        if (mcb_predict_early_lazy(&m, MCB_EARLY_CERTIFIED, feature, x, row, known, scores, k + 2, n + 2)) return 6;
+        if (mcb_predict_early_lazy(&m, MCB_EARLY_CERTIFIED, feature, x, row, known, scores, k + 2,
+                                   n + 2))
+            return 6;
         if (k[0] != k[1] || k[0] != k[2] || n[0] != n[1] || n[0] != n[2]) return 7;
         printf("%u %u\n", k[0], (unsigned)n[0]);
     }

@@ -18,7 +18,9 @@ static int failed;
 
 static void piece(void *of, int64_t at, int thread) {
     work *w = of;
-    if (thread < 0 || thread >= THREADS || __atomic_exchange_n(w->busy + thread, 1, __ATOMIC_ACQ_REL)) failed = 1;
+    if (thread < 0 || thread >= THREADS ||
+        __atomic_exchange_n(w->busy + thread, 1, __ATOMIC_ACQ_REL))
+        failed = 1;
     __atomic_add_fetch(&w->sum, at, __ATOMIC_RELAXED);
     __atomic_store_n(w->busy + thread, 0, __ATOMIC_RELEASE);
 }
@@ -27,7 +29,8 @@ static void piece(void *of, int64_t at, int thread) {
 static void waiting(void *of, int64_t at, int thread) {
     work *w = of;
     if (at % 2 == 0) {
-        for (int64_t seen = pmb_the_pool.seen(); !__atomic_load_n(&w->done, __ATOMIC_ACQUIRE); seen = pmb_the_pool.seen())
+        for (int64_t seen = pmb_the_pool.seen(); !__atomic_load_n(&w->done, __ATOMIC_ACQUIRE);
+             seen = pmb_the_pool.seen())
             pmb_the_pool.wait(seen);
     } else {
         __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
@@ -52,7 +55,8 @@ static void *call(void *seed) {
         work w = {0, 0, {0}};
         int plain = j % 7 > 0;
         if (j % 50 == 0) usleep(300); /* the helpers go to sleep */
-        if (plain) pmb_the_pool.run(1 + j % THREADS, PIECES, piece, &w);
+        if (plain)
+            pmb_the_pool.run(1 + j % THREADS, PIECES, piece, &w);
         else {
             w.done = j % 2; /* else the first piece waits for a helper to do the second one */
             if (!pmb_helps()) w.done = 1;
@@ -77,6 +81,7 @@ int main(void) {
         _exit(failed);
     }
     waitpid(child, &status, 0);
-    printf("%lld %lld %lld %d %d\n", (long long)sums[0], (long long)sums[1], (long long)sums[2], failed, status);
+    printf("%lld %lld %lld %d %d\n", (long long)sums[0], (long long)sums[1], (long long)sums[2],
+           failed, status);
     return failed;
 }

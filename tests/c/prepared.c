@@ -13,7 +13,8 @@
 enum { ROOM = 1 << 23, MOST = 40 };
 
 /* Whether both models give the same bits for n rows and the learners from <= j < to. */
-static int same(const mcb_model *m, const mcb_model *q, const float *x, size_t n, uint64_t from, uint64_t to) {
+static int same(const mcb_model *m, const mcb_model *q, const float *x, size_t n, uint64_t from,
+                uint64_t to) {
     size_t size = n * mcb_score_width(m), i;
     double *one = (double *)malloc(2 * size * sizeof *one), *two = one + size;
     int equal;
@@ -34,7 +35,8 @@ int main(int argc, char **argv) {
     uint8_t *small;
     void *memory;
     size_t n_rows, n, d, i, k, r;
-    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM))) return 1;
+    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM)))
+        return 1;
     d = m.n_features;
     n_rows = read_file(argv[2], rows, ROOM) / (4 * d);
     q = m;
@@ -42,7 +44,9 @@ int main(int argc, char **argv) {
     scores = (double *)malloc(2 * MOST * m.n_classes * sizeof *scores);
     other = scores + MOST * m.n_classes;
     small = (uint8_t *)malloc(MOST * d);
-    if (n_rows < MOST || !memory || !scores || !small || mcb_prepare(&q, memory, mcb_prepared_size(&q))) return 2;
+    if (n_rows < MOST || !memory || !scores || !small ||
+        mcb_prepare(&q, memory, mcb_prepared_size(&q)))
+        return 2;
     printf("%d\n", ((const mcb__prepared *)q.prepared)->ranks != 0);
     for (r = 0; r < n_rows; r++) {
         mcb_scores(&m, rows + r * d, scores);

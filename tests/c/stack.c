@@ -23,21 +23,41 @@ static uint64_t n;
 static double *scores;
 static void *memory, *basis, *tops;
 
-static float feature(void *context, uint32_t j) { return ((const float *)context)[j]; }
+static float feature(void *context, uint32_t j) {
+    return ((const float *)context)[j];
+}
 static void early(int way) {
     if (mcb_has_early(&m, way)) mcb_predict_early(&m, way, x, scores, k, &n);
 }
 
 static void nothing(void) {}
-static void open(void) { mcb_open(&m, bytes, size); }
-static void predict(void) { *k = mcb_predict(&m, x, scores); }
-static void batch(void) { mcb_scores_batch(&m, x, N, m.n_features, scores); }
-static void add(void) { mcb_add_learners(&m, x, N, m.n_features, 0, m.n_learners, scores); }
-static void values(void) { mcb_scores_values(&m, MCB_VALUES_U8, small, N, m.n_features, scores); }
-static void lazy(void) { mcb_scores_lazy(&m, feature, x, row, known, scores); }
-static void sparse(void) { mcb_scores_sparse(&m, m.n_features, index_, x, scores); }
-static void certified(void) { early(MCB_EARLY_CERTIFIED); }
-static void calibrated(void) { early(MCB_EARLY_CALIBRATED); }
+static void open(void) {
+    mcb_open(&m, bytes, size);
+}
+static void predict(void) {
+    *k = mcb_predict(&m, x, scores);
+}
+static void batch(void) {
+    mcb_scores_batch(&m, x, N, m.n_features, scores);
+}
+static void add(void) {
+    mcb_add_learners(&m, x, N, m.n_features, 0, m.n_learners, scores);
+}
+static void values(void) {
+    mcb_scores_values(&m, MCB_VALUES_U8, small, N, m.n_features, scores);
+}
+static void lazy(void) {
+    mcb_scores_lazy(&m, feature, x, row, known, scores);
+}
+static void sparse(void) {
+    mcb_scores_sparse(&m, m.n_features, index_, x, scores);
+}
+static void certified(void) {
+    early(MCB_EARLY_CERTIFIED);
+}
+static void calibrated(void) {
+    early(MCB_EARLY_CALIBRATED);
+}
 static void early_lazy(void) {
     if (mcb_has_early(&m, 0)) mcb_predict_early_lazy(&m, 0, feature, x, row, known, scores, k, &n);
 }
@@ -45,13 +65,18 @@ static void early_sparse(void) {
     if (mcb_has_early(&m, 0)) mcb_predict_early_sparse(&m, m.n_features, index_, x, scores, k, &n);
 }
 static void top_begin(void) {
-    if (!(tops = malloc(mcb_top_size(&m) + 1)) || mcb_top_begin(&m, tops, mcb_top_size(&m))) tops = 0;
+    if (!(tops = malloc(mcb_top_size(&m) + 1)) || mcb_top_begin(&m, tops, mcb_top_size(&m)))
+        tops = 0;
 }
 static void top(void) {
     if (tops) mcb_top_scores(&m, tops, x, 2, k, scores);
 }
-static void prepare(void) { mcb_prepare(&m, memory, mcb_prepared_size(&m)); }
-static void prepare_early(void) { mcb_prepare_early(&m, basis, mcb_early_size(&m)); }
+static void prepare(void) {
+    mcb_prepare(&m, memory, mcb_prepared_size(&m));
+}
+static void prepare_early(void) {
+    mcb_prepare_early(&m, basis, mcb_early_size(&m));
+}
 
 static const struct {
     const char *name;
@@ -107,7 +132,8 @@ int main(int argc, char **argv) {
     for (prepared = 0; prepared < 2; prepared++) {
         for (i = 0; i < sizeof calls / sizeof *calls; i++) {
             if (!prepared && i >= 1 && i < 4) continue;
-            printf("%s %d %lu\n", calls[i].name, prepared, (unsigned long)(taken(calls[i].call) - least));
+            printf("%s %d %lu\n", calls[i].name, prepared,
+                   (unsigned long)(taken(calls[i].call) - least));
         }
     }
     return 0;

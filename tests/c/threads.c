@@ -33,7 +33,8 @@ static void *work(void *argument) {
         mcb_scores(r % 2 ? m : &own, row, scores);
         t->label[r] = mcb_argmax(m, scores);
         if (mcb_has_early(m, MCB_EARLY_CERTIFIED))
-            t->status = mcb_predict_early(m, MCB_EARLY_CERTIFIED, row, scores, t->label + r, &learners);
+            t->status =
+                mcb_predict_early(m, MCB_EARLY_CERTIFIED, row, scores, t->label + r, &learners);
     }
     return NULL;
 }
@@ -55,7 +56,8 @@ int main(int argc, char **argv) {
     width = mcb_score_width(&m);
     rows = (float *)malloc((ROWS * (size_t)m.n_features + 1) * sizeof *rows);
     if (!rows) return 2;
-    for (i = 0; i < ROWS * (size_t)m.n_features; i++) rows[i] = (float)((i * 2654435761u) % 4001) / 1000 - 2;
+    for (i = 0; i < ROWS * (size_t)m.n_features; i++)
+        rows[i] = (float)((i * 2654435761u) % 4001) / 1000 - 2;
     for (i = 0; i < n; i++) {
         tasks[i].bytes = bytes;
         tasks[i].size = size;

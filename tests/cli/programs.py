@@ -55,7 +55,12 @@ def call(program, *arguments, cwd=None):
 def run_python(code, cwd=None):
     """Run a piece of Python with this interpreter and return its CompletedProcess with text streams."""
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 

@@ -24,7 +24,9 @@ def converted(*arguments, cwd=None):
 def refused(status, message, *arguments, cwd=None):
     done = call("convert", *arguments, cwd=cwd)
     assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr.startswith("mcboost-convert: error: ") and message in done.stderr, done.stderr
+    assert done.stderr.startswith("mcboost-convert: error: ") and message in done.stderr, (
+        done.stderr
+    )
 
 
 def test_text_and_json_are_what_info_dumps(files):
@@ -37,7 +39,10 @@ def test_fewer_rounds(files, tmp_path):
     model = load_model(files / "model.mcb")
     converted("--rounds", 7, files / "model.mcb", tmp_path / "m.mcb")
     assert (tmp_path / "m.mcb").read_bytes() == model.truncate(7).to_bytes()
-    assert len(json.loads(converted("--rounds", 7, "--to", "json", files / "model.mcb", "-"))["trees"]) == 7
+    assert (
+        len(json.loads(converted("--rounds", 7, "--to", "json", files / "model.mcb", "-"))["trees"])
+        == 7
+    )
     refused(1, "--rounds must be from 0 to 30", "--rounds", 31, files / "model.mcb", "-")
     converted("--rounds", 0, files / "model.mcb", tmp_path / "m.mcb")
     assert (tmp_path / "m.mcb").read_bytes() == model.truncate(0).to_bytes()
@@ -47,36 +52,91 @@ def test_other_leaves_and_layouts(files, tmp_path):
     model = load_model(files / "model.mcb")
     converted("--layout", "interval", files / "model.mcb", tmp_path / "m.mcb")
     assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes(layout="interval")
-    assert call("train", "-q", "-n", 3, "-a", "mart", files / "train.svm", "t.mcb", cwd=tmp_path).returncode == 0
+    assert (
+        call(
+            "train", "-q", "-n", 3, "-a", "mart", files / "train.svm", "t.mcb", cwd=tmp_path
+        ).returncode
+        == 0
+    )
     converted("--leaves", "float16", "t.mcb", "h.mcb", cwd=tmp_path)
-    assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(leaves="float16")
+    assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(
+        leaves="float16"
+    )
     refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
-    refused(2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path)
-    refused(1, "--layout is for --to mcb and c", "--layout", "interval", "--to", "json", "t.mcb", "out", cwd=tmp_path)
+    refused(
+        2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path
+    )
+    refused(
+        1,
+        "--layout is for --to mcb and c",
+        "--layout",
+        "interval",
+        "--to",
+        "json",
+        "t.mcb",
+        "out",
+        cwd=tmp_path,
+    )
 
 
 def test_packed(files, tmp_path):
-    train, rows = ("train", "-q", "-a", "vector-tree", "-n", 30, "--calibrate", "none"), files / "train.svm"
+    train, rows = (
+        ("train", "-q", "-a", "vector-tree", "-n", 30, "--calibrate", "none"),
+        files / "train.svm",
+    )
     assert call(*train, rows, tmp_path / "v.mcb").returncode == 0
     how = ("--layout", "packed", "--leaves", "int8", "--rows", files / "test.svm")
     done = call("convert", *how, tmp_path / "v.mcb", tmp_path / "p.mcb")
     n = len((files / "test.svm").read_text().splitlines())
-    assert f"mcboost-convert: of {n} rows, " in done.stderr and "have another class than with the leaves" in done.stderr
+    assert (
+        f"mcboost-convert: of {n} rows, " in done.stderr
+        and "have another class than with the leaves" in done.stderr
+    )
     assert load_model(tmp_path / "p.mcb").layout == "packed"
     assert "kind          7 (packed trees)\n" in call("info", tmp_path / "p.mcb").stdout
     converted("--layout", "list", tmp_path / "p.mcb", tmp_path / "l.mcb")
-    scores = [call("predict", "-b", 1, files / "test.svm", tmp_path / name, "-").stdout for name in ("p.mcb", "l.mcb")]
+    scores = [
+        call("predict", "-b", 1, files / "test.svm", tmp_path / name, "-").stdout
+        for name in ("p.mcb", "l.mcb")
+    ]
     assert scores[0] and scores[0] == scores[1]
-    assert converted("--to", "json", tmp_path / "p.mcb", "-") == converted("--to", "json", tmp_path / "l.mcb", "-")
-    refused(2, "leaves='int8' is for layout='packed'", "--leaves", "int8", tmp_path / "v.mcb", tmp_path / "out")
+    assert converted("--to", "json", tmp_path / "p.mcb", "-") == converted(
+        "--to", "json", tmp_path / "l.mcb", "-"
+    )
+    refused(
+        2,
+        "leaves='int8' is for layout='packed'",
+        "--leaves",
+        "int8",
+        tmp_path / "v.mcb",
+        tmp_path / "out",
+    )
     done = call(*train, "--layout", "packed", rows, tmp_path / "out")
-    assert done.returncode == 1 and "--layout packed is for vector-tree with --leaf-levels" in done.stderr
+    assert (
+        done.returncode == 1
+        and "--layout packed is for vector-tree with --leaf-levels" in done.stderr
+    )
     (tmp_path / "t.csv").write_text("colour,label\nred,1\nblue,2\n")
-    packed = ["-a", "vector-tree", "--leaf-levels", "1", "--layout", "packed", "--categorical-features", "colour"]
+    packed = [
+        "-a",
+        "vector-tree",
+        "--leaf-levels",
+        "1",
+        "--layout",
+        "packed",
+        "--categorical-features",
+        "colour",
+    ]
     done = call("train", "-q", *packed, "--label", "label", tmp_path / "t.csv", tmp_path / "c")
-    assert done.returncode == 1 and "--layout packed has no room for --categorical-features" in done.stderr
+    assert (
+        done.returncode == 1
+        and "--layout packed has no room for --categorical-features" in done.stderr
+    )
     assert not (tmp_path / "c").exists()
-    assert call(*train, "--leaf-levels", 3, "--layout", "packed", rows, tmp_path / "out").returncode == 0
+    assert (
+        call(*train, "--leaf-levels", 3, "--layout", "packed", rows, tmp_path / "out").returncode
+        == 0
+    )
     assert load_model(tmp_path / "out").layout == "packed"
     text = converted("-q", "--to", "c", "--integer", "int8", tmp_path / "out", "-")
     assert "model_bits" in text and "double" not in text
@@ -93,14 +153,22 @@ def test_the_model_itself_is_no_output(files, tmp_path, form):
 def test_damaged_and_missing_models(files, tmp_path):
     (tmp_path / "cut.mcb").write_bytes((files / "model.mcb").read_bytes()[:-1])
     refused(3, "cut.mcb: ", "cut.mcb", "out", cwd=tmp_path)
-    refused(4, "none.mcb: No such file or directory; name a model file that mcboost", "none.mcb", "out", cwd=tmp_path)
+    refused(
+        4,
+        "none.mcb: No such file or directory; name a model file that mcboost",
+        "none.mcb",
+        "out",
+        cwd=tmp_path,
+    )
     refused(1, "nonsense", "--to", "nonsense", "cut.mcb", "out", cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["cut.mcb"]
 
 
 def test_c(files, tmp_path):
     converted("--to", "c", files / "model.mcb", tmp_path / "2 model-x.c")
-    assert (tmp_path / "2 model-x.c").read_text() == to_c(load_model(files / "model.mcb"), "model_x")
+    assert (tmp_path / "2 model-x.c").read_text() == to_c(
+        load_model(files / "model.mcb"), "model_x"
+    )
     interval = load_model(files / "model.mcb").to_bytes(layout="interval")
     converted("--to", "c", "--layout", "interval", files / "model.mcb", tmp_path / "m.h")
     assert (tmp_path / "m.h").read_text() == to_c(Model.from_bytes(interval), "m")
@@ -111,7 +179,17 @@ def test_integers(files, tmp_path):
     assert call(*how, files / "train.svm", tmp_path / "p.mcb").returncode == 0
     (files / "whole.svm").write_text("1 1:1 2:3\n2 5:200\n")
     for rows, given in (("test.svm", "the bits of float32"), ("whole.svm", "int16_t")):
-        done = call("convert", "--to", "c", "--integer", "int8", "--rows", files / rows, tmp_path / "p.mcb", "-")
+        done = call(
+            "convert",
+            "--to",
+            "c",
+            "--integer",
+            "int8",
+            "--rows",
+            files / rows,
+            tmp_path / "p.mcb",
+            "-",
+        )
         assert done.returncode == 0 and f"Features are {given}." in done.stderr
         notes = [line.removeprefix("mcboost-convert: ") for line in done.stderr.splitlines()]
         assert all(f" * {line}\n" in done.stdout for line in notes if line[0] in "FNO")
@@ -122,14 +200,31 @@ def test_integers(files, tmp_path):
     integer = ("--to", "c", "--integer", "int8")
     refused(2, "broken.svm:1:", *integer, "--rows", "broken.svm", "p.mcb", "out", cwd=tmp_path)
     refused(1, "--integer is for --to c", "--integer", "int8", "p.mcb", "out", cwd=tmp_path)
-    refused(1, "--rows is for --integer, for --from another", "--rows", "broken.svm", "p.mcb", "out", cwd=tmp_path)
-    refused(2, "Save trees with layout='packed' and leaves='int8'", *integer, files / "model.mcb", "out", cwd=tmp_path)
+    refused(
+        1,
+        "--rows is for --integer, for --from another",
+        "--rows",
+        "broken.svm",
+        "p.mcb",
+        "out",
+        cwd=tmp_path,
+    )
+    refused(
+        2,
+        "Save trees with layout='packed' and leaves='int8'",
+        *integer,
+        files / "model.mcb",
+        "out",
+        cwd=tmp_path,
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_onnx(files, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    refused(1, "pip install 'pymcboost[onnx]'", "--to", "onnx", files / "model.mcb", "out", cwd=tmp_path)
+    refused(
+        1, "pip install 'pymcboost[onnx]'", "--to", "onnx", files / "model.mcb", "out", cwd=tmp_path
+    )
     monkeypatch.setitem(sys.modules, "treelite", None)
     refused(1, "pip install treelite", "--to", "treelite", files / "model.mcb", "out", cwd=tmp_path)
     monkeypatch.undo()
@@ -143,13 +238,26 @@ def test_rows_that_are_close_in_float32_are_counted(files, tmp_path, target):
     pytest.importorskip(target)
     trees = random_trees(20, 2, 4, "vector")
     # No row has a best class alone.
-    trees = replace(trees, leaf=trees.leaf[:, [0, 0, 2, 3]], bias=np.array([99, 99, 0, 0], dtype=np.float32))
+    trees = replace(
+        trees, leaf=trees.leaf[:, [0, 0, 2, 3]], bias=np.array([99, 99, 0, 0], dtype=np.float32)
+    )
     Model.from_ensemble(trees, range(4)).save(tmp_path / "tie.mcb")
     (tmp_path / "r.svm").write_text("0 1:0.5 2:1\n1 2:7\n1 1:-3\n")
     done = call("convert", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0 and "of 3 rows, 3 have two best classes that are closer" in done.stderr
+    assert (
+        done.returncode == 0 and "of 3 rows, 3 have two best classes that are closer" in done.stderr
+    )
     assert "adds in float32: on these rows no score differs by more than " in done.stderr
-    done = call("convert", "--to", target, "--rows", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call(
+        "convert",
+        "--to",
+        target,
+        "--rows",
+        files / "test.svm",
+        files / "model.mcb",
+        "out",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0 and re.search(r"of \d+ rows, 0 have two best classes", done.stderr)
     done = call("convert", "-q", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -161,19 +269,49 @@ def test_models_of_other_libraries(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(xgboost(True)[1]))
     (tmp_path / "t.svm").write_text("0 1:0.5 2:1\n1 1:2 3:7\n")
     done = call("convert", "--from", "lightgbm", "--rows", "t.svm", "m.txt", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0 and "of 2 rows, 0 have two best classes that are closer" in done.stderr
+    assert (
+        done.returncode == 0 and "of 2 rows, 0 have two best classes that are closer" in done.stderr
+    )
     assert "no score differs by more than " in done.stderr
     assert call("predict", "-q", "t.svm", "m.mcb", "-", cwd=tmp_path).returncode == 0
     assert "lightgbm" not in call("info", "m.mcb", cwd=tmp_path).stderr
-    done = call("convert", "-q", "--from", "xgboost", "--to", "c", "--rounds", 2, "m.json", "m.c", cwd=tmp_path)
+    done = call(
+        "convert",
+        "-q",
+        "--from",
+        "xgboost",
+        "--to",
+        "c",
+        "--rounds",
+        2,
+        "m.json",
+        "m.c",
+        cwd=tmp_path,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
-    refused(3, "m.json: not a text model of LightGBM", "--from", "lightgbm", "m.json", "out", cwd=tmp_path)
+    refused(
+        3,
+        "m.json: not a text model of LightGBM",
+        "--from",
+        "lightgbm",
+        "m.json",
+        "out",
+        cwd=tmp_path,
+    )
     refused(3, "m.json: this is a model of XGBoost", "m.json", "out", cwd=tmp_path)
     refused(3, "--from reads models of LightGBM and XGBoost", "m.json", "out", cwd=tmp_path)
     foreign = ("--from", "lightgbm", "--leaves", "float16")
     refused(1, "write a model file first, and convert that", *foreign, "m.txt", "out", cwd=tmp_path)
-    refused(4, "name a model file that LightGBM has written", "--from", "lightgbm", "none", "out", cwd=tmp_path)
+    refused(
+        4,
+        "name a model file that LightGBM has written",
+        "--from",
+        "lightgbm",
+        "none",
+        "out",
+        cwd=tmp_path,
+    )
 
 
 def test_rounds_after_the_best_are_left_out(tmp_path):

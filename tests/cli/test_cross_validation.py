@@ -8,19 +8,26 @@ from pymcboost import MCBoostClassifier, load_model, load_svmlight
 from pymcboost.registry import get_class
 
 
-def test_cross_validation_prints_libsvms_line_mean_and_deviation_and_writes_nothing(files, tmp_path):
+def test_cross_validation_prints_libsvms_line_mean_and_deviation_and_writes_nothing(
+    files, tmp_path
+):
     from sklearn.metrics import log_loss
     from sklearn.model_selection import StratifiedKFold
 
     seeds = ([], ["-S", 0], ["-S", 8])
-    runs = [call("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path) for seed in seeds]
+    runs = [
+        call("train", "-q", "-n", 15, "-v", 4, *seed, files / "train.svm", cwd=tmp_path)
+        for seed in seeds
+    ]
     assert [done.returncode for done in runs] == [0, 0, 0]
     assert [done.stderr for done in runs] == ["", "", ""]
     assert runs[0].stdout == runs[1].stdout
     data = load_svmlight(files / "train.svm")
     for done, seed in zip(runs, (0, 0, 8), strict=True):
         hits, losses = [], []
-        for train, held in StratifiedKFold(4, shuffle=True, random_state=seed).split(data.X, data.y):
+        for train, held in StratifiedKFold(4, shuffle=True, random_state=seed).split(
+            data.X, data.y
+        ):
             model = MCBoostClassifier(n_estimators=15).fit(data.X[train], data.y[train])
             hits.append(model.predict(data.X[held]) == data.y[held])
             losses.append(log_loss(data.y[held], model.predict_proba(data.X[held])))
@@ -72,12 +79,16 @@ def test_libsvms_c(files, tmp_path):
     write_svm(tmp_path / "t.svm", X, y)
     options = ["-a", "hingeboost", "-n", 1, "--tol", 1e-6]
     done = call("train", *options, "--libsvm-c", 0.05, "t.svm", "m.mcb", cwd=tmp_path)
-    assert f"mcboost-train: -c {0.05 * len(y):g}, which is 0.05 times {len(y)} rows\n" in done.stderr
+    assert (
+        f"mcboost-train: -c {0.05 * len(y):g}, which is 0.05 times {len(y)} rows\n" in done.stderr
+    )
     problem = svmutil.svm_problem(np.where(y == 2, 1.0, -1.0).tolist(), X.astype(float).tolist())
     theirs = svmutil.svm_train(problem, "-t 0 -c 0.05 -e 1e-6 -q")
     _, _, values = svmutil.svm_predict([0] * len(X), X.astype(float).tolist(), theirs, "-q")
     expected = np.array(values)[:, 0] * (1 if theirs.get_labels()[0] == 1 else -1)
-    np.testing.assert_allclose(load_model(tmp_path / "m.mcb").decision_function(X), expected, atol=2e-5)
+    np.testing.assert_allclose(
+        load_model(tmp_path / "m.mcb").decision_function(X), expected, atol=2e-5
+    )
     same = call("train", *options, "-c", repr(0.05 * len(y)), "t.svm", "same.mcb", cwd=tmp_path)
     assert same.returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()

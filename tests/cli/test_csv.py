@@ -17,7 +17,9 @@ from pymcboost import (
 )
 
 NAMES = ["a", "b b", "c", "d", "e"]
-UNLABELLED = "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
+UNLABELLED = (
+    "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
+)
 
 
 def write_csv(path, X, y=None, names=NAMES, label="kind", at=0):
@@ -42,7 +44,12 @@ def test_same_model_as_of_libsvm_text(files, tmp_path, data, options):
     done = call("train", "-n", 9, *options, "--label", "kind", "t.csv", "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "t.csv: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)" in done.stderr
-    assert call("train", "-q", "-n", 9, *options, files / "train.svm", "same.mcb", cwd=tmp_path).returncode == 0
+    assert (
+        call(
+            "train", "-q", "-n", 9, *options, files / "train.svm", "same.mcb", cwd=tmp_path
+        ).returncode
+        == 0
+    )
     model, same = load_model(tmp_path / "m.mcb"), load_model(tmp_path / "same.mcb")
     assert model.meta == {**same.meta, "feature_names": NAMES, "label_column": "kind"}
     assert model.with_meta(same.meta).to_bytes() == same.to_bytes()
@@ -61,18 +68,27 @@ def test_columns_go_by_their_names(tmp_path, data):
     assert (plain.returncode, plain.stderr) == (0, UNLABELLED)
     order = [3, 1, 4, 0, 2]
     more = np.column_stack([test.X[:, order], np.arange(60)])
-    write_csv(tmp_path / "moved.csv", more, test.y, names=[*(NAMES[j] for j in order), "more"], at=3)
+    write_csv(
+        tmp_path / "moved.csv", more, test.y, names=[*(NAMES[j] for j in order), "more"], at=3
+    )
     moved = call("predict", "-d", 1, "moved.csv", "t.csv.mcb", "-", cwd=tmp_path)
     assert moved.stdout == plain.stdout
     assert moved.stderr.startswith("Accuracy = ")
     write_csv(tmp_path / "less.csv", test.X[:, 1:], test.y, names=NAMES[1:])
     done = call("predict", "less.csv", "t.csv.mcb", "-", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "less.csv:1: there is no column 'a'; there are 'kind', 'b b', 'c', 'd', 'e'\n" in done.stderr
+    assert (
+        "less.csv:1: there is no column 'a'; there are 'kind', 'b b', 'c', 'd', 'e'\n"
+        in done.stderr
+    )
     write_csv(tmp_path / "other.csv", test.X, test.y, label="truth")
-    renamed = call("predict", "-d", 1, "--label", "truth", "other.csv", "t.csv.mcb", "-", cwd=tmp_path)
+    renamed = call(
+        "predict", "-d", 1, "--label", "truth", "other.csv", "t.csv.mcb", "-", cwd=tmp_path
+    )
     assert (renamed.stdout, renamed.stderr) == (moved.stdout, moved.stderr)
-    assert call("predict", "-d", 1, "other.csv", "t.csv.mcb", "-", cwd=tmp_path).stderr == UNLABELLED
+    assert (
+        call("predict", "-d", 1, "other.csv", "t.csv.mcb", "-", cwd=tmp_path).stderr == UNLABELLED
+    )
 
 
 def test_text_labels(tmp_path, data):
@@ -90,22 +106,37 @@ def test_text_labels(tmp_path, data):
     hits = int((model.predict(test.X) == np.array(truth)).sum())
     assert f"validation error {100 - 100 * hits / 60:.4g}%" in done.stderr
     done = call("predict", "--report", "v.csv", "m.mcb", "out", cwd=tmp_path)
-    assert done.stdout.startswith(f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\nclass ")
+    assert done.stdout.startswith(
+        f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\nclass "
+    )
     folds = call("train", "-q", "-n", 5, "-v", 3, "--label", "kind", "t.csv", cwd=tmp_path)
     assert len(folds.stdout.splitlines()) == 3
     write_csv(tmp_path / "v.csv", test.X, ["cod", "", *truth[2:]])
     done = call("predict", "v.csv", "m.mcb", "out", cwd=tmp_path)
     assert "1 of 60 rows has no label" in done.stderr
-    assert "1 of 59 rows has a label that the model does not know (cod): counted as errors" in done.stderr
+    assert (
+        "1 of 59 rows has a label that the model does not know (cod): counted as errors"
+        in done.stderr
+    )
 
 
 def test_numbers_as_they_may_be_written(tmp_path):
-    rows = ['\ufeffkind, x ,"y, z"', '1,0.5,"2"', '+1.0, 1e2 ,N/A', "2,,-3", "", "2.0,NaN,NA", "1,null,+.5"]
+    rows = [
+        '\ufeffkind, x ,"y, z"',
+        '1,0.5,"2"',
+        "+1.0, 1e2 ,N/A",
+        "2,,-3",
+        "",
+        "2.0,NaN,NA",
+        "1,null,+.5",
+    ]
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress("\r\n".join(rows).encode()))
     done = call("train", "-n", 2, "t.csv.gz", "m.mcb", cwd=tmp_path)
     assert "5 rows, 2 features (dense), 2 classes (1: 3, 2: 2)" in done.stderr
     assert load_model(tmp_path / "m.mcb").meta["feature_names"] == ["x", "y, z"]
-    (tmp_path / "same.svm").write_text("1 1:0.5 2:2\n1 1:100 2:nan\n2 1:nan 2:-3\n2 1:nan 2:nan\n1 1:nan 2:0.5\n")
+    (tmp_path / "same.svm").write_text(
+        "1 1:0.5 2:2\n1 1:100 2:nan\n2 1:nan 2:-3\n2 1:nan 2:nan\n1 1:nan 2:0.5\n"
+    )
     assert call("train", "-q", "-n", 2, "same.svm", cwd=tmp_path).returncode == 0
     one, other = load_model(tmp_path / "m.mcb"), load_model(tmp_path / "same.svm.mcb")
     assert one.with_meta(other.meta).to_bytes() == other.to_bytes()
@@ -120,10 +151,16 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
     for more in ({"y": test.y}, {}):
         write_csv(tmp_path / "u.csv", test.X, **more)
         found = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
-        assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr if more else UNLABELLED)
+        assert (found.stdout, found.stderr) == (
+            expected.stdout,
+            expected.stderr if more else UNLABELLED,
+        )
     write_csv(tmp_path / "u.csv", test.X[:, :3], names=NAMES[:3])
     done = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
-    assert "u.csv:1: there are 3 columns of features, but the model needs 5 and has no names\n" in done.stderr
+    assert (
+        "u.csv:1: there are 3 columns of features, but the model needs 5 and has no names\n"
+        in done.stderr
+    )
 
 
 def test_infinity_is_scored_where_it_is_written(files, tmp_path):
@@ -131,7 +168,9 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
         (tmp_path / "t.csv").write_text(f"a,b,c,d,e\n1,2,3,4,{value}\n")
         done = call("predict", "t.csv", files / "model.mcb", "out", cwd=tmp_path)
         assert done.returncode == status
-        assert ("t.csv: column 'e', row 1: 1e+39 is too large for float32" in done.stderr) == (status == 2)
+        assert ("t.csv: column 'e', row 1: 1e+39 is too large for float32" in done.stderr) == (
+            status == 2
+        )
 
 
 @pytest.mark.parametrize(
@@ -140,26 +179,53 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
         ("", "t.csv:1: there is no line with the names of the columns"),
         ("y,a,a\n1,2,3\n", "t.csv:1: the column name 'a' occurs twice"),
         ("y,a\n", "t.csv: no row of data"),
-        ("y\n1\n", "t.csv:1: there is no column besides that of the labels; --separator parts columns"),
-        ("y,a\n1,2\n\n1,2,3\n", "t.csv: Error tokenizing data. C error: Expected 2 fields in line 3, saw 3; "),
-        ("y,a\n1,2\n1,gas\n", "t.csv: column 'a' has 'gas' in row 2; features must be numbers, or empty where"),
+        (
+            "y\n1\n",
+            "t.csv:1: there is no column besides that of the labels; --separator parts columns",
+        ),
+        (
+            "y,a\n1,2\n\n1,2,3\n",
+            "t.csv: Error tokenizing data. C error: Expected 2 fields in line 3, saw 3; ",
+        ),
+        (
+            "y,a\n1,2\n1,gas\n",
+            "t.csv: column 'a' has 'gas' in row 2; features must be numbers, or empty where",
+        ),
         (
             "a,y\n1,no\n",
             "t.csv: column 'y' has 'no' in row 1; features must be numbers, or empty where missing. To train, "
             "name the column in --label y if it has the labels, or in --categorical-features y (not with",
         ),
         ("y,a\n1,1_0\n", "t.csv: column 'a' has '1_0' in row 1; features must be numbers"),
-        ("y,a\n1,1e99\n", "t.csv: column 'a', row 1: 1e+99 is too large for float32 (about 3.4e38); scale it"),
+        (
+            "y,a\n1,1e99\n",
+            "t.csv: column 'a', row 1: 1e+99 is too large for float32 (about 3.4e38); scale it",
+        ),
         ("y,a\n1,2,3\n2,2,3\n", "t.csv: Length of header or names does not match length of data."),
         ("y,a\n1,?\n", "t.csv: column 'a' has '?' in row 1; features must be numbers"),
         ("y,a\n1,1e400\n", "t.csv: row 1 has inf for the feature 'a'"),
-        ("1,1.5,0.5\n2,1,3\n", "t.csv:1: the column name '1' is a number: where the first line is a row of data, give "
-         "--no-header; where it names the columns, --header"),
+        (
+            "1,1.5,0.5\n2,1,3\n",
+            "t.csv:1: the column name '1' is a number: where the first line is a row of data, give "
+            "--no-header; where it names the columns, --header",
+        ),
         ("cat,1.5\ndog,2\n", "t.csv:1: the column name '1.5' is a number"),
-        ("y,a\nx,1\nNA,2\nz,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
-        ("y,a\nnan,1\nx,2\n", "t.csv: row 1 has no label in the column 'y'; training needs one in each"),
-        ("y,a\n1,2\n,3\n", "t.csv: row 2 has no label in the column 'y'; training needs one in each"),
-        ("y,a\n1,2\n2,-inf\n", "t.csv: row 2 has -inf for the feature 'a'; write nan for a missing value"),
+        (
+            "y,a\nx,1\nNA,2\nz,3\n",
+            "t.csv: row 2 has no label in the column 'y'; training needs one in each",
+        ),
+        (
+            "y,a\nnan,1\nx,2\n",
+            "t.csv: row 1 has no label in the column 'y'; training needs one in each",
+        ),
+        (
+            "y,a\n1,2\n,3\n",
+            "t.csv: row 2 has no label in the column 'y'; training needs one in each",
+        ),
+        (
+            "y,a\n1,2\n2,-inf\n",
+            "t.csv: row 2 has -inf for the feature 'a'; write nan for a missing value",
+        ),
     ],
 )
 def test_what_is_refused(tmp_path, text, said):
@@ -201,15 +267,30 @@ def test_other_refusals(tmp_path, data):
     assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
+)
 def test_categories_score_as_in_python(tmp_path, cls):
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    colour, size = np.array(["red", "green", "blue", "odd one"])[rng.integers(0, 4, 200)], rng.integers(0, 30, 200)
+    colour, size = (
+        np.array(["red", "green", "blue", "odd one"])[rng.integers(0, 4, 200)],
+        rng.integers(0, 30, 200),
+    )
     X = pandas.DataFrame({"colour": colour, "size": size, "weight": rng.integers(0, 9, 200) / 2})
     y = ((colour == "red") + (size % 3 == 1)).astype(int)
     X.assign(kind=y).to_csv(tmp_path / "t.csv", index=False)
-    options = ["-q", "-a", cls.algorithm, "-n", 5, "--label", "kind", "--categorical-features", "colour,size"]
+    options = [
+        "-q",
+        "-a",
+        cls.algorithm,
+        "-n",
+        5,
+        "--label",
+        "kind",
+        "--categorical-features",
+        "colour,size",
+    ]
     done = call("train", *options, "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     model = load_model(tmp_path / "m.mcb")
@@ -217,7 +298,9 @@ def test_categories_score_as_in_python(tmp_path, cls):
     X.loc[:9, "colour"] = ["mauve", None] * 5
     X.to_csv(tmp_path / "new.csv", index=False)
     found = call("predict", "-d", 1, "new.csv", "m.mcb", "-", cwd=tmp_path)
-    scores = [[float(value) for value in line.split()[1:]] for line in found.stdout.splitlines()[1:]]
+    scores = [
+        [float(value) for value in line.split()[1:]] for line in found.stdout.splitlines()[1:]
+    ]
     assert np.array(scores).tobytes() == model.raw_scores(X).tobytes()
     python = cls(n_estimators=5, random_state=0, categorical_features=["colour", "size"])
     rows = pandas.read_csv(tmp_path / "t.csv")
@@ -231,11 +314,26 @@ def test_categories_score_as_in_python(tmp_path, cls):
 def test_wrong_categories_are_explained(tmp_path, files):
     (tmp_path / "t.csv").write_text("kind,a,b\n1,x,2\n2,y,3\n")
     for arguments, message in (
-        (["-a", "hingeboost", "t.csv", "--categorical-features", "a"], "category; hingeboost has no categories"),
-        (["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"], "of a CSV or Parquet file; LIBSVM"),
-        (["-a", "vector-tree", "t.csv", "--categorical-features", "c"], "there is no column 'c'; there are 'a', 'b'"),
-        (["--layout", "interval", "t.csv", "--categorical-features", "a"], "--layout interval has no room for --categ"),
-        (["-a", "vector-tree", "t.csv"], "'a' has 'x' in row 1; .* --label a .*--categorical-features a"),
+        (
+            ["-a", "hingeboost", "t.csv", "--categorical-features", "a"],
+            "category; hingeboost has no categories",
+        ),
+        (
+            ["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"],
+            "of a CSV or Parquet file; LIBSVM",
+        ),
+        (
+            ["-a", "vector-tree", "t.csv", "--categorical-features", "c"],
+            "there is no column 'c'; there are 'a', 'b'",
+        ),
+        (
+            ["--layout", "interval", "t.csv", "--categorical-features", "a"],
+            "--layout interval has no room for --categ",
+        ),
+        (
+            ["-a", "vector-tree", "t.csv"],
+            "'a' has 'x' in row 1; .* --label a .*--categorical-features a",
+        ),
     ):
         done = call("train", *arguments, cwd=tmp_path)
         assert done.returncode in (1, 2)
@@ -247,27 +345,44 @@ def test_quotes_that_are_not_closed_lose_nothing(tmp_path):
     (tmp_path / "good.csv").write_text("\n".join(["label,x,colour", *rows]) + "\n")
     rows[20] = rows[20].replace("red", '"red')
     (tmp_path / "open.csv").write_text("\n".join(["label,x,colour", *rows]) + "\n")
-    arguments = ["-n", 3, "-a", "vector-tree", "--min-samples-category", 2, "--categorical-features", "colour"]
+    arguments = [
+        "-n",
+        3,
+        "-a",
+        "vector-tree",
+        "--min-samples-category",
+        2,
+        "--categorical-features",
+        "colour",
+    ]
     assert call("train", "-q", *arguments, "good.csv", "m.mcb", cwd=tmp_path).returncode == 0
     for done in (
         call("train", *arguments, "open.csv", "n.mcb", cwd=tmp_path),
         call("predict", "open.csv", "m.mcb", "-", cwd=tmp_path),
     ):
         assert done.returncode == 2 and not done.stdout
-        assert "EOF inside string starting at row 20; a quote may not be closed, or a row" in done.stderr
+        assert (
+            "EOF inside string starting at row 20; a quote may not be closed, or a row"
+            in done.stderr
+        )
 
 
 def test_levels_have_the_names_of_python(tmp_path):
     """Whole numbers with a point, as pandas writes integers beside missing values, and levels that read as missing."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    code, mark = rng.integers(0, 12, 400).astype(float), np.array(["?", "a", "b"])[rng.integers(0, 3, 400)]
+    code, mark = (
+        rng.integers(0, 12, 400).astype(float),
+        np.array(["?", "a", "b"])[rng.integers(0, 3, 400)],
+    )
     y = (code % 3 == 1) * 2 + (mark == "?")
     code[rng.random(400) < 0.1] = np.nan
     frame = pandas.DataFrame({"y": y.astype(int), "code": code, "mark": mark})
     frame.to_csv(tmp_path / "t.csv", index=False)
     X = frame[["code", "mark"]].astype({"code": "category"})
-    trees = VectorTreeBoostClassifier(n_estimators=9, categorical_features=["code", "mark"], min_samples_category=2)
+    trees = VectorTreeBoostClassifier(
+        n_estimators=9, categorical_features=["code", "mark"], min_samples_category=2
+    )
     model = trees.fit(X, y).model_
     model.save(tmp_path / "p.mcb")
     done = call("predict", "-b", 1, "--label", "y", "t.csv", "p.mcb", "out", cwd=tmp_path)
@@ -275,7 +390,17 @@ def test_levels_have_the_names_of_python(tmp_path):
     lines = (tmp_path / "out").read_text().splitlines()[1:]
     found = np.array([[float(part) for part in line.split()[1:]] for line in lines])
     np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-5)
-    options = ["-q", "-a", "vector-tree", "-n", 9, "--label", "y", "--categorical-features", "code,mark"]
+    options = [
+        "-q",
+        "-a",
+        "vector-tree",
+        "-n",
+        9,
+        "--label",
+        "y",
+        "--categorical-features",
+        "code,mark",
+    ]
     assert call("train", *options, "t.csv", "c.mcb", cwd=tmp_path).returncode == 0
     names = load_model(tmp_path / "c.mcb").categories.names
     assert names == (sorted(map(str, range(12))), ["?", "a", "b"])
@@ -285,18 +410,26 @@ def test_weights_of_text_labels(tmp_path, data):
     X, y = data[0].X, np.array(["3", "x", "7"])[np.arange(180) % 3]
     write_csv(tmp_path / "t.csv", X, y)
     assert call("train", "-q", "-n", 5, "-w3", 2.5, "t.csv", "m.mcb", cwd=tmp_path).returncode == 0
-    same = MCBoostClassifier(n_estimators=5, random_state=0, class_weight={"3": 2.5, "7": 1, "x": 1}).fit(X, y)
+    same = MCBoostClassifier(
+        n_estimators=5, random_state=0, class_weight={"3": 2.5, "7": 1, "x": 1}
+    ).fit(X, y)
     assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(X), same.model_.raw_scores(X))
     done = call("tune", "-p", 1, "-n", "2,3", "-v", 2, "-w3", 2.5, "-w8", 2, "t.csv", cwd=tmp_path)
     best = done.stdout.splitlines()[-1].removeprefix("Best: ").split()
     assert call("train", "-q", *best, "-w3", 2.5, "t.csv", "same.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "t.csv.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
-    assert re.findall("no row has the label .*", done.stderr) == ["no row has the label 8; its weight is not used"]
+    assert re.findall("no row has the label .*", done.stderr) == [
+        "no row has the label 8; its weight is not used"
+    ]
     y = np.array(["03", "x", "+7"])[np.arange(180) % 3]
     write_csv(tmp_path / "t.csv", X, y)
     done = call("train", "-n", 5, "-w03", 2.5, "-w+7", 3, "-w3", 9, "t.csv", "m.mcb", cwd=tmp_path)
-    assert re.findall("no row has the label .*", done.stderr) == ["no row has the label 3; its weight is not used"]
-    same = MCBoostClassifier(n_estimators=5, random_state=0, class_weight={"03": 2.5, "+7": 3, "x": 1}).fit(X, y)
+    assert re.findall("no row has the label .*", done.stderr) == [
+        "no row has the label 3; its weight is not used"
+    ]
+    same = MCBoostClassifier(
+        n_estimators=5, random_state=0, class_weight={"03": 2.5, "+7": 3, "x": 1}
+    ).fit(X, y)
     assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(X), same.model_.raw_scores(X))
 
 
@@ -327,7 +460,12 @@ def test_separators_are_told_apart(tmp_path, separator):
     assert (tmp_path / "t.csv.mcb").read_bytes() == (tmp_path / "same.csv.mcb").read_bytes()
     if separator == "\t":
         (tmp_path / "t.csv").rename(tmp_path / "t.tsv")
-        assert call("train", "-q", "-n", 2, "--separator", "tab", "t.tsv", "u.mcb", cwd=tmp_path).returncode == 0
+        assert (
+            call(
+                "train", "-q", "-n", 2, "--separator", "tab", "t.tsv", "u.mcb", cwd=tmp_path
+            ).returncode
+            == 0
+        )
         assert (tmp_path / "u.mcb").read_bytes() == (tmp_path / "same.csv.mcb").read_bytes()
 
 
@@ -340,10 +478,14 @@ def test_no_row_is_lost_without_a_header(files, tmp_path, data, at):
         lines = (tmp_path / name).read_text().splitlines(keepends=True)
         (tmp_path / name).write_text("".join(lines[1:]))
     label = ["--label", at + 1]
-    done = call("train", "-n", 30, "--no-header", *label, "-P", "u.csv", "t.csv", "m.mcb", cwd=tmp_path)
+    done = call(
+        "train", "-n", 30, "--no-header", *label, "-P", "u.csv", "t.csv", "m.mcb", cwd=tmp_path
+    )
     assert done.returncode == 0 and "t.csv: 180 rows, 5 features" in done.stderr
     same = load_model(files / "model.mcb")
-    assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(test.X), same.raw_scores(test.X))
+    assert np.array_equal(
+        load_model(tmp_path / "m.mcb").raw_scores(test.X), same.raw_scores(test.X)
+    )
     expected = call("predict", files / "test.svm", files / "model.mcb", "-")
     found = call("predict", "--no-header", "u.csv", "m.mcb", "-", cwd=tmp_path)
     assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
@@ -355,7 +497,12 @@ def test_no_row_is_lost_without_a_header(files, tmp_path, data, at):
 def test_columns_whose_names_are_numbers_are_known_to_the_model(tmp_path, data):
     train, test = data
     write_csv(tmp_path / "t.csv", train.X, train.y, names="01234")
-    assert call("train", "-q", "-n", 3, "--header", "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path).returncode == 0
+    assert (
+        call(
+            "train", "-q", "-n", 3, "--header", "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path
+        ).returncode
+        == 0
+    )
     assert call("predict", "-q", "t.csv", "m.mcb", "-", cwd=tmp_path).returncode == 0
 
 
@@ -370,13 +517,19 @@ def test_without_pandas_the_message_says_what_to_install(tmp_path):
     code = f"{blocker(['pandas'])}\nfrom pymcboost.cli.train import main\nsys.argv[1:] = ['t.csv']\nsys.exit(main())"
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 2
-    assert 't.csv: CSV files need pandas (blocked: pandas): python -m pip install "pymcboost[csv]", or' in done.stderr
+    assert (
+        't.csv: CSV files need pandas (blocked: pandas): python -m pip install "pymcboost[csv]", or'
+        in done.stderr
+    )
 
 
 def test_a_first_line_without_end_is_refused(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a," * (1 << 24)))
     done = call("train", "t.csv.gz", cwd=tmp_path)
-    assert done.returncode == 2 and "the first line has more than 16 MiB; check that the file" in done.stderr
+    assert (
+        done.returncode == 2
+        and "the first line has more than 16 MiB; check that the file" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.svm"])
@@ -422,5 +575,8 @@ print(status, next(int(line.split()[1]) >> 10 for line in lines if line.startswi
 """
     done = run_python(code)
     status, megabytes = map(int, done.stdout.split())
-    assert status == 2 and "a line has more than 16 MiB; check that the file has line ends" in done.stderr
+    assert (
+        status == 2
+        and "a line has more than 16 MiB; check that the file has line ends" in done.stderr
+    )
     assert megabytes < 350

@@ -60,7 +60,9 @@ def run(made, *words, frames=b"", status=0):
     command = [made / "detector", *map(str, words)]
     done = subprocess.run(command, input=frames, capture_output=True, timeout=60)
     assert done.returncode == status, done.stderr
-    return done.stderr.decode() if status else [json.loads(line) for line in done.stdout.splitlines()]
+    return (
+        done.stderr.decode() if status else [json.loads(line) for line in done.stdout.splitlines()]
+    )
 
 
 def test_digits_are_found_in_a_picture(trainer, made):
@@ -73,7 +75,8 @@ def test_digits_are_found_in_a_picture(trainer, made):
         assert len(found) < 12
         for box in boxes:
             shared = [
-                trainer.overlaps([[one["x"], one["y"], one["size"]]], [box])[0, 0] * (one["label"] == str(int(box[3])))
+                trainer.overlaps([[one["x"], one["y"], one["size"]]], [box])[0, 0]
+                * (one["label"] == str(int(box[3])))
                 for one in found
             ]
             right += max(shared, default=0) > 0.5
@@ -102,8 +105,16 @@ def test_average_precision_is_the_area_under_the_curve(trainer):
 
 def test_an_object_is_found_once(trainer):
     boxes = np.array([[0, 0, 10, 3.0]])
-    found = np.array([[0, 0, 10, 0.5, 3], [1, 0, 10, 0.9, 3], [0, 0, 10, 2.0, 4], [50, 50, 10, 0.1, 3]], dtype=float)
-    assert [bool(fits) for *_, fits in trainer.matched(found, boxes, np.arange(10))] == [False, True, False, False]
+    found = np.array(
+        [[0, 0, 10, 0.5, 3], [1, 0, 10, 0.9, 3], [0, 0, 10, 2.0, 4], [50, 50, 10, 0.1, 3]],
+        dtype=float,
+    )
+    assert [bool(fits) for *_, fits in trainer.matched(found, boxes, np.arange(10))] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_png_has_the_picture_and_its_boxes(trainer, made):
@@ -114,7 +125,9 @@ def test_png_has_the_picture_and_its_boxes(trainer, made):
     while at < len(data):
         size, tag = struct.unpack(">I4s", data[at : at + 8])
         chunks[tag] = data[at + 8 : at + 8 + size]
-        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0] == zlib.crc32(tag + chunks[tag])
+        assert struct.unpack(">I", data[at + 8 + size : at + 12 + size])[0] == zlib.crc32(
+            tag + chunks[tag]
+        )
         at += 12 + size
     assert struct.unpack(">II", chunks[b"IHDR"][:8]) == (320, 240)
     lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(240, 961)
@@ -125,11 +138,17 @@ def test_png_has_the_picture_and_its_boxes(trainer, made):
 def test_every_frame_of_a_stream_or_the_newest(trainer, made):
     frame, _ = scene(trainer)
     frames = frame.tobytes() * 40
-    *lines, last = run(made, "--every", "--live", "320x240", made / "detector.mcb", frames=frames + b"rest")
+    *lines, last = run(
+        made, "--every", "--live", "320x240", made / "detector.mcb", frames=frames + b"rest"
+    )
     assert [line["frame"] for line in lines] == list(range(1, 41))
     assert all(line["boxes"] == lines[0]["boxes"] for line in lines)
     assert (last["frames"], last["done"], last["dropped"], last["rest_bytes"]) == (40, 40, 0, 4)
-    assert last["latency_ms"]["p50"] <= last["latency_ms"]["p99"] <= 1.02 * last["latency_ms"]["max"] + 0.01
+    assert (
+        last["latency_ms"]["p50"]
+        <= last["latency_ms"]["p99"]
+        <= 1.02 * last["latency_ms"]["max"] + 0.01
+    )
     *lines, last = run(made, "--full", "--live", "320x240", made / "detector.mcb", frames=frames)
     assert last["frames"] == 40 == last["done"] + last["dropped"]
     assert len(lines) == last["done"] >= 1
@@ -193,7 +212,9 @@ def test_recall_counts_a_face_once(beside):
     near, far = [104, 96, 60, 5], [300, 300, 50, 7]
     frames = [("near", box), ("both", box), ("none", box[:0])]
     found = {"near": [near, [101, 101, 50, 4]], "both": [far, near], "none": []}
-    said = beside.recall_of(lambda frame: np.array(found[frame], dtype=float).reshape(-1, 4), frames)
+    said = beside.recall_of(
+        lambda frame: np.array(found[frame], dtype=float).reshape(-1, 4), frames
+    )
     assert said == {"recall_at_0.1": 0.0, "recall_at_1": 1.0}
     assert beside.same_face(np.array(near), box[0])
     assert not beside.same_face(np.array([100, 100, 101, 5]), box[0])
@@ -238,7 +259,9 @@ def test_bad_input_is_refused(trainer, made, words, message):
     trainer.write_pgm(paths["tiny"], frame[:30, :30])
     paths |= {"model": made / "detector.mcb", "other": made / "other.mcb"}
     X = np.random.default_rng(0).normal(size=(60, 3))
-    trainer.VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, X[:, 0] > 0).save(paths["other"])
+    trainer.VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, X[:, 0] > 0).save(
+        paths["other"]
+    )
     assert message in run(made, *(word.format(**paths) for word in words), status=1)
 
 
@@ -246,10 +269,15 @@ def test_bad_input_is_refused(trainer, made, words, message):
 def test_a_full_disk_is_no_success(trainer, made):
     frame, _ = scene(trainer)
     trainer.write_pgm(made / "scene.pgm", frame)
-    for words in ([made / "detector.mcb", made / "scene.pgm"], ["--live", "320x240", made / "detector.mcb"]):
+    for words in (
+        [made / "detector.mcb", made / "scene.pgm"],
+        ["--live", "320x240", made / "detector.mcb"],
+    ):
         with open("/dev/full", "w") as full:
             command = [made / "detector", *map(str, words)]
-            done = subprocess.run(command, input=frame.tobytes(), stdout=full, stderr=subprocess.PIPE, timeout=60)
+            done = subprocess.run(
+                command, input=frame.tobytes(), stdout=full, stderr=subprocess.PIPE, timeout=60
+            )
         assert (done.returncode, b"standard output: No space left" in done.stderr) == (1, True)
 
 
@@ -259,7 +287,9 @@ def test_models_come_from_pipes_and_labels_are_json(trainer, made):
     model = trainer.load_model(made / "detector.mcb")
     code = model.to_bytes()
     assert run(made, "/dev/stdin", made / "scene.pgm", frames=code)[0]["boxes"]
-    names = [name if name == trainer.BACKGROUND else f'{name}\n"\\' for name in model.classes_.tolist()]
+    names = [
+        name if name == trainer.BACKGROUND else f'{name}\n"\\' for name in model.classes_.tolist()
+    ]
     named = type(model).from_ensemble(model.ensemble, names, link=model.link)
     named.save(made / "named.mcb")
     lines = run(made, "--full", "--threshold", "-50", made / "named.mcb", made / "scene.pgm")
@@ -272,9 +302,17 @@ def test_sums_of_a_large_frame_overflow_nowhere(trainer, made):
     trainer.write_pgm(made / "large.pgm", pixels)
     traps = ["-fsanitize=signed-integer-overflow", "-fsanitize-undefined-trap-on-error"]
     program = made / "trapping"
-    words = ["-std=c99", "-O2", "-D_POSIX_C_SOURCE=200809L", f"-I{pymcboost.get_include()}", EXAMPLE / "detector.c"]
+    words = [
+        "-std=c99",
+        "-O2",
+        "-D_POSIX_C_SOURCE=200809L",
+        f"-I{pymcboost.get_include()}",
+        EXAMPLE / "detector.c",
+    ]
     subprocess.run(["gcc", *traps, *words, "-o", program, "-lpthread", "-lm"], check=True)
-    done = subprocess.run([program, made / "detector.mcb", made / "large.pgm"], capture_output=True, timeout=300)
+    done = subprocess.run(
+        [program, made / "detector.mcb", made / "large.pgm"], capture_output=True, timeout=300
+    )
     assert done.returncode == 0 and json.loads(done.stdout)["boxes"] == []
 
 
@@ -313,7 +351,9 @@ def test_numbers_that_leave_nothing_to_train_are_refused(trainer, tmp_path, caps
 def test_too_few_windows_for_the_exit_are_refused_before_the_training(trainer, made, monkeypatch):
     monkeypatch.setattr(trainer, "build", lambda folder: trainer.loaded(made))
     monkeypatch.delattr(trainer, "fit")
-    with pytest.raises(SystemExit, match=r"--rate 0.05: .* 120 windows .* 40 scenes have about \d\d; take"):
+    with pytest.raises(
+        SystemExit, match=r"--rate 0.05: .* 120 windows .* 40 scenes have about \d\d; take"
+    ):
         trainer.main(["--out", str(made), "--height", "64", "--width", "64", "--scenes", "6"])
 
 
@@ -324,7 +364,20 @@ def test_a_model_of_background_alone_has_no_exit(trainer, made, tmp_path, monkey
     monkeypatch.setattr(trainer, "build", lambda folder: trainer.loaded(made))
     monkeypatch.setattr(trainer, "fit", lambda *_: model)
     with pytest.raises(SystemExit, match="detector.mcb has no early exit.* take more --scenes"):
-        trainer.main(["--out", str(tmp_path), "--height", "144", "--width", "192", "--scenes", "2", "--rounds", "1"])
+        trainer.main(
+            [
+                "--out",
+                str(tmp_path),
+                "--height",
+                "144",
+                "--width",
+                "192",
+                "--scenes",
+                "2",
+                "--rounds",
+                "1",
+            ]
+        )
 
 
 def test_a_detector_that_finds_nothing_is_measured(trainer, made, monkeypatch):
@@ -350,7 +403,9 @@ def test_digits_of_both_sets_have_one_scale(trainer, tmp_path, monkeypatch):
         for part, text in (("train", "".join(lines)), ("test", "".join(lines[::-1] * 2))):
             (tmp_path / f"{name}.{part}.libsvm.gz").write_bytes(gzip.compress(text.encode()))
     train, test = trainer.load_digits()
-    assert [len(images) for images in train] == [2] * 10 and [len(images) for images in test] == [4] * 10
+    assert [len(images) for images in train] == [2] * 10 and [len(images) for images in test] == [
+        4
+    ] * 10
     for digit, (mnist, usps) in enumerate(train):
         assert (mnist.shape, usps.shape) == ((28, 28), (22, 22))
         assert mnist[digit, 3] == usps[digit + 3, 6] == 255 == mnist.sum() == usps.sum()

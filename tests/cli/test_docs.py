@@ -29,7 +29,12 @@ TABLES = re.compile(r"<!-- differences: (\S+) -->\n(?:\n((?:\|.*\n)+))?")
 OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
 LIKE_OTHERS = ("mcboost", "multiboost-cw", "abc-mart", "logitboost", "mart")
 CLASSIC = [name for name in sorted(REGISTRY) if name not in (*OTHERS, *LIKE_OTHERS)]
-SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + ["tune", "predict", "info", "convert"]
+SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + [
+    "tune",
+    "predict",
+    "info",
+    "convert",
+]
 
 
 def help_text(what):
@@ -47,7 +52,9 @@ def help_text(what):
 
 @pytest.mark.parametrize("what", SHOWN)
 def test_page_shows_the_help(what):
-    assert dict(BLOCK.findall(PAGE.read_text()))[what] == help_text(what), "the top of this file says how to rewrite it"
+    assert dict(BLOCK.findall(PAGE.read_text()))[what] == help_text(what), (
+        "the top of this file says how to rewrite it"
+    )
 
 
 def differences(base):
@@ -57,13 +64,20 @@ def differences(base):
     always = set.intersection(*missing.values())
     for name in CLASSIC:
         its = get_algorithm(name)
-        options, there = option_of(its) | option_of(first), [row for row in its.rows if row not in first.rows]
+        options, there = (
+            option_of(its) | option_of(first),
+            [row for row in its.rows if row not in first.rows],
+        )
         gone = [row for row in first.rows if row in missing[name] - always]
         shown = [", ".join(f"`{options[row]}`" for row in part) for part in (there, gone)]
         rows.append(
-            f"| {' | '.join([f'`-a {name}`', str(its.defaults['n_estimators']), *shown])} |\n".replace("  ", " ")
+            f"| {' | '.join([f'`-a {name}`', str(its.defaults['n_estimators']), *shown])} |\n".replace(
+                "  ", " "
+            )
         )
-    return "".join(["| algorithm | default of `-n` | has also | has not |\n", "|---|---|---|---|\n", *rows])
+    return "".join(
+        ["| algorithm | default of `-n` | has also | has not |\n", "|---|---|---|---|\n", *rows]
+    )
 
 
 def test_page_shows_what_other_boosters_have():
@@ -71,8 +85,15 @@ def test_page_shows_what_other_boosters_have():
     assert table == differences(base), "the top of this file says how to rewrite it"
     abc = {"gap", "n_candidates", "warmup_rounds"}
     newton = {"min_hessian_leaf"}
-    families = ("multiboost", "multiboost-cw", {"loss", "solver"}), ("abc-logitboost", "logitboost", abc)
-    for first, other, missing in (*families, ("logitboost", "mart", newton), ("abc-logitboost", "abc-mart", newton)):
+    families = (
+        ("multiboost", "multiboost-cw", {"loss", "solver"}),
+        ("abc-logitboost", "logitboost", abc),
+    )
+    for first, other, missing in (
+        *families,
+        ("logitboost", "mart", newton),
+        ("abc-logitboost", "abc-mart", newton),
+    ):
         assert {*get_algorithm(first).rows} - missing == {*get_algorithm(other).rows}
 
 
@@ -98,21 +119,32 @@ def test_guide_names_every_algorithm():
 
 
 def test_reference_has_every_public_name():
-    documented = re.findall(r"^\.\. auto\w+:: pymcboost\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.M)
+    documented = re.findall(
+        r"^\.\. auto\w+:: pymcboost\.(\w+)$", (ROOT / "docs" / "reference.md").read_text(), re.M
+    )
     assert sorted(documented) == sorted([*(entry.name for entry in PUBLIC), "get_include"])
 
 
 def test_reference_has_only_what_there_is():
     """The page would otherwise fail in Sphinx alone, which these tests do not run."""
-    for name in re.findall(r"^\.\. auto\w+:: (\S+)$", (ROOT / "docs" / "reference.md").read_text(), re.M):
+    for name in re.findall(
+        r"^\.\. auto\w+:: (\S+)$", (ROOT / "docs" / "reference.md").read_text(), re.M
+    ):
         module, _, attribute = name.rpartition(".")
         assert hasattr(importlib.import_module(module), attribute), name
 
 
 def test_before_a_commit_the_same_tools_run_as_in_ci():
-    hooks = re.findall(r"- id: (\S+)\n(?: .*\n)*? +entry: (.*)", (ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = re.findall(
+        r"- id: (\S+)\n(?: .*\n)*? +entry: (.*)", (ROOT / ".pre-commit-config.yaml").read_text()
+    )
     makefile = (ROOT / "Makefile").read_text()
-    programs = {"ruff": "ruff check", "cython-lint": "cython-lint", "mypy": "mypy", "import-linter": "lint-imports"}
+    programs = {
+        "ruff": "ruff check",
+        "cython-lint": "cython-lint",
+        "mypy": "mypy",
+        "import-linter": "lint-imports",
+    }
     assert [name for name, _ in hooks] == list(programs)
     for name, entry in hooks:
         assert programs[name] in entry and programs[name] in makefile
@@ -122,9 +154,14 @@ def rewrite():
     TABLE.write_text(table_text())
     get_algorithm.cache_clear()
     text = BLOCK.sub(
-        lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n", PAGE.read_text()
+        lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n",
+        PAGE.read_text(),
     )
-    PAGE.write_text(TABLES.sub(lambda found: f"<!-- differences: {found[1]} -->\n\n{differences(found[1])}", text))
+    PAGE.write_text(
+        TABLES.sub(
+            lambda found: f"<!-- differences: {found[1]} -->\n\n{differences(found[1])}", text
+        )
+    )
 
 
 if __name__ == "__main__":

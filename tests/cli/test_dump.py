@@ -15,7 +15,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
 TREES = [name for name in sorted(ALGORITHMS) if name != "hingeboost"]
 MODELS = [
     *TREES,
-    *(f"{name} --weak-learner tree --max-leaf-nodes 5" for name in ("mcboost", "multiboost", "adaboost-oc", "piboost")),
+    *(
+        f"{name} --weak-learner tree --max-leaf-nodes 5"
+        for name in ("mcboost", "multiboost", "adaboost-oc", "piboost")
+    ),
     "adaboost-mo --decoder hamming",
     "adaboost-mo --decoder linear --weak-learner tree",
     "mcboost --layout interval",
@@ -36,7 +39,13 @@ def leaf(nodes, x):
     node = nodes[0]
     while "value" not in node:
         value = x[node["feature"]]
-        side = node["missing"] if np.isnan(value) else "left" if value <= node["threshold"] else "right"
+        side = (
+            node["missing"]
+            if np.isnan(value)
+            else "left"
+            if value <= node["threshold"]
+            else "right"
+        )
         node = nodes[node[side]]
     return node["value"]
 
@@ -69,7 +78,11 @@ def by_intervals(model, x):
     F = np.array(model["bias"])
     for one in model["features"]:
         value = x[one["feature"]]
-        F += one["missing"] if np.isnan(value) else one["values"][sum(t < value for t in one["thresholds"])]
+        F += (
+            one["missing"]
+            if np.isnan(value)
+            else one["values"][sum(t < value for t in one["thresholds"])]
+        )
     return F
 
 
@@ -80,7 +93,9 @@ def by_coefficients(model, x):
 def by_kernel(model, x):
     about, F = model["kernel"], np.array(model["bias"])
     if model["scale"] is not None:
-        x = ((x - np.array(model["scale"]["offset"])) * np.array(model["scale"]["factor"])).astype(np.float32)
+        x = ((x - np.array(model["scale"]["offset"])) * np.array(model["scale"]["factor"])).astype(
+            np.float32
+        )
     for vector in model["support"]:
         z = np.array(vector["x"])
         value = {
@@ -93,7 +108,12 @@ def by_kernel(model, x):
     return F
 
 
-RULES = {"trees": by_trees, "intervals": by_intervals, "linear": by_coefficients, "kernel": by_kernel}
+RULES = {
+    "trees": by_trees,
+    "intervals": by_intervals,
+    "linear": by_coefficients,
+    "kernel": by_kernel,
+}
 
 
 @pytest.mark.parametrize("options", MODELS + MACHINES)
@@ -110,12 +130,17 @@ def test_scores_follow_from_the_dump(files, tmp_path, options):
     exact = options not in MACHINES and found["decoder"] != "exp"
     if options not in MACHINES:
         X[::7, 1] = X[::5, 3] = np.nan
-    expected, scores = model.raw_scores(X), np.array([RULES[found["kind"]](found, x) for x in X.astype(float)])
+    expected, scores = (
+        model.raw_scores(X),
+        np.array([RULES[found["kind"]](found, x) for x in X.astype(float)]),
+    )
     if exact:
         assert np.array_equal(scores, expected)
     else:
         np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
-    about = [found[name] for name in ("classes", "n_features", "link", "temperature", "bias", "meta")]
+    about = [
+        found[name] for name in ("classes", "n_features", "link", "temperature", "bias", "meta")
+    ]
     assert about[:4] == [[-1, 2, 7], 5, model.link, model.temperature]
     assert about[4:] == [model.ensemble.bias.tolist(), model.meta]
     if found["kind"] == "trees":
@@ -138,16 +163,36 @@ def test_the_page_names_every_key(files, tmp_path):
                 gather(part)
 
     for options in ("mart", "mcboost --layout interval", "hingeboost", "hingeboost -t 2 --scale"):
-        call("train", "-q", "-n", 2, "-a", *options.split(), files / "train.svm", "m.mcb", cwd=tmp_path)
+        call(
+            "train",
+            "-q",
+            "-n",
+            2,
+            "-a",
+            *options.split(),
+            files / "train.svm",
+            "m.mcb",
+            cwd=tmp_path,
+        )
         gather(dumped("m.mcb", tmp_path))
     assert keys <= set(re.findall(r"`(\w+)`", PAGE))
 
 
 def test_text_has_a_line_for_every_node(files, tmp_path):
-    assert call("train", "-q", "-n", 3, "-a", "abc-mart", files / "train.svm", "m.mcb", cwd=tmp_path).returncode == 0
-    text, found = call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout.splitlines(), dumped("m.mcb", tmp_path)
+    assert (
+        call(
+            "train", "-q", "-n", 3, "-a", "abc-mart", files / "train.svm", "m.mcb", cwd=tmp_path
+        ).returncode
+        == 0
+    )
+    text, found = (
+        call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout.splitlines(),
+        dumped("m.mcb", tmp_path),
+    )
     begin = next(i for i, line in enumerate(text) if line.startswith("tree 0"))
-    assert [line.split(" ", 1)[0] for line in text[:begin]] == [n for n in found if n not in ("feature_names", "trees")]
+    assert [line.split(" ", 1)[0] for line in text[:begin]] == [
+        n for n in found if n not in ("feature_names", "trees")
+    ]
     lines = iter(text[begin:])
     for number, tree in enumerate(found["trees"]):
         less = "" if tree["base"] is None else f", less class {found['classes'][tree['base']]}"
@@ -167,9 +212,14 @@ def test_names_of_features_and_classes(tmp_path, blobs):
     frame = pandas.DataFrame(X, columns=["a b", "c", "d", "e", "f"])
     names = np.array(["sea bass", "2", "trout"])[np.searchsorted([-1, 2, 7], y)]
     HingeBoostOCClassifier(n_estimators=2).fit(frame, names).save(tmp_path / "linear.mcb")
-    VectorTreeBoostClassifier(n_estimators=2, min_samples_leaf=1).fit(frame, names).save(tmp_path / "trees.mcb")
+    VectorTreeBoostClassifier(n_estimators=2, min_samples_leaf=1).fit(frame, names).save(
+        tmp_path / "trees.mcb"
+    )
     found = dumped("trees.mcb", tmp_path)
-    assert (found["feature_names"], found["classes"]) == ([*frame.columns], ["2", "sea bass", "trout"])
+    assert (found["feature_names"], found["classes"]) == (
+        [*frame.columns],
+        ["2", "sea bass", "trout"],
+    )
     text = call("info", "--dump", "text", "trees.mcb", cwd=tmp_path).stdout
     assert re.search(r'^  0: "(a b|c|d|e|f)" <= ', text, re.M)
     text = call("info", "--dump", "text", "linear.mcb", cwd=tmp_path).stdout
@@ -197,12 +247,19 @@ def test_thresholds_of_labels(tmp_path, above):
     from pymcboost import Model
     from pymcboost.model.builders import TreesBuilder
 
-    model = Model.from_ensemble(TreesBuilder(3, 1).freeze(), [4, 5, 6], link="sigmoid").with_thresholds(above)
+    model = Model.from_ensemble(
+        TreesBuilder(3, 1).freeze(), [4, 5, 6], link="sigmoid"
+    ).with_thresholds(above)
     model.save(tmp_path / "m.mcb")
     expected = above if any(model.thresholds) else None
     assert dumped("m.mcb", tmp_path).get("thresholds") == expected
-    assert ("thresholds" in call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout) == (expected is not None)
-    assert json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout).get("thresholds") == expected
+    assert ("thresholds" in call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout) == (
+        expected is not None
+    )
+    assert (
+        json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout).get("thresholds")
+        == expected
+    )
     line = re.search("^thresholds +(.*)$", call("info", "m.mcb", cwd=tmp_path).stdout, re.M)
     assert (line and line[1]) == (expected and "0.25 0 -1.5; a label is given where its F is above")
 

@@ -15,7 +15,17 @@ EVALUATED = re.compile(r"mcboost-predict: ([\d.]+)% of the learners evaluated\n"
 def early(files, tmp_path_factory):
     """Folder with trees, and the same with early exits: calibrated, or rejection of class 2."""
     folder = tmp_path_factory.mktemp("early")
-    train = ("-q", "-n", 60, "-a", "vector-tree", "--calibrate", "none", files / "train.svm", folder / "trees.mcb")
+    train = (
+        "-q",
+        "-n",
+        60,
+        "-a",
+        "vector-tree",
+        "--calibrate",
+        "none",
+        files / "train.svm",
+        folder / "trees.mcb",
+    )
     assert call("train", *train).returncode == 0
     calibrate = ("--early", files / "test.svm", "--rate", 0.1)
     for name, more in (("exits.mcb", ()), ("reject.mcb", ("--rate", 0.3, "--background", 2))):
@@ -35,22 +45,50 @@ def test_what_the_exits_do_is_said(early, files, blobs, tmp_path):
         counted = slice(None) if n else plain != 2
         changed = (labels != plain)[counted]
         does = "get another label," if n else "are lost;"
-        first, second, third = (line.removeprefix("mcboost-convert: ") for line in said[f"{name}.txt"])
-        assert first.startswith(f"{way}: of {len(changed)} rows") and f", {changed.sum()} {does} " in first
-        assert first.endswith(f"; {learners.mean() / model.n_learners:.1%} of the learners are evaluated")
+        first, second, third = (
+            line.removeprefix("mcboost-convert: ") for line in said[f"{name}.txt"]
+        )
+        assert (
+            first.startswith(f"{way}: of {len(changed)} rows")
+            and f", {changed.sum()} {does} " in first
+        )
+        assert first.endswith(
+            f"; {learners.mean() / model.n_learners:.1%} of the learners are evaluated"
+        )
         assert second.startswith("these rows gave the thresholds; of rows like them, fewer than ")
-        assert second.endswith(", with 95% confidence") and ("10.000%" if n else "30.000%") in second
+        assert (
+            second.endswith(", with 95% confidence") and ("10.000%" if n else "30.000%") in second
+        )
         assert third.startswith("certified: no label changes; ")
-    quiet = call("convert", "-q", "--early", files / "test.svm", "--rate", 0.1, early / "trees.mcb", tmp_path / "q.mcb")
+    quiet = call(
+        "convert",
+        "-q",
+        "--early",
+        files / "test.svm",
+        "--rate",
+        0.1,
+        early / "trees.mcb",
+        tmp_path / "q.mcb",
+    )
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("stream", [(), ("--stream",)])
-@pytest.mark.parametrize(("name", "way"), [("exits", "certified"), ("exits", "calibrated"), ("reject", "rejection")])
+@pytest.mark.parametrize(
+    ("name", "way"), [("exits", "certified"), ("exits", "calibrated"), ("reject", "rejection")]
+)
 def test_predictions_are_those_of_python(early, files, blobs, tmp_path, name, way, stream):
     model = load_model(early / f"{name}.mcb")
     labels, learners = model.predict_early(blobs[0][180:], way)
-    done = call("predict", "--early", way, *stream, files / "test.svm", early / f"{name}.mcb", tmp_path / "out")
+    done = call(
+        "predict",
+        "--early",
+        way,
+        *stream,
+        files / "test.svm",
+        early / f"{name}.mcb",
+        tmp_path / "out",
+    )
     assert done.returncode == 0
     assert (tmp_path / "out").read_text().split() == [str(label) for label in labels]
     share = float(EVALUATED.fullmatch(done.stderr)[1])
@@ -59,21 +97,27 @@ def test_predictions_are_those_of_python(early, files, blobs, tmp_path, name, wa
     assert model.with_early_exit(None).to_bytes() == plain.to_bytes()
     if way == "certified":
         assert (labels == plain.predict(blobs[0][180:])).all()
-    quiet = call("predict", "-q", "--early", way, files / "test.svm", early / f"{name}.mcb", tmp_path / "out")
+    quiet = call(
+        "predict", "-q", "--early", way, files / "test.svm", early / f"{name}.mcb", tmp_path / "out"
+    )
     assert quiet.stderr == ""
 
 
 @pytest.mark.parametrize("stream", [(), ("--stream",)])
 def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
     saved, out = tmp_path / "linear.mcb", tmp_path / "out"
-    assert call("train", "-q", "-n", 1, "-a", "hingeboost", files / "train.svm", saved).returncode == 0
+    assert (
+        call("train", "-q", "-n", 1, "-a", "hingeboost", files / "train.svm", saved).returncode == 0
+    )
     model = load_model(saved)
     labels, planes = model.predict_early(blobs[0][180:])
     assert (labels == model.predict(blobs[0][180:])).all()
     done = call("predict", "--early", "certified", *stream, files / "test.svm", saved, out)
     assert done.returncode == 0
     assert out.read_text().split() == [str(label) for label in labels]
-    assert float(EVALUATED.fullmatch(done.stderr)[1]) == pytest.approx(100 * planes.mean() / model.n_classes_, rel=1e-3)
+    assert float(EVALUATED.fullmatch(done.stderr)[1]) == pytest.approx(
+        100 * planes.mean() / model.n_classes_, rel=1e-3
+    )
     assert planes.mean() < model.n_classes_
     done = call("predict", "--early", "calibrated", files / "test.svm", saved, out)
     message = "linear.mcb: no early exit 'calibrated'"
@@ -81,21 +125,61 @@ def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
 
 
 def test_what_cannot_be_had_is_refused(early, files, tmp_path):
-    trees, exits, rows, out = early / "trees.mcb", early / "exits.mcb", files / "test.svm", tmp_path / "out"
+    trees, exits, rows, out = (
+        early / "trees.mcb",
+        early / "exits.mcb",
+        files / "test.svm",
+        tmp_path / "out",
+    )
     for program, arguments, status, message in (
-        ("predict", ("--early", "certified", rows, trees, out), 1, "trees.mcb: no early exit certified"),
-        ("predict", ("--early", "rejection", rows, exits, out), 1, "mcboost-convert --early file --background label"),
-        ("predict", ("--early", "certified", "--rounds", 9, rows, exits, out), 1, "only as many rounds as --rounds"),
+        (
+            "predict",
+            ("--early", "certified", rows, trees, out),
+            1,
+            "trees.mcb: no early exit certified",
+        ),
+        (
+            "predict",
+            ("--early", "rejection", rows, exits, out),
+            1,
+            "mcboost-convert --early file --background label",
+        ),
+        (
+            "predict",
+            ("--early", "certified", "--rounds", 9, rows, exits, out),
+            1,
+            "only as many rounds as --rounds",
+        ),
         ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
         ("convert", ("--early", rows, trees, out), 2, "rate=0.001 needs 3000 rows in"),
         ("convert", ("--early", rows, exits, out), 2, "rate=0.001 needs 3000 rows in"),
         ("convert", ("--early", rows, "--rate", 1e-320, trees, out), 2, "needs 1e+18 rows in"),
-        ("convert", ("--early", rows, "--rate", 0.1, "--background", 5, trees, out), 2, "background must be a class"),
+        (
+            "convert",
+            ("--early", rows, "--rate", 0.1, "--background", 5, trees, out),
+            2,
+            "background must be a class",
+        ),
         ("convert", ("--early", rows, "--rate", 1, trees, out), 1, "a number above 0 and below 1"),
-        ("convert", ("--early", rows, "--to", "json", trees, out), 1, "--early is for --to mcb and c"),
-        ("convert", ("--early", "-", "--rows", "-", "--leaves", "float16", trees, out), 1, "both standard input"),
-        ("convert", ("--early", rows, "--layout", "packed", "--leaves", "int8", trees, out), 2, "with layout='list'"),
+        (
+            "convert",
+            ("--early", rows, "--to", "json", trees, out),
+            1,
+            "--early is for --to mcb and c",
+        ),
+        (
+            "convert",
+            ("--early", "-", "--rows", "-", "--leaves", "float16", trees, out),
+            1,
+            "both standard input",
+        ),
+        (
+            "convert",
+            ("--early", rows, "--layout", "packed", "--leaves", "int8", trees, out),
+            2,
+            "with layout='list'",
+        ),
         ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background are for --early"),
         ("convert", ("--early", trees, trees, trees), 1, "would be lost"),
     ):
@@ -107,7 +191,12 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
 
 def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
     packed, kernel, out = tmp_path / "packed.mcb", tmp_path / "kernel.mcb", tmp_path / "out"
-    assert call("convert", "--layout", "packed", "--leaves", "int8", early / "trees.mcb", packed).returncode == 0
+    assert (
+        call(
+            "convert", "--layout", "packed", "--leaves", "int8", early / "trees.mcb", packed
+        ).returncode
+        == 0
+    )
     train = ("-q", "-a", "hingeboost", "--kernel", "rbf", "-n", 1)
     assert call("train", *train, files / "train.svm", kernel).returncode == 0
     for model, message in (
@@ -121,21 +210,39 @@ def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
 
 def test_bounds_that_have_no_room_are_said(early, files, tmp_path, monkeypatch):
     monkeypatch.setattr("pymcboost.model.early.SHARE", 0.0)
-    arguments = ("--early", files / "test.svm", "--rate", 0.1, early / "trees.mcb", tmp_path / "out.mcb")
+    arguments = (
+        "--early",
+        files / "test.svm",
+        "--rate",
+        0.1,
+        early / "trees.mcb",
+        tmp_path / "out.mcb",
+    )
     done = call("convert", *arguments)
     assert done.returncode == 0
-    assert done.stderr.startswith("mcboost-convert: no certified exit: the bounds of 6 pairs of classes take")
+    assert done.stderr.startswith(
+        "mcboost-convert: no certified exit: the bounds of 6 pairs of classes take"
+    )
     assert load_model(tmp_path / "out.mcb").early_exits == ("calibrated",)
     assert call("convert", "-q", *arguments).stderr == ""
 
 
 def test_info_shows_the_exits(early):
-    shown = {name: call("info", early / name).stdout for name in ("trees.mcb", "exits.mcb", "reject.mcb")}
-    exits = {name: re.findall(r"^early exit    (.*)$", text, re.MULTILINE) for name, text in shown.items()}
+    shown = {
+        name: call("info", early / name).stdout for name in ("trees.mcb", "exits.mcb", "reject.mcb")
+    }
+    exits = {
+        name: re.findall(r"^early exit    (.*)$", text, re.MULTILINE)
+        for name, text in shown.items()
+    }
     assert exits["trees.mcb"] == []
     certified, calibrated = exits["exits.mcb"]
     assert re.fullmatch(r"certified \(checkpoints \d+\)", certified)
-    assert re.fullmatch(r"calibrated \(checkpoints \d+, rate 0\.1, rows \d+, changed \d+\)", calibrated)
-    assert re.fullmatch(r"rejection \(checkpoints \d+, rate 0\.3, rows \d+, background 2\)", exits["reject.mcb"][-1])
+    assert re.fullmatch(
+        r"calibrated \(checkpoints \d+, rate 0\.1, rows \d+, changed \d+\)", calibrated
+    )
+    assert re.fullmatch(
+        r"rejection \(checkpoints \d+, rate 0\.3, rows \d+, background 2\)", exits["reject.mcb"][-1]
+    )
     facts = json.loads(call("info", "--json", early / "reject.mcb").stdout)["early_exits"]
     assert facts[-1]["way"] == "rejection" and facts[-1]["background"] == 2

@@ -9,7 +9,16 @@ import subprocess
 import sys
 
 import pytest
-from cli.programs import call, command, environment, run, run_python, start, until_it_waits, write_svm
+from cli.programs import (
+    call,
+    command,
+    environment,
+    run,
+    run_python,
+    start,
+    until_it_waits,
+    write_svm,
+)
 
 from pymcboost import Checkpoint, MartClassifier, __version__, load_model, load_svmlight
 from pymcboost.cli.console import run as run_body
@@ -27,7 +36,11 @@ def check(done, status, *messages):
 @pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 def test_0_help_and_version(program):
     done = run(program, "--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"mcboost-{program} {__version__}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        f"mcboost-{program} {__version__}\n",
+        "",
+    )
     done = call(program, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"usage: mcboost-{program} [options] ")
@@ -43,12 +56,24 @@ def test_1_usage(program):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("-n auto -E 10", 'n_estimators="auto" finds the rounds by itself; set early_stopping=False'),
+        (
+            "-n auto -E 10",
+            'n_estimators="auto" finds the rounds by itself; set early_stopping=False',
+        ),
         ("-a multiboost --solver fcd -l log", "closed form for loss"),
         ("-a vector-tree --decision-threshold f1", "decision_threshold is for loss"),
-        ("-a vector-tree --loss logistic --class-weight balanced", "class_weight is for a class for each row"),
-        ("-a adaboost-mh --decision-threshold 0.4", "decision_threshold is for rows with any number of labels"),
-        ("-a adaboost-mh --multilabel --calibrate temperature", "any number of labels have no temperature"),
+        (
+            "-a vector-tree --loss logistic --class-weight balanced",
+            "class_weight is for a class for each row",
+        ),
+        (
+            "-a adaboost-mh --decision-threshold 0.4",
+            "decision_threshold is for rows with any number of labels",
+        ),
+        (
+            "-a adaboost-mh --multilabel --calibrate temperature",
+            "any number of labels have no temperature",
+        ),
         ("-a hingeboost --metric log_loss -P none.svm", "needs probabilities"),
         ("-a vector-tree --multilabel", "--multilabel is for -a adaboost-mh and -a vector-tree"),
         ("-a mart --layout interval", "--layout interval is for stumps"),
@@ -57,7 +82,12 @@ def test_1_usage(program):
 )
 def test_1_options_that_exclude_each_other(tmp_path, options, message):
     """Said before the rows are read, with the usage; in searches, too."""
-    check(call("train", *options.split(), "none.svm", cwd=tmp_path), 1, message, "\nusage: mcboost-train [options] ")
+    check(
+        call("train", *options.split(), "none.svm", cwd=tmp_path),
+        1,
+        message,
+        "\nusage: mcboost-train [options] ",
+    )
     if "-P" not in options and "--layout" not in options:
         search = call("tune", *options.split(), "--max-bins", "8,9", "none.svm", cwd=tmp_path)
         check(search, 1, message, "\nusage: mcboost-tune [options] ")
@@ -66,7 +96,11 @@ def test_1_options_that_exclude_each_other(tmp_path, options, message):
 def test_2_data(files, tmp_path):
     (tmp_path / "bad.svm").write_text("1 1:2 2:3\n2 1:2 1:5\n")
     check(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
-    check(call("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path), 2, "mcboost-predict: error: bad.svm:2:")
+    check(
+        call("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path),
+        2,
+        "mcboost-predict: error: bad.svm:2:",
+    )
     (tmp_path / "inf.svm").write_text("1 1:2\n2 1:inf\n")
     check(call("train", "inf.svm", cwd=tmp_path), 2, "inf")
     (tmp_path / "cut.svm.gz").write_bytes(b"\x1f\x8b\x08\x00")
@@ -96,7 +130,9 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     ]:
         check(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)
     check(
-        call("train", "-q", "--checkpoint", files / "model.mcb", "train.svm", "m.mcb", cwd=tmp_path),
+        call(
+            "train", "-q", "--checkpoint", files / "model.mcb", "train.svm", "m.mcb", cwd=tmp_path
+        ),
         2,
         "is a model, but not a checkpoint",
         remedy,
@@ -118,9 +154,15 @@ def test_other_checkpoint_errors(files, tmp_path):
     )
     check(call("train", "-q", "--checkpoint", "cut", train, "m", cwd=tmp_path), 3, "cut: ")
     check(
-        call("train", "--checkpoint", "no/part", train, "m", cwd=tmp_path), 4, "no: no such folder for the checkpoint"
+        call("train", "--checkpoint", "no/part", train, "m", cwd=tmp_path),
+        4,
+        "no: no such folder for the checkpoint",
     )
-    check(call("train", "--checkpoint", tmp_path, train, "m", cwd=tmp_path), 4, "is a folder, not a checkpoint")
+    check(
+        call("train", "--checkpoint", tmp_path, train, "m", cwd=tmp_path),
+        4,
+        "is a folder, not a checkpoint",
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut", "notes"]
 
 
@@ -136,7 +178,11 @@ def test_3_model(files, tmp_path):
     for name, content in bad.items():
         (tmp_path / name).write_bytes(content)
         check(call("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
-        check(call("predict", files / "test.svm", name, "out", cwd=tmp_path), 3, f"mcboost-predict: error: {name}: ")
+        check(
+            call("predict", files / "test.svm", name, "out", cwd=tmp_path),
+            3,
+            f"mcboost-predict: error: {name}: ",
+        )
         assert not (tmp_path / "out").exists()
     check(run("info", "cut.mcb", cwd=tmp_path), 3, "mcboost-info: error: cut.mcb: ")
 
@@ -146,7 +192,11 @@ MISSING = "No such file or directory; name a model file that mcboost-train has w
 
 def test_4_missing_and_unwritable(files, tmp_path):
     train, test, model = files / "train.svm", files / "test.svm", files / "model.mcb"
-    check(call("train", "none.svm", cwd=tmp_path), 4, "mcboost-train: error: none.svm: No such file or directory")
+    check(
+        call("train", "none.svm", cwd=tmp_path),
+        4,
+        "mcboost-train: error: none.svm: No such file or directory",
+    )
     check(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
     check(
         call("train", train, "no/folder/m.mcb", cwd=tmp_path),
@@ -154,8 +204,16 @@ def test_4_missing_and_unwritable(files, tmp_path):
         "no/folder: no such folder for the model file no/folder/m.mcb; make it first",
     )
     check(call("train", train, tmp_path), 4, "is a folder, not a model file")
-    check(call("train", "-P", "none.svm", train, cwd=tmp_path), 4, "none.svm: No such file or directory")
-    check(run("predict", "none.svm", model, "out", cwd=tmp_path), 4, "none.svm: No such file or directory")
+    check(
+        call("train", "-P", "none.svm", train, cwd=tmp_path),
+        4,
+        "none.svm: No such file or directory",
+    )
+    check(
+        run("predict", "none.svm", model, "out", cwd=tmp_path),
+        4,
+        "none.svm: No such file or directory",
+    )
     check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, f"none.mcb: {MISSING}")
     done = call("predict", test, model, "no/out", cwd=tmp_path)
     check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
@@ -167,16 +225,30 @@ def test_4_missing_and_unwritable(files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere"
+)
 def test_4_forbidden_folder(files, tmp_path):
     tmp_path.chmod(0o500)
-    check(call("train", files / "train.svm", "m.mcb", cwd=tmp_path), 4, "cannot write the model file into this folder")
-    check(call("predict", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path), 4, "Permission denied")
+    check(
+        call("train", files / "train.svm", "m.mcb", cwd=tmp_path),
+        4,
+        "cannot write the model file into this folder",
+    )
+    check(
+        call("predict", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path),
+        4,
+        "Permission denied",
+    )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
 def test_4_disk_full(files):
-    check(run("predict", files / "test.svm", files / "model.mcb", "/dev/full"), 4, "/dev/full: No space left on device")
+    check(
+        run("predict", files / "test.svm", files / "model.mcb", "/dev/full"),
+        4,
+        "/dev/full: No space left on device",
+    )
     check(run("convert", files / "model.mcb", "/dev/full"), 4, "/dev/full: No space left on device")
     for program, arguments in [
         ("info", [files / "model.mcb"]),
@@ -208,15 +280,25 @@ def test_4_no_room_keeps_the_old_files(files, tmp_path):
 def test_5_memory(files, tmp_path):
     (tmp_path / "t.svm").write_text("".join(f"{i % 2} 1:{i}\n" for i in range(9)))
     body = "import sys, pymcboost.data.svmlight as s; s.available_memory = lambda: 10\n"
-    for program, arguments in [("train", ["t.svm"]), ("predict", ["t.svm", str(files / "model.mcb"), "out"])]:
+    for program, arguments in [
+        ("train", ["t.svm"]),
+        ("predict", ["t.svm", str(files / "model.mcb"), "out"]),
+    ]:
         code = f"{body}sys.argv[1:] = {arguments}; from pymcboost.cli.{program} import main; sys.exit(main())"
-        check(run_python(code, cwd=tmp_path), 5, f"mcboost-{program}: error: not enough memory: t.svm: ")
+        check(
+            run_python(code, cwd=tmp_path),
+            5,
+            f"mcboost-{program}: error: not enough memory: t.svm: ",
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["t.svm"]
 
 
 def test_141_reader_went_away(files):
     model = files / "model.mcb"
-    for arguments in (["info", "--json", model], ["predict", "-d", 1, files / "test.svm", model, "-"]):
+    for arguments in (
+        ["info", "--json", model],
+        ["predict", "-d", 1, files / "test.svm", model, "-"],
+    ):
         reader, writer = os.pipe()
         os.close(reader)
         done = run(*arguments, stdout=writer)
@@ -231,7 +313,11 @@ def test_closed_streams_do_not_mix(files, tmp_path):
     line = shlex.join([*command("predict"), "t.svm", str(files / "model.mcb"), "-"])
     for closing in ("2>&-", ">&-"):
         done = subprocess.run(
-            ["sh", "-c", f"{line} {closing}"], cwd=tmp_path, env=environment(), capture_output=True, text=True
+            ["sh", "-c", f"{line} {closing}"],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0
         assert ("Accuracy" in done.stderr, "Accuracy" in done.stdout) == (closing == ">&-", False)
@@ -241,7 +327,9 @@ def test_closed_streams_do_not_mix(files, tmp_path):
 def test_4_closed_standard_input(files, tmp_path):
     for program, rest in (("train", "m.mcb"), ("predict", f"{files / 'model.mcb'} out")):
         line = f"{shlex.join(command(program))} - {rest} <&-"
-        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True
+        )
         check(done, 4, f"mcboost-{program}: error: <stdin>: standard input is closed, ")
         assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
@@ -265,7 +353,9 @@ def test_standard_error_that_fails_costs_the_messages_only(files, tmp_path, stre
     for program, arguments in (("train", "-n 3 train.svm m.mcb"), ("predict", "train.svm m.mcb -")):
         with stream() as err:
             line = [*command(program), *arguments.split()]
-            done = subprocess.run(line, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=err, text=True)
+            done = subprocess.run(
+                line, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=err, text=True
+            )
         assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 180
     with stream() as err:
@@ -297,7 +387,18 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
     """A small checkpoint fits where the model does not; the same command then needs no training."""
     shutil.copy(files / "train.svm", tmp_path)
     (tmp_path / "tmp").mkdir()
-    arguments = ["-a", "mart", "-n", "5", "--checkpoint", "part", "--checkpoint-every", "0", "train.svm", "m.mcb"]
+    arguments = [
+        "-a",
+        "mart",
+        "-n",
+        "5",
+        "--checkpoint",
+        "part",
+        "--checkpoint-every",
+        "0",
+        "train.svm",
+        "m.mcb",
+    ]
     code = (
         "import resource, sys\n"
         "import pymcboost.cli.train as train\n"
@@ -356,7 +457,11 @@ sys.exit(main({"" if module == "numpy" else "sys.argv[1:]"}))  # without argumen
     for name in ("train.svm", "test.svm", "model.mcb"):
         shutil.copy(files / name, tmp_path)
     done = run_python(code, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", f"mcboost-{program}: interrupted\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        130,
+        "",
+        f"mcboost-{program}: interrupted\n",
+    )
     assert sorted(os.listdir(tmp_path)) == ["model.mcb", "test.svm", "train.svm"]
 
 
@@ -400,11 +505,16 @@ def test_standard_output_takes_what_a_file_takes(files, tmp_path):
     assert run("predict", "t.svm", "\udcff.mcb", "out", cwd=tmp_path).returncode == 0
     text = (tmp_path / "out").read_bytes()
     assert text == "\u00e9\n\u4e2d\n".encode()
-    for line, expected in (("predict t.svm \udcff.mcb -", text), ("info \udcff.mcb", b"file          \xff.mcb: ")):
+    for line, expected in (
+        ("predict t.svm \udcff.mcb -", text),
+        ("info \udcff.mcb", b"file          \xff.mcb: "),
+    ):
         program, *arguments = line.split()
         for encoding in ("ascii", "latin-1", "utf-8:strict"):
             more = environment(PYTHONIOENCODING=encoding)
-            done = subprocess.run([*command(program), *arguments], cwd=tmp_path, env=more, capture_output=True)
+            done = subprocess.run(
+                [*command(program), *arguments], cwd=tmp_path, env=more, capture_output=True
+            )
             assert (done.returncode, done.stdout[: len(expected)]) == (0, expected), done.stderr
 
 

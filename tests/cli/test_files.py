@@ -39,7 +39,17 @@ class Case:
         self.inputs = {"train.svm", "test.svm", "known.mcb"}
 
     def train(self, *more, model=None):
-        arguments = ["-a", "mart", "-n", ROUNDS, "--min-samples-leaf", 1, *more, "train.svm", model or self.path]
+        arguments = [
+            "-a",
+            "mart",
+            "-n",
+            ROUNDS,
+            "--min-samples-leaf",
+            1,
+            *more,
+            "train.svm",
+            model or self.path,
+        ]
         return call("train", *arguments, cwd=self.work)
 
     def new(self):
@@ -153,7 +163,9 @@ def directory(case, column):
 def mounted(folder, options):
     if os.geteuid():
         pytest.skip("only root mounts a small file system")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True
+    )
     if done.returncode:
         pytest.skip(f"no file system can be mounted here: {done.stderr}")
     try:
@@ -169,7 +181,10 @@ def full_disk(case, column):
         if column != "`--checkpoint`":  # there, an old one would be gone on from
             case.path.write_bytes(old_content(case, column)[:4])
             case.path.write_bytes(old_content(case, column))
-        with contextlib.suppress(OSError), open(case.path.parent / "ballast", "wb", buffering=0) as file:
+        with (
+            contextlib.suppress(OSError),
+            open(case.path.parent / "ballast", "wb", buffering=0) as file,
+        ):
             while True:
                 file.write(bytes(1 << 10))
         yield
@@ -225,7 +240,9 @@ def snapshot(case):
 def is_new(case, column):
     """Whether the file behind the path is what the column writes."""
     if column == "`mcboost-predict`":
-        predicted = load_model(case.work / "known.mcb").predict(load_svmlight(case.work / "test.svm").X)
+        predicted = load_model(case.work / "known.mcb").predict(
+            load_svmlight(case.work / "test.svm").X
+        )
         return case.real.read_text() == "".join(f"{label}\n" for label in predicted)
     expected = load_model(case.work / "known.mcb").n_learners if column == "`save`" else 3 * ROUNDS
     return load_model(case.real).n_learners == expected
@@ -269,7 +286,9 @@ def written_to(case, column, status, message, before):
         assert case.train(model="same.mcb").returncode == 0
         assert case.received == (case.work / "same.mcb").read_bytes()
     else:
-        predicted = load_model(case.work / "known.mcb").predict(load_svmlight(case.work / "test.svm").X)
+        predicted = load_model(case.work / "known.mcb").predict(
+            load_svmlight(case.work / "test.svm").X
+        )
         assert case.received.decode() == "".join(f"{label}\n" for label in predicted)
 
 
@@ -308,7 +327,10 @@ def saved_in_another_folder(case, column, status, message, before):
     assert snapshot(case) == before
     assert len(case.new()) == 1, "no model was saved"
     (name,) = case.new()
-    assert f"{case.path}: No space left on device; the model is in {case.work / name} instead\n" in message
+    assert (
+        f"{case.path}: No space left on device; the model is in {case.work / name} instead\n"
+        in message
+    )
     case.real = case.work / name
     assert is_new(case, column)
 
@@ -335,7 +357,9 @@ OUTCOMES = {
     "saved in another folder (4)": saved_in_another_folder,
     "trained without (0)": trained_without,
 }
-CELLS = [(row[0], column, text) for row in TABLE for column, text in zip(HEAD[1:], row[1:], strict=True)]
+CELLS = [
+    (row[0], column, text) for row in TABLE for column, text in zip(HEAD[1:], row[1:], strict=True)
+]
 
 
 def test_the_table_is_whole():
@@ -344,7 +368,9 @@ def test_the_table_is_whole():
     assert {text for _, _, text in CELLS} == set(OUTCOMES)
 
 
-@pytest.mark.parametrize(("row", "column", "text"), CELLS, ids=[f"{row} x {column}" for row, column, _ in CELLS])
+@pytest.mark.parametrize(
+    ("row", "column", "text"), CELLS, ids=[f"{row} x {column}" for row, column, _ in CELLS]
+)
 def test_cell(tmp_path, files, row, column, text):
     case = Case(tmp_path, files)
     with ROWS[row](case, column):
@@ -364,12 +390,36 @@ def test_cell(tmp_path, files, row, column, text):
     ("line", "same", "words"),
     [
         ("train train.svm other", "train.svm", "the model file other is the training file itself"),
-        ("train -P test.svm train.svm other", "test.svm", "the model file other is the validation file itself"),
-        ("train --checkpoint other train.svm m.mcb", "train.svm", "the checkpoint other is the training file itself"),
-        ("train --checkpoint other -P test.svm train.svm m", "test.svm", "is the validation file itself"),
-        ("train --checkpoint known.mcb train.svm other", "known.mcb", "--checkpoint names the model file"),
-        ("predict test.svm known.mcb other", "test.svm", "the output file other is the test file itself"),
-        ("predict test.svm known.mcb other", "known.mcb", "the output file other is the model file itself"),
+        (
+            "train -P test.svm train.svm other",
+            "test.svm",
+            "the model file other is the validation file itself",
+        ),
+        (
+            "train --checkpoint other train.svm m.mcb",
+            "train.svm",
+            "the checkpoint other is the training file itself",
+        ),
+        (
+            "train --checkpoint other -P test.svm train.svm m",
+            "test.svm",
+            "is the validation file itself",
+        ),
+        (
+            "train --checkpoint known.mcb train.svm other",
+            "known.mcb",
+            "--checkpoint names the model file",
+        ),
+        (
+            "predict test.svm known.mcb other",
+            "test.svm",
+            "the output file other is the test file itself",
+        ),
+        (
+            "predict test.svm known.mcb other",
+            "known.mcb",
+            "the output file other is the model file itself",
+        ),
     ],
 )
 def test_outputs_that_are_inputs(tmp_path, files, line, same, words, link):
@@ -395,7 +445,9 @@ def test_new_files_of_one_name_and_streams(tmp_path, files):
     text = (work / "test.svm").read_text()
     with open(work / "test.svm") as stdin:
         line = [*command("predict"), "-", "known.mcb", "test.svm"]
-        done = subprocess.run(line, cwd=work, stdin=stdin, capture_output=True, text=True, env=environment())
+        done = subprocess.run(
+            line, cwd=work, stdin=stdin, capture_output=True, text=True, env=environment()
+        )
     assert done.returncode == 1
     assert "the output file test.svm is the test file itself" in done.stderr
     assert (work / "test.svm").read_text() == text
@@ -410,7 +462,10 @@ def test_a_planted_link_is_not_followed(files, tmp_path):
     (tmp_path / f"out.tmp{os.getpid()}").symlink_to("victim")
     (tmp_path / f"other.tmp{os.getpid()}").write_text("keep")
     for name in ("out", "other"):
-        assert call("predict", files / "test.svm", files / "model.mcb", name, cwd=tmp_path).returncode == 0
+        assert (
+            call("predict", files / "test.svm", files / "model.mcb", name, cwd=tmp_path).returncode
+            == 0
+        )
     assert (tmp_path / "victim").read_text() == "keep"
     assert (tmp_path / f"out.tmp{os.getpid()}").is_symlink()
     assert (tmp_path / f"other.tmp{os.getpid()}").read_text() == "keep"
@@ -431,7 +486,9 @@ def test_sigterm_while_writing_leaves_nothing(files, tmp_path):
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "letter"), [(238, "x"), (239, "x"), (255, "x"), (127, "é"), (256, "x"), (128, "é")])
+@pytest.mark.parametrize(
+    ("n", "letter"), [(238, "x"), (239, "x"), (255, "x"), (127, "é"), (256, "x"), (128, "é")]
+)
 def test_long_names(tmp_path, files, n, letter):
     """Names as long as the file system takes are written; longer ones are refused before training."""
     case = Case(tmp_path, files)
@@ -446,7 +503,9 @@ def test_long_names(tmp_path, files, n, letter):
     ):
         if n in (256, 128):
             assert done.returncode == 4
-            assert re.search(r"the name of the (model file|output file|checkpoint) is too long", done.stderr)
+            assert re.search(
+                r"the name of the (model file|output file|checkpoint) is too long", done.stderr
+            )
             assert "rows, " not in done.stderr
         else:
             assert done.returncode == 0, done.stderr

@@ -61,7 +61,10 @@ def test_temperature(capsys, tmp_path, known):
     ):
         Model.from_ensemble(known, [3, 8], link=link).with_temperature(2.5).save(path)
         assert main([str(path)]) == 0
-        assert f"link          {words}\ntemperature   2.5, by which F is divided\n" in capsys.readouterr().out
+        assert (
+            f"link          {words}\ntemperature   2.5, by which F is divided\n"
+            in capsys.readouterr().out
+        )
         assert main(["--json", str(path)]) == 0
         facts = json.loads(capsys.readouterr().out)
         assert (facts["link"], facts["temperature"]) == (link, 2.5)
@@ -174,14 +177,19 @@ top features  share in the splits
 
 def test_trees_as_json(capsys, tmp_path, trees):
     path = tmp_path / "m.mcb"
-    for model in (Model.from_ensemble(trees, [1, 2, 3]), Model.from_ensemble(trees.truncate_rounds(0), [1, 2, 3])):
+    for model in (
+        Model.from_ensemble(trees, [1, 2, 3]),
+        Model.from_ensemble(trees.truncate_rounds(0), [1, 2, 3]),
+    ):
         model.save(path)
         assert main([str(path)]) == 0
         capsys.readouterr()
         assert main(["--json", str(path)]) == 0
         facts = json.loads(capsys.readouterr().out)
         empty = model.n_rounds == 0
-        assert (facts["kind"], facts["n_learners"], facts["n_rounds"]) == ((3, 0, 0) if empty else (3, 3, 2))
+        assert (facts["kind"], facts["n_learners"], facts["n_rounds"]) == (
+            (3, 0, 0) if empty else (3, 3, 2)
+        )
         assert facts["trees"] == {
             "splits": 0 if empty else 4,
             "leaves": 0 if empty else 7,
@@ -196,7 +204,9 @@ def test_trees_as_json(capsys, tmp_path, trees):
 def test_linear_machine(capsys, tmp_path):
     path = tmp_path / "m.mcb"
     coef = np.array([[0, 1, -2], [0, 3, 2]])
-    Model.from_ensemble(LinearMachine(coef, np.zeros(2)), [1, 2], meta={"algorithm": "x", "version": "1"}).save(path)
+    Model.from_ensemble(
+        LinearMachine(coef, np.zeros(2)), [1, 2], meta={"algorithm": "x", "version": "1"}
+    ).save(path)
     assert main([str(path)]) == 0
     assert (
         capsys.readouterr().out

@@ -22,6 +22,7 @@ BLOCKED = (
     "pymcboost.training.parameters",
 )
 
+
 def blocker(names):
     return f"""
 import sys
@@ -65,7 +66,9 @@ def test_predict_sparse(tmp_path):
     assert "(sparse)" in done.stderr, "the test must see a file that is not read as dense rows"
     done = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out").read_text() == call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
+    assert (tmp_path / "out").read_text() == call(
+        "predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path
+    ).stdout
 
 
 def test_info(files, tmp_path):
@@ -78,9 +81,14 @@ def test_info(files, tmp_path):
 
 def test_convert(files, tmp_path):
     for form in ("mcb", "json", "text"):
-        done = blocked("convert", "--to", form, "--rounds", 4, files / "model.mcb", f"m.{form}", cwd=tmp_path)
+        done = blocked(
+            "convert", "--to", form, "--rounds", 4, files / "model.mcb", f"m.{form}", cwd=tmp_path
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert call("info", "--dump", "json", tmp_path / "m.mcb").stdout == (tmp_path / "m.json").read_text()
+    assert (
+        call("info", "--dump", "json", tmp_path / "m.mcb").stdout
+        == (tmp_path / "m.json").read_text()
+    )
 
 
 SMALL = [
@@ -123,7 +131,13 @@ def test_trainings_without_scikit_learn(without_scikit_learn, options):
 
 @pytest.mark.parametrize(
     "options",
-    ["-a vector-tree", "-a mart -n auto", "-a mart -E 4", "--metric f1_macro -P test.svm", "-a hingeboost -t 2"],
+    [
+        "-a vector-tree",
+        "-a mart -n auto",
+        "-a mart -E 4",
+        "--metric f1_macro -P test.svm",
+        "-a hingeboost -t 2",
+    ],
 )
 @pytest.mark.part(2)
 def test_trainings_that_load_scikit_learn_later(files, tmp_path, options):
@@ -137,12 +151,17 @@ def test_trainings_that_load_scikit_learn_later(files, tmp_path, options):
 
 
 def test_sparse_rows_and_cross_validation_alone(tmp_path):
-    lines = [f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'900000:1' if i == 5 else ''}\n" for i in range(90)]
+    lines = [
+        f"{i % 3} {i % 7 + 1}:{i % 3 + 1} {i % 5 + 20}:1 {'900000:1' if i == 5 else ''}\n"
+        for i in range(90)
+    ]
     (tmp_path / "t.svm").write_text("".join(lines))
     assert "(sparse)" in run("train", "-n", 6, "t.svm", "m.mcb", cwd=tmp_path).stderr
     assert call("train", "-n", 6, "t.svm", "same.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
-    alone, inside = (ask("train", "-q", "-n", 6, "-v", 3, "t.svm", cwd=tmp_path) for ask in (run, call))
+    alone, inside = (
+        ask("train", "-q", "-n", 6, "-v", 3, "t.svm", cwd=tmp_path) for ask in (run, call)
+    )
     assert alone.stdout == inside.stdout != ""
 
 
@@ -154,7 +173,11 @@ def test_sparse_rows_and_cross_validation_alone(tmp_path):
 @pytest.mark.part(3)
 def test_help_and_usage_errors_need_no_package_at_all(program, arguments):
     """They answer at once, as nothing is imported for them."""
-    done = blocked(program, *arguments.split(), blocker=blocker(["numpy", "scipy", "sklearn", "pymcboost._kernels"]))
+    done = blocked(
+        program,
+        *arguments.split(),
+        blocker=blocker(["numpy", "scipy", "sklearn", "pymcboost._kernels"]),
+    )
     assert "blocked" not in done.stderr
     fine = arguments in ("--help", "--version")
     assert (done.returncode, bool(done.stdout)) == (0 if fine else 1, fine)

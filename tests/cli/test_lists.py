@@ -46,7 +46,9 @@ def test_text_is_read_as_it_was_written(lists, tmp_path):
     assert [tuple(map(int, sorted(one))) for one in theirs[1]] == list(data.y)
     for form in (Y, scipy.sparse.csr_matrix(Y), scipy.sparse.coo_array(Y)):
         dump_svmlight(tmp_path / "t.svm.gz", scipy.sparse.csr_matrix(X), form, base=0)
-        again = load_svmlight(tmp_path / "t.svm.gz", multilabel=True, base=0, n_features=6, layout="csr")
+        again = load_svmlight(
+            tmp_path / "t.svm.gz", multilabel=True, base=0, n_features=6, layout="csr"
+        )
         assert [list(one) for one in again.y] == [np.flatnonzero(row).tolist() for row in Y]
         np.testing.assert_array_equal(again.X.toarray(), X)
 
@@ -62,7 +64,9 @@ def test_files_are_closed_without_a_warning(lists, tmp_path):
         with pytest.raises(SvmlightError, match="label 'x' is no whole number"):
             load_svmlight(tmp_path / "bad.svm", multilabel=True)
         assert len(list(Lines(tmp_path / "one.svm", 1, 1))) == 1
-        assert len(read_table(tmp_path / "t.csv", "csv", lambda names: (names[:1], names[1])).X) == 1
+        assert (
+            len(read_table(tmp_path / "t.csv", "csv", lambda names: (names[:1], names[1])).X) == 1
+        )
         gc.collect()
     assert not found, found[0].message
 
@@ -71,7 +75,11 @@ def test_rows_of_nothing_stay(tmp_path):
     dump_svmlight(tmp_path / "t.svm", [[0.0, 0.0], [0.0, 1.0]], np.array([[0, 0], [1, 0]]))
     assert (tmp_path / "t.svm").read_text() == " 1:0\n0 2:1\n"
     data = load_svmlight(tmp_path / "t.svm", multilabel=True)
-    assert data.X.shape == (2, 2) and list(data.y) == [(), (0,)] and data.labelled.tolist() == [False, True]
+    assert (
+        data.X.shape == (2, 2)
+        and list(data.y) == [(), (0,)]
+        and data.labelled.tolist() == [False, True]
+    )
 
 
 def test_spaces_comments_and_long_files(tmp_path):
@@ -91,7 +99,10 @@ def test_spaces_comments_and_long_files(tmp_path):
         ("1,,2 1:1\n", ":1:3: label '' is no whole number"),
         (" 1,x 1:1\n", ":1:4: label 'x' is no whole number"),
         ("1.5 1:1\n", ":1:1: label '1.5' is no whole number"),
-        ("1,99999999999999999 1:1\n", r":1:3: label '99999999999999999' is no whole number within \+-2\^53"),
+        (
+            "1,99999999999999999 1:1\n",
+            r":1:3: label '99999999999999999' is no whole number within \+-2\^53",
+        ),
         ("10,11 1:1 1:2\n", ":1:11: feature index 1 occurs twice"),
         ("1,2 1:1\n7,8 1:x\n", ":2:7: value 'x' is not a number"),
     ],
@@ -106,7 +117,9 @@ def test_wrong_text(tmp_path, text, message):
     "y", [[[1, 1]], [["a"]], [[1], [2]], [[2**53 + 1]], np.array([[2, 0]]), np.array([[0, 1]] * 2)]
 )
 def test_wrong_labels_to_write(tmp_path, y):
-    with pytest.raises(ValueError, match="y must be an indicator matrix, or a list|the indicator y of shape"):
+    with pytest.raises(
+        ValueError, match="y must be an indicator matrix, or a list|the indicator y of shape"
+    ):
         dump_svmlight(tmp_path / "t.svm", [[1.0]], y)
     assert not (tmp_path / "t.svm").exists()
 
@@ -114,21 +127,32 @@ def test_wrong_labels_to_write(tmp_path, y):
 def test_programs_do_what_python_does(lists, tmp_path):
     folder, X, Y = lists
     more = ["--decision-threshold", 0.4, "--metric", "hamming_loss"]
-    done = call("train", *TRAIN, *more, "-P", folder / "test.svm", folder / "train.svm", tmp_path / "m.mcb")
+    done = call(
+        "train", *TRAIN, *more, "-P", folder / "test.svm", folder / "train.svm", tmp_path / "m.mcb"
+    )
     assert done.returncode == 0, done.stderr
-    assert "200 rows, 6 features, 5 labels" in done.stderr and "best validation hamming_loss" in done.stderr
+    assert (
+        "200 rows, 6 features, 5 labels" in done.stderr
+        and "best validation hamming_loss" in done.stderr
+    )
     model = load_model(tmp_path / "m.mcb")
-    ours = VectorTreeBoostClassifier(loss="logistic", n_estimators=20, random_state=0, decision_threshold=0.4)
+    ours = VectorTreeBoostClassifier(
+        loss="logistic", n_estimators=20, random_state=0, decision_threshold=0.4
+    )
     ours.fit(X[:200], Y[:200])
     assert model.classes_.tolist() == NAMES.tolist() and model.link == "sigmoid"
     np.testing.assert_array_equal(model.raw_scores(X), ours.decision_function(X))
     done = call("predict", folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
     given = ours.predict(X[200:])
-    assert (tmp_path / "out").read_text() == "".join(f"{','.join(map(str, NAMES[row > 0]))}\n" for row in given)
+    assert (tmp_path / "out").read_text() == "".join(
+        f"{','.join(map(str, NAMES[row > 0]))}\n" for row in given
+    )
     facts = dict(line.split(" = ") for line in done.stdout.splitlines())
     whole = (given == Y[200:]).all(axis=1).sum()
     assert facts["Exact match"] == f"{whole}% ({whole}/100)"
-    np.testing.assert_allclose(float(facts["Hamming loss"]), metrics.hamming_loss(Y[200:], given), rtol=1e-5)
+    np.testing.assert_allclose(
+        float(facts["Hamming loss"]), metrics.hamming_loss(Y[200:], given), rtol=1e-5
+    )
     P = ours.predict_proba(X[200:])
     loss = -np.log(np.where(Y[200:] > 0, P, 1 - P)).mean()
     np.testing.assert_allclose(float(facts["Cross-entropy"]), loss, rtol=1e-5)
@@ -136,9 +160,16 @@ def test_programs_do_what_python_does(lists, tmp_path):
         value = metrics.f1_score(Y[200:], given, average=average, zero_division=0)
         np.testing.assert_allclose(float(facts[f"{average.title()} F1"]), value, rtol=1e-5)
     first = ours.decision_function(X[200:]).argmax(axis=1)
-    np.testing.assert_allclose(float(facts["Precision at 1"]), Y[200:][np.arange(100), first].mean(), rtol=1e-5)
-    assert [line for line in facts if line.startswith("Precision")] == [f"Precision at {k}" for k in (1, 3, 5)]
-    for option, values in (("-b", ours.predict_proba(X[200:])), ("-d", ours.decision_function(X[200:]))):
+    np.testing.assert_allclose(
+        float(facts["Precision at 1"]), Y[200:][np.arange(100), first].mean(), rtol=1e-5
+    )
+    assert [line for line in facts if line.startswith("Precision")] == [
+        f"Precision at {k}" for k in (1, 3, 5)
+    ]
+    for option, values in (
+        ("-b", ours.predict_proba(X[200:])),
+        ("-d", ours.decision_function(X[200:])),
+    ):
         call("predict", option, 1, folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
         head, *rows = (tmp_path / "out").read_text().splitlines()
         assert head == "labels -3 1 4 10 700"
@@ -161,21 +192,33 @@ def test_adaboost_mh_reads_lists_where_it_is_told_to(lists, tmp_path):
     assert done.returncode and "lists several labels" in done.stderr
     assert "or with --multilabel and -a adaboost-mh" in done.stderr
     done = call("train", "-a", "samme", "--multilabel", folder / "train.svm", tmp_path / "n.mcb")
-    assert done.returncode and "--multilabel is for -a adaboost-mh and -a vector-tree" in done.stderr
+    assert (
+        done.returncode and "--multilabel is for -a adaboost-mh and -a vector-tree" in done.stderr
+    )
 
 
 def test_labels_that_a_model_does_not_know(lists, tmp_path):
     folder, _, _ = lists
     (tmp_path / "new.svm").write_text("4,5,6 1:1\n 2:1\n")
-    done = call("train", *TRAIN, "-P", tmp_path / "new.svm", folder / "train.svm", tmp_path / "m.mcb")
-    assert done.returncode == 0 and "2 labels that the training file does not have, left out" in done.stderr
+    done = call(
+        "train", *TRAIN, "-P", tmp_path / "new.svm", folder / "train.svm", tmp_path / "m.mcb"
+    )
+    assert (
+        done.returncode == 0
+        and "2 labels that the training file does not have, left out" in done.stderr
+    )
     done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
     assert "Exact match = " in done.stdout and "(2/2)" not in done.stdout
     assert "1 of 2 rows has a label" in done.stderr and "(5, 6): counted as errors" in done.stderr
-    (tmp_path / "new.svm").write_text("".join(f"{','.join(map(str, range(20, 60)))} 1:{i}\n" for i in range(9)))
+    (tmp_path / "new.svm").write_text(
+        "".join(f"{','.join(map(str, range(20, 60)))} 1:{i}\n" for i in range(9))
+    )
     done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
     assert "9 of 9 rows have a label" in done.stderr and "(20, 21, 22, 23, 24, ...)" in done.stderr
-    wrong = sum(len(line.split(",")) for line in (tmp_path / "out").read_text().splitlines() if line) + 9 * 40
+    wrong = (
+        sum(len(line.split(",")) for line in (tmp_path / "out").read_text().splitlines() if line)
+        + 9 * 40
+    )
     assert f"Hamming loss = {wrong / (9 * 45):.6g}\n" in done.stdout
 
 
@@ -205,11 +248,16 @@ def folds(X, Y, n, **params):
     """Exact match of all rows; of the folds Hamming loss, cross-entropy, micro and macro F1, precision at 1, 3, 5."""
     whole, found = 0, []
     for train, held in stratified(np.zeros(len(Y)), n, 0):
-        model = VectorTreeBoostClassifier(loss="logistic", random_state=0, **params).fit(X[train], Y[train])
+        model = VectorTreeBoostClassifier(loss="logistic", random_state=0, **params).fit(
+            X[train], Y[train]
+        )
         given, P = model.predict(X[held]), model.predict_proba(X[held])
         whole += (given == Y[held]).all(axis=1).sum()
         loss = -np.log(np.where(Y[held] > 0, P, 1 - P)).mean()
-        f1 = [metrics.f1_score(Y[held], given, average=how, zero_division=0) for how in ("micro", "macro")]
+        f1 = [
+            metrics.f1_score(Y[held], given, average=how, zero_division=0)
+            for how in ("micro", "macro")
+        ]
         first = np.argsort(-P, axis=1, kind="stable")
         at = [np.take_along_axis(Y[held], first[:, :k], axis=1).mean() for k in (1, 3, 5)]
         found.append(((given != Y[held]).mean(), loss, *f1, *at))
@@ -227,7 +275,9 @@ def test_cross_validation(lists):
     assert text[2].startswith(f"Cross Validation Cross-entropy = {found[:, 1].mean():.4g} +- ")
     names = ("Micro F1", "Macro F1", "Precision at 1", "Precision at 3", "Precision at 5")
     for line, name, values in zip(text[3:8], names, found.T[2:], strict=True):
-        assert line.startswith(f"Cross Validation {name} = {values.mean():.4g} +- {values.std(ddof=1):.3g} (")
+        assert line.startswith(
+            f"Cross Validation {name} = {values.mean():.4g} +- {values.std(ddof=1):.3g} ("
+        )
     assert text[8] == "rounds hamming_loss deviation cross_entropy deviation" and len(text) == 29
     last = [float(word) for word in text[-1].split()]
     np.testing.assert_allclose(last[1::2], found.mean(axis=0)[:2], rtol=1e-5)
@@ -239,26 +289,57 @@ def test_a_search(lists, tmp_path):
     folder, X, Y = lists
     options = ["-a", "vector-tree", "--loss", "logistic", "-v", 3, "-p", 1, "-q"]
     more = ["-n", "3,20", "--best-by", "log_loss"]
-    done = call("tune", *options, *more, "--results", tmp_path / "r.csv", folder / "train.svm", tmp_path / "m.mcb")
+    done = call(
+        "tune",
+        *options,
+        *more,
+        "--results",
+        tmp_path / "r.csv",
+        folder / "train.svm",
+        tmp_path / "m.mcb",
+    )
     assert done.returncode == 0, done.stderr
     best, other = (line.split() for line in done.stdout.splitlines()[1:3])
     for line, n in ((best, 20), (other, 3)):
         found = folds(X[:200], Y[:200], 3, n_estimators=n)[1].mean(axis=0)
         np.testing.assert_allclose([float(word) for word in line[0:8:2]], found[:4], rtol=1e-3)
     assert done.stdout.splitlines()[-1] == "Best: --n-estimators 20"
-    assert call("train", *options[:4], "-q", "-n", 20, folder / "train.svm", tmp_path / "same.mcb").returncode == 0
+    assert (
+        call(
+            "train", *options[:4], "-q", "-n", 20, folder / "train.svm", tmp_path / "same.mcb"
+        ).returncode
+        == 0
+    )
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
 
 
 @pytest.mark.parametrize("by", ["hamming_loss", "f1_micro", "f1_macro"])
 def test_a_search_by_metrics_of_labels(lists, tmp_path, by):
     folder, X, Y = lists
-    options = ["-a", "vector-tree", "--loss", "logistic", "-v", 3, "-p", 1, "-q", "--decision-threshold", "0.35,0.6"]
-    done = call("tune", *options, "-n", 10, "--best-by", by, folder / "train.svm", "m.mcb", cwd=tmp_path)
+    options = [
+        "-a",
+        "vector-tree",
+        "--loss",
+        "logistic",
+        "-v",
+        3,
+        "-p",
+        1,
+        "-q",
+        "--decision-threshold",
+        "0.35,0.6",
+    ]
+    done = call(
+        "tune", *options, "-n", 10, "--best-by", by, folder / "train.svm", "m.mcb", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     head, best, other = (line.split() for line in done.stdout.splitlines()[:3])
     at = head.index(by)
-    assert float(best[at]) < float(other[at]) if by == "hamming_loss" else float(best[at]) > float(other[at])
+    assert (
+        float(best[at]) < float(other[at])
+        if by == "hamming_loss"
+        else float(best[at]) > float(other[at])
+    )
     params = {"n_estimators": 10, "decision_threshold": float(best[-1])}
     expected = folds(X[:200], Y[:200], 3, **params)[1].mean(axis=0)[:4]
     np.testing.assert_allclose([float(word) for word in best[0:8:2]], expected, rtol=1e-3)
@@ -268,7 +349,9 @@ def test_metrics_of_labels_are_for_lists(tmp_path):
     (tmp_path / "one.svm").write_text("1 1:1\n2 1:2\n" * 4)
     files = tmp_path / "one.svm", tmp_path / "m.mcb"
     done = call("tune", "-a", "vector-tree", "-n", "2,3", "--best-by", "f1_micro", *files)
-    assert done.returncode and "--best-by f1_micro: one label a row has error, log_loss" in done.stderr
+    assert (
+        done.returncode and "--best-by f1_micro: one label a row has error, log_loss" in done.stderr
+    )
 
 
 def test_a_search_of_other_algorithms(lists, tmp_path):
@@ -304,7 +387,15 @@ def test_rows_whose_labels_change_are_counted(lists, tmp_path):
     how = ["--leaves", "int8", "--layout", "packed", "--rows", folder / "train.svm"]
     told = call("convert", *how, "m.mcb", "small.mcb", cwd=tmp_path).stderr
     for name in ("m", "small"):
-        assert call("predict", "-q", folder / "train.svm", f"{name}.mcb", f"{name}.txt", cwd=tmp_path).returncode == 0
+        assert (
+            call(
+                "predict", "-q", folder / "train.svm", f"{name}.mcb", f"{name}.txt", cwd=tmp_path
+            ).returncode
+            == 0
+        )
     now, before = ((tmp_path / f"{m}.txt").read_text().splitlines() for m in ("small", "m"))
     changed = sum(a != b for a, b in zip(now, before, strict=True))
-    assert f"of {len(now)} rows, {changed} " in told and "have other labels than with the leaves as they were" in told
+    assert (
+        f"of {len(now)} rows, {changed} " in told
+        and "have other labels than with the leaves as they were" in told
+    )

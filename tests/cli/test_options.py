@@ -55,7 +55,12 @@ GIVEN = {
     "validation_fraction": [("--validation-fraction 0.3", 0.3)],
     "n_iter_no_change": [("--n-iter-no-change 4", 4), ("-E 6", 6)],
     "class_weight": [("--class-weight balanced", "balanced"), ("--class-weight none", None)],
-    "random_state": [("", 0), ("--random-state 3", 3), ("-S 4294967295", 4294967295), ("-S none", None)],
+    "random_state": [
+        ("", 0),
+        ("--random-state 3", 3),
+        ("-S 4294967295", 4294967295),
+        ("-S none", None),
+    ],
     "calibrate": [("--calibrate temperature", "temperature"), ("--calibrate none", None)],
     "restore_priors": [("--restore-priors", True), ("", False)],
     "n_jobs": [("--n-jobs 2", 2), ("-j -1", -1)],
@@ -95,7 +100,11 @@ VECTOR = {
     **TREES,
 }
 COLUMN_GENERATION = {
-    **{name: rows for name, rows in GIVEN.items() if name not in {*MCBOOST_ONLY, *CATEGORIES, "learning_rate"}},
+    **{
+        name: rows
+        for name, rows in GIVEN.items()
+        if name not in {*MCBOOST_ONLY, *CATEGORIES, "learning_rate"}
+    },
     "C": [("-c 10", 10.0), ("--C 1e6", 1e6)],
     "max_passes": [("--max-passes 1", 1)],
     "tol": [("--tol 0", 0.0)],
@@ -104,7 +113,13 @@ COLUMN_GENERATION = {
 HINGE = {
     **{
         name: GIVEN[name]
-        for name in ("n_estimators", "early_stopping", "validation_fraction", "n_iter_no_change", "random_state")
+        for name in (
+            "n_estimators",
+            "early_stopping",
+            "validation_fraction",
+            "n_iter_no_change",
+            "random_state",
+        )
     },
     **{name: GIVEN[name] for name in ("calibrate", "cv", "min_delta")},
     "scoring": [("", "error"), ("--metric auc_ovr", "auc_ovr")],
@@ -160,7 +175,11 @@ TABLES = {
     "multiboost": {
         **COLUMN_GENERATION,
         "loss": [("", "exp"), ("-l log", "log")],
-        "solver": [("--solver fcd", "fcd"), ("--solver lbfgs", "lbfgs"), ("--solver lbfgs-cold", "lbfgs-cold")],
+        "solver": [
+            ("--solver fcd", "fcd"),
+            ("--solver lbfgs", "lbfgs"),
+            ("--solver lbfgs-cold", "lbfgs-cold"),
+        ],
     },
     "multiboost-cw": COLUMN_GENERATION,
     "hingeboost": HINGE,
@@ -181,7 +200,14 @@ TABLES = {
     "jointboost": {
         name: rows
         for name, rows in CLASSIC.items()
-        if name not in ("weak_learner", "max_leaf_nodes", "max_depth", "min_weight_fraction_split", "subsample")
+        if name
+        not in (
+            "weak_learner",
+            "max_leaf_nodes",
+            "max_depth",
+            "min_weight_fraction_split",
+            "subsample",
+        )
     },
     "piboost": {**CLASSIC, **PIBOOST},
     "samme": CLASSIC,
@@ -202,11 +228,19 @@ def test_every_parameter_has_help_and_a_valid_default(algorithm):
 
 
 def test_what_is_read_is_what_the_classes_say():
-    assert table_text() == TABLE.read_text(), "the top of test_docs.py says how to write the table again"
-    assert {int(number): name for number, name in NUMBERED["kernel"].items()} == {n: k for k, n in KERNELS.items()}
+    assert table_text() == TABLE.read_text(), (
+        "the top of test_docs.py says how to write the table again"
+    )
+    assert {int(number): name for number, name in NUMBERED["kernel"].items()} == {
+        n: k for k, n in KERNELS.items()
+    }
     assert LAYOUTS == file.LAYOUTS
     for name in REGISTRY:
-        rows = {own: row for own, row in parameters(get_plain_class(name)).items() if not row.python_only}
+        rows = {
+            own: row
+            for own, row in parameters(get_plain_class(name)).items()
+            if not row.python_only
+        }
         read = get_algorithm(name).rows
         first = {own: row._replace(help=row.help.partition("\n\n")[0]) for own, row in rows.items()}
         assert list(read.items()) == list(first.items())
@@ -219,7 +253,9 @@ def test_table_is_complete(algorithm):
 
 @pytest.mark.parametrize("algorithm", TABLES)
 def test_options_set_parameters(algorithm):
-    for name, text, value in [(name, *row) for name, rows in TABLES[algorithm].items() for row in rows]:
+    for name, text, value in [
+        (name, *row) for name, rows in TABLES[algorithm].items() for row in rows
+    ]:
         _, estimator, _ = parse(["-a", algorithm, *text.split(), "train.svm"])
         assert type(estimator) is get_plain_class(algorithm)
         found = values_of(estimator)[name]
@@ -239,7 +275,9 @@ def test_options_not_given_keep_the_signature_default_but_for_seed_and_progress(
     assert values_of(estimator) == {**defaults, "random_state": 0, "verbose": 0}
 
 
-@pytest.mark.parametrize(("options", "verbose"), [("", 1), ("-q", 0), ("-v 3", 0), ("--verbose 0", 0)])
+@pytest.mark.parametrize(
+    ("options", "verbose"), [("", 1), ("-q", 0), ("-v 3", 0), ("--verbose 0", 0)]
+)
 def test_progress_is_shown_on_a_terminal(options, verbose, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert parse(["train.svm", *options.split()])[1].verbose == verbose
@@ -262,8 +300,14 @@ def help_of(capsys, algorithm):
 def test_help_is_that_of_the_algorithm(capsys):
     text = help_of(capsys, "abc-logitboost")
     assert "options of ABCLogitBoostClassifier: " in text
-    assert "--gap n Rounds between searches for the base class; 1 searches in every round (an integer >= 1" in text
-    assert "--max-depth n Most splits on the way to a leaf of a tree; none for no bound (an integer >= 1" in text
+    assert (
+        "--gap n Rounds between searches for the base class; 1 searches in every round (an integer >= 1"
+        in text
+    )
+    assert (
+        "--max-depth n Most splits on the way to a leaf of a tree; none for no bound (an integer >= 1"
+        in text
+    )
     assert "--nu" not in text
     text = help_of(capsys, "mart")
     assert "options of MartClassifier: " in text
@@ -285,18 +329,24 @@ def test_checkpoint():
     assert parse(["t"])[0].checkpoint is None
 
 
-@pytest.mark.parametrize(("training", "model"), [("train.svm", "train.svm.mcb"), ("/data/a.svm.gz", "a.svm.gz.mcb")])
+@pytest.mark.parametrize(
+    ("training", "model"), [("train.svm", "train.svm.mcb"), ("/data/a.svm.gz", "a.svm.gz.mcb")]
+)
 def test_default_model_file_is_the_base_name_here(training, model):
     assert parse([training])[0].model_file == model
 
 
 def test_class_weights_are_taken_out():
-    rest, weights = take_class_weights("-n 5 -w3 2.5 -w-1 0.5 -w+2 1e2 -w-03 1 train -w3 4 -- -w7 x".split())
+    rest, weights = take_class_weights(
+        "-n 5 -w3 2.5 -w-1 0.5 -w+2 1e2 -w-03 1 train -w3 4 -- -w7 x".split()
+    )
     assert rest == "-n 5 train -- -w7 x".split()
     assert list(weights.items()) == [("-1", 0.5), ("+2", 100.0), ("-03", 1.0), ("3", 4.0)]
 
 
-@pytest.mark.parametrize("text", ["-w 3", "-w3", "-wa 2", "-w1.5 2", "-w3 -2", "-w3 0", "-w3 x", "-w3 inf", "-w3 nan"])
+@pytest.mark.parametrize(
+    "text", ["-w 3", "-w3", "-wa 2", "-w1.5 2", "-w3 -2", "-w3 0", "-w3 x", "-w3 inf", "-w3 nan"]
+)
 def test_bad_class_weights(text):
     with pytest.raises(UsageError, match="argument -w"):
         take_class_weights(text.split())
@@ -308,11 +358,26 @@ BAD_TRAIN = [
     ("a b c", "unrecognized arguments: c"),
     ("--nonsense t", "unrecognized arguments: --nonsense"),
     ("--n-est 5 t", "unrecognized arguments: --n-est"),
-    ("-a vectortree t m", "argument -a/--algorithm: invalid choice: 'vectortree' (did you mean 'vector-tree'? choose "),
-    ("-a xyzzy t m", "argument -a/--algorithm: invalid choice: 'xyzzy' (choose from 'abc-logitboost', "),
-    ("--lerning-rate 0.1 t m", "unrecognized arguments: --lerning-rate (did you mean --learning-rate?)\n"),
-    ("--lerning-rate=0.1 t m", "unrecognized arguments: --lerning-rate=0.1 (did you mean --learning-rate?)\n"),
-    ("--num-leaves 3 t m", "unrecognized arguments: --num-leaves (did you mean --max-leaf-nodes?)\n"),
+    (
+        "-a vectortree t m",
+        "argument -a/--algorithm: invalid choice: 'vectortree' (did you mean 'vector-tree'? choose ",
+    ),
+    (
+        "-a xyzzy t m",
+        "argument -a/--algorithm: invalid choice: 'xyzzy' (choose from 'abc-logitboost', ",
+    ),
+    (
+        "--lerning-rate 0.1 t m",
+        "unrecognized arguments: --lerning-rate (did you mean --learning-rate?)\n",
+    ),
+    (
+        "--lerning-rate=0.1 t m",
+        "unrecognized arguments: --lerning-rate=0.1 (did you mean --learning-rate?)\n",
+    ),
+    (
+        "--num-leaves 3 t m",
+        "unrecognized arguments: --num-leaves (did you mean --max-leaf-nodes?)\n",
+    ),
     ("-b 1 t m", "unrecognized arguments: -b (did you mean --calibrate?)\n"),
     ("--zero-as-missing t m", "unrecognized arguments: --zero-as-missing\n"),
     ("-n t", "argument -n/--n-estimators: 't' is not an integer >= 1"),
@@ -326,9 +391,15 @@ BAD_TRAIN = [
     ("--nu -1 t", "argument --nu: '-1' is not a number >= 0"),
     ("--nu inf t", "argument --nu: 'inf' is not a number >= 0"),
     ("--max-bins 257 t", "argument --max-bins: '257' is not an integer >= 2 and <= 256"),
-    ("--validation-fraction 1 t", "argument --validation-fraction: '1' is not a number > 0 and <= 0.9"),
+    (
+        "--validation-fraction 1 t",
+        "argument --validation-fraction: '1' is not a number > 0 and <= 0.9",
+    ),
     ("--class-weight balanced -w2 3 t", "-w<label> and --class-weight exclude each other"),
-    ("-S 4294967296 t", "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or none"),
+    (
+        "-S 4294967296 t",
+        "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or none",
+    ),
     ("-j 0 t", "argument -j/--n-jobs: 0 threads have no meaning"),
     ("-v 1 t", "argument -v/--cross-validation: '1' is not an integer >= 2"),
     ("-v 5 -P v t", "-v writes no model and validates on its own folds; leave out -P"),
@@ -338,7 +409,10 @@ BAD_TRAIN = [
     ("--n-features 0 t", "argument --n-features: '0' is not an integer >= 1"),
     ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
     ("--gap 3 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n"),
-    ("--nonsense --gap 3 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n"),
+    (
+        "--nonsense --gap 3 t",
+        "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n",
+    ),
     (
         "-t 2 -c10 t m",
         "-t is not an option of mcboost, but of hingeboost; -c is not an option of mcboost, but of hinge",
@@ -348,35 +422,86 @@ BAD_TRAIN = [
         "--subsample is not an option of jointboost, but of abc-logitboost, abc-mart, ",
     ),
     ("-a mart --no-allow-zero t", "--no-allow-zero is not an option of mart, but of hingeboost\n"),
-    ("-a hingeboost -l log t", "-l is not an option of hingeboost, but of mcboost, multiboost, vector-tree\n"),
-    ("-a piboost --separators [[0]] t", "argument --separators: '[[0]]' is not one of 'singles', 'pairs'\n"),
-    ("-a hingeboost -t 3 t", "argument -t/--kernel: '3' is not one of 'linear', 'poly', 'rbf', 'perceptron'\n"),
-    ("--class-weight heavy t", "argument --class-weight: 'heavy' is not one of 'balanced' or none\n"),
+    (
+        "-a hingeboost -l log t",
+        "-l is not an option of hingeboost, but of mcboost, multiboost, vector-tree\n",
+    ),
+    (
+        "-a piboost --separators [[0]] t",
+        "argument --separators: '[[0]]' is not one of 'singles', 'pairs'\n",
+    ),
+    (
+        "-a hingeboost -t 3 t",
+        "argument -t/--kernel: '3' is not one of 'linear', 'poly', 'rbf', 'perceptron'\n",
+    ),
+    (
+        "--class-weight heavy t",
+        "argument --class-weight: 'heavy' is not one of 'balanced' or none\n",
+    ),
     ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer >= 1 and <= 1000"),
     ("-a hingeboost -w3 2 t", "-w<label>: hingeboost has no class weights"),
     ("-a hingeboost --checkpoint c t", "hingeboost keeps no checkpoints"),
-    ("-a hingeboost --layout interval t", "--layout interval is for stumps whose scores are summed; leave it out"),
+    (
+        "-a hingeboost --layout interval t",
+        "--layout interval is for stumps whose scores are summed; leave it out",
+    ),
     ("-a mart --gap 3 t", "--gap is not an option of mart, but of abc-logitboost, abc-mart\n"),
     ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
     ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
-    ("--label y t.svm", "--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines"),
-    ("--base 1 t.csv", "--base and --n-features are for LIBSVM text; the columns of a CSV or Parquet"),
-    ("--format csv --n-features 3 t", "--base and --n-features are for LIBSVM text; the columns of a CSV or Parquet"),
-    ("-P v.svm t.csv.gz", "the training and the validation file must both have named columns or both be LIBSVM text"),
+    (
+        "--label y t.svm",
+        "--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines",
+    ),
+    (
+        "--base 1 t.csv",
+        "--base and --n-features are for LIBSVM text; the columns of a CSV or Parquet",
+    ),
+    (
+        "--format csv --n-features 3 t",
+        "--base and --n-features are for LIBSVM text; the columns of a CSV or Parquet",
+    ),
+    (
+        "-P v.svm t.csv.gz",
+        "the training and the validation file must both have named columns or both be LIBSVM text",
+    ),
     ("--curve t", "--curve needs -v n, the number of folds"),
     ("-a hingeboost -c 1 --libsvm-c 1 t", "-c and --libsvm-c exclude each other"),
     ("-a hingeboost --libsvm-c 0 t", "argument --libsvm-c: '0' is not a finite number > 0"),
-    ("-a hingeboost --libsvm-c 1 -E 5 t", "--libsvm-c is multiplied by the rows, of which the models of -n auto, --e"),
-    ("-a hingeboost --libsvm-c 1 -n auto -P v t", "--libsvm-c is multiplied by the rows, of which the models of -n"),
-    ("-a hingeboost --libsvm-c 1 --calibrate temperature t", "--libsvm-c is multiplied by the rows, of which the"),
-    ("-a multiboost --libsvm-c 1 t", "--libsvm-c is not an option of multiboost, but of hingeboost\n"),
+    (
+        "-a hingeboost --libsvm-c 1 -E 5 t",
+        "--libsvm-c is multiplied by the rows, of which the models of -n auto, --e",
+    ),
+    (
+        "-a hingeboost --libsvm-c 1 -n auto -P v t",
+        "--libsvm-c is multiplied by the rows, of which the models of -n",
+    ),
+    (
+        "-a hingeboost --libsvm-c 1 --calibrate temperature t",
+        "--libsvm-c is multiplied by the rows, of which the",
+    ),
+    (
+        "-a multiboost --libsvm-c 1 t",
+        "--libsvm-c is not an option of multiboost, but of hingeboost\n",
+    ),
     ("--checkpoint", "argument --checkpoint: expected one argument"),
-    ("--checkpoint c -v 5 t", "-v trains a model per fold and keeps none of them; leave out --checkpoint"),
+    (
+        "--checkpoint c -v 5 t",
+        "-v trains a model per fold and keeps none of them; leave out --checkpoint",
+    ),
     ("--checkpoint-every 5 t", "--checkpoint-every needs --checkpoint file"),
-    ("--checkpoint c --checkpoint-every -1 t", "argument --checkpoint-every: '-1' is not a number of seconds >= 0"),
-    ("--checkpoint c --checkpoint-every inf t", "argument --checkpoint-every: 'inf' is not a number of seconds >= 0"),
-    ("--checkpoint ./m t m", "--checkpoint names the model file, but is removed when that has been written"),
+    (
+        "--checkpoint c --checkpoint-every -1 t",
+        "argument --checkpoint-every: '-1' is not a number of seconds >= 0",
+    ),
+    (
+        "--checkpoint c --checkpoint-every inf t",
+        "argument --checkpoint-every: 'inf' is not a number of seconds >= 0",
+    ),
+    (
+        "--checkpoint ./m t m",
+        "--checkpoint names the model file, but is removed when that has been written",
+    ),
     ("-w3 t", "argument -w3: 't' is not a finite number > 0"),
     ("-", "training on standard input needs the name of a model file"),
     ("-P - - m", "only one of the training and the validation file can be standard input"),
@@ -405,7 +530,11 @@ def test_names_of_files_are_not_empty(capsys):
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("-t 2 -c 10 t", "hingeboost"), ("-c 10 --max-passes 3 t", "multiboost"), ("-t 2 --gap 3 t", "hingeboost")],
+    [
+        ("-t 2 -c 10 t", "hingeboost"),
+        ("-c 10 --max-passes 3 t", "multiboost"),
+        ("-t 2 --gap 3 t", "hingeboost"),
+    ],
 )
 def test_help_of_an_algorithm_that_has_all_the_options_is_named(capsys, text, shown):
     assert main(text.split()) == 1

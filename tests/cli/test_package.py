@@ -19,23 +19,32 @@ def test_version_and_show(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"pymcboost {__version__}\n"
     done = subprocess.run(
-        [sys.executable, "-m", "pymcboost", "--version", "--show"], env=environment(), capture_output=True, text=True
+        [sys.executable, "-m", "pymcboost", "--version", "--show"],
+        env=environment(),
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
     shown = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert shown["pymcboost"].startswith(__version__) and shown["Python"].split()[1][:-1] == sys.version.split()[0]
+    assert (
+        shown["pymcboost"].startswith(__version__)
+        and shown["Python"].split()[1][:-1] == sys.version.split()[0]
+    )
     assert set(versions.PACKAGES) < set(shown)
     import numpy
 
     assert shown["numpy"] == numpy.__version__
-    assert re.match(r"(GCC|Clang|MSVC) \d+.*, (OpenMP \d{6}|without OpenMP), for [\w-]+$", shown["kernels"])
+    assert re.match(
+        r"(GCC|Clang|MSVC) \d+.*, (OpenMP \d{6}|without OpenMP), for [\w-]+$", shown["kernels"]
+    )
     assert re.match(r"\d+ of \d+ CPUs (may be|is) used", shown["threads"])
     assert re.search(r"\d threads?$", shown["BLAS"])
     assert {"system", "processor", "features", "OpenMP", "memory", "variables"} < set(shown)
 
 
 @pytest.mark.parametrize(
-    ("option", "file"), [("--include", "mcb.hpp"), ("--cmake", "mcb-config.cmake"), ("--pkgconfig", "mcb.pc")]
+    ("option", "file"),
+    [("--include", "mcb.hpp"), ("--cmake", "mcb-config.cmake"), ("--pkgconfig", "mcb.pc")],
 )
 def test_folders_of_the_headers(option, file, capsys):
     assert main([option]) == 0
@@ -60,7 +69,9 @@ def test_show_versions_says_that_there_is_one_thread_without_openmp(capsys, monk
     monkeypatch.setattr(elementary, "build", lambda: ("Clang 17.0", 0))
     shown = shown_versions(capsys)
     assert shown["kernels"].startswith("Clang 17.0, without OpenMP, ")
-    assert re.match(r"1 of \d+ CPUs is used: the kernels were compiled without OpenMP$", shown["threads"])
+    assert re.match(
+        r"1 of \d+ CPUs is used: the kernels were compiled without OpenMP$", shown["threads"]
+    )
 
 
 def test_show_versions_names_the_variables_of_the_caller_alone(capsys, monkeypatch):
@@ -89,7 +100,9 @@ def test_the_form_for_bugs_asks_for_it(project_root):
 def test_show_says_where_kernels_cannot_be_imported():
     start = "import sys; sys.modules['pymcboost._kernels'] = None\n"
     code = start + "from pymcboost.cli.package import main; main(['--show'])"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
     assert re.search(r"^kernels +cannot be imported: ", done.stdout, re.M), done.stderr
 
 

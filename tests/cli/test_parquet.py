@@ -20,7 +20,9 @@ def write(path, columns):
 def as_csv(path, columns):
     names = list(columns)
     rows = zip(*(columns[name].to_pylist() for name in names), strict=True)
-    text = "".join(",".join("" if value is None else str(value) for value in row) + "\n" for row in rows)
+    text = "".join(
+        ",".join("" if value is None else str(value) for value in row) + "\n" for row in rows
+    )
     path.write_text(",".join(names) + "\n" + text)
 
 
@@ -55,9 +57,25 @@ def test_the_same_bytes_as_from_csv(tmp_path, columns):
 def test_kinds_of_labels(tmp_path, columns):
     numbers = arrow.array([i % 3 for i in range(240)])
     texts = arrow.array([f"c{i % 3}" for i in range(240)])
-    for name, labels in (("int", numbers), ("dictionary", texts.dictionary_encode()), ("text", texts)):
+    for name, labels in (
+        ("int", numbers),
+        ("dictionary", texts.dictionary_encode()),
+        ("text", texts),
+    ):
         write(tmp_path / name, {**columns, "kind": labels})
-        done = call("train", "-q", "-n", 4, "--format", "parquet", "--label", "kind", name, f"{name}.mcb", cwd=tmp_path)
+        done = call(
+            "train",
+            "-q",
+            "-n",
+            4,
+            "--format",
+            "parquet",
+            "--label",
+            "kind",
+            name,
+            f"{name}.mcb",
+            cwd=tmp_path,
+        )
         assert done.returncode == 0, done.stderr
     assert load_model(tmp_path / "int.mcb").classes_.tolist() == [0, 1, 2]
     assert (tmp_path / "dictionary.mcb").read_bytes() == (tmp_path / "text.mcb").read_bytes()
@@ -81,20 +99,33 @@ def test_long_labels(tmp_path):
         done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
         assert f"2 classes (7: 1, {2**53}: 2)" in done.stderr, done.stderr
         for beyond in (2**53 + 2, 2**60):
-            write(tmp_path / "t.parquet", {"kind": arrow.array([beyond, 7, 7]).cast(kind, safe=False), **features})
+            write(
+                tmp_path / "t.parquet",
+                {"kind": arrow.array([beyond, 7, 7]).cast(kind, safe=False), **features},
+            )
             done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
-            assert done.returncode == 2 and f"t.parquet: label '{beyond}" in done.stderr, done.stderr
+            assert done.returncode == 2 and f"t.parquet: label '{beyond}" in done.stderr, (
+                done.stderr
+            )
     write(tmp_path / "t.parquet", {"kind": arrow.array([1e300, 7.0, 7.0]), **features})
     done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
-    assert done.returncode == 2 and f"t.parquet: label '{int(1e300)!s:.37}...' is out" in done.stderr, done.stderr
+    assert (
+        done.returncode == 2 and f"t.parquet: label '{int(1e300)!s:.37}...' is out" in done.stderr
+    ), done.stderr
 
 
 def test_truth_values_and_decimals_are_numbers(tmp_path, columns):
     flags = columns["flag"].cast(arrow.bool_())
-    write(tmp_path / "t.parquet", {**columns, "flag": flags, "whole": columns["whole"].cast(arrow.decimal128(12, 1))})
+    write(
+        tmp_path / "t.parquet",
+        {**columns, "flag": flags, "whole": columns["whole"].cast(arrow.decimal128(12, 1))},
+    )
     write(tmp_path / "same.parquet", columns)
     for name in ("t", "same"):
-        assert call("train", "-q", "-n", 4, f"{name}.parquet", f"{name}.mcb", cwd=tmp_path).returncode == 0
+        assert (
+            call("train", "-q", "-n", 4, f"{name}.parquet", f"{name}.mcb", cwd=tmp_path).returncode
+            == 0
+        )
     assert (tmp_path / "t.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
 
 
@@ -110,21 +141,39 @@ def test_standard_input_and_validation_file(tmp_path, columns):
 
 
 def test_categories_are_those_of_csv(tmp_path, columns):
-    texts = arrow.array([None if i % 11 == 0 else ("red", "green", "blue")[i % 3] for i in range(240)])
+    texts = arrow.array(
+        [None if i % 11 == 0 else ("red", "green", "blue")[i % 3] for i in range(240)]
+    )
     made = {**columns, "a": texts, "whole": columns["whole"]}
     write(tmp_path / "t.parquet", made)
     write(tmp_path / "dictionary.parquet", {**made, "a": texts.dictionary_encode()})
     as_csv(tmp_path / "t.csv", made)
-    options = ["-q", "-a", "vector-tree", "-n", 4, "--min-samples-category", 2, "--categorical-features", "whole,a"]
+    options = [
+        "-q",
+        "-a",
+        "vector-tree",
+        "-n",
+        4,
+        "--min-samples-category",
+        2,
+        "--categorical-features",
+        "whole,a",
+    ]
     for name in ("t.parquet", "dictionary.parquet", "t.csv"):
         done = call("train", *options, "-P", name, name, f"{name}.mcb", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    found = {(tmp_path / f"{name}.mcb").read_bytes() for name in ("t.parquet", "dictionary.parquet", "t.csv")}
+    found = {
+        (tmp_path / f"{name}.mcb").read_bytes()
+        for name in ("t.parquet", "dictionary.parquet", "t.csv")
+    }
     assert len(found) == 1
     model = load_model(tmp_path / "t.csv.mcb")
     assert model.categories.feature.tolist() == [0, 3] and model.ensemble.subset.any()
     assert model.categories.names[0] == ["blue", "green", "red"]
-    outs = [call("predict", "-b", 1, name, "t.csv.mcb", "-", cwd=tmp_path).stdout for name in ("t.csv", "t.parquet")]
+    outs = [
+        call("predict", "-b", 1, name, "t.csv.mcb", "-", cwd=tmp_path).stdout
+        for name in ("t.csv", "t.parquet")
+    ]
     assert outs[0] == outs[1] != ""
     done = call("train", "-a", "vector-tree", "t.parquet", cwd=tmp_path)
     assert done.returncode == 2 and "column 'a' has 'green' in row 2; " in done.stderr
@@ -138,32 +187,63 @@ def test_what_is_refused(tmp_path, columns):
     (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
     bytes_of = (tmp_path / "t.parquet").read_bytes()
     footer = int.from_bytes(bytes_of[-8:-4], "little")
-    (tmp_path / "footer.parquet").write_bytes(bytes_of[: -8 - footer] + bytes([255]) * footer + bytes_of[-8:])
+    (tmp_path / "footer.parquet").write_bytes(
+        bytes_of[: -8 - footer] + bytes([255]) * footer + bytes_of[-8:]
+    )
     (tmp_path / "pages.parquet").write_bytes(bytes_of[:4] + bytes([255]) * 400 + bytes_of[404:])
     write(tmp_path / "dates.parquet", {**columns, "kind": columns["whole"].cast(arrow.date32())})
     write(tmp_path / "words.parquet", {**columns, "a": columns["kind"]})
-    write(tmp_path / "large.parquet", {**columns, "a": arrow.array([0.0] * 4 + [1e39] + [0.0] * 235)})
+    write(
+        tmp_path / "large.parquet", {**columns, "a": arrow.array([0.0] * 4 + [1e39] + [0.0] * 235)}
+    )
     write(tmp_path / "none.parquet", {name: column.slice(0, 0) for name, column in columns.items()})
     write(tmp_path / "one.parquet", {"kind": columns["kind"]})
     write(tmp_path / "unlabelled.parquet", {**columns, "kind": arrow.array(["x", None] * 120)})
     for arguments, status, message in (
         (["text.parquet"], 2, "expected a Parquet file"),
-        (["dates.parquet"], 2, "dates.parquet: column 'kind' has date values; labels and categories are"),
+        (
+            ["dates.parquet"],
+            2,
+            "dates.parquet: column 'kind' has date values; labels and categories are",
+        ),
         (["footer.parquet"], 2, "footer.parquet: "),
         (["pages.parquet"], 2, "expected a Parquet file"),
         (["gone.parquet"], 4, "gone.parquet: No such file or directory"),
-        (["words.parquet"], 2, "words.parquet: column 'a' has 'c-1' in row 1; features must be numbers"),
+        (
+            ["words.parquet"],
+            2,
+            "words.parquet: column 'a' has 'c-1' in row 1; features must be numbers",
+        ),
         (["large.parquet"], 2, "large.parquet: column 'a', row 5: 1e+39 is too large for float32"),
         (["none.parquet"], 2, "none.parquet: no row of data"),
         (["one.parquet"], 2, "one.parquet: there is no column besides that of the labels\n"),
         (["unlabelled.parquet"], 2, "unlabelled.parquet: row 2 has no label in the column 'kind'"),
-        (["--label", "sort", "t.parquet"], 2, "t.parquet: there is no column 'sort'; there are 'kind', 'a', "),
+        (
+            ["--label", "sort", "t.parquet"],
+            2,
+            "t.parquet: there is no column 'sort'; there are 'kind', 'a', ",
+        ),
         (["--base", 1, "t.parquet"], 1, "--base and --n-features are for LIBSVM text"),
-        (["-P", "t.svm", "t.parquet"], 1, "the training and the validation file must both have named columns"),
+        (
+            ["-P", "t.svm", "t.parquet"],
+            1,
+            "the training and the validation file must both have named columns",
+        ),
     ):
         done = call("train", "-n", 3, *arguments, cwd=tmp_path)
         assert done.returncode == status and message in done.stderr, done.stderr
-    closed = ["bash", "-c", '"$@" <&-', "-", *command("train"), "-q", "--format", "parquet", "-", "m.mcb"]
+    closed = [
+        "bash",
+        "-c",
+        '"$@" <&-',
+        "-",
+        *command("train"),
+        "-q",
+        "--format",
+        "parquet",
+        "-",
+        "m.mcb",
+    ]
     done = subprocess.run(closed, cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.returncode == 4 and "standard input is closed" in done.stderr, done.stderr
     assert not list(tmp_path.glob("*.mcb"))
@@ -171,12 +251,14 @@ def test_what_is_refused(tmp_path, columns):
 
 def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
-    code = (
-        f"{blocker(['pyarrow'])}\nfrom pymcboost.cli.train import main\nsys.argv[1:] = ['t.parquet']\nsys.exit(main())"
-    )
+    train = "from pymcboost.cli.train import main\nsys.argv[1:] = ['t.parquet']\nsys.exit(main())"
+    code = f"{blocker(['pyarrow'])}\n{train}"
     done = run_python(code, cwd=tmp_path)
     assert done.returncode == 2
-    assert "Parquet files need pandas and pyarrow" in done.stderr and "pymcboost[parquet]" in done.stderr
+    assert (
+        "Parquet files need pandas and pyarrow" in done.stderr
+        and "pymcboost[parquet]" in done.stderr
+    )
 
 
 def test_prediction_needs_pandas_but_no_estimator(tmp_path, columns):

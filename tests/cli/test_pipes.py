@@ -26,7 +26,12 @@ def test_models_on_standard_output(tmp_path, files, path):
         size = (work / "m.mcb").stat().st_size
         shown = "<stdout>" if path != "/dev/fd/3" else path
         assert f"{shown}: {size:,} bytes (list)\n" in done.stderr.decode()
-    assert {entry.name for entry in work.iterdir()} == {"train.svm", "test.svm", "known.mcb", "m.mcb"}
+    assert {entry.name for entry in work.iterdir()} == {
+        "train.svm",
+        "test.svm",
+        "known.mcb",
+        "m.mcb",
+    }
 
 
 def test_a_table_goes_to_standard_output_as_well(tmp_path, files):
@@ -51,7 +56,9 @@ def test_a_model_whose_reader_has_gone_is_saved(tmp_path, files, path):
     assert done.returncode == 4
     (name,) = case.new()
     assert re.fullmatch(r"train-[0-9a-f]{8}\.mcb", name)
-    assert f"error: {path}: Broken pipe; the model is in {case.work / name} instead\n" in done.stderr
+    assert (
+        f"error: {path}: Broken pipe; the model is in {case.work / name} instead\n" in done.stderr
+    )
     case.real = case.work / name
     assert is_new(case, "`mcboost-train`")
 
@@ -74,11 +81,24 @@ def test_streams_that_no_model_goes_to_are_refused_before_the_rows(tmp_path, fil
     work = Case(tmp_path, files).work
     master, terminal = os.openpty()
     line = [*command("train"), "train.svm", "-"]
-    done = subprocess.run(line, cwd=work, env=environment(), stdout=terminal, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        line, cwd=work, env=environment(), stdout=terminal, stderr=subprocess.PIPE, text=True
+    )
     os.close(master), os.close(terminal)
     assert (done.returncode, "rows, " in done.stderr) == (1, False)
     assert "- is a terminal; name a file" in done.stderr
-    for more, words in ((">&-", "-: is closed, and the model file would be lost"), ("/dev/fd/77", "Bad file")):
-        line = shlex.join([*command("train"), "train.svm"]) + (" /dev/fd/77" if "77" in more else f" - {more}")
-        done = subprocess.run(["sh", "-c", line], cwd=work, env=environment(), capture_output=True, text=True)
-        assert (done.returncode, words in done.stderr, "rows, " in done.stderr) == (4, True, False), done.stderr
+    for more, words in (
+        (">&-", "-: is closed, and the model file would be lost"),
+        ("/dev/fd/77", "Bad file"),
+    ):
+        line = shlex.join([*command("train"), "train.svm"]) + (
+            " /dev/fd/77" if "77" in more else f" - {more}"
+        )
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=work, env=environment(), capture_output=True, text=True
+        )
+        assert (done.returncode, words in done.stderr, "rows, " in done.stderr) == (
+            4,
+            True,
+            False,
+        ), done.stderr

@@ -26,7 +26,11 @@ def table(text):
     """First line, labels and values of an output file with values."""
     first, *rest = text.splitlines()
     rows = [line.split(" ") for line in rest]
-    return first, [int(row[0]) for row in rows], np.array([[float(value) for value in row[1:]] for row in rows])
+    return (
+        first,
+        [int(row[0]) for row in rows],
+        np.array([[float(value) for value in row[1:]] for row in rows]),
+    )
 
 
 def test_labels_and_accuracy(files, tmp_path, scored):
@@ -49,9 +53,13 @@ def test_accuracy_in_libsvms_six_digits(capsys, files, tmp_path, scored):
     assert capsys.readouterr().out == "Accuracy = 97.7778% (44/45) (classification)\n"
 
 
-@pytest.mark.parametrize(("option", "which"), [("-d", 2), ("--decision-values", 2), ("-b", 3), ("--probability", 3)])
+@pytest.mark.parametrize(
+    ("option", "which"), [("-d", 2), ("--decision-values", 2), ("-b", 3), ("--probability", 3)]
+)
 def test_values_equal_python_to_the_last_bit(files, tmp_path, scored, option, which):
-    done = call("predict", option, 1, files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
+    done = call(
+        "predict", option, 1, files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     first, labels, values = table((tmp_path / "out.txt").read_text())
     assert first == "labels -1 2 7"
@@ -66,10 +74,15 @@ def test_estimator_equals_command_line(files, tmp_path):
     assert np.array_equal(table(out)[2], estimator.decision_function(test.X))
 
 
-@pytest.mark.parametrize("option", ["-b 0", "-d 0", "-j 2", "--n-jobs=-1", "--base 1", "-q", "--quiet"])
+@pytest.mark.parametrize(
+    "option", ["-b 0", "-d 0", "-j 2", "--n-jobs=-1", "--base 1", "-q", "--quiet"]
+)
 def test_options_that_leave_the_labels_alone(files, tmp_path, option):
     plain = call("predict", files / "test.svm", files / "model.mcb", "-").stdout
-    assert call("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout == plain
+    assert (
+        call("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout
+        == plain
+    )
 
 
 def test_standard_streams(files, tmp_path, scored):
@@ -86,9 +99,13 @@ def test_two_classes(files, tmp_path, blobs):
     X, y = X[y != 2], y[y != 2]
     write_svm(tmp_path / "t.svm", X, y)
     assert call("train", "-q", "-n", 10, "t.svm", cwd=tmp_path).returncode == 0
-    first, _, values = table(call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout)
+    first, _, values = table(
+        call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
+    )
     assert first == "labels -1 7"
-    assert np.array_equal(values[:, 1] - values[:, 0], load_model(tmp_path / "t.svm.mcb").decision_function(X))
+    assert np.array_equal(
+        values[:, 1] - values[:, 0], load_model(tmp_path / "t.svm.mcb").decision_function(X)
+    )
 
 
 def test_unknown_labels_count_as_errors(files, tmp_path, scored):
@@ -141,35 +158,51 @@ def test_missing_features_are_a_notice_where_the_model_needs_them(tmp_path, base
     builder = EnsembleBuilder(2, 9)
     builder.add_stump(4, 0.5, False, [1.0, -1.0])
     meta = {"index_base": base}
-    Model.from_ensemble(builder.freeze(), [1, 2], link="softmax", meta=meta).save(tmp_path / "m.mcb")
-    for d, words in [(0, "no features"), (1, f"the features {base} to {base} only"), (4, "only"), (5, ""), (9, "")]:
+    Model.from_ensemble(builder.freeze(), [1, 2], link="softmax", meta=meta).save(
+        tmp_path / "m.mcb"
+    )
+    for d, words in [
+        (0, "no features"),
+        (1, f"the features {base} to {base} only"),
+        (4, "only"),
+        (5, ""),
+        (9, ""),
+    ]:
         # A last value of 0 is in the file, too.
         pairs = "".join(f" {j + base}:{j < d - 1:d}" for j in range(d))
         (tmp_path / "t.svm").write_text(f"1{pairs}\n2\n")
         done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
         assert done.returncode == 0
         notice = f"mcboost-predict: t.svm: the file has {words}, the model expects 9: those missing are taken as 0\n"
-        assert done.stderr == notice.replace("has only", f"has the features {base} to {3 + base} only") * bool(words)
+        assert done.stderr == notice.replace(
+            "has only", f"has the features {base} to {3 + base} only"
+        ) * bool(words)
         assert call("predict", "-q", "t.svm", "m.mcb", "out", cwd=tmp_path).stderr == ""
 
 
 def test_sparse_rows_score_like_dense_ones(tmp_path):
     rng = np.random.default_rng(1)
-    X = np.where(rng.random((2000, 6000)) < 0.002, rng.integers(1, 9, size=(2000, 6000)), 0).astype(np.float32)
+    X = np.where(rng.random((2000, 6000)) < 0.002, rng.integers(1, 9, size=(2000, 6000)), 0).astype(
+        np.float32
+    )
     y = (X[:, 0] + 1 > X[:, 1:400].sum(axis=1)).astype(int)
     write_svm(tmp_path / "t.svm", X, y)
     done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
     assert "(sparse)" in done.stderr, done.stderr
     out = call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
     model = load_model(tmp_path / "t.svm.mcb")
-    assert np.array_equal(table(out)[2], model.raw_scores(np.pad(X, ((0, 0), (0, model.n_features_in_ - 6000)))))
+    assert np.array_equal(
+        table(out)[2], model.raw_scores(np.pad(X, ((0, 0), (0, model.n_features_in_ - 6000))))
+    )
 
 
 def test_base_zero(files, tmp_path, scored):
     _, data, scores, _ = scored
     write_svm(tmp_path / "zero.svm", data.X, data.y, base=0)
     for base in ("0", "auto"):
-        done = call("predict", "-d", 1, "--base", base, "zero.svm", files / "model.mcb", "-", cwd=tmp_path)
+        done = call(
+            "predict", "-d", 1, "--base", base, "zero.svm", files / "model.mcb", "-", cwd=tmp_path
+        )
         assert np.array_equal(table(done.stdout)[2], scores)
     done = call("predict", "--base", 1, "zero.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 2
@@ -190,12 +223,16 @@ def test_rounds(files, tmp_path, scored, kind):
     model.save(tmp_path / "m.mcb")
     stages = list(model.staged_decision_function(data.X))
     for rounds in (1, 3, model.n_rounds):
-        done = call("predict", "-d", 1, "--rounds", rounds, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
+        done = call(
+            "predict", "-d", 1, "--rounds", rounds, files / "test.svm", "m.mcb", "-", cwd=tmp_path
+        )
         assert done.returncode == 0, done.stderr
         assert np.array_equal(table(done.stdout)[2], stages[rounds - 1])
     done = call("predict", "-d", 1, "--rounds", 0, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
     assert (table(done.stdout)[2] == model.ensemble.bias).all()
-    done = call("predict", "--rounds", model.n_rounds + 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    done = call(
+        "predict", "--rounds", model.n_rounds + 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path
+    )
     assert done.returncode == 1
     assert f"--rounds must be from 0 to {model.n_rounds}, the rounds of m.mcb" in done.stderr
     assert not (tmp_path / "out").exists()
@@ -211,22 +248,32 @@ def test_rounds_of_an_interval_table(files, tmp_path):
 @pytest.mark.parametrize("algorithm", ["multiboost", "multiboost-cw"])
 def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
     train = files / "train.svm"
-    assert call("train", "-q", "-a", algorithm, "-n", 5, train, "m.mcb", cwd=tmp_path).returncode == 0
+    assert (
+        call("train", "-q", "-a", algorithm, "-n", 5, train, "m.mcb", cwd=tmp_path).returncode == 0
+    )
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
     assert "m.mcb is totally corrective" in done.stderr and "no --rounds" in done.stderr
     assert call("predict", files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
     assert "totally corrective" in call("info", "m.mcb", cwd=tmp_path).stdout
     assert (
-        call("train", "-q", "-a", algorithm, "-n", 5, "--max-passes", 1, train, "m.mcb", cwd=tmp_path).returncode == 0
+        call(
+            "train", "-q", "-a", algorithm, "-n", 5, "--max-passes", 1, train, "m.mcb", cwd=tmp_path
+        ).returncode
+        == 0
     )
-    assert call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
+    assert (
+        call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode
+        == 0
+    )
 
 
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_machines(files, tmp_path, scored, kind):
     _, data, _, _ = scored
-    machine = random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+    machine = (
+        random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+    )
     model = Model.from_ensemble(machine, [-1, 2, 7])
     model.save(tmp_path / "m.mcb")
     done = call("predict", "-d", 1, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
@@ -264,7 +311,9 @@ def test_model_without_probabilities(files, tmp_path):
     done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
     assert "m.mcb has no link" in done.stderr and "-d 1 writes its scores" in done.stderr
-    assert call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
+    assert (
+        call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
+    )
 
 
 @pytest.mark.posix
@@ -295,16 +344,23 @@ def test_names_of_standard_output(files, tmp_path, scored, path):
     assert done.stderr.startswith("Accuracy = ")
     (tmp_path / "out").write_text("before\n")
     with open(tmp_path / "out", "a") as out:
-        assert run("predict", files / "test.svm", files / "model.mcb", path, stdout=out).returncode == 0
+        assert (
+            run("predict", files / "test.svm", files / "model.mcb", path, stdout=out).returncode
+            == 0
+        )
     assert (tmp_path / "out").read_text() == "before\n" + predicted
 
 
 def test_output_to_another_descriptor(files, scored):
-    line = shlex.join([*command("predict"), str(files / "test.svm"), str(files / "model.mcb"), "/dev/stderr"])
+    line = shlex.join(
+        [*command("predict"), str(files / "test.svm"), str(files / "model.mcb"), "/dev/stderr"]
+    )
     done = subprocess.run(["sh", "-c", line], env=environment(), capture_output=True, text=True)
     assert done.stderr == "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
     assert done.stdout.startswith("Accuracy = ")
-    done = subprocess.run(["sh", "-c", line.replace("stderr", "fd/77")], env=environment(), capture_output=True)
+    done = subprocess.run(
+        ["sh", "-c", line.replace("stderr", "fd/77")], env=environment(), capture_output=True
+    )
     assert (done.returncode, b"Bad file descriptor" in done.stderr) == (4, True)
 
 
@@ -314,13 +370,31 @@ def test_output_to_another_descriptor(files, scored):
         ("", "the following arguments are required: test_file, model_file, output_file"),
         ("a b", "the following arguments are required: output_file"),
         ("a b c d", "unrecognized arguments: d"),
-        ("-b 2 a b c", "argument -b/--probability: '2' is not 0 or 1: -b needs one of them after it, as in -b 1\n"),
-        ("-b iris.libsvm b c", "argument -b/--probability: 'iris.libsvm' is not 0 or 1: -b needs one of them after it"),
-        ("-d 2 a b c", "argument -d/--decision-values: '2' is not 0 or 1: -d needs one of them after it, as in -d 1\n"),
+        (
+            "-b 2 a b c",
+            "argument -b/--probability: '2' is not 0 or 1: -b needs one of them after it, as in -b 1\n",
+        ),
+        (
+            "-b iris.libsvm b c",
+            "argument -b/--probability: 'iris.libsvm' is not 0 or 1: -b needs one of them after it",
+        ),
+        (
+            "-d 2 a b c",
+            "argument -d/--decision-values: '2' is not 0 or 1: -d needs one of them after it, as in -d 1\n",
+        ),
         ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
-        ("--stream a.csv b c", "--stream and --base are for LIBSVM text; the columns of a CSV or Parquet file"),
-        ("--label y a b c", "--label names a column of a CSV or Parquet file; the labels of LIBSVM text"),
-        ("--report --stream a b c", "--report needs all rows, of which --stream keeps none; leave one of them out"),
+        (
+            "--stream a.csv b c",
+            "--stream and --base are for LIBSVM text; the columns of a CSV or Parquet file",
+        ),
+        (
+            "--label y a b c",
+            "--label names a column of a CSV or Parquet file; the labels of LIBSVM text",
+        ),
+        (
+            "--report --stream a b c",
+            "--report needs all rows, of which --stream keeps none; leave one of them out",
+        ),
         ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
         ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),
         ("--rounds x a b c", "argument --rounds: 'x' is not a number of rounds"),

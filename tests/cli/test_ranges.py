@@ -78,7 +78,10 @@ def test_sparse_rows_where_one_process_has_them(tmp_path, monkeypatch, first, si
             assert hasattr(whole, "indptr") == (lines[0] == few[0])
             found = [one.X for one in parts_of(path, size, "auto", n_features)]
             assert {hasattr(one, "indptr") for one in found} == {hasattr(whole, "indptr")}
-            found, whole = ([one.toarray() if hasattr(one, "indptr") else one for one in X] for X in (found, [whole]))
+            found, whole = (
+                [one.toarray() if hasattr(one, "indptr") else one for one in X]
+                for X in (found, [whole])
+            )
             np.testing.assert_array_equal(np.concatenate(found), *whole)
 
 
@@ -102,7 +105,8 @@ def test_wrong_rows_are_named_by_their_place_in_the_file(tmp_path, row, words, s
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("", "no row of data"), ("# none\n", "no row of data"), ("1\n2\n", "no row has a feature")]
+    ("text", "words"),
+    [("", "no row of data"), ("# none\n", "no row of data"), ("1\n2\n", "no row has a feature")],
 )
 def test_nothing_to_learn_from(tmp_path, text, words):
     path = tmp_path / "all.svm"
@@ -136,4 +140,7 @@ def test_ranges_of_a_file_have_each_line_once(tmp_path, parts):
             with textblocks.LineRange(path, part, parts) as stream:
                 found.append(stream.read())
         assert b"".join(found) == path.read_bytes()
-        assert all(text.endswith(b"\n") for text in found[:-1] if text and text != found[-1]) or not end
+        assert (
+            all(text.endswith(b"\n") for text in found[:-1] if text and text != found[-1])
+            or not end
+        )

@@ -42,7 +42,9 @@ def folder(tmp_path_factory):
         script.chmod(0o755)
     others = {"python": f'"{sys.executable}" "$@"'}
     # Compiled in a fifth of the time: how fast the programs are is not looked at.
-    others |= {name: f'"{shutil.which(name)}" "$@" -O0' for name in ("cc", "c++") if shutil.which(name)}
+    others |= {
+        name: f'"{shutil.which(name)}" "$@" -O0' for name in ("cc", "c++") if shutil.which(name)
+    }
     for name, command in others.items():
         (folder / "bin" / name).write_text(f"#!/bin/sh\nexec {command}\n")
         (folder / "bin" / name).chmod(0o755)
@@ -64,7 +66,9 @@ def run(command, folder):
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path), LC_ALL="C")
     environment["PATH"] = f"{folder / 'bin'}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, (command, done.stderr)
     return done.stdout
 
@@ -101,7 +105,10 @@ def test_examples(page, kinds, folder, monkeypatch):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/tutorial-c.md"])
 def test_c_on_a_page_is_part_of_the_program(page):
-    program, shown = lines(C_PROGRAM.read_text()), [text for kind, text in blocks(page) if kind == "c"]
+    program, shown = (
+        lines(C_PROGRAM.read_text()),
+        [text for kind, text in blocks(page) if kind == "c"],
+    )
     assert shown
     for line in (line for text in shown for line in lines(text)):
         assert line in program or line in UNCONDITIONAL, line
@@ -120,7 +127,12 @@ def test_readme_fits_on_its_screen():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", *sorted(f"docs/{page.name}" for page in DOCS)]
+TEXTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    *sorted(f"docs/{page.name}" for page in DOCS),
+]
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -135,14 +147,26 @@ def test_the_example_in_python(folder):
 
 
 def test_the_example_in_shell(folder):
-    assert "Accuracy = 96.8889% (436/450) (classification)\n" in run("sh examples/digits.sh", folder)
+    assert "Accuracy = 96.8889% (436/450) (classification)\n" in run(
+        "sh examples/digits.sh", folder
+    )
 
 
 @pytest.fixture(scope="module")
 def c_example(tmp_path_factory):
     """The example in C, compiled with all warnings as errors and, where there is one, an address sanitizer."""
     folder = tmp_path_factory.mktemp("c")
-    strict = ["cc", "-std=c99", "-O0", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I", pymcboost.get_include()]
+    strict = [
+        "cc",
+        "-std=c99",
+        "-O0",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        "-I",
+        pymcboost.get_include(),
+    ]
     for sanitizers in (["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"], []):
         command = [*strict, *sanitizers, str(C_PROGRAM), "-o", "score"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -153,12 +177,16 @@ def c_example(tmp_path_factory):
 
 
 def c_prints(program, path):
-    done = subprocess.run([program, path], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C"))
+    done = subprocess.run(
+        [program, path], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C")
+    )
     return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("labels", ["integers", "strings"])
-@pytest.mark.parametrize("estimator", [MCBoostClassifier(n_estimators=20), VectorTreeBoostClassifier(n_estimators=3)])
+@pytest.mark.parametrize(
+    "estimator", [MCBoostClassifier(n_estimators=20), VectorTreeBoostClassifier(n_estimators=3)]
+)
 def test_c_example_with_more_classes(c_example, tmp_path, estimator, labels):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(520, 64)), np.arange(520) % 26
@@ -169,13 +197,19 @@ def test_c_example_with_more_classes(c_example, tmp_path, estimator, labels):
     model.save(tmp_path / "letters.mcb")
     row = np.zeros((1, 64))
     row[0, 42] = 9
-    assert c_prints(c_example, tmp_path / "letters.mcb") == (0, f"class {model.predict(row)[0]}\n", "")
+    assert c_prints(c_example, tmp_path / "letters.mcb") == (
+        0,
+        f"class {model.predict(row)[0]}\n",
+        "",
+    )
 
 
 def test_c_example_with_a_large_model(c_example, tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 64)), rng.integers(0, 26, 3000)
-    trees = VectorTreeBoostClassifier(n_estimators=120, max_leaf_nodes=100, random_state=0, calibrate=None)
+    trees = VectorTreeBoostClassifier(
+        n_estimators=120, max_leaf_nodes=100, random_state=0, calibrate=None
+    )
     model = trees.fit(X, y).model_
     assert len(model.to_bytes()) > 1 << 20
     model.save(tmp_path / "large.mcb")
@@ -190,7 +224,10 @@ def test_c_example_says_what_is_wrong(c_example, tmp_path):
     (tmp_path / "empty.mcb").write_bytes(b"")
     for name, message in [
         ("small.mcb", "the model does not have 64 features"),
-        ("cut.mcb", "the file's size is not the one in its header: it was cut short, or bytes were added"),
+        (
+            "cut.mcb",
+            "the file's size is not the one in its header: it was cut short, or bytes were added",
+        ),
         ("empty.mcb", "the file is shorter than the 64-byte header of a model file"),
         ("none.mcb", "No such file or directory"),
         ("", "Is a directory"),

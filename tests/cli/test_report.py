@@ -19,7 +19,9 @@ def figure(value):
 @pytest.mark.parametrize("option", [[], ["-b", 1], ["-d", 1]])
 def test_figures(files, tmp_path, option):
     model, data = load_model(files / "model.mcb"), load_svmlight(files / "test.svm")
-    done = call("predict", "--report", *option, files / "test.svm", files / "model.mcb", "out", cwd=tmp_path)
+    done = call(
+        "predict", "--report", *option, files / "test.svm", files / "model.mcb", "out", cwd=tmp_path
+    )
     assert (done.returncode, done.stderr) == (0, "")
     accuracy, *lines = done.stdout.splitlines()
     plain = call("predict", *option, files / "test.svm", files / "model.mcb", "same", cwd=tmp_path)
@@ -30,7 +32,11 @@ def test_figures(files, tmp_path, option):
     precision, recall, _, rows = precision_recall_fscore_support(data.y, predicted)
     assert lines[0].split() == ["class", "rows", "recall", "precision", "log", "loss"]
     for k, (line, name) in enumerate(zip(lines[1:4], (-1, 2, 7), strict=True)):
-        expected = [str(name), str(rows[k]), *map(figure, (recall[k], precision[k], loss[data.y == name].mean()))]
+        expected = [
+            str(name),
+            str(rows[k]),
+            *map(figure, (recall[k], precision[k], loss[data.y == name].mean())),
+        ]
         assert line.split() == expected
     assert lines[4] == f"Log loss = {loss.mean():.4f}"
     assert lines[5] == "Confusion matrix (a row for each label, a column for each prediction):"
@@ -57,7 +63,10 @@ def test_unknown_labels_missing_labels_and_classes_without_rows(files, tmp_path)
     assert lines[-1] == ["unknown", *(str((predicted[3:5] == name).sum()) for name in (-1, 2, 7))]
     write_svm(tmp_path / "t.svm", rows, [None] * 6)
     done = call("predict", "--report", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert (done.stdout, "no row has a label: there is nothing to report\n" in done.stderr) == ("", True)
+    assert (done.stdout, "no row has a label: there is nothing to report\n" in done.stderr) == (
+        "",
+        True,
+    )
 
 
 def test_machines_have_no_log_loss(files, tmp_path):
@@ -71,8 +80,16 @@ def test_machines_have_no_log_loss(files, tmp_path):
 def test_many_classes_give_the_largest_confusions(tmp_path):
     builder = EnsembleBuilder(30, 1)
     for k in range(30):
-        builder.add_stump(0, k - 0.5, False, np.where(np.arange(30) < k, 1.0, 0.0), np.where(np.arange(30) < k, 0, 1.0))
-    Model.from_ensemble(builder.freeze(), list(range(100, 130)), link="softmax").save(tmp_path / "m.mcb")
+        builder.add_stump(
+            0,
+            k - 0.5,
+            False,
+            np.where(np.arange(30) < k, 1.0, 0.0),
+            np.where(np.arange(30) < k, 0, 1.0),
+        )
+    Model.from_ensemble(builder.freeze(), list(range(100, 130)), link="softmax").save(
+        tmp_path / "m.mcb"
+    )
     X = np.arange(60)[:, None] % 30
     predicted = load_model(tmp_path / "m.mcb").predict(X.astype(np.float32))
     y = np.where(np.arange(60) < 7, 129, np.where(np.arange(60) < 10, 128, predicted))

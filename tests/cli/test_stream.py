@@ -21,7 +21,14 @@ def test_same_lines_as_of_a_file(files, tmp_path, options):
     whole, one_by_one = call("predict", *arguments), call("predict", "--stream", *arguments)
     assert (one_by_one.returncode, one_by_one.stdout) == (0, whole.stdout)
     assert one_by_one.stderr == whole.stderr
-    done = run("predict", "--stream", *options, "-", *arguments[-2:], stdin=(files / "test.svm").read_text())
+    done = run(
+        "predict",
+        "--stream",
+        *options,
+        "-",
+        *arguments[-2:],
+        stdin=(files / "test.svm").read_text(),
+    )
     assert (done.stdout, done.stderr) == (whole.stdout, whole.stderr)
 
 
@@ -29,7 +36,11 @@ def test_same_lines_as_of_a_file(files, tmp_path, options):
 def test_every_row_is_answered_before_the_next_one_comes(files, option, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     lines = (files / "test.svm").read_text().splitlines()[:12]
-    expected = iter(call("predict", *option.split(), files / "test.svm", files / "model.mcb", "-").stdout.splitlines())
+    expected = iter(
+        call(
+            "predict", *option.split(), files / "test.svm", files / "model.mcb", "-"
+        ).stdout.splitlines()
+    )
     process = start("predict", "--stream", *option.split(), "-", files / "model.mcb", "-")
     if option:
         assert process.stdout.readline().rstrip() == next(expected), "the first line needs no row"
@@ -68,8 +79,15 @@ def test_a_bad_line_ends_it_after_the_answers_before(files, tmp_path):
     assert done.stderr.startswith("mcboost-predict: error: t.svm:4:7: feature index 1 follows 2")
     (tmp_path / "t.svm").write_text("2 0:1\n")
     done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
-    assert "t.svm:1:3: feature index 0 in a one-based file; use base=0 or base='auto'" in done.stderr
-    assert call("predict", "--stream", "--base", 0, "t.svm", files / "model.mcb", "-", cwd=tmp_path).returncode == 0
+    assert (
+        "t.svm:1:3: feature index 0 in a one-based file; use base=0 or base='auto'" in done.stderr
+    )
+    assert (
+        call(
+            "predict", "--stream", "--base", 0, "t.svm", files / "model.mcb", "-", cwd=tmp_path
+        ).returncode
+        == 0
+    )
     (tmp_path / "t.svm.gz").write_bytes(gzip.compress(b"2 1:1\n" * 99)[:-9])
     done = call("predict", "--stream", "t.svm.gz", files / "model.mcb", "-", cwd=tmp_path)
     assert (done.returncode, "the archive is truncated or damaged" in done.stderr) == (2, True)
@@ -88,7 +106,9 @@ def test_long_lines_and_wide_models(tmp_path):
 
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_machines(files, tmp_path, kind):
-    machine = random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+    machine = (
+        random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+    )
     Model.from_ensemble(machine, [-1, 2, 7]).save(tmp_path / "m.mcb")
     arguments = ["-d", 1, files / "test.svm", "m.mcb", "-"]
     whole, done = (call("predict", *more, *arguments, cwd=tmp_path) for more in ([], ["--stream"]))
@@ -113,9 +133,17 @@ def test_names_of_classes_and_zero_based_models(files, tmp_path, blobs):
 
 def test_a_file_is_whole_or_not_there(files, tmp_path):
     (tmp_path / "bad.svm").write_text("2 1:1\nx\n")
-    assert call("predict", "--stream", "bad.svm", files / "model.mcb", "out", cwd=tmp_path).returncode == 2
+    assert (
+        call("predict", "--stream", "bad.svm", files / "model.mcb", "out", cwd=tmp_path).returncode
+        == 2
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.svm"]
-    assert call("predict", "--stream", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path).returncode == 0
+    assert (
+        call(
+            "predict", "--stream", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path
+        ).returncode
+        == 0
+    )
     expected = call("predict", files / "test.svm", files / "model.mcb", "-").stdout
     assert (tmp_path / "out").read_text() == expected
 
@@ -123,7 +151,9 @@ def test_a_file_is_whole_or_not_there(files, tmp_path):
 def test_reader_that_goes_away_and_ctrl_c(files):
     program = shlex.join([*command("predict"), "--stream", "-", str(files / "model.mcb"), "-"])
     line = f"yes '2 1:1' | {program} | head -1; echo ${{PIPESTATUS[1]}}"
-    done = subprocess.run(["bash", "-c", line], env=environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["bash", "-c", line], env=environment(), capture_output=True, text=True, timeout=60
+    )
     assert (done.stdout.splitlines()[1:], done.stderr) == (["141"], "")
     process = start("predict", "--stream", "-", files / "model.mcb", "-")
     print("2 1:1", file=process.stdin, flush=True)

@@ -37,11 +37,15 @@ def test_report_on_standard_error_only(files, tmp_path):
     assert done.stdout == ""
     lines = done.stderr.splitlines()
     assert all(line.startswith("mcboost-train: ") for line in lines)
-    assert "train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)\n" in done.stderr
+    assert (
+        "train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)\n" in done.stderr
+    )
     found = re.search(r"mcboost: 30 rounds in \S+ s, training error (\S+)%", done.stderr)
     data = load_svmlight(files / "train.svm")
     model = load_model(tmp_path / "train.svm.mcb")
-    assert float(found[1]) == pytest.approx(100 * np.mean(model.predict(data.X) != data.y), abs=0.01)
+    assert float(found[1]) == pytest.approx(
+        100 * np.mean(model.predict(data.X) != data.y), abs=0.01
+    )
     size = (tmp_path / "train.svm.mcb").stat().st_size
     assert lines[-1] == f"mcboost-train: train.svm.mcb: {size:,} bytes (list)"
     assert not {"\r", "\x1b"} & set(done.stderr), "a progress bar belongs on a terminal only"
@@ -67,20 +71,27 @@ def test_same_bytes_as_python(files, tmp_path, options):
     options = {"n_estimators": 20, **options}
     seed = {"random_state": 0, **options}["random_state"]
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    assert call("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode == 0
+    assert (
+        call("train", "-q", *arguments, files / "train.svm", "cli.mcb", cwd=tmp_path).returncode
+        == 0
+    )
     data = load_svmlight(files / "train.svm")
-    MCBoostClassifier(**{**options, "random_state": seed}).fit(data.X, data.y).save(tmp_path / "python.mcb")
+    MCBoostClassifier(**{**options, "random_state": seed}).fit(data.X, data.y).save(
+        tmp_path / "python.mcb"
+    )
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
-    assert {name: meta(tmp_path / "cli.mcb")["params"][name] for name in options if name != "n_jobs"} == {
-        name: value for name, value in options.items() if name != "n_jobs"
-    }
+    assert {
+        name: meta(tmp_path / "cli.mcb")["params"][name] for name in options if name != "n_jobs"
+    } == {name: value for name, value in options.items() if name != "n_jobs"}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm, seed):
     given = ["-S", seed] if seed else []
-    done = call("train", "-a", algorithm, "-n", 6, *given, files / "train.svm", "cli.mcb", cwd=tmp_path)
+    done = call(
+        "train", "-a", algorithm, "-n", 6, *given, files / "train.svm", "cli.mcb", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "6 of 6 rounds" not in done.stderr
     data = load_svmlight(files / "train.svm")
@@ -94,11 +105,26 @@ def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm, s
 
 
 def test_class_weights_match_python(files, tmp_path):
-    done = call("train", "-n", 20, "-w2", 5, "-w-1", 0.5, "-w99", 3, files / "train.svm", "w.mcb", cwd=tmp_path)
+    done = call(
+        "train",
+        "-n",
+        20,
+        "-w2",
+        5,
+        "-w-1",
+        0.5,
+        "-w99",
+        3,
+        files / "train.svm",
+        "w.mcb",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0
     assert "no row has the label 99; its weight is not used" in done.stderr
     data = load_svmlight(files / "train.svm")
-    weighted = MCBoostClassifier(n_estimators=20, class_weight={-1: 0.5, 2: 5.0, 7: 1.0}).fit(data.X, data.y)
+    weighted = MCBoostClassifier(n_estimators=20, class_weight={-1: 0.5, 2: 5.0, 7: 1.0}).fit(
+        data.X, data.y
+    )
     plain = MCBoostClassifier(n_estimators=20).fit(data.X, data.y)
     scores = load_model(tmp_path / "w.mcb").decision_function(data.X)
     assert np.array_equal(scores, weighted.decision_function(data.X))
@@ -106,7 +132,18 @@ def test_class_weights_match_python(files, tmp_path):
 
 
 def test_validation_file_and_patience(files, tmp_path):
-    done = call("train", "-n", 400, "-E", 5, "-P", files / "test.svm", files / "train.svm", "v.mcb", cwd=tmp_path)
+    done = call(
+        "train",
+        "-n",
+        400,
+        "-E",
+        5,
+        "-P",
+        files / "test.svm",
+        files / "train.svm",
+        "v.mcb",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "test.svm: 60 rows, 5 features (dense), 3 classes (-1: 20, 2: 20, 7: 20)" in done.stderr
     train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
@@ -116,41 +153,57 @@ def test_validation_file_and_patience(files, tmp_path):
     assert model.n_learners == same.n_estimators_ < 400
     assert np.array_equal(model.decision_function(held.X), same.decision_function(held.X))
     found = re.search(r"validation error (\S+)%", done.stderr)
-    assert float(found[1]) == pytest.approx(100 * np.mean(model.predict(held.X) != held.y), abs=0.01)
+    assert float(found[1]) == pytest.approx(
+        100 * np.mean(model.predict(held.X) != held.y), abs=0.01
+    )
     said = re.search(r"best validation log_loss (\S+), after (\d+) rounds\n", done.stderr)
     assert float(said[1]) == pytest.approx(same.history_["val_log_loss"].min(), rel=1e-5)
     assert int(said[2]) == same.n_estimators_
 
 
 @pytest.mark.parametrize(
-    ("metric", "best"), [("balanced_error", np.argmin), ("auc_ovr", np.argmax), ("f1_macro", np.argmax)]
+    ("metric", "best"),
+    [("balanced_error", np.argmin), ("auc_ovr", np.argmax), ("f1_macro", np.argmax)],
 )
 def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, best):
     asked = ["-n", 30, "--metric", metric, "-P", files / "test.svm"]
     done = call("train", *asked, files / "train.svm", "v.mcb", cwd=tmp_path)
     train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
-    same = MCBoostClassifier(n_estimators=30, scoring=metric).fit(train.X, train.y, X_val=held.X, y_val=held.y)
+    same = MCBoostClassifier(n_estimators=30, scoring=metric).fit(
+        train.X, train.y, X_val=held.X, y_val=held.y
+    )
     curve = same.history_[f"val_{metric}"]
-    assert f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round" in done.stderr
+    assert (
+        f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round"
+        in done.stderr
+    )
 
 
 def test_several_metrics_are_followed_and_the_first_decides(files, tmp_path):
     asked = ["-n", 60, "-E", 3, "--verbose", 1, "-P", files / "test.svm", files / "train.svm"]
-    done = call("train", "--metric", "balanced_error,auc_ovr,accuracy", *asked, "several.mcb", cwd=tmp_path)
+    done = call(
+        "train", "--metric", "balanced_error,auc_ovr,accuracy", *asked, "several.mcb", cwd=tmp_path
+    )
     alone = call("train", "--metric", "balanced_error", *asked, "alone.mcb", cwd=tmp_path)
     train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
     scoring = ["balanced_error", "auc_ovr", "accuracy"]
-    same = MCBoostClassifier(n_estimators=60, early_stopping=True, n_iter_no_change=3, scoring=scoring, random_state=0)
+    same = MCBoostClassifier(
+        n_estimators=60, early_stopping=True, n_iter_no_change=3, scoring=scoring, random_state=0
+    )
     same.fit(train.X, train.y, X_val=held.X, y_val=held.y)
     for metric, best in zip(scoring, (np.argmin, np.argmax, np.argmax), strict=True):
         curve = same.history_[f"val_{metric}"]
         number = best(curve)
-        assert f"best validation {metric} {curve[number]:.6g}, after {number + 1} round" in done.stderr
+        assert (
+            f"best validation {metric} {curve[number]:.6g}, after {number + 1} round" in done.stderr
+        )
     first = ", ".join(f"val_{metric} {same.history_[f'val_{metric}'][0]:.6g}" for metric in scoring)
     assert f"round 1 of at most 60, {first}, " in done.stderr
     model = load_model(tmp_path / "several.mcb")
     assert model.n_rounds == same.n_estimators_ < 60 and model.meta["params"]["scoring"] == scoring
-    np.testing.assert_array_equal(model.predict(held.X), load_model(tmp_path / "alone.mcb").predict(held.X))
+    np.testing.assert_array_equal(
+        model.predict(held.X), load_model(tmp_path / "alone.mcb").predict(held.X)
+    )
     assert "auc_ovr" not in alone.stderr
 
 
@@ -159,7 +212,10 @@ def test_several_metrics_are_followed_and_the_first_decides(files, tmp_path):
     [
         ("log_loss,logloss", "--scoring: 'logloss' is not one of 'log_loss', 'error'"),
         ("log_loss,", "--scoring: '' is not one of 'log_loss', 'error'"),
-        ("error,error", "--scoring: scoring=['error', 'error'] has 'error' twice; give each name once"),
+        (
+            "error,error",
+            "--scoring: scoring=['error', 'error'] has 'error' twice; give each name once",
+        ),
     ],
 )
 def test_lists_that_name_no_metrics_are_refused(metrics, says, files, tmp_path):
@@ -168,13 +224,23 @@ def test_lists_that_name_no_metrics_are_refused(metrics, says, files, tmp_path):
 
 
 def test_every_metric_of_a_list_must_suit_the_algorithm(files, tmp_path):
-    asked = ["-a", "hingeboost", "--metric", "error,log_loss", "-P", files / "test.svm", files / "train.svm"]
+    asked = [
+        "-a",
+        "hingeboost",
+        "--metric",
+        "error,log_loss",
+        "-P",
+        files / "test.svm",
+        files / "train.svm",
+    ]
     done = call("train", *asked, cwd=tmp_path)
     assert done.returncode == 1 and "scoring='log_loss' needs probabilities" in done.stderr
 
 
 def test_rounds_by_cross_validation(files, tmp_path):
-    done = call("train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path)
+    done = call(
+        "train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     train = load_svmlight(files / "train.svm")
     same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
@@ -182,12 +248,20 @@ def test_rounds_by_cross_validation(files, tmp_path):
     said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {found['rounds'][-1]} rounds"
     assert f"4 folds: {said}\n" in done.stderr
     more = ["-n", "auto", "--cv", 4, "-a", "mart", "--metric", "log_loss,error"]
-    assert f"4 folds: {said}\n" in call("train", *more, files / "train.svm", "w.mcb", cwd=tmp_path).stderr
+    assert (
+        f"4 folds: {said}\n"
+        in call("train", *more, files / "train.svm", "w.mcb", cwd=tmp_path).stderr
+    )
     assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
     refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
     assert refused.returncode != 0
-    assert 'n_estimators="auto" finds the rounds by itself; set early_stopping=False' in refused.stderr
-    assert "'many' is not an integer >= 1 or 'auto'" in call("train", "-n", "many", "x", cwd=tmp_path).stderr
+    assert (
+        'n_estimators="auto" finds the rounds by itself; set early_stopping=False' in refused.stderr
+    )
+    assert (
+        "'many' is not an integer >= 1 or 'auto'"
+        in call("train", "-n", "many", "x", cwd=tmp_path).stderr
+    )
 
 
 def test_unknown_metrics_are_refused_with_those_there_are(files, tmp_path):
@@ -196,7 +270,9 @@ def test_unknown_metrics_are_refused_with_those_there_are(files, tmp_path):
     assert "--scoring: 'logloss' is not one of 'log_loss', 'error'" in done.stderr
 
 
-@pytest.mark.parametrize("options", [["-a", "vector-tree"], ["-a", "hingeboost", "--init", "random"]])
+@pytest.mark.parametrize(
+    "options", [["-a", "vector-tree"], ["-a", "hingeboost", "--init", "random"]]
+)
 def test_runs_without_a_seed_agree(files, tmp_path, options):
     """Also a training that went on from a checkpoint, where the algorithm keeps one, and cross-validation."""
     arguments = [*options, "-n", 20, files / "train.svm"]
@@ -218,9 +294,21 @@ def test_runs_without_a_seed_agree(files, tmp_path, options):
 
 # Options, the rounds that are left of 40, and why.
 ENDINGS = [
-    ("samme --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
-    ("adaboost-ml --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
-    ("adaboost-mh --weak-learner tree", 1, "the last weak learner makes no mistakes, so that no other is looked for"),
+    (
+        "samme --weak-learner tree",
+        1,
+        "the last weak learner makes no mistakes, so that no other is looked for",
+    ),
+    (
+        "adaboost-ml --weak-learner tree",
+        1,
+        "the last weak learner makes no mistakes, so that no other is looked for",
+    ),
+    (
+        "adaboost-mh --weak-learner tree",
+        1,
+        "the last weak learner makes no mistakes, so that no other is looked for",
+    ),
     ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
     ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
     ("mart --min-gain 1e9", 0, "no split gains more than min_gain"),
@@ -258,9 +346,16 @@ def test_one_of_a_kind_is_no_plural(tmp_path):
     options = ["-n", 1, "-a", "mart", "--min-samples-leaf", 1]
     done = call("train", *options, "t.svm", "m.mcb", cwd=tmp_path)
     assert "mart: 1 round in " in done.stderr
-    assert "-v 2: the largest class has only 1 row; " in call("train", "-v", 2, "t.svm", cwd=tmp_path).stderr
-    assert repr(load_model(tmp_path / "m.mcb")) == "<Model: 1 tree in 1 round, 2 classes, 1 feature>"
-    assert re.search(r"^trees +1 in 1 round, ", call("info", "m.mcb", cwd=tmp_path).stdout, re.MULTILINE)
+    assert (
+        "-v 2: the largest class has only 1 row; "
+        in call("train", "-v", 2, "t.svm", cwd=tmp_path).stderr
+    )
+    assert (
+        repr(load_model(tmp_path / "m.mcb")) == "<Model: 1 tree in 1 round, 2 classes, 1 feature>"
+    )
+    assert re.search(
+        r"^trees +1 in 1 round, ", call("info", "m.mcb", cwd=tmp_path).stdout, re.MULTILINE
+    )
     (tmp_path / "t.svm").write_text("3 1:1\n1:1\n")
     done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
     assert "1 of 2 rows has no label" in done.stderr
@@ -269,7 +364,19 @@ def test_one_of_a_kind_is_no_plural(tmp_path):
 
 def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
     text = (files / "train.svm").read_text()
-    done = run("train", "-n", 30, "--layout", "interval", "--n-features", 9, "-", "i.mcb", cwd=tmp_path, stdin=text)
+    done = run(
+        "train",
+        "-n",
+        30,
+        "--layout",
+        "interval",
+        "--n-features",
+        9,
+        "-",
+        "i.mcb",
+        cwd=tmp_path,
+        stdin=text,
+    )
     assert done.stderr.rstrip().endswith("bytes (interval)")
     assert done.returncode == 0, done.stderr
     assert "<stdin>: 180 rows, 9 features" in done.stderr
@@ -288,8 +395,13 @@ def test_base_zero(files, tmp_path, blobs):
     for base in ("auto", "0"):
         done = call("train", "-q", "-n", 30, "--base", base, "zero.svm", "zero.mcb", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        predicted = call("predict", "-d", 1, "--base", "0", "zero.svm", "zero.mcb", "-", cwd=tmp_path)
-        assert predicted.stdout == call("predict", "-d", 1, files / "train.svm", files / "model.mcb", "-").stdout
+        predicted = call(
+            "predict", "-d", 1, "--base", "0", "zero.svm", "zero.mcb", "-", cwd=tmp_path
+        )
+        assert (
+            predicted.stdout
+            == call("predict", "-d", 1, files / "train.svm", files / "model.mcb", "-").stdout
+        )
     done = call("train", "-q", "--base", "1", "zero.svm", "zero.mcb", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "zero.svm:1:" in done.stderr
@@ -330,19 +442,25 @@ def test_refuses_to_overwrite_what_is_not_a_model(files, tmp_path):
     assert done.returncode == 1
     assert (tmp_path / "notes.txt").read_text() == "keep me"
     (tmp_path / "old.mcb").write_bytes((files / "model.mcb").read_bytes())
-    assert call("train", "-q", "-n", 3, files / "train.svm", "old.mcb", cwd=tmp_path).returncode == 0
+    assert (
+        call("train", "-q", "-n", 3, files / "train.svm", "old.mcb", cwd=tmp_path).returncode == 0
+    )
     assert load_model(tmp_path / "old.mcb").n_learners == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-@pytest.mark.parametrize(("options", "shown"), [([], True), (["-q"], False), (["--verbose", "0"], False)])
+@pytest.mark.parametrize(
+    ("options", "shown"), [([], True), (["-q"], False), (["--verbose", "0"], False)]
+)
 def test_progress_bar_on_a_terminal(files, tmp_path, options, shown):
     import termios
 
     terminal, side = os.openpty()
     termios.tcsetwinsize(side, (24, 80))
     arguments = [*command("train"), *options, "-n", "300", str(files / "train.svm")]
-    with subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stderr=side, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, env=environment(), stderr=side, stdout=subprocess.PIPE
+    ) as process:
         os.close(side)
         text = b""
         # Reading fails with an error, not with an empty answer, when the other side has closed the terminal.
@@ -385,7 +503,9 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
-    found = re.search(r"mcboost-train: interrupted; the (\d+) rounds done are saved in big.svm.mcb", err)
+    found = re.search(
+        r"mcboost-train: interrupted; the (\d+) rounds done are saved in big.svm.mcb", err
+    )
     model = load_model(tmp_path / "big.svm.mcb")
     assert model.n_learners == int(found[1]) > 0
     X, y = load_svmlight(tmp_path / "big.svm")[:2]
@@ -393,7 +513,9 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     assert np.array_equal(model.raw_scores(X), same.model_.raw_scores(X))
 
 
-@pytest.mark.parametrize(("rounds", "said"), [(1, "the 1 round done is saved"), (2, "the 2 rounds done are saved")])
+@pytest.mark.parametrize(
+    ("rounds", "said"), [(1, "the 1 round done is saved"), (2, "the 2 rounds done are saved")]
+)
 def test_interrupt_says_how_many_rounds_it_saves(files, tmp_path, rounds, said, monkeypatch):
     booster = MCBoostClassifier.booster
     whole = booster.round
@@ -423,7 +545,9 @@ def test_interrupt_before_training_saves_nothing(files, tmp_path):
 
 
 def test_info_shows_what_train_was_asked(files, tmp_path):
-    done = call("train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path)
+    done = call(
+        "train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path
+    )
     assert done.returncode == 0
     facts = json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout)
     assert facts["meta"]["params"]["fixed_step"] == 0.01
@@ -437,7 +561,9 @@ def test_zero_based_training_is_remembered(tmp_path, blobs, layout):
     X[180:, 0] = 0  # no index 0 in the second file: it alone does not tell its base
     write_svm(tmp_path / "train.svm", X[:180], y[:180], base=0)
     write_svm(tmp_path / "test.svm", X[180:], y[180:], base=0)
-    done = call("train", "-n", 30, "--layout", layout, "-P", "test.svm", "train.svm", "m.mcb", cwd=tmp_path)
+    done = call(
+        "train", "-n", 30, "--layout", layout, "-P", "test.svm", "train.svm", "m.mcb", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     predicted = call("predict", "-q", "test.svm", "m.mcb", "out", cwd=tmp_path)
     hits = np.mean(load_model(tmp_path / "m.mcb").predict(X[180:]) == y[180:])
@@ -473,7 +599,10 @@ def test_killed_training_goes_on_to_the_same_bytes(large, tmp_path):
     rounds = 0
     for more in (5, 10):
         process = start("train", *arguments, "m.mcb", cwd=tmp_path)
-        wait_until(lambda least=rounds + more: part.exists() and load_model(part).n_rounds >= least, process)
+        wait_until(
+            lambda least=rounds + more: part.exists() and load_model(part).n_rounds >= least,
+            process,
+        )
         process.kill()
         process.communicate(timeout=60)
         rounds = load_model(part).n_rounds
@@ -490,7 +619,14 @@ def test_killed_training_goes_on_to_the_same_bytes(large, tmp_path):
 
 
 def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
-    process = start("train", "--verbose", 3, *trees(large, 100_000, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
+    process = start(
+        "train",
+        "--verbose",
+        3,
+        *trees(large, 100_000, "--checkpoint", "part"),
+        "m.mcb",
+        cwd=tmp_path,
+    )
     wait_for(process, "round 3 of")
     time.sleep(0.2)  # the checkpoint learns of a round after the line is written
     process.send_signal(signal.SIGINT)
@@ -511,7 +647,16 @@ def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
 def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
     """Its checkpoints lie on multiples of 512 rounds, the model of Ctrl-C does not."""
     process = start(
-        "train", "-n", 1_000_000, "--checkpoint", "part", "--checkpoint-every", 0, "big.svm", "m.mcb", cwd=tmp_path
+        "train",
+        "-n",
+        1_000_000,
+        "--checkpoint",
+        "part",
+        "--checkpoint-every",
+        0,
+        "big.svm",
+        "m.mcb",
+        cwd=tmp_path,
     )
     wait_until((tmp_path / "part").exists, process)
     process.send_signal(signal.SIGINT)
@@ -519,7 +664,9 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
     assert process.returncode == 130, err
     rounds = load_model(tmp_path / "part").n_rounds
     assert rounds % 512 == 0 < rounds <= load_model(tmp_path / "m.mcb").n_rounds < rounds + 512
-    done = call("train", "-n", rounds + 99, "--checkpoint", "part", "big.svm", "m.mcb", cwd=tmp_path)
+    done = call(
+        "train", "-n", rounds + 99, "--checkpoint", "part", "big.svm", "m.mcb", cwd=tmp_path
+    )
     assert f"going on from the {rounds} rounds" in done.stderr
     call("train", "-n", rounds + 99, "big.svm", "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
@@ -537,7 +684,9 @@ def test_calibrated_models(files, tmp_path, algorithm, layout):
     done = call("train", *options, "t.svm", "cli.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     data = load_svmlight(tmp_path / "t.svm")
-    expected = get_class(algorithm)(n_estimators=9, calibrate="temperature", random_state=0).fit(data.X, data.y)
+    expected = get_class(algorithm)(n_estimators=9, calibrate="temperature", random_state=0).fit(
+        data.X, data.y
+    )
     model = load_model(tmp_path / "cli.mcb")
     assert f"mcboost-train: temperature {model.temperature:.4g}\n" in done.stderr
     assert (model.temperature, model.index_base) == (expected.model_.temperature, 0)
@@ -545,7 +694,9 @@ def test_calibrated_models(files, tmp_path, algorithm, layout):
     lines = [line.split()[1:] for line in (tmp_path / "out").read_text().splitlines()[1:]]
     said = np.array(lines, dtype=float)
     assert said.tobytes() == model.predict_proba(data.X).tobytes()
-    np.testing.assert_allclose(said, expected.predict_proba(data.X), rtol=1e-6 if layout == "interval" else 1e-9)
+    np.testing.assert_allclose(
+        said, expected.predict_proba(data.X), rtol=1e-6 if layout == "interval" else 1e-9
+    )
     shown = call("info", "cli.mcb", cwd=tmp_path).stdout
     assert f"temperature   {model.temperature:.4g}, by which F is divided\n" in shown
 
@@ -559,7 +710,10 @@ def test_interrupt_of_the_calibration_saves_all_rounds_without_it(files, tmp_pat
     done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
     assert done.returncode == 130
     assert "interrupted; the 9 rounds done are saved in m.mcb" in done.stderr
-    assert (load_model(tmp_path / "m.mcb").n_rounds, load_model(tmp_path / "m.mcb").temperature) == (9, None)
+    assert (
+        load_model(tmp_path / "m.mcb").n_rounds,
+        load_model(tmp_path / "m.mcb").temperature,
+    ) == (9, None)
     monkeypatch.undo()
     done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
     assert "going on from the 9 rounds in part" in done.stderr
@@ -572,10 +726,14 @@ def test_priors_that_weights_have_shifted(files, tmp_path):
     assert call("train", "-q", *options, cwd=tmp_path).returncode == 0
     data = load_svmlight(files / "train.svm")
     weight = {-1: 1.0, 2: 9.0, 7: 1.0}
-    fitted = MCBoostClassifier(n_estimators=20, class_weight=weight, random_state=0).fit(data.X, data.y)
+    fitted = MCBoostClassifier(n_estimators=20, class_weight=weight, random_state=0).fit(
+        data.X, data.y
+    )
     expected = fitted.predict_proba(data.X) / [1, 9, 1]
     expected /= expected.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(load_model(tmp_path / "cli.mcb").predict_proba(data.X), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        load_model(tmp_path / "cli.mcb").predict_proba(data.X), expected, rtol=1e-5
+    )
 
 
 def test_checkpoints_say_what_model_files_say_of_columns(tmp_path):

@@ -49,7 +49,10 @@ def test_categories_are_those_of_a_table(tmp_path):
     assert accuracy == pytest.approx(100 - 100 * float(table(done.stdout)[0][0]), abs=0.01)
     assert call("train", *best, *options, "t.csv", "same.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
-    assert load_model(tmp_path / "m.mcb").categories.names == (["blue", "green", "red"], ["0", "1", "2", "3", "4"])
+    assert load_model(tmp_path / "m.mcb").categories.names == (
+        ["blue", "green", "red"],
+        ["0", "1", "2", "3", "4"],
+    )
 
 
 def test_results_are_those_of_cross_validation_best_first(folder):
@@ -61,17 +64,26 @@ def test_results_are_those_of_cross_validation_best_first(folder):
     }
     assert [float(row[0]) for row in found] == sorted(float(row[0]) for row in found)
     for error, spread, loss, loss_spread, options in found:
-        printed = call("train", "-q", "-v", 3, *options.split(), "train.svm", cwd=folder).stdout.splitlines()
+        printed = call(
+            "train", "-q", "-v", 3, *options.split(), "train.svm", cwd=folder
+        ).stdout.splitlines()
         percent, more = (float(part.rstrip("%")) for part in re.findall(r"[\d.]+%", printed[1]))
         assert (float(error), float(spread)) == pytest.approx((percent / 100, more / 100), rel=1e-2)
-        assert printed[2].startswith(f"Cross Validation Log Loss = {float(loss):.4g} +- {float(loss_spread):.3g}")
+        assert printed[2].startswith(
+            f"Cross Validation Log Loss = {float(loss):.4g} +- {float(loss_spread):.3g}"
+        )
     assert done.stdout.splitlines()[-1] == f"Best: {found[0][-1]}"
-    assert call("train", "-q", *found[0][-1].split(), "train.svm", "same.mcb", cwd=folder).returncode == 0
+    assert (
+        call("train", "-q", *found[0][-1].split(), "train.svm", "same.mcb", cwd=folder).returncode
+        == 0
+    )
     assert (folder / "train.svm.mcb").read_bytes() == (folder / "same.mcb").read_bytes()
     written = rows(folder / "train.svm.tune.csv")
     measured = ["error", "error_deviation", "log_loss", "log_loss_deviation", "rounds", "seconds"]
     assert list(written[0]) == ["--n-estimators", "--learning-rate", *measured]
-    assert [float(row["error"]) for row in written] == pytest.approx([float(row[0]) for row in found], rel=1e-3)
+    assert [float(row["error"]) for row in written] == pytest.approx(
+        [float(row[0]) for row in found], rel=1e-3
+    )
     first = f"--n-estimators {written[0]['--n-estimators']} --learning-rate {written[0]['--learning-rate']}"
     assert first == found[0][-1] and written[0]["rounds"] == written[0]["--n-estimators"]
 
@@ -89,10 +101,27 @@ def test_best_by_log_loss(folder):
 
 
 def test_libsvms_c_follows_the_rows_of_each_fold(folder):
-    done = call("tune", "-q", "-p", 1, "-a", "hingeboost", "--libsvm-c", "0.01,1", "-v", 3, "train.svm", cwd=folder)
+    done = call(
+        "tune",
+        "-q",
+        "-p",
+        1,
+        "-a",
+        "hingeboost",
+        "--libsvm-c",
+        "0.01,1",
+        "-v",
+        3,
+        "train.svm",
+        cwd=folder,
+    )
     for error, _, _, _, options in table(done.stdout):
-        printed = call("train", "-q", "-v", 3, "-a", "hingeboost", *options.split(), "train.svm", cwd=folder).stdout
-        assert float(error) == pytest.approx(float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2)
+        printed = call(
+            "train", "-q", "-v", 3, "-a", "hingeboost", *options.split(), "train.svm", cwd=folder
+        ).stdout
+        assert float(error) == pytest.approx(
+            float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2
+        )
     best = done.stdout.splitlines()[-1].split()[1:]
     call("train", "-q", "-a", "hingeboost", *best, "train.svm", "same.mcb", cwd=folder)
     assert (folder / "train.svm.mcb").read_bytes() == (folder / "same.mcb").read_bytes()
@@ -105,7 +134,22 @@ def test_class_weights_early_stopping_and_names_of_columns(files, folder):
         values = dict(pair.split(":") for pair in pairs)
         lines.append(",".join([f"c{label}", *(values.get(str(j), "0") for j in range(1, 6))]))
     (folder / "t.csv").write_text("\n".join(lines) + "\n")
-    text = call("tune", "-q", "-p", 1, "-n", 5, "-r", "0.1,1", "--label", "kind", "-v", 3, "t.csv", cwd=folder)
+    text = call(
+        "tune",
+        "-q",
+        "-p",
+        1,
+        "-n",
+        5,
+        "-r",
+        "0.1,1",
+        "--label",
+        "kind",
+        "-v",
+        3,
+        "t.csv",
+        cwd=folder,
+    )
     assert text.returncode == 0, text.stderr
     assert load_model(folder / "t.csv.mcb").feature_names == ["a", "b", "c", "d", "e"]
     arguments = ["-n", 20, "-v", 3, "-E", 2, "-w1", 2.123456789, "-w2", 3]
@@ -113,19 +157,28 @@ def test_class_weights_early_stopping_and_names_of_columns(files, folder):
     assert weighed.returncode == 0, weighed.stderr
     error, *_, options = table(weighed.stdout)[0]
     printed = call("train", "-q", *arguments, *options.split(), "train.svm", cwd=folder).stdout
-    assert float(error) == pytest.approx(float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2)
+    assert float(error) == pytest.approx(
+        float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2
+    )
 
 
 def test_commas_separate_metrics_that_are_tried_one_after_the_other(folder):
     asked = ["-q", "-p", 1, "-n", 20, "-v", 3, "-E", 2, "--metric", "log_loss,error"]
     done = call("tune", *asked, "train.svm", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert sorted(options for *_, options in table(done.stdout)) == ["--metric error", "--metric log_loss"]
+    assert sorted(options for *_, options in table(done.stdout)) == [
+        "--metric error",
+        "--metric log_loss",
+    ]
 
 
 def test_ctrl_c_writes_nothing(folder):
-    process = start("tune", "-p", 2, "-n", "60000,60001", "-v", 3, "--random-state", 1, "train.svm", cwd=folder)
-    assert "180 rows" in process.stderr.readline() and "6 models to train" in process.stderr.readline()
+    process = start(
+        "tune", "-p", 2, "-n", "60000,60001", "-v", 3, "--random-state", 1, "train.svm", cwd=folder
+    )
+    assert (
+        "180 rows" in process.stderr.readline() and "6 models to train" in process.stderr.readline()
+    )
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -143,9 +196,14 @@ def test_a_search_that_ends_early_says_why_alone(folder):
 
 def test_processes_side_by_side_give_the_same(folder):
     alone = call("tune", *GRID, "--results", "alone.csv", "train.svm", cwd=folder)
-    several = run("tune", *GRID, "-p", 2, "--results", "several.csv", "train.svm", "several.mcb", cwd=folder)
+    several = run(
+        "tune", *GRID, "-p", 2, "--results", "several.csv", "train.svm", "several.mcb", cwd=folder
+    )
     assert several.returncode == 0, several.stderr
-    results = [[{**row, "seconds": 0} for row in rows(folder / name)] for name in ("alone.csv", "several.csv")]
+    results = [
+        [{**row, "seconds": 0} for row in rows(folder / name)]
+        for name in ("alone.csv", "several.csv")
+    ]
     assert results[0] == results[1]
     assert alone.stdout.splitlines()[-1] == several.stdout.splitlines()[-1]
     assert (folder / "train.svm.mcb").read_bytes() == (folder / "several.mcb").read_bytes()
@@ -163,9 +221,15 @@ def test_processes_side_by_side_give_the_same(folder):
         ("-S 1,2 -r 0.1,1 t", "argument -S/--random-state: '1,2' is not an integer"),
         ("-S none -r 0.1,1 t", "argument -S/--random-state: the folds of a search need a seed"),
         ("--gap 1,2 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart"),
-        ("-a mart --class-weight balanced,none -w2 3 t", "-w<label> and --class-weight exclude each other"),
+        (
+            "-a mart --class-weight balanced,none -w2 3 t",
+            "-w<label> and --class-weight exclude each other",
+        ),
         ("-a hingeboost -c 1 --libsvm-c 1,2 t", "-c and --libsvm-c exclude each other"),
-        ("-r 0.1,1 - m", "a training file on standard input needs the name of a model file, and --results file"),
+        (
+            "-r 0.1,1 - m",
+            "a training file on standard input needs the name of a model file, and --results file",
+        ),
         ("-r 0.1,1 t -", "standard output has the table of the results; name a file for the model"),
         ("-r 0.1,1 t t", "the model file t is the training file itself"),
         ("-r 0.1,1 --results m t m", "the file of results m is the model file itself"),
@@ -201,7 +265,9 @@ def test_combinations():
 
 
 def test_values_are_those_of_mcboost_train():
-    _, fixed, space, found, _ = read_arguments("-a hingeboost -t 2,linear --scale -g 0.1,1,0.1 --random 3 t".split())
+    _, fixed, space, found, _ = read_arguments(
+        "-a hingeboost -t 2,linear --scale -g 0.1,1,0.1 --random 3 t".split()
+    )
     assert fixed == {"scale": True}
     assert space == {"kernel": ["rbf", "linear"], "gamma": [0.1, 1.0]}
     assert len(found) == 3
@@ -212,7 +278,10 @@ def test_a_rare_class_is_a_warning_of_the_program(folder):
         stream.write("77 1:0.5\n")
     done = run("tune", *GRID[1:], "train.svm", cwd=folder, PYTHONWARNINGS="error::UserWarning")
     assert done.returncode == 0, done.stderr
-    assert "mcboost-tune: warning: -v 3: class 77 has only 1 row" in done.stderr and "UserWarning" not in done.stderr
+    assert (
+        "mcboost-tune: warning: -v 3: class 77 has only 1 row" in done.stderr
+        and "UserWarning" not in done.stderr
+    )
     with warnings.catch_warnings(action="error", category=UserWarning):
         done = call("tune", *GRID, "train.svm", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")

@@ -35,7 +35,9 @@ X, y = load_digits(return_X_y=True)
 X, y = X[:400].astype(np.float32), y[:400]
 X_TRAIN, Y_TRAIN, X_VAL, Y_VAL = X[:300], y[:300], X[300:], y[300:]
 VALIDATION = {"X_val": X_VAL, "y_val": Y_VAL}
-WITH_RATE = [name for name in ALGORITHMS if "learning_rate" in inspect.signature(get_class(name)).parameters]
+WITH_RATE = [
+    name for name in ALGORITHMS if "learning_rate" in inspect.signature(get_class(name)).parameters
+]
 
 
 class Clock:
@@ -85,14 +87,18 @@ def test_seconds_left_follow_the_clock_and_count_the_rounds_of_this_fit(monkeypa
     bar = own.progress("P", 8, 1, at_most=True)
     clock.now += 0.5
     bar.update(6, {"a": 0.123456789, "b": 2})
-    assert capsys.readouterr().err == "P: round 6 of at most 8, a 0.123457, b 2, at most 0.5 s left\n"
+    assert (
+        capsys.readouterr().err == "P: round 6 of at most 8, a 0.123457, b 2, at most 0.5 s left\n"
+    )
 
 
 def test_trainings_that_may_end_before_say_at_most(capsys):
     model = MCBoostClassifier(n_estimators=3, verbose=1, early_stopping=True)
     assert "round 1 of at most 3, val_log_loss" in shown(capsys, model, **VALIDATION)[0]
     lines = shown(capsys, MCBoostClassifier(n_estimators="auto", n_iter_no_change=5, verbose=5))
-    assert lines[0].startswith("MCBoostClassifier, 3 folds: round 5 of at most 2000, mean log_loss ")
+    assert lines[0].startswith(
+        "MCBoostClassifier, 3 folds: round 5 of at most 2000, mean log_loss "
+    )
     assert lines[-1].startswith("MCBoostClassifier: round ")
 
 
@@ -119,14 +125,22 @@ def test_a_stream_that_fails_costs_no_training(monkeypatch, error):
 
 
 def test_whatever_a_callback_measures_is_kept(tmp_path, pyplot):
-    notes = [None, {"note": np.zeros(2)}, {"note": "text", "n": 1}, {"note": None}, {"note": np.zeros(3)}]
+    notes = [
+        None,
+        {"note": np.zeros(2)},
+        {"note": "text", "n": 1},
+        {"note": None},
+        {"note": np.zeros(3)},
+    ]
 
     class Notes(Callback):
         def measure(self, state):
             return notes[state.n_rounds]
 
     given = {"callbacks": [Notes(), LivePlot(every=0)]}
-    model = Checkpoint(tmp_path / "m", 0).fit(MartClassifier(n_estimators=5, verbose=1), X_TRAIN, Y_TRAIN, **given)
+    model = Checkpoint(tmp_path / "m", 0).fit(
+        MartClassifier(n_estimators=5, verbose=1), X_TRAIN, Y_TRAIN, **given
+    )
     assert model.history_["note"].shape == (5,)
     np.testing.assert_array_equal(model.history_["note"][4], np.zeros(3))
     np.testing.assert_array_equal(model.history_["n"], [np.nan, np.nan, 1, np.nan, np.nan])
@@ -141,11 +155,19 @@ def test_callbacks_are_closed_where_a_training_fails_before_its_rounds(tmp_path,
     class Hears(Callback):
         def close(self, state):
             closed.append(state)
-            assert state.n_rounds == 0, "None has no rounds, and this error does not hide the first one"
+            assert state.n_rounds == 0, (
+                "None has no rounds, and this error does not hide the first one"
+            )
 
     callbacks = [Hears(), TrainingLoss(), LivePlot(), Checkpoint(tmp_path / "m")]
-    for more in {"y": Y_TRAIN[1:]}, {"validation_sets": {"train": (X_VAL, Y_VAL)}}, {"X_val": X_VAL, "y_val": Y_VAL}:
-        estimator = MartClassifier(n_estimators=2, scoring="roc_auc" if "X_val" in more else "error")
+    for more in (
+        {"y": Y_TRAIN[1:]},
+        {"validation_sets": {"train": (X_VAL, Y_VAL)}},
+        {"X_val": X_VAL, "y_val": Y_VAL},
+    ):
+        estimator = MartClassifier(
+            n_estimators=2, scoring="roc_auc" if "X_val" in more else "error"
+        )
         with pytest.raises(ValueError):
             estimator.fit(**{"X": X_TRAIN, "y": Y_TRAIN, **more}, callbacks=callbacks)
         assert callbacks[1]._rows is None
@@ -161,8 +183,12 @@ def test_callbacks_that_are_no_sequence_are_refused():
 def test_a_callback_that_is_given_twice_is_refused():
     for one in TrainingLoss(), types.SimpleNamespace(after_round=lambda state: None):
         name = type(one).__name__
-        with pytest.raises(ValueError, match=f"callbacks: one {name} is there twice; give each object once"):
-            MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, callbacks=iter([one, TimeLimit(9), one]))
+        with pytest.raises(
+            ValueError, match=f"callbacks: one {name} is there twice; give each object once"
+        ):
+            MartClassifier(n_estimators=1).fit(
+                X_TRAIN, Y_TRAIN, callbacks=iter([one, TimeLimit(9), one])
+            )
 
 
 def test_a_class_of_callbacks_is_refused():
@@ -175,7 +201,9 @@ def test_a_callback_that_ends_a_training_before_its_first_round_is_named():
         def before_training(self, state):
             return True
 
-    with pytest.warns(UserWarning, match="a callback ended the training before its first round") as caught:
+    with pytest.warns(
+        UserWarning, match="a callback ended the training before its first round"
+    ) as caught:
         model = MartClassifier(n_estimators=3).fit(X, y, callbacks=[Never()])
     assert (model.n_estimators_, len(caught)) == (0, 1)
 
@@ -190,13 +218,17 @@ def test_validation_sets_record_curves_silently(capsys):
 
 
 def test_a_patience_without_early_stopping_warns():
-    with pytest.warns(UserWarning, match="n_iter_no_change=5 has no effect .* early_stopping=True") as caught:
+    with pytest.warns(
+        UserWarning, match="n_iter_no_change=5 has no effect .* early_stopping=True"
+    ) as caught:
         MCBoostClassifier(n_estimators=2, n_iter_no_change=5).fit(X_TRAIN, Y_TRAIN)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MCBoostClassifier(n_estimators=2, n_iter_no_change=20).fit(X_TRAIN, Y_TRAIN)
-        MCBoostClassifier(n_estimators=2, n_iter_no_change=5, early_stopping=True).fit(X_TRAIN, Y_TRAIN)
+        MCBoostClassifier(n_estimators=2, n_iter_no_change=5, early_stopping=True).fit(
+            X_TRAIN, Y_TRAIN
+        )
         MCBoostClassifier(n_estimators="auto", n_iter_no_change=2).fit(X_TRAIN[:90], Y_TRAIN[:90])
 
 
@@ -258,25 +290,36 @@ def test_the_training_loss_counts_weights_and_not_the_rows_held_out():
 def test_the_training_loss_of_sparse_rows_and_of_scorers():
     model = MartClassifier(n_estimators=4)
     model.fit(scipy.sparse.csr_array(X), y, callbacks=[TrainingLoss(["log_loss", "accuracy"])])
-    assert model.history_["train_log_loss"][-1] == pytest.approx(log_loss(y, model.predict_proba(X)))
+    assert model.history_["train_log_loss"][-1] == pytest.approx(
+        log_loss(y, model.predict_proba(X))
+    )
     assert model.history_["train_accuracy"][-1] == pytest.approx(model.score(X, y))
 
 
 def test_rows_go_when_a_training_ends():
     tracker = TrainingLoss()
     MartClassifier(n_estimators=2).fit(X, y, callbacks=[tracker])
-    assert not any(isinstance(value, np.ndarray) or hasattr(value, "X") for value in vars(tracker).values())
+    assert not any(
+        isinstance(value, np.ndarray) or hasattr(value, "X") for value in vars(tracker).values()
+    )
 
 
 def test_a_set_of_the_same_name_is_refused():
     sets = {"validation_sets": {"val_calibrated": (X, y)}, **VALIDATION}
-    with pytest.raises(ValueError, match="set 'val_calibrated' is 'val_calibrated_log_loss' in the .* rename the set"):
-        MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(X, y, **sets)
+    with pytest.raises(
+        ValueError,
+        match="set 'val_calibrated' is 'val_calibrated_log_loss' in the .* rename the set",
+    ):
+        MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(
+            X, y, **sets
+        )
     assert MartClassifier(n_estimators=2).fit(X, y, **sets).n_estimators_ == 2
     with pytest.raises(ValueError, match="two of the metrics .*'score', 'error', 'score'"):
         TrainingLoss([lambda *_: 0.0, "error", lambda *_: 1.0])
     with pytest.raises(ValueError, match="validation_sets has a set 'train'"):
-        MartClassifier(n_estimators=2).fit(X, y, validation_sets={"train": (X, y)}, callbacks=[TrainingLoss()])
+        MartClassifier(n_estimators=2).fit(
+            X, y, validation_sets={"train": (X, y)}, callbacks=[TrainingLoss()]
+        )
 
 
 def test_rounds_that_were_not_tracked_are_nan(tmp_path):
@@ -296,13 +339,20 @@ def test_rounds_that_were_not_tracked_are_nan(tmp_path):
     # A checkpoint of such rounds can be gone on from once more.
     path = tmp_path / "part"
     for rounds, more in ((2, [TrainingLoss()]), (4, []), (6, [])):
-        MartClassifier(n_estimators=rounds, random_state=0).fit(X, y, callbacks=[Checkpoint(path, 0), *more])
+        MartClassifier(n_estimators=rounds, random_state=0).fit(
+            X, y, callbacks=[Checkpoint(path, 0), *more]
+        )
     same = MartClassifier(n_estimators=7, random_state=0).fit(X, y, callbacks=[Checkpoint(path, 0)])
     assert np.isnan(same.history_["train_log_loss"]).tolist() == [False] * 2 + [True] * 5
 
 
 def test_weights_that_a_scorer_leaves_out_are_named_where_fit_is_called():
-    given = {"scoring": lambda estimator, X, y: 0.5, "class_weight": "balanced", "calibrate": None, "cv": 2}
+    given = {
+        "scoring": lambda estimator, X, y: 0.5,
+        "class_weight": "balanced",
+        "calibrate": None,
+        "cv": 2,
+    }
     for params, more in (
         ({"n_estimators": 2}, VALIDATION),
         ({"n_estimators": 2}, {"callbacks": [TrainingLoss()]}),
@@ -348,7 +398,9 @@ def test_a_schedule_sets_the_rate_of_every_round(name):
 
     def fit(rounds, rate=None, more=(), **params):
         estimator = make(n_estimators=rounds, random_state=0, calibrate=None, **params)
-        return estimator.fit(X, y, callbacks=[*more, *([] if rate is None else [LearningRateSchedule(rate)])])
+        return estimator.fit(
+            X, y, callbacks=[*more, *([] if rate is None else [LearningRateSchedule(rate)])]
+        )
 
     constant = fit(4, lambda t: np.where(t < 9, 0.3, 0.1)).model_
     same = fit(4, learning_rate=0.3).model_
@@ -363,19 +415,25 @@ def test_a_schedule_sets_the_rate_of_every_round(name):
 def test_a_schedule_goes_on_where_a_training_was_stopped(name, tmp_path):
     schedule = LearningRateSchedule(lambda t: 0.4 / (1 + t))
     make = get_class(name)
-    whole = make(n_estimators=6, random_state=0, calibrate=None).fit(X, y, callbacks=[schedule]).model_
+    whole = (
+        make(n_estimators=6, random_state=0, calibrate=None).fit(X, y, callbacks=[schedule]).model_
+    )
     for rounds in (3, 6):
         model = make(n_estimators=rounds, random_state=0, calibrate=None)
         model.fit(X, y, callbacks=[Checkpoint(tmp_path / "part", 0), schedule])
     assert model.model_.to_bytes() == whole.to_bytes()
-    warm = make(n_estimators=3, random_state=0, calibrate=None, warm_start=True).fit(X, y, callbacks=[schedule])
+    warm = make(n_estimators=3, random_state=0, calibrate=None, warm_start=True).fit(
+        X, y, callbacks=[schedule]
+    )
     warm.set_params(n_estimators=6).fit(X, y, callbacks=[schedule])
     np.testing.assert_allclose(warm.model_.raw_scores(X), whole.raw_scores(X), rtol=1e-5, atol=1e-6)
 
 
 def test_a_schedule_is_not_asked_for_rounds_that_are_not_trained():
     schedule = LearningRateSchedule([0.1, 0.2].__getitem__)
-    warm = MartClassifier(n_estimators=2, calibrate=None, warm_start=True).fit(X, y, callbacks=[schedule])
+    warm = MartClassifier(n_estimators=2, calibrate=None, warm_start=True).fit(
+        X, y, callbacks=[schedule]
+    )
     with pytest.warns(UserWarning, match="nothing to add"):
         warm.fit(X, y, callbacks=[schedule])
 
@@ -389,27 +447,41 @@ def test_algorithms_without_a_rate_are_refused_by_name(name):
 
 def test_what_does_not_go_with_a_schedule_is_refused():
     schedule = [LearningRateSchedule(lambda t: 0.1)]
-    with pytest.raises(ValueError, match='"auto" finds the rounds with one learning rate; give their number'):
+    with pytest.raises(
+        ValueError, match='"auto" finds the rounds with one learning rate; give their number'
+    ):
         MartClassifier(n_estimators="auto").fit(X, y, callbacks=schedule)
     with pytest.raises(ValueError, match="a fixed_step has no learning rate"):
         MCBoostClassifier(fixed_step=0.1).fit(X, y, callbacks=schedule)
     with pytest.warns(UserWarning, match="the temperature comes from models of folds") as caught:
         MartClassifier(n_estimators=2, calibrate="temperature").fit(X, y, callbacks=schedule)
     assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="the temperature comes from models of folds"):  # too few rows are held out
-        MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(X, y, callbacks=schedule)
+    with pytest.warns(
+        UserWarning, match="the temperature comes from models of folds"
+    ):  # too few rows are held out
+        MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(
+            X, y, callbacks=schedule
+        )
     labels = {"n_estimators": 2, "loss": "logistic", "random_state": 0}
     Y = np.eye(10, dtype=int)[y]
     message = "the thresholds of labels .* give X_val and y_val, or set decision_threshold=0.5"
     with pytest.warns(UserWarning, match=message):
-        VectorTreeBoostClassifier(decision_threshold="f1", calibrate=None, **labels).fit(X, Y, callbacks=schedule)
+        VectorTreeBoostClassifier(decision_threshold="f1", calibrate=None, **labels).fit(
+            X, Y, callbacks=schedule
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         VectorTreeBoostClassifier(**labels).fit(X, Y, callbacks=schedule)
-        VectorTreeBoostClassifier(n_estimators=2).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=schedule)
+        VectorTreeBoostClassifier(n_estimators=2).fit(
+            X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=schedule
+        )
     for wrong in (0, 1.5, float("nan"), None, "0.1", np.full(3, 0.1)):
-        with pytest.raises(ValueError, match=r"the rate of round 1 is .*; it must be above 0 and at most 1"):
-            MartClassifier(n_estimators=3).fit(X, y, callbacks=[LearningRateSchedule([0.5, wrong].__getitem__)])
+        with pytest.raises(
+            ValueError, match=r"the rate of round 1 is .*; it must be above 0 and at most 1"
+        ):
+            MartClassifier(n_estimators=3).fit(
+                X, y, callbacks=[LearningRateSchedule([0.5, wrong].__getitem__)]
+            )
     with pytest.raises(TypeError, match="is no function"):
         LearningRateSchedule(0.1)
 
@@ -431,15 +503,24 @@ def test_a_live_plot_has_the_whole_curves(pyplot):
     model = MartClassifier(n_estimators=7).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[plot])
     (line,) = plot.axes_.lines
     assert line.get_label() == "val_log_loss"
-    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([range(1, 8), model.history_["val_log_loss"]]))
+    np.testing.assert_array_equal(
+        line.get_xydata(), np.column_stack([range(1, 8), model.history_["val_log_loss"]])
+    )
     axes = pyplot.figure().add_subplot()
     MartClassifier(n_estimators=2).fit(X, y, callbacks=[LivePlot(["missing"], axes=axes)])
     assert [line.get_label() for line in axes.lines] == ["missing"]
-    MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[LivePlot(axes=axes)])
+    MartClassifier(n_estimators=1).fit(
+        X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[LivePlot(axes=axes)]
+    )
     assert axes.lines[0].get_marker() == "o"  # a line of one point is not seen
     names = dict.fromkeys(("$a^$", "_b"), (X_VAL, Y_VAL))
-    MartClassifier(n_estimators=1).fit(X_TRAIN, Y_TRAIN, validation_sets=names, callbacks=[LivePlot(axes=axes)])
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"\$a^\$_log_loss", " _b_log_loss"]
+    MartClassifier(n_estimators=1).fit(
+        X_TRAIN, Y_TRAIN, validation_sets=names, callbacks=[LivePlot(axes=axes)]
+    )
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        r"\$a^\$_log_loss",
+        " _b_log_loss",
+    ]
     assert all(float(round).is_integer() for round in axes.get_xticks())
 
 
@@ -457,13 +538,19 @@ def test_a_live_plot_is_drawn_when_it_is_time(pyplot, monkeypatch):
 
 
 def test_a_live_plot_warns_of_columns_that_never_come(pyplot):
-    plots = LivePlot(["val_log_loss", "train_error", "other"], every=0), LivePlot("missing", every=0)
+    plots = (
+        LivePlot(["val_log_loss", "train_error", "other"], every=0),
+        LivePlot("missing", every=0),
+    )
     message = "LivePlot: the history has no curve 'val_log_loss', 'other'; it has "
     with pytest.warns(UserWarning, match=message) as caught:
         MartClassifier(n_estimators=2).fit(X, y, callbacks=[*plots, TrainingLoss("error")])
     assert len(caught) == 1
     assert caught[0].filename == __file__
-    assert [[line.get_label() for line in plot.axes_.lines] for plot in plots] == [["train_error"], ["missing"]]
+    assert [[line.get_label() for line in plot.axes_.lines] for plot in plots] == [
+        ["train_error"],
+        ["missing"],
+    ]
 
 
 def test_a_notebook_shows_one_picture_and_replaces_it(pyplot, monkeypatch):
@@ -483,7 +570,9 @@ def test_a_notebook_shows_one_picture_and_replaces_it(pyplot, monkeypatch):
     of_ipython.display = display
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", of_ipython)
-    MartClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[LivePlot(every=0)])
+    MartClassifier(n_estimators=3).fit(
+        X_TRAIN, Y_TRAIN, **VALIDATION, callbacks=[LivePlot(every=0)]
+    )
     assert shown == ["display", "update", "update"]
     assert not pyplot.get_fignums()
 
@@ -497,14 +586,22 @@ def test_a_live_plot_without_matplotlib_says_so(monkeypatch):
 def test_callbacks_of_several_trainings_at_a_time():
     """What a search gives to all its fits is one object."""
     shared, time_limit = TrainingLoss(), TimeLimit(1e6)
-    expected = MCBoostClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, callbacks=[TrainingLoss()]).history_
+    expected = (
+        MCBoostClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, callbacks=[TrainingLoss()]).history_
+    )
 
     class Trains:
         def after_round(self, state):
             if state.n_rounds == 2:
-                MCBoostClassifier(n_estimators=1).fit(X_TRAIN[::2], Y_TRAIN[::2], callbacks=[shared, time_limit])
+                MCBoostClassifier(n_estimators=1).fit(
+                    X_TRAIN[::2], Y_TRAIN[::2], callbacks=[shared, time_limit]
+                )
 
-    found = MCBoostClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, callbacks=[shared, time_limit, Trains()]).history_
+    found = (
+        MCBoostClassifier(n_estimators=3)
+        .fit(X_TRAIN, Y_TRAIN, callbacks=[shared, time_limit, Trains()])
+        .history_
+    )
     np.testing.assert_array_equal(found["train_log_loss"], expected["train_log_loss"])
     assert not hasattr(time_limit, "_end")
 

@@ -43,7 +43,8 @@ TRAININGS = [
         {"max_passes": 1},
         {"class_weight": {"bee": 2.0}},
     )
-    if set(more) <= set(get_class(name)().get_params()) and (name, more) != ("vector-tree", {"loss": "log"})
+    if set(more) <= set(get_class(name)().get_params())
+    and (name, more) != ("vector-tree", {"loss": "log"})
 ]
 
 
@@ -125,9 +126,19 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
     ("name", "more", "rounds", "of"),
     [
         ("mart", {}, 18, "calibration.temperature_of_folds"),
-        ("abc-mart", {"early_stopping": True, "n_iter_no_change": 3}, None, "calibration.temperature_of_folds"),
+        (
+            "abc-mart",
+            {"early_stopping": True, "n_iter_no_change": 3},
+            None,
+            "calibration.temperature_of_folds",
+        ),
         ("mcboost", {"calibrate": "temperature"}, 16, "calibration.temperature_of_folds"),
-        ("vector-tree", {"loss": "logistic", "decision_threshold": "f1"}, 18, "thresholds.of_folds"),
+        (
+            "vector-tree",
+            {"loss": "logistic", "decision_threshold": "f1"},
+            18,
+            "thresholds.of_folds",
+        ),
     ],
 )
 def test_ctrl_c_after_the_rounds_leaves_them(name, more, rounds, of, tmp_path, monkeypatch):
@@ -159,13 +170,17 @@ def test_ctrl_c_while_the_last_file_is_written_leaves_the_best_rounds(tmp_path, 
     with pytest.raises(KeyboardInterrupt):
         Checkpoint(tmp_path / "m").fit(model, *some_data())
     assert model.n_estimators_ == best.n_estimators_ < 40 - 5
-    np.testing.assert_array_equal(model.decision_function(some_data()[0]), best.decision_function(some_data()[0]))
+    np.testing.assert_array_equal(
+        model.decision_function(some_data()[0]), best.decision_function(some_data()[0])
+    )
 
 
 def test_no_last_file_where_no_folds_follow(tmp_path):
     X, y = some_data()
     checkpoint = Checkpoint(tmp_path / "m")
-    model = checkpoint.fit(get_class("mart")(n_estimators=3, calibrate="temperature"), X, y, X_val=X, y_val=y)
+    model = checkpoint.fit(
+        get_class("mart")(n_estimators=3, calibrate="temperature"), X, y, X_val=X, y_val=y
+    )
     assert model.model_.temperature
     assert not (tmp_path / "m").exists()
 
@@ -173,13 +188,21 @@ def test_no_last_file_where_no_folds_follow(tmp_path):
 def kinked(y, scores):
     """Derivatives of a loss that jump where scores are sums of some of the numbers of leaves."""
     right = np.eye(scores.shape[1])[y] > 0
-    gradient = np.where(right, np.where(scores < 0.6, -1.0, -0.01), np.where(scores > -0.6, 1.0, 0.01))
+    gradient = np.where(
+        right, np.where(scores < 0.6, -1.0, -0.01), np.where(scores > -0.6, 1.0, 0.01)
+    )
     return gradient, np.ones_like(scores)
 
 
 @pytest.mark.parametrize(("loss", "levels"), [("softmax", 2), (kinked, 1)])
 def test_numbers_of_leaves_are_trained_on_as_the_file_has_them(loss, levels, tmp_path):
-    params = {"loss": loss, "leaf_levels": levels, "learning_rate": 0.3, "random_state": 0, "calibrate": None}
+    params = {
+        "loss": loss,
+        "leaf_levels": levels,
+        "learning_rate": 0.3,
+        "random_state": 0,
+        "calibrate": None,
+    }
     for rounds in (4, 20):
         model = VectorTreeBoostClassifier(n_estimators=rounds, **params)
         Checkpoint(tmp_path / "m.part", 0).fit(model, *some_data())
@@ -202,7 +225,9 @@ def test_a_training_that_has_converged_stays_so(name, more, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:warm_start")
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
-@pytest.mark.parametrize("name", [name for name in sorted(REGISTRY) if get_class(name).booster.resumable])
+@pytest.mark.parametrize(
+    "name", [name for name in sorted(REGISTRY) if get_class(name).booster.resumable]
+)
 @pytest.mark.part(3)
 def test_a_training_that_has_ended_stays_so(name, weak_learner, tmp_path):
     """On rows without mistakes: the same with a checkpoint that is run again, and with a repeated warm start."""
@@ -210,11 +235,20 @@ def test_a_training_that_has_ended_stays_so(name, weak_learner, tmp_path):
     if weak_learner == "tree" and "weak_learner" not in cls().get_params():
         pytest.skip("no such parameter")
     X = np.arange(60.0)[:, None]
-    y, more = (X[:, 0] // 20).astype(int), {"weak_learner": "tree"} if weak_learner == "tree" else {}
+    y, more = (
+        (X[:, 0] // 20).astype(int),
+        {"weak_learner": "tree"} if weak_learner == "tree" else {},
+    )
     first = cls(n_estimators=5, random_state=0, **more).fit(X, y)
     for _ in range(3):
-        agree(Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=5, random_state=0, **more), X, y), first)
-    again, rounds = cls(n_estimators=5, random_state=0, warm_start=True, **more), first.n_estimators_
+        agree(
+            Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=5, random_state=0, **more), X, y),
+            first,
+        )
+    again, rounds = (
+        cls(n_estimators=5, random_state=0, warm_start=True, **more),
+        first.n_estimators_,
+    )
     assert [again.fit(X, y).n_estimators_ for _ in range(3)] == [rounds] * 3
 
 
@@ -229,7 +263,9 @@ def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
             stop_after(patch, cls, stop)
             checkpoint = Checkpoint(tmp_path / "m.part")
             try:
-                ends.append(checkpoint.fit(cls(n_estimators=8, early_stopping=True, calibrate=None), X, y))
+                ends.append(
+                    checkpoint.fit(cls(n_estimators=8, early_stopping=True, calibrate=None), X, y)
+                )
             except KeyboardInterrupt:
                 ends.append(checkpoint.seed)
     assert len(set(parts)) == 1
@@ -245,7 +281,10 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
     X_val, y_val = some_data(seed=1)
     kwargs = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 6, "random_state": 0}
     weight = np.random.default_rng(0).integers(0, 3, len(y_val)).astype(float)
-    more = {"sample_weight_val": weight, "validation_sets": {"half": (X_val[::2], y_val[::2], weight[::2])}}
+    more = {
+        "sample_weight_val": weight,
+        "validation_sets": {"half": (X_val[::2], y_val[::2], weight[::2])},
+    }
     whole = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val, **more)
     with monkeypatch.context() as patch:
         stop_after(patch, cls, 7)
@@ -256,8 +295,12 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
             Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **other)
     for changed in {"scoring": "error"}, {"min_delta": 0.5}:
         with pytest.raises(ValueError, match=f"{next(iter(changed))} was the default, it is"):
-            Checkpoint(tmp_path / "m").fit(cls(**kwargs, **changed), X, y, X_val=X_val, y_val=y_val, **more)
-    agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more), whole)
+            Checkpoint(tmp_path / "m").fit(
+                cls(**kwargs, **changed), X, y, X_val=X_val, y_val=y_val, **more
+            )
+    agree(
+        Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more), whole
+    )
 
 
 @pytest.mark.parametrize("name", ["abc-mart", "vector-tree", "multiboost"])
@@ -266,12 +309,21 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
 def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path, monkeypatch):
     cls = get_class(name)
     X, y = some_data()
-    monkeypatch.setattr(os, "urandom", lambda count: bytes(range(count)))  # what a checkpoint's seed is drawn from
-    kwargs = {"n_estimators": "auto", "n_iter_no_change": 4, "random_state": random_state, "calibrate": None}
+    monkeypatch.setattr(
+        os, "urandom", lambda count: bytes(range(count))
+    )  # what a checkpoint's seed is drawn from
+    kwargs = {
+        "n_estimators": "auto",
+        "n_iter_no_change": 4,
+        "random_state": random_state,
+        "calibrate": None,
+    }
     groups = np.arange(len(y)) // 2
     found = []
     original = fitting.out_of_fold
-    monkeypatch.setattr(fitting, "out_of_fold", lambda *args: found.append(original(*args)) or found[-1])
+    monkeypatch.setattr(
+        fitting, "out_of_fold", lambda *args: found.append(original(*args)) or found[-1]
+    )
 
     class Stops:
         def after_round(self, state):
@@ -282,7 +334,9 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
     with pytest.raises(KeyboardInterrupt):
         cls(**kwargs).fit(X, y, groups=groups, callbacks=[first, Stops()])
     assert len(found) == 1
-    with pytest.raises(ValueError, match="is the checkpoint of another training: the groups differ"):
+    with pytest.raises(
+        ValueError, match="is the checkpoint of another training: the groups differ"
+    ):
         Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups // 2)
     with pytest.raises(ValueError, match="cv was the default, it is 4"):
         Checkpoint(tmp_path / "m").fit(cls(**kwargs, cv=4), X, y, groups=groups)
@@ -290,7 +344,9 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
     assert len(found) == 1
     assert again.cv_results_["best_round"] == found[0].best_round > 3
     np.testing.assert_array_equal(again.cv_results_["folds"], found[0].curves)
-    whole = cls(**{**kwargs, "random_state": first.seed if random_state is None else 3}).fit(X, y, groups=groups)
+    whole = cls(**{**kwargs, "random_state": first.seed if random_state is None else 3}).fit(
+        X, y, groups=groups
+    )
     np.testing.assert_array_equal(again.decision_function(X), whole.decision_function(X))
     np.testing.assert_array_equal(again.cv_results_["folds"], whole.cv_results_["folds"])
     agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups), again)
@@ -312,7 +368,9 @@ def stopped(tmp_path):
     first = get_class("mart")(n_estimators=5, calibrate=None)
     Checkpoint(tmp_path / "m.part", 0).fit(first, X, y, weight, X[:50], y[:50])
 
-    def go_on(name="mart", X=X, y=y, weight=weight, X_val=X[:50], y_val=y[:50], n_estimators=8, **more):
+    def go_on(
+        name="mart", X=X, y=y, weight=weight, X_val=X[:50], y_val=y[:50], n_estimators=8, **more
+    ):
         estimator = get_class(name)(n_estimators=n_estimators, calibrate=None, **more)
         return Checkpoint(tmp_path / "m.part").fit(estimator, X, y, weight, X_val, y_val)
 
@@ -342,7 +400,10 @@ def test_another_training_is_refused_by_what_differs(stopped):
         ({"X": X[:, :-1], "X_val": X[:50, :-1]}, "the data had 6 features, they have 5"),
         ({"X": changed(X)}, "training: the features differ. Train with"),
         ({"y": y}, "training: the labels differ. Train with"),
-        ({"weight": changed(np.arange(240.0))}, "training: the weights of the rows differ. Train with"),
+        (
+            {"weight": changed(np.arange(240.0))},
+            "training: the weights of the rows differ. Train with",
+        ),
         ({"X_val": X[50:100]}, "training: the validation set differ. Train with"),
         ({"X_val": None, "y_val": None}, "training: the validation set differ. Train with"),
         ({"X": scipy.sparse.csr_matrix(X)}, "the features were dense, they are sparse"),
@@ -362,7 +423,9 @@ NONE_OR_DEFAULT = [
     pytest.param(cls, field.name, id=f"{name}-{field.name}")
     for name, cls in ((name, get_class(name)) for name in sorted(REGISTRY))
     for field in fields(cls)
-    if cls.booster.resumable and field.default is not None and parameters(cls)[field.name].allows(None)
+    if cls.booster.resumable
+    and field.default is not None
+    and parameters(cls)[field.name].allows(None)
 ]
 
 
@@ -372,9 +435,13 @@ def test_none_is_another_value_than_the_default(cls, name, none_first, tmp_path,
     if cls()._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 1)
     first, then = ({name: None}, {}) if none_first else ({}, {name: None})
-    Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=1, random_state=0, **first), *some_data(m=60))
+    Checkpoint(tmp_path / "m", 0).fit(
+        cls(n_estimators=1, random_state=0, **first), *some_data(m=60)
+    )
     with pytest.raises(ValueError, match=f"is the checkpoint of another training: {name} was"):
-        Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2, random_state=0, **then), *some_data(m=60))
+        Checkpoint(tmp_path / "m", 0).fit(
+            cls(n_estimators=2, random_state=0, **then), *some_data(m=60)
+        )
 
 
 @pytest.mark.parametrize("name", ["mart", "vector-tree", "mcboost"])
@@ -398,8 +465,14 @@ def test_defaults_that_the_file_spells_out_are_no_difference(name, tmp_path, mon
 def test_columns_in_any_form_are_compared(of, tmp_path):
     X, y = some_data()
     X = np.abs(X).round()
-    for name, value in {"categorical_features": of, "interaction_cst": lambda them: [{*them}, of([4, 5])]}.items():
-        new = [get_class("vector-tree")(n_estimators=2, calibrate=None, **{name: value(c)}) for c in ([0, 2], [1, 3])]
+    for name, value in {
+        "categorical_features": of,
+        "interaction_cst": lambda them: [{*them}, of([4, 5])],
+    }.items():
+        new = [
+            get_class("vector-tree")(n_estimators=2, calibrate=None, **{name: value(c)})
+            for c in ([0, 2], [1, 3])
+        ]
         Checkpoint(tmp_path / name, 0).fit(new[0], X, y)
         Checkpoint(tmp_path / name, 0).fit(new[0], X, y)
         with pytest.raises(ValueError, match=f"{name} was"):
@@ -412,10 +485,15 @@ class Halves:
         return [(rows[rows % 2 != i], rows[rows % 2 == i]) for i in (0, 1)]
 
 
-@pytest.mark.parametrize("make", [Halves, lambda: KFold(2, shuffle=True, random_state=np.random.RandomState(0))])
+@pytest.mark.parametrize(
+    "make", [Halves, lambda: KFold(2, shuffle=True, random_state=np.random.RandomState(0))]
+)
 def test_splitters_have_no_address_in_the_file(make, tmp_path):
     for cv in [make(), make()]:  # at two addresses
-        new, checkpoint = get_class("vector-tree")(n_estimators=2, cv=cv), Checkpoint(tmp_path / "m", 0)
+        new, checkpoint = (
+            get_class("vector-tree")(n_estimators=2, cv=cv),
+            Checkpoint(tmp_path / "m", 0),
+        )
         assert " at 0x" not in checkpoint.fit(new, *some_data()).model_.meta["params"]["cv"]
     assert checkpoint.resumed == 2
 
@@ -423,12 +501,18 @@ def test_splitters_have_no_address_in_the_file(make, tmp_path):
 MICRO, MACRO = (make_scorer(f1_score, average=average) for average in ("micro", "macro"))
 
 
-@pytest.mark.parametrize(("first", "other"), [(MICRO, MACRO), (changed, agree), (changed, lambda *_: 1.0)])
+@pytest.mark.parametrize(
+    ("first", "other"), [(MICRO, MACRO), (changed, agree), (changed, lambda *_: 1.0)]
+)
 def test_another_function_as_scoring_is_refused(first, other, tmp_path):
     for _ in range(2):
-        Checkpoint(tmp_path / "m", 0).fit(get_class("mart")(n_estimators=2, scoring=first), *some_data())
+        Checkpoint(tmp_path / "m", 0).fit(
+            get_class("mart")(n_estimators=2, scoring=first), *some_data()
+        )
     with pytest.raises(ValueError, match="is the checkpoint of another training: scoring was"):
-        Checkpoint(tmp_path / "m", 0).fit(get_class("mart")(n_estimators=2, scoring=other), *some_data())
+        Checkpoint(tmp_path / "m", 0).fit(
+            get_class("mart")(n_estimators=2, scoring=other), *some_data()
+        )
 
 
 def test_files_that_are_no_checkpoint(tmp_path):
@@ -458,7 +542,9 @@ def forged(path, change):
 
 
 def refused(path, cls=VectorTreeBoostClassifier):
-    with pytest.raises(ValueError, match="m is not a checkpoint that pymcboost .* can use; remove the file"):
+    with pytest.raises(
+        ValueError, match="m is not a checkpoint that pymcboost .* can use; remove the file"
+    ):
         Checkpoint(path).fit(cls(n_estimators=4, random_state=0), *some_data())
 
 
@@ -495,16 +581,32 @@ FORGERIES = {
     "items without bytes": lambda meta: meta["arrays"].update(
         {"history.other": {"dtype": "<U0", "shape": [3, 1 << 40], "data": ""}}
     ),
-    "more than the bytes": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [3, 1 << 40]}}),
-    "fewer than the bytes": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [2]}}),
-    "a negative shape": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [-3, -1]}}),
-    "other rounds": lambda meta: meta["arrays"].update({"history.other": {**NUMBERS, "shape": [1, 3]}}),
+    "more than the bytes": lambda meta: meta["arrays"].update(
+        {"history.other": {**NUMBERS, "shape": [3, 1 << 40]}}
+    ),
+    "fewer than the bytes": lambda meta: meta["arrays"].update(
+        {"history.other": {**NUMBERS, "shape": [2]}}
+    ),
+    "a negative shape": lambda meta: meta["arrays"].update(
+        {"history.other": {**NUMBERS, "shape": [-3, -1]}}
+    ),
+    "other rounds": lambda meta: meta["arrays"].update(
+        {"history.other": {**NUMBERS, "shape": [1, 3]}}
+    ),
     "no rounds": lambda meta: meta["arrays"].update(
-        {"history.other": {"dtype": "<f8", "shape": [], "data": base64.b64encode(bytes(8)).decode()}}
+        {
+            "history.other": {
+                "dtype": "<f8",
+                "shape": [],
+                "data": base64.b64encode(bytes(8)).decode(),
+            }
+        }
     ),
     "other columns": lambda meta: meta["data"].update(features=7),
     "gains of columns beyond the last": lambda meta: meta["arrays"]["gain.column"].update(
-        data=base64.b64encode(np.arange(10**6, 10**6 + meta["arrays"]["gain.value"]["shape"][0], dtype="i4")).decode()
+        data=base64.b64encode(
+            np.arange(10**6, 10**6 + meta["arrays"]["gain.value"]["shape"][0], dtype="i4")
+        ).decode()
     ),
     "gains of another type": lambda meta: meta["arrays"]["gain.value"].update(dtype="<i8"),
     "no gains": lambda meta: meta["arrays"].pop("gain.value"),
@@ -515,18 +617,24 @@ FORGERIES = {
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_forged_arrays_are_refused(forgery, tmp_path):
-    Checkpoint(tmp_path / "m", 0).fit(VectorTreeBoostClassifier(n_estimators=3, random_state=0), *some_data())
+    Checkpoint(tmp_path / "m", 0).fit(
+        VectorTreeBoostClassifier(n_estimators=3, random_state=0), *some_data()
+    )
     forged(tmp_path / "m", FORGERIES[forgery])
     refused(tmp_path / "m")
 
 
-@pytest.mark.parametrize("column", [[True, False], [1, 2], ["a", "bcd"], [b"", b"x"], [[1.5, 2.5], [3.5, 4.5]]])
+@pytest.mark.parametrize(
+    "column", [[True, False], [1, 2], ["a", "bcd"], [b"", b"x"], [[1.5, 2.5], [3.5, 4.5]]]
+)
 def test_columns_of_the_history_are_kept_as_they_are(column, tmp_path):
     values = iter(column)
     new = Callback()
     new.measure = lambda state: {"new": next(values)}
     kwargs = {"n_estimators": 2, "random_state": 0, "calibrate": None}
-    first = VectorTreeBoostClassifier(**kwargs).fit(*some_data(), callbacks=[new, Checkpoint(tmp_path / "m", 0)])
+    first = VectorTreeBoostClassifier(**kwargs).fit(
+        *some_data(), callbacks=[new, Checkpoint(tmp_path / "m", 0)]
+    )
     again = Checkpoint(tmp_path / "m").fit(VectorTreeBoostClassifier(**kwargs), *some_data())
     np.testing.assert_array_equal(again.history_["new"], first.history_["new"])
     assert again.history_["new"].dtype == np.asarray(column).dtype
@@ -542,7 +650,9 @@ def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
     X, y = some_data()
     cls, folder = get_class("mart"), tmp_path / "gone"
     folder.mkdir()
-    remover = SimpleNamespace(after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None)
+    remover = SimpleNamespace(
+        after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None
+    )
     with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder") as caught:
         model = cls(n_estimators=2).fit(X, y, callbacks=[remover, Checkpoint(folder / "m", 0)])
     assert {one.filename for one in caught} == {__file__}
@@ -611,7 +721,9 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
             longest *= 1.2
     assert rounds == sorted(rounds), f"seed {seed}"
     checkpoint = Checkpoint(path)
-    assert checkpoint.fit(cls(n_estimators=48, random_state=0), X, y).model_.to_bytes() == whole, f"seed {seed}"
+    assert checkpoint.fit(cls(n_estimators=48, random_state=0), X, y).model_.to_bytes() == whole, (
+        f"seed {seed}"
+    )
     assert checkpoint.resumed == rounds[-1]
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []

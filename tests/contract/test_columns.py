@@ -9,7 +9,13 @@ import scipy.sparse
 from cli.programs import call
 
 import pymcboost
-from pymcboost import HingeBoostOCClassifier, MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier, load_model
+from pymcboost import (
+    HingeBoostOCClassifier,
+    MartClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    load_model,
+)
 from pymcboost.data.merging import warn_of_merged_values
 from pymcboost.model.columns import in_order
 
@@ -27,7 +33,11 @@ def frame_of(kind, X, names):
     columns = dict(zip(names, X.T.copy(), strict=True))
     if kind == "polars":
         return pytest.importorskip("polars").DataFrame(columns)
-    return pytest.importorskip("pyarrow").table(columns) if kind == "pyarrow" else pandas.DataFrame(columns)
+    return (
+        pytest.importorskip("pyarrow").table(columns)
+        if kind == "pyarrow"
+        else pandas.DataFrame(columns)
+    )
 
 
 class Table:
@@ -106,7 +116,12 @@ def test_columns_without_names_go_by_position(model):
     unnamed = MartClassifier(n_estimators=4).fit(X, y).model_
     assert unnamed.feature_names is None
     assert (unnamed.raw_scores(pandas.DataFrame(X, columns=NAMES)) == unnamed.raw_scores(X)).all()
-    for names in ("abc", ["a", "b"], ["a", "b", 3], None):  # what is there for information may be anything
+    for names in (
+        "abc",
+        ["a", "b"],
+        ["a", "b", 3],
+        None,
+    ):  # what is there for information may be anything
         odd = unnamed.with_meta({"feature_names": names})
         assert odd.feature_names is None
         assert (odd.raw_scores(pandas.DataFrame(X, columns=NAMES)) == unnamed.raw_scores(X)).all()
@@ -115,7 +130,9 @@ def test_columns_without_names_go_by_position(model):
 def test_estimators_keep_scikit_learns_habit():
     X, y = some_data()
     model = MartClassifier(n_estimators=4).fit(pandas.DataFrame(X, columns=NAMES), y)
-    with pytest.raises(ValueError, match=r"must be in the same order(.|\n)*Give X\[model.feature_names_in_\]"):
+    with pytest.raises(
+        ValueError, match=r"must be in the same order(.|\n)*Give X\[model.feature_names_in_\]"
+    ):
         model.predict(pandas.DataFrame(X, columns=NAMES)[NAMES[::-1]])
 
 
@@ -123,9 +140,15 @@ def test_estimators_keep_scikit_learns_habit():
 
 DATE = pandas.Timestamp("2026-03-01")
 WRONG = [
-    ("gas", r"column 'fuel': 'gas' is text \(row 5\); (name|train with) the column in categorical_features"),
+    (
+        "gas",
+        r"column 'fuel': 'gas' is text \(row 5\); (name|train with) the column in categorical_features",
+    ),
     (DATE, r"column 'fuel': 2026-03-01 00:00:00 is a date or a time \(row 5\); give"),
-    (10**400, r"column 'fuel': 10*\.\.\. is beyond float64 \(\+-1.8e308\) \(row 5\); divide the column"),
+    (
+        10**400,
+        r"column 'fuel': 10*\.\.\. is beyond float64 \(\+-1.8e308\) \(row 5\); divide the column",
+    ),
     (object(), r"column 'fuel': <object object at .* is no number \(row 5\); use NaN"),
 ]
 
@@ -168,9 +191,18 @@ def test_infinite_and_missing_values_are_named():
 def test_columns_of_dates_are_refused_alone_and_among_others(model):
     X, y = some_data()
     dates = pandas.date_range("2026-03-01", periods=len(y), freq="h")
-    alone, among = pandas.DataFrame({"when": dates}), pandas.DataFrame(X, columns=NAMES).assign(fuel=dates)
+    alone, among = (
+        pandas.DataFrame({"when": dates}),
+        pandas.DataFrame(X, columns=NAMES).assign(fuel=dates),
+    )
     message = r"is a date or a time \(row 0\); give the time since a date near it"
-    for X in (alone, alone.to_numpy(), among, alone - alone.min(), among.assign(fuel=dates.tz_localize("UTC"))):
+    for X in (
+        alone,
+        alone.to_numpy(),
+        among,
+        alone - alone.min(),
+        among.assign(fuel=dates.tz_localize("UTC")),
+    ):
         with pytest.raises(ValueError, match=message):
             MartClassifier(n_estimators=1).fit(X, y)
     with pytest.raises(ValueError, match="column 'fuel': .*" + message):
@@ -218,7 +250,9 @@ def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
 def test_the_warning_names_the_column_of_a_frame():
     time, y, other = time_stamps()
     frame = pandas.DataFrame({"other": other, "time": time})
-    with pytest.warns(UserWarning, match=r"Column 1 \('time'\): \d+ distinct .*; subtract 1700000000") as caught:
+    with pytest.warns(
+        UserWarning, match=r"Column 1 \('time'\): \d+ distinct .*; subtract 1700000000"
+    ) as caught:
         MartClassifier(n_estimators=1).fit(frame, y)
     assert [one.filename for one in caught] == [__file__]
 
@@ -267,7 +301,14 @@ def test_values_at_fixed_distances_are_noticed(period):
     rows, columns = np.divmod(np.arange(6000), period)
     X = scipy.sparse.coo_array((np.where(columns, 1.0, time), (rows, columns))).tocsr()
     for first in range(period):
-        assert len(warnings_of(lambda first=first: warn_of_merged_values(X[:, np.roll(range(period), first)]))) == 1
+        assert (
+            len(
+                warnings_of(
+                    lambda first=first: warn_of_merged_values(X[:, np.roll(range(period), first)])
+                )
+            )
+            == 1
+        )
         dense = np.where(np.arange(6000) % period == first, time, 0.0)[:, None]
         assert period > 4 or len(warnings_of(lambda dense=dense: warn_of_merged_values(dense))) == 1
 
@@ -286,7 +327,8 @@ def test_numbers_that_lose_nothing_are_not_warned_of():
         rng.uniform(0.99, 1.01, size=(m, 5)),
         rng.integers(-(2**20), 2**20, size=(m, 5)).astype(float),
         np.round(rng.uniform(0.987, 1.004, size=(m, 5)), 5),  # densities
-        np.cumsum(np.full((m, 3), 0.1), axis=1) * rng.integers(1, 4, size=(m, 1)),  # rounding of float64 alone
+        np.cumsum(np.full((m, 3), 0.1), axis=1)
+        * rng.integers(1, 4, size=(m, 1)),  # rounding of float64 alone
         rng.integers(1, 5, size=(m, 2)) * (1 + 1e-15 * rng.normal(size=(m, 2))),
         np.full((m, 2), 1.7e9 + 1 / 3),
         np.where(rng.random((m, 3)) < 0.5, np.nan, rng.normal(size=(m, 3))),
@@ -312,7 +354,9 @@ def test_noticing_takes_no_copy():
 
 
 def test_lazy_frames_are_refused_in_words():
-    lazy = pytest.importorskip("polars").DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 1.0]}).lazy()
+    lazy = (
+        pytest.importorskip("polars").DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 1.0]}).lazy()
+    )
     model = SAMMEClassifier(n_estimators=1).fit([[0, 1], [1, 0], [2, 1]], [0, 1, 1])
     for predict in (model.predict, model.model_.predict):
         with pytest.raises(TypeError, match=r"X is a lazy frame.*give X.collect\(\)"):

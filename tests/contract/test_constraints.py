@@ -20,7 +20,9 @@ def data(K, d=5, m=900, seed=1, missing=False):
     """Classes that follow the features both ways: constraints have much to hold back."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(m, d)).astype(np.float32)
-    score = np.column_stack([np.sin(2 * X[:, k % d] + k) + X[:, (k + 1) % d] * X[:, (k + 2) % d] for k in range(K)])
+    score = np.column_stack(
+        [np.sin(2 * X[:, k % d] + k) + X[:, (k + 1) % d] * X[:, (k + 2) % d] for k in range(K)]
+    )
     y = (score + rng.gumbel(size=score.shape) * 0.5).argmax(axis=1)
     if missing:
         X[rng.random(X.shape) < 0.1] = np.nan
@@ -48,7 +50,11 @@ def paths(model):
 def test_columns_of_a_path_are_in_one_group(kind):
     X, y = data(6, d=8)
     X = np.round(X) if kind == "sparse" else X
-    more = {"max_features": 0.4, "max_features_tree": 0.8} if kind == "drawn" else {"max_features": 1.0}
+    more = (
+        {"max_features": 0.4, "max_features_tree": 0.8}
+        if kind == "drawn"
+        else {"max_features": 1.0}
+    )
     model = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40}, **more, max_leaf_nodes=20)
     X = sparse.csr_matrix(X) if kind == "sparse" else X
     groups = [[0, 1], [1, 2, 3], [4]]
@@ -107,7 +113,9 @@ def test_scores_of_random_pairs_are_in_order(K, signs):
     for column, one in signs.items():
         k, sign = one if isinstance(one, tuple) else (1, one)
         low, high = pairs(X, column, rng)
-        broken += (sign * (differences(raw(free, high), k) - differences(raw(free, low), k))).min() < -1e-6
+        broken += (
+            sign * (differences(raw(free, high), k) - differences(raw(free, low), k))
+        ).min() < -1e-6
         rise = sign * (differences(raw(bound, high), k) - differences(raw(bound, low), k))
         assert rise.min() >= -1e-12 and rise.max() > 0.05
         p = [sign * bound.predict_proba(part)[:, k] for part in (low, high)]
@@ -119,14 +127,20 @@ def test_scores_of_random_pairs_are_in_order(K, signs):
 def test_every_tree_keeps_the_order_exactly():
     """Also in float32, as the file has it: differences of its numbers are exact."""
     X, y = data(4)
-    model = VectorTreeBoostClassifier(**PLAIN, monotonic_cst={0: (1, 1), 2: (3, -1)}).fit(X, y).model_
+    model = (
+        VectorTreeBoostClassifier(**PLAIN, monotonic_cst={0: (1, 1), 2: (3, -1)}).fit(X, y).model_
+    )
     rng = np.random.default_rng(0)
     for n in range(1, model.n_rounds + 1):
         for column, k, sign in ((0, 1, 1), (2, 3, -1)):
             scores = []
             for part in pairs(X, column, rng):
-                scores.append(model.truncate(n).raw_scores(part) - model.truncate(n - 1).raw_scores(part))
-            low, high = (np.round(one * 2.0**60) for one in scores)  # what adding up has rounded is far below
+                scores.append(
+                    model.truncate(n).raw_scores(part) - model.truncate(n - 1).raw_scores(part)
+                )
+            low, high = (
+                np.round(one * 2.0**60) for one in scores
+            )  # what adding up has rounded is far below
             assert (sign * (differences(high, k) - differences(low, k))).min() >= -(2.0**15)
     leaves = model.ensemble.leaf.astype(np.float64)
     assert np.array_equal(leaves * 2.0**40, np.rint(leaves * 2.0**40))
@@ -154,8 +168,13 @@ def test_each_label_is_bounded_by_its_own_score():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2)).astype(np.float32)
     up, other = (1 / (1 + np.exp(-3 * X))).T
-    y = (rng.random((400, 3)) < np.column_stack((up, 1 - other, 4 * other * (1 - other)))).astype(int)
-    model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40, "loss": "logistic"}), []
+    y = (rng.random((400, 3)) < np.column_stack((up, 1 - other, 4 * other * (1 - other)))).astype(
+        int
+    )
+    model, losses = (
+        VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40, "loss": "logistic"}),
+        [],
+    )
     low, high = pairs(X, 0, rng)
     for signs in (None, {0: (0, 1), 1: (1, -1)}):
         model.set_params(monotonic_cst=signs).fit(X[:200], y[:200])
@@ -171,10 +190,14 @@ def test_each_label_is_bounded_by_its_own_score():
 def test_a_loss_of_ones_own_that_a_shift_changes():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(800, 3)).astype(np.float32)
-    y = (np.column_stack((2 * X[:, 0], 0 * X[:, 0], np.sin(2 * X[:, 1]))) + rng.gumbel(size=X.shape)).argmax(axis=1)
+    y = (
+        np.column_stack((2 * X[:, 0], 0 * X[:, 0], np.sin(2 * X[:, 1]))) + rng.gumbel(size=X.shape)
+    ).argmax(axis=1)
     model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 80}, loss=squared), []
     for signs in (None, {0: (0, 1)}):
-        scores = model.set_params(monotonic_cst=signs).fit(X[:400], y[:400]).decision_function(X[400:])
+        scores = (
+            model.set_params(monotonic_cst=signs).fit(X[:400], y[:400]).decision_function(X[400:])
+        )
         losses.append(((scores - np.eye(3)[y[400:]]) ** 2).mean())
     assert losses[1] < losses[0]
     assert model.decision_function(X).sum(axis=1).mean() == pytest.approx(1, abs=0.05)
@@ -198,7 +221,9 @@ def test_models_without_constraints_do_not_name_them_and_files_keep_them(tmp_pat
     X, y = data(3)
     plain = VectorTreeBoostClassifier(**PLAIN).fit(X, y)
     assert not {"monotonic_cst", "interaction_cst"} & set(plain.model_.meta["params"])
-    bound = VectorTreeBoostClassifier(**PLAIN, monotonic_cst={1: (2, 1)}, interaction_cst=[[0, 1]]).fit(X, y)
+    bound = VectorTreeBoostClassifier(
+        **PLAIN, monotonic_cst={1: (2, 1)}, interaction_cst=[[0, 1]]
+    ).fit(X, y)
     bound.save(tmp_path / "m.mcb")
     saved = load_model(tmp_path / "m.mcb")
     assert saved.meta["params"]["monotonic_cst"] == {"1": [2, 1]}
@@ -212,7 +237,9 @@ def test_labels_that_are_text():
     X, y = data(3)
     names = np.array(["high", "low", "middle"])[y]
     scores = [
-        VectorTreeBoostClassifier(**PLAIN, monotonic_cst={0: one}).fit(X, labels).decision_function(X)
+        VectorTreeBoostClassifier(**PLAIN, monotonic_cst={0: one})
+        .fit(X, labels)
+        .decision_function(X)
         for labels, one in ((y, (1, 1)), (names, ("low", 1)))
     ]
     assert np.array_equal(*scores)
@@ -221,11 +248,18 @@ def test_labels_that_are_text():
 def test_columns_by_name():
     X, y = data(3)
     frame = pd.DataFrame(X, columns=["age", "size", "width", "height", "weight"])
-    named = {"monotonic_cst": {"size": (2, 1), 3: (1, -1)}, "interaction_cst": [["age", "size"], [2, "height"]]}
+    named = {
+        "monotonic_cst": {"size": (2, 1), 3: (1, -1)},
+        "interaction_cst": [["age", "size"], [2, "height"]],
+    }
     numbered = {"monotonic_cst": {1: (2, 1), 3: (1, -1)}, "interaction_cst": [[0, 1], [2, 3]]}
-    fits = [VectorTreeBoostClassifier(**PLAIN, **one).fit(frame, y).model_ for one in (named, numbered)]
+    fits = [
+        VectorTreeBoostClassifier(**PLAIN, **one).fit(frame, y).model_ for one in (named, numbered)
+    ]
     assert fits[0].raw_scores(frame).tobytes() == fits[1].raw_scores(frame).tobytes()
-    found = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": "auto"}, learning_rate=0.5, **named).fit(frame, y)
+    found = VectorTreeBoostClassifier(
+        **{**PLAIN, "n_estimators": "auto"}, learning_rate=0.5, **named
+    ).fit(frame, y)
     assert found.n_estimators_ > 0
     for wrong, message in (
         ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is no column; .*0 to 4, .*'age', 'size'"),
@@ -262,7 +296,15 @@ def test_wrong_constraints_are_refused(params, message):
 def test_64_groups():
     X, y = data(3)
     groups = [[i % 5] for i in range(MOST_GROUPS)]
-    assert max(map(len, paths(VectorTreeBoostClassifier(**PLAIN, interaction_cst=groups).fit(X, y).model_))) == 1
+    assert (
+        max(
+            map(
+                len,
+                paths(VectorTreeBoostClassifier(**PLAIN, interaction_cst=groups).fit(X, y).model_),
+            )
+        )
+        == 1
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "vector-tree"])

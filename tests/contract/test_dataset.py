@@ -14,7 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pymcboost
-from pymcboost import Dataset, HingeBoostOCClassifier, MCBoostClassifier, VectorTreeBoostClassifier, registry
+from pymcboost import (
+    Dataset,
+    HingeBoostOCClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+    registry,
+)
 from pymcboost.comm import Alone
 
 ALL = [registry.get_class(name) for name in registry.ALGORITHMS]
@@ -34,7 +40,12 @@ def bytes_of(estimator):
 
 def frame(m=300):
     rng = np.random.default_rng(1)
-    X = pd.DataFrame({"size": rng.normal(size=m), "colour": pd.Categorical(rng.choice(["red", "green", "blue"], m))})
+    X = pd.DataFrame(
+        {
+            "size": rng.normal(size=m),
+            "colour": pd.Categorical(rng.choice(["red", "green", "blue"], m)),
+        }
+    )
     return X, np.where(X["colour"] == "red", "stop", np.where(X["size"] > 0, "go", "wait"))
 
 
@@ -60,7 +71,12 @@ def test_models_are_those_of_arrays(cls, form):
 def test_one_dataset_serves_many_fits(cls):
     X, y = rows(9000)
     data = Dataset(X, y)
-    for params in ({}, {"class_weight": "balanced"}, {"early_stopping": True}, {"calibrate": "temperature"}):
+    for params in (
+        {},
+        {"class_weight": "balanced"},
+        {"early_stopping": True},
+        {"calibrate": "temperature"},
+    ):
         assert bytes_of(quick(cls, **params).fit(data)) == bytes_of(quick(cls, **params).fit(X, y))
 
 
@@ -70,7 +86,9 @@ def test_a_frame_with_categories():
     estimator, other = quick().fit(data), quick().fit(X, y)
     assert bytes_of(estimator) == bytes_of(other)
     assert estimator.feature_names_in_.tolist() == ["size", "colour"]
-    np.testing.assert_array_equal(estimator.predict(data.subset(slice(0, 50))), other.predict(X[:50]))
+    np.testing.assert_array_equal(
+        estimator.predict(data.subset(slice(0, 50))), other.predict(X[:50])
+    )
     named = {"categorical_features": ["colour"]}
     assert bytes_of(quick(**named).fit(data)) == bytes_of(quick(**named).fit(X, y))
 
@@ -103,14 +121,19 @@ def test_subsets(key):
     X, y = rows()
     part = Dataset(X, y).subset(key)
     assert len(part) == 50 and part.shape == (50, 6)
-    np.testing.assert_array_equal(quick().fit(part).predict(part), quick().fit(part).predict(X[:50]))
+    np.testing.assert_array_equal(
+        quick().fit(part).predict(part), quick().fit(part).predict(X[:50])
+    )
 
 
 def test_a_subset_of_small_data_is_searched_like_its_rows():
     X, y = rows()
     part = np.arange(0, 400, 2)
     params = {"subsample": 1.0, "max_features": 1.0, "calibrate": None}
-    by_subset, by_rows = quick(**params).fit(Dataset(X, y).subset(part)), quick(**params).fit(X[part], y[part])
+    by_subset, by_rows = (
+        quick(**params).fit(Dataset(X, y).subset(part)),
+        quick(**params).fit(X[part], y[part]),
+    )
     np.testing.assert_array_equal(by_subset.decision_function(X), by_rows.decision_function(X))
 
 
@@ -144,16 +167,23 @@ def test_a_search(n_jobs):
     how = {"cv": 3, "scoring": "neg_log_loss", "n_jobs": n_jobs, "error_score": "raise"}
     search = GridSearchCV(quick(calibrate=None), grid, **how).fit(Dataset(X, y), y)
     assert search.best_params_ == {"learning_rate": 0.5}
-    assert bytes_of(search.best_estimator_) == bytes_of(quick(calibrate=None, learning_rate=0.5).fit(X, y))
+    assert bytes_of(search.best_estimator_) == bytes_of(
+        quick(calibrate=None, learning_rate=0.5).fit(X, y)
+    )
 
 
 def test_cross_validation():
     X, y = rows(9000)
-    found = cross_validate(quick(), Dataset(X, y), y, cv=3, scoring=["accuracy", "neg_log_loss"], error_score="raise")
+    found = cross_validate(
+        quick(), Dataset(X, y), y, cv=3, scoring=["accuracy", "neg_log_loss"], error_score="raise"
+    )
     usual = cross_validate(quick(), X, y, cv=3, scoring=["accuracy", "neg_log_loss"])
     for name in ("test_accuracy", "test_neg_log_loss"):
         np.testing.assert_allclose(found[name].mean(), usual[name].mean(), rtol=0.05)
-    assert cross_val_predict(quick(), Dataset(X, y), y, cv=3, method="predict_proba").shape == (9000, 3)
+    assert cross_val_predict(quick(), Dataset(X, y), y, cv=3, method="predict_proba").shape == (
+        9000,
+        3,
+    )
 
 
 def test_rows_of_several_workers():
@@ -180,8 +210,14 @@ def test_copies():
 X, Y = rows()
 WITH_NAN = np.where(X > 2, np.nan, X)
 REFUSED = {
-    "other bins": (lambda: quick(max_bins=64).fit(Dataset(X, Y)), "max_bins=64, and the Dataset has max_bins=256"),
-    "other labels": (lambda: quick().fit(Dataset(X, Y), Y[::-1]), "other labels than the Dataset; leave y out"),
+    "other bins": (
+        lambda: quick(max_bins=64).fit(Dataset(X, Y)),
+        "max_bins=64, and the Dataset has max_bins=256",
+    ),
+    "other labels": (
+        lambda: quick().fit(Dataset(X, Y), Y[::-1]),
+        "other labels than the Dataset; leave y out",
+    ),
     "other categories": (
         lambda: quick(categorical_features=[1]).fit(Dataset(X, Y)),
         r"categorical_features=\[1\], and the Dataset has categories in the columns \[\]",
@@ -198,22 +234,37 @@ REFUSED = {
         lambda: quick(loss="logistic").fit(Dataset(X, Y)),
         "the Dataset has a class for each; give its y as an indicator",
     ),
-    "labels for classes": (lambda: quick().fit(Dataset(X, X[:, :3] > 0)), "takes a class for each row here"),
+    "labels for classes": (
+        lambda: quick().fit(Dataset(X, X[:, :3] > 0)),
+        "takes a class for each row here",
+    ),
     "other workers": (
         lambda: quick().fit(Dataset(X, Y), comm=pymcboost.comm.Alone()),
         "comm is not that of the Dataset; leave it out",
     ),
-    "a row twice": (lambda: Dataset(X, Y).subset([1, 1]), "named more than once; give it a sample_weight"),
+    "a row twice": (
+        lambda: Dataset(X, Y).subset([1, 1]),
+        "named more than once; give it a sample_weight",
+    ),
     "a pair of indices": (lambda: Dataset(X, Y)[1, 2], "indexed by rows alone"),
-    "too many bins": (lambda: Dataset(X, Y, max_bins=300), "max_bins=300 is not allowed; .* from 2 to 256"),
+    "too many bins": (
+        lambda: Dataset(X, Y, max_bins=300),
+        "max_bins=300 is not allowed; .* from 2 to 256",
+    ),
     "infinite values": (lambda: Dataset(np.where(X > 2, np.inf, X), Y), "inf"),
     "other columns": (lambda: quick().fit(X[:, :3], Y).predict(Dataset(X, Y)), "6 features"),
     "other names": (
-        lambda: quick().fit(*frame()).predict(Dataset(frame()[0].rename(columns={"size": "width"}), frame()[1])),
+        lambda: (
+            quick()
+            .fit(*frame())
+            .predict(Dataset(frame()[0].rename(columns={"size": "width"}), frame()[1]))
+        ),
         "other names than those of the training",
     ),
     "other levels": (
-        lambda: quick().fit(*frame()).predict(Dataset(frame()[0][:1].reset_index(drop=True), ["stop"])),
+        lambda: (
+            quick().fit(*frame()).predict(Dataset(frame()[0][:1].reset_index(drop=True), ["stop"]))
+        ),
         "at least 2 classes|categories of the Dataset are not those of the model",
     ),
     "another class in a warm start": (
@@ -231,11 +282,26 @@ def test_refused(what):
 
 
 TYPE_ERRORS = {
-    "weights": (lambda: quick().fit(Dataset(X, Y), sample_weight=np.ones(400)), r"give Dataset\(X, y, sample_weight="),
-    "groups": (lambda: quick().fit(Dataset(X, Y), groups=np.ones(400)), r"give Dataset\(X, y, groups="),
-    "a pipeline": (lambda: make_pipeline(StandardScaler(), quick()).fit(Dataset(X, Y), Y), "give arrays or frames to"),
-    "a validation set": (lambda: quick().fit(X, Y, X_val=Dataset(X, Y), y_val=Y), "and validation sets"),
-    "a loaded model": (lambda: quick().fit(X, Y).model_.predict(Dataset(X, Y)), "give arrays or frames"),
+    "weights": (
+        lambda: quick().fit(Dataset(X, Y), sample_weight=np.ones(400)),
+        r"give Dataset\(X, y, sample_weight=",
+    ),
+    "groups": (
+        lambda: quick().fit(Dataset(X, Y), groups=np.ones(400)),
+        r"give Dataset\(X, y, groups=",
+    ),
+    "a pipeline": (
+        lambda: make_pipeline(StandardScaler(), quick()).fit(Dataset(X, Y), Y),
+        "give arrays or frames to",
+    ),
+    "a validation set": (
+        lambda: quick().fit(X, Y, X_val=Dataset(X, Y), y_val=Y),
+        "and validation sets",
+    ),
+    "a loaded model": (
+        lambda: quick().fit(X, Y).model_.predict(Dataset(X, Y)),
+        "give arrays or frames",
+    ),
 }
 
 

@@ -57,12 +57,16 @@ def test_every_parameter_has_a_row_and_a_docstring_entry(algorithm):
 def test_docstring_names_the_defaults_of_the_signature(name):
     cls = get_class(name)
     entries = re.findall(r"^([\w, ]+) : .*, default=(.+)$", parameters_section(cls), re.MULTILINE)
-    named = {each: ast.literal_eval(value) for names, value in entries for each in names.split(", ")}
+    named = {
+        each: ast.literal_eval(value) for names, value in entries for each in names.split(", ")
+    }
     assert named == {p.name: p.default for p in inspect.signature(cls).parameters.values()}
 
 
 def parameters_section(cls):
-    return re.search(r"^Parameters\n-+\n(.*?)\n\n\w+\n-+\n", inspect.getdoc(cls), re.MULTILINE | re.DOTALL)[1]
+    return re.search(
+        r"^Parameters\n-+\n(.*?)\n\n\w+\n-+\n", inspect.getdoc(cls), re.MULTILINE | re.DOTALL
+    )[1]
 
 
 def test_parameters_out_of_range_are_refused_by_name(algorithm):
@@ -110,7 +114,9 @@ def test_sparse_and_dense_agree(algorithm):
     sparse = algorithm(n_estimators=6).fit(scipy.sparse.csr_matrix(X), y)
     close = {"atol": 1e-2} if not algorithm.booster.resumable else {"rtol": 1e-5, "atol": 1e-6}
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), **close)
-    np.testing.assert_array_equal(sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X))
+    np.testing.assert_array_equal(
+        sparse.decision_function(scipy.sparse.csr_array(X)), sparse.decision_function(X)
+    )
 
 
 @pytest.mark.families
@@ -126,11 +132,15 @@ def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
     for share in ({}, {"subsample": 0.5}) if "subsample" in known else ({},):
         model = algorithm(n_estimators=6, **share)
         for w in (None, weight) if share else (None,):
-            dense, sparse = (model.fit(Z, y, sample_weight=w).model_ for Z in (X, scipy.sparse.csr_array(X)))
+            dense, sparse = (
+                model.fit(Z, y, sample_weight=w).model_ for Z in (X, scipy.sparse.csr_array(X))
+            )
             assert dense.to_bytes() == sparse.to_bytes()
 
 
-@pytest.mark.parametrize("labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])])
+@pytest.mark.parametrize(
+    "labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])]
+)
 @pytest.mark.part(2)
 @pytest.mark.families
 def test_labels(algorithm, labels, tmp_path):
@@ -168,10 +178,16 @@ def test_stages(algorithm):
     if not model.model_.has_stages:
         merged = not algorithm.booster.resumable
         why = "all rounds have been merged" if merged else "coefficients of all weak learners"
-        for refused in (model.staged_decision_function, model.staged_predict, model.model_.staged_decision_function):
+        for refused in (
+            model.staged_decision_function,
+            model.staged_predict,
+            model.model_.staged_decision_function,
+        ):
             with pytest.raises(ValueError, match=why):
                 refused(X)
-        with pytest.raises(ValueError, match="have been merged" if merged else "first rounds are no"):
+        with pytest.raises(
+            ValueError, match="have been merged" if merged else "first rounds are no"
+        ):
             model.model_.truncate(1)
         return
     stages = list(model.staged_decision_function(X))
@@ -187,16 +203,22 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     X, y = some_data(m=150)
     weight = rng.integers(0, 4, len(y))
     params = {"n_estimators": 12, **all_rows(algorithm)}
-    if algorithm.algorithm == "vector-tree":  # splits of single rows tie, and rounding decides among them
+    if (
+        algorithm.algorithm == "vector-tree"
+    ):  # splits of single rows tie, and rounding decides among them
         params["min_samples_leaf"] = 2
     weighted = algorithm(**params).fit(X, y, sample_weight=weight)
     repeated = algorithm(**params).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     if getattr(weighted, "loss", None) == "log" and algorithm.algorithm == "multiboost":
         # L-BFGS-B ends anywhere within its tolerance, which differences in the last bits lead to.
-        np.testing.assert_allclose(weighted.history_["objective"], repeated.history_["objective"], rtol=1e-3)
+        np.testing.assert_allclose(
+            weighted.history_["objective"], repeated.history_["objective"], rtol=1e-3
+        )
         assert (weighted.predict(X) == repeated.predict(X)).mean() > 0.99
         return
-    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6)
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), rtol=1e-6
+    )
 
 
 @of_ensembles
@@ -218,7 +240,10 @@ def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
     rng = np.random.default_rng(3)
     X, y = some_data(m=400)
     X[rng.random(X.shape) < 0.1] = np.nan
-    weight, order = rng.integers(1, 6, len(y)).astype(float) if weighted else np.ones(len(y)), rng.permutation(len(y))
+    weight, order = (
+        rng.integers(1, 6, len(y)).astype(float) if weighted else np.ones(len(y)),
+        rng.permutation(len(y)),
+    )
     params = {"n_estimators": 8, **all_rows(algorithm)}
     one = algorithm(**params).fit(X, y, sample_weight=weight).model_
     other = algorithm(**params).fit(X[order], y[order], sample_weight=weight[order]).model_
@@ -251,7 +276,9 @@ def test_warm_start(algorithm):
         # SVMs are solved to a tolerance, and other bits may lead to other columns of nearly the same merit.
         np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-2)
     else:
-        np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5
+        )
     with pytest.raises(ValueError, match="less than the 9 rounds"):
         model.set_params(n_estimators=5).fit(X, y)
     with pytest.raises(ValueError, match="same classes"):
@@ -261,7 +288,10 @@ def test_warm_start(algorithm):
 @pytest.mark.parametrize("name", ["multiboost", "multiboost-cw"])
 def test_warm_start_does_not_mix_solvers(name):
     X, y = some_data()
-    for before, after in (({"max_passes": 1}, {"max_passes": 3}), ({"max_passes": 3}, {"max_passes": 1})):
+    for before, after in (
+        ({"max_passes": 1}, {"max_passes": 3}),
+        ({"max_passes": 3}, {"max_passes": 1}),
+    ):
         model = get_class(name)(n_estimators=5, warm_start=True, **before).fit(X, y)
         with pytest.raises(ValueError, match="keep to its solver and max_passes"):
             model.set_params(n_estimators=8, **after).fit(X, y)
@@ -270,12 +300,19 @@ def test_warm_start_does_not_mix_solvers(name):
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("mcboost", {}), ("multiboost", {"max_passes": 1}), ("multiboost", {"max_passes": 2}), ("multiboost-cw", {})],
+    [
+        ("mcboost", {}),
+        ("multiboost", {"max_passes": 1}),
+        ("multiboost", {"max_passes": 2}),
+        ("multiboost-cw", {}),
+    ],
 )
 def test_warm_start_does_not_mix_weak_learners(name, more):
     X, y = some_data()
     for before, after in (("stump", "tree"), ("tree", "stump")):
-        model = get_class(name)(n_estimators=5, warm_start=True, weak_learner=before, **more).fit(X, y)
+        model = get_class(name)(n_estimators=5, warm_start=True, weak_learner=before, **more).fit(
+            X, y
+        )
         with pytest.raises(ValueError, match="the model so far has weak_learner="):
             model.set_params(n_estimators=8, weak_learner=after).fit(X, y)
 
@@ -296,7 +333,10 @@ def test_early_stopping(algorithm):
     model = algorithm(n_estimators=400, random_state=0, **by_error).fit(X, y)
     assert model.n_estimators_ < 400
     assert len(model.history_["val_error"]) == model.n_estimators_
-    assert {*model.history_} <= {"val_error", *algorithm.booster.columns}  # what the docstring names
+    assert {*model.history_} <= {
+        "val_error",
+        *algorithm.booster.columns,
+    }  # what the docstring names
     model = algorithm(n_estimators=25, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
@@ -322,7 +362,9 @@ def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     link = algorithm.booster.link != "none"
     name = "log_loss" if link else "error"
     assert algorithm().scoring == name
-    model = algorithm(n_estimators=30, early_stopping=True, n_iter_no_change=4, **weights, **all_rows(algorithm))
+    model = algorithm(
+        n_estimators=30, early_stopping=True, n_iter_no_change=4, **weights, **all_rows(algorithm)
+    )
     few = np.flatnonzero(y_val != y_val[0])[:40]
     sets = {"few": (X_val[few], y_val[few]), "again": (X_val, y_val, w)}
     model.fit(X, y, X_val=X_val, y_val=y_val, sample_weight_val=w, validation_sets=sets)
@@ -337,7 +379,9 @@ def test_metrics_of_weighted_and_named_validation_sets(algorithm):
 
     assert curve[-1] == pytest.approx(measured(X_val, y_val, w * factor), rel=1e-9)
     few_weight = np.broadcast_to(factor, 300)[few]
-    assert model.history_[f"few_{name}"][-1] == pytest.approx(measured(X_val[few], y_val[few], few_weight), rel=1e-9)
+    assert model.history_[f"few_{name}"][-1] == pytest.approx(
+        measured(X_val[few], y_val[few], few_weight), rel=1e-9
+    )
     # Sets change nothing but the history.
     plain = algorithm(n_estimators=model.n_estimators_, **weights, **all_rows(algorithm)).fit(X, y)
     np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
@@ -377,7 +421,12 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
     best, tried, asked = found["best_round"], found["rounds"][-1], found["n_estimators"]
     assert found["folds"].shape == (3, len(found["rounds"]))
     np.testing.assert_allclose(found["mean"], found["folds"].mean(axis=0))
-    assert best == found["rounds"][np.argmin(found["mean"])] <= tried <= max(best + 3, 1.5 * best) * 17 / 16 + 1
+    assert (
+        best
+        == found["rounds"][np.argmin(found["mean"])]
+        <= tried
+        <= max(best + 3, 1.5 * best) * 17 / 16 + 1
+    )
     assert model.n_estimators_ <= asked == round(best * 1.5**0.5)
     # The model is that of a training with this number of rounds.
     fixed = algorithm(n_estimators=asked, n_jobs=1, **weights).fit(X, y)
@@ -389,7 +438,11 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
     assert again.cv_results_["best_round"] == best
     assert clone(model).get_params() == model.get_params()
     # Threads change nothing.
-    for module in [m for name, m in sys.modules.items() if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")]:
+    for module in [
+        m
+        for name, m in sys.modules.items()
+        if name.startswith("pymcboost") and hasattr(m, "SMALL_WORK")
+    ]:
         monkeypatch.setattr(module, "SMALL_WORK", 0)
     parallel = clone(model).set_params(n_jobs=3).fit(X, y)
     assert parallel.model_.to_bytes() == model.model_.to_bytes()
@@ -401,13 +454,33 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
 @pytest.mark.parametrize(
     ("params", "given", "message"),
     [
-        ({"early_stopping": True}, {}, 'n_estimators="auto" finds the rounds by itself; set early_stopping=False'),
-        ({"warm_start": True}, {}, 'n_estimators="auto" finds the rounds by itself; set warm_start=False'),
-        ({"n_estimators": 5, "calibrate": None}, {"groups": np.arange(200)}, 'groups are for n_estimators="auto"'),
+        (
+            {"early_stopping": True},
+            {},
+            'n_estimators="auto" finds the rounds by itself; set early_stopping=False',
+        ),
+        (
+            {"warm_start": True},
+            {},
+            'n_estimators="auto" finds the rounds by itself; set warm_start=False',
+        ),
+        (
+            {"n_estimators": 5, "calibrate": None},
+            {"groups": np.arange(200)},
+            'groups are for n_estimators="auto"',
+        ),
         ({}, {"groups": np.arange(199)}, "for each of 200 rows, not of shape (199,)"),
         ({}, {"groups": np.ones((200, 2))}, "for each of 200 rows, not of shape (200, 2)"),
-        ({"n_estimators": "best"}, {}, "n_estimators='best' is not allowed; it must be an integer >= 1 or 'auto'"),
-        ({"n_estimators": 0}, {}, "n_estimators=0 is not allowed; it must be an integer >= 1 or 'auto'"),
+        (
+            {"n_estimators": "best"},
+            {},
+            "n_estimators='best' is not allowed; it must be an integer >= 1 or 'auto'",
+        ),
+        (
+            {"n_estimators": 0},
+            {},
+            "n_estimators=0 is not allowed; it must be an integer >= 1 or 'auto'",
+        ),
         ({"cv": 1}, {}, "cv=1 is not allowed; it must be an integer >= 2"),
         ({"cv": "5"}, {}, "cv='5' is not allowed"),
         ({"cv": 2.5}, {}, "cv=2.5 is not allowed"),
@@ -440,21 +513,48 @@ BAD_SETS = [
     ({"X_val": 1}, "X_val and y_val go together: give both, or neither"),
     ({"y_val": 1}, "X_val and y_val go together"),
     ({"sample_weight_val": 1}, "sample_weight_val needs the rows that it weights"),
-    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.zeros(240)}, "set 'val': all sample weights are zero"),
-    ({"X_val": 1, "y_val": 1, "sample_weight_val": -np.ones(240)}, r"validation set 'val': sample_weight\[0\] is -1"),
-    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.full(240, np.nan)}, r"validation set 'val': .*\[0\] is nan"),
-    ({"X_val": 1, "y_val": 1, "sample_weight_val": np.ones(3)}, r"set 'val': sample_weight has the shape \(3,\)"),
+    (
+        {"X_val": 1, "y_val": 1, "sample_weight_val": np.zeros(240)},
+        "set 'val': all sample weights are zero",
+    ),
+    (
+        {"X_val": 1, "y_val": 1, "sample_weight_val": -np.ones(240)},
+        r"validation set 'val': sample_weight\[0\] is -1",
+    ),
+    (
+        {"X_val": 1, "y_val": 1, "sample_weight_val": np.full(240, np.nan)},
+        r"validation set 'val': .*\[0\] is nan",
+    ),
+    (
+        {"X_val": 1, "y_val": 1, "sample_weight_val": np.ones(3)},
+        r"set 'val': sample_weight has the shape \(3,\)",
+    ),
     ({"validation_sets": [1]}, "validation_sets must be a dict of names"),
     ({"validation_sets": {"val": 2}}, "'val' is no name; take a string of .*, and not 'val'"),
     ({"validation_sets": {3: 2}}, "'3' is no name"),
-    *(({"validation_sets": {name: 2}}, "is no name; take") for name in ("", "a\0b", "a\ud800", "a\nb", "n" * 201)),
-    ({"validation_sets": {"more": 1}}, r"validation_sets\['more'\] must be \(X, y\), \(X, y, sample_weight\) or"),
+    *(
+        ({"validation_sets": {name: 2}}, "is no name; take")
+        for name in ("", "a\0b", "a\ud800", "a\nb", "n" * 201)
+    ),
+    (
+        {"validation_sets": {"more": 1}},
+        r"validation_sets\['more'\] must be \(X, y\), \(X, y, sample_weight\) or",
+    ),
     ({"validation_sets": {"more": 5}}, r"validation_sets\['more'\] must be"),
     ({"validation_sets": {"more": "narrow"}}, "validation set 'more': X has 2 features, but"),
     ({"validation_sets": {"more": "none"}}, "validation set 'more': Found array with 0 sample"),
-    ({"validation_sets": {"more": "others"}}, "none of the labels in y of the validation set 'more' occurs in y"),
-    ({"validation_sets": {"more": "texts"}}, r"begins \['0', '1', '2'\] of type <U\d+, the classes .* of type int64"),
-    ({"validation_sets": {"more": "huge"}}, "X of the validation set 'more' holds a value beyond the float32 range"),
+    (
+        {"validation_sets": {"more": "others"}},
+        "none of the labels in y of the validation set 'more' occurs in y",
+    ),
+    (
+        {"validation_sets": {"more": "texts"}},
+        r"begins \['0', '1', '2'\] of type <U\d+, the classes .* of type int64",
+    ),
+    (
+        {"validation_sets": {"more": "huge"}},
+        "X of the validation set 'more' holds a value beyond the float32 range",
+    ),
 ]
 
 
@@ -464,7 +564,12 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
     X, y = some_data(m=240)
     huge = X.copy()
     huge[3, 1] = 1e39
-    words = {"narrow": (X[:, :2], y), "none": (X[:0], y[:0]), "others": (X, y + 100), "huge": (huge, y)}
+    words = {
+        "narrow": (X[:, :2], y),
+        "none": (X[:0], y[:0]),
+        "others": (X, y + 100),
+        "huge": (huge, y),
+    }
     words["texts"] = X[:3], np.array(["0", "1", "2"])
 
     def part(key, value):
@@ -474,7 +579,9 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
         return {"X_val": X, "y_val": y}.get(key, value)
 
     with pytest.raises(ValueError, match=message):
-        get_class(name)(n_estimators=2).fit(X, y, **{key: part(key, value) for key, value in given.items()})
+        get_class(name)(n_estimators=2).fit(
+            X, y, **{key: part(key, value) for key, value in given.items()}
+        )
 
 
 @pytest.mark.families
@@ -518,7 +625,9 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     if model.model_.has_stages:
         assert model.model_.n_rounds == 5
     np.testing.assert_array_equal(model.gain_, same.gain_)
-    assert {name: len(values) for name, values in model.history_.items()} == dict.fromkeys(same.history_, 5)
+    assert {name: len(values) for name, values in model.history_.items()} == dict.fromkeys(
+        same.history_, 5
+    )
     np.testing.assert_array_equal(model.model_.raw_scores(X), same.model_.raw_scores(X))
 
 
@@ -565,7 +674,11 @@ def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
     y = (rng.random(1000) < 0.05).astype(int)
     X = rng.normal(size=(1000, 2)) + 0.7 * y[:, None]
-    slow = {name: value for name, value in (("learning_rate", 0.1), ("C", 100.0)) if name in algorithm().get_params()}
+    slow = {
+        name: value
+        for name, value in (("learning_rate", 0.1), ("C", 100.0))
+        if name in algorithm().get_params()
+    }
     plain = algorithm(n_estimators=10, **slow).fit(X, y).predict(X)
     balanced = algorithm(n_estimators=10, **slow, class_weight="balanced").fit(X, y).predict(X)
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()
@@ -635,7 +748,9 @@ def test_the_rows_go_when_a_fit_ends(algorithm):
         gc.enable()
 
 
-@pytest.mark.parametrize("damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)])
+@pytest.mark.parametrize(
+    "damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)]
+)
 @pytest.mark.families
 def test_damaged_sparse_matrices_are_refused(algorithm, damage):
     X, y = some_data()
@@ -649,7 +764,11 @@ def probabilities(algorithm, m, scale=None):
     """Those of few rounds where there are many rows, which other code adds up."""
     X, y = some_data(m=m)
     weight = None if scale is None else np.full(m, scale)
-    return algorithm(n_estimators=15 if m < 1000 else 3).fit(X, y, sample_weight=weight).predict_proba(X)
+    return (
+        algorithm(n_estimators=15 if m < 1000 else 3)
+        .fit(X, y, sample_weight=weight)
+        .predict_proba(X)
+    )
 
 
 unweighted_probabilities = cache(probabilities)
@@ -661,16 +780,23 @@ unweighted_probabilities = cache(probabilities)
 @pytest.mark.part(5)
 @pytest.mark.families
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
-    np.testing.assert_allclose(probabilities(algorithm, m, scale), unweighted_probabilities(algorithm, m), atol=1e-4)
+    np.testing.assert_allclose(
+        probabilities(algorithm, m, scale), unweighted_probabilities(algorithm, m), atol=1e-4
+    )
 
 
-@pytest.mark.parametrize("algorithm", ["vector-tree", "samme-of-trees", "mcboost", "adaboost-mh"], indirect=True)
+@pytest.mark.parametrize(
+    "algorithm", ["vector-tree", "samme-of-trees", "mcboost", "adaboost-mh"], indirect=True
+)
 @pytest.mark.parametrize("sum_of_all", [1.0, 2.0, 4e-5])
 def test_the_scale_of_unequal_weights_does_not_matter(algorithm, sum_of_all):
     X, y = some_data(m=200)
     weight = np.random.default_rng(0).uniform(0.5, 1.5, len(y))
     weight /= weight.mean()
-    models = [algorithm(n_estimators=8).fit(X, y, sample_weight=w) for w in (weight, weight * (sum_of_all / len(y)))]
+    models = [
+        algorithm(n_estimators=8).fit(X, y, sample_weight=w)
+        for w in (weight, weight * (sum_of_all / len(y)))
+    ]
     assert models[0].n_estimators_ == models[1].n_estimators_
     np.testing.assert_allclose(models[0].predict_proba(X), models[1].predict_proba(X), atol=1e-4)
 
@@ -682,10 +808,17 @@ def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
     weight = (np.random.default_rng(0).random(len(y)) < 0.2 + 0.2 * y).astype(float)
     assert {*y[weight > 0]} == {*y}
     params = {"n_estimators": 3, "class_weight": "balanced", "random_state": 0, "calibrate": None}
-    params |= {"subsample": 1.0} if "subsample" in algorithm().get_params() else {}  # rows are drawn by their numbers
+    params |= (
+        {"subsample": 1.0} if "subsample" in algorithm().get_params() else {}
+    )  # rows are drawn by their numbers
     models = [algorithm(**params) for _ in range(2)]
-    one, other = models[0].fit(X, y, sample_weight=weight), models[1].fit(X[weight > 0], y[weight > 0])
-    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-6, atol=1e-6)
+    one, other = (
+        models[0].fit(X, y, sample_weight=weight),
+        models[1].fit(X[weight > 0], y[weight > 0]),
+    )
+    np.testing.assert_allclose(
+        one.decision_function(X), other.decision_function(X), rtol=1e-6, atol=1e-6
+    )
 
 
 @of_ensembles
@@ -693,7 +826,9 @@ def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
 def test_weights_that_overflow_are_refused(algorithm):
     X, y = some_data()
     with pytest.raises(ValueError, match="sum to infinity"):
-        algorithm(class_weight=dict.fromkeys(range(4), 1e308)).fit(X, y, sample_weight=np.full(len(y), 1e308))
+        algorithm(class_weight=dict.fromkeys(range(4), 1e308)).fit(
+            X, y, sample_weight=np.full(len(y), 1e308)
+        )
 
 
 @of_ensembles
@@ -709,10 +844,14 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
 @pytest.mark.families
 def test_class_weight_may_be_a_dict_says_the_message(algorithm):
     X, y = some_data()
-    with pytest.raises(ValueError, match="class_weight='Balanced' is not allowed; .*'balanced', a dict .* or None"):
+    with pytest.raises(
+        ValueError, match="class_weight='Balanced' is not allowed; .*'balanced', a dict .* or None"
+    ):
         algorithm(class_weight="Balanced").fit(X, y)
     algorithm(n_estimators=2, class_weight={0: 2.0}).fit(X, y)
-    with pytest.raises(ValueError, match=r"labels that y has not, and none of the classes \['1', '2'\]"):
+    with pytest.raises(
+        ValueError, match=r"labels that y has not, and none of the classes \['1', '2'\]"
+    ):
         algorithm(n_estimators=2, class_weight={"0": 2.0, "9": 1}).fit(X, (y % 3).astype(str))
 
 
@@ -721,14 +860,18 @@ def test_unknown_arguments_of_fit_are_refused_by_the_name_of_the_class(algorithm
     X, y = some_data()
     name = algorithm.__name__
     message = rf"^{name}\.fit\(\) got an unexpected keyword argument "
-    with pytest.raises(TypeError, match=f"{message}'eval_set'; .* X_val, y_val, .* validation_sets"):
+    with pytest.raises(
+        TypeError, match=f"{message}'eval_set'; .* X_val, y_val, .* validation_sets"
+    ):
         algorithm().fit(X, y, eval_set=[(X, y)])
     with pytest.raises(TypeError, match=message + "'zzz'$"):
         algorithm().fit(X, y, zzz=X)
     weightless = not algorithm.booster.resumable
     assert ("sample_weight" in inspect.signature(algorithm.fit).parameters) != weightless
     if weightless:
-        with pytest.raises(TypeError, match=message + "'sample_weight'; the algorithm has no sample weights$"):
+        with pytest.raises(
+            TypeError, match=message + "'sample_weight'; the algorithm has no sample weights$"
+        ):
             algorithm().fit(X, y, sample_weight=np.ones(len(y)))
 
 
@@ -737,7 +880,9 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
     X, y = some_data()
     for estimator in (ALGORITHMS[name](), ALGORITHMS[name](n_estimators=2).fit(X, y)):
         assert not hasattr(estimator, "predict_proba")
-        with pytest.raises(AttributeError, match="hinge loss has no link to probabilities.*; set calibrate="):
+        with pytest.raises(
+            AttributeError, match="hinge loss has no link to probabilities.*; set calibrate="
+        ):
             estimator.predict_proba(X)
 
 
@@ -745,7 +890,9 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
 def test_validation_labels_of_another_kind_are_refused(algorithm):
     X, y = some_data()
     for y_val in (y.astype(str), y + 70, y + 0.5):
-        with pytest.raises(ValueError, match="none of the labels in y_val occurs in y|Unknown label type"):
+        with pytest.raises(
+            ValueError, match="none of the labels in y_val occurs in y|Unknown label type"
+        ):
             algorithm(n_estimators=2).fit(X, y, X_val=X, y_val=y_val)
 
 
@@ -777,7 +924,10 @@ def test_constant_models_have_the_shares_of_the_classes(algorithm):
     first = algorithm(n_estimators=2, warm_start=True).fit(np.ones_like(X), y)
     if not first.n_estimators_:
         second = first.set_params(n_estimators=4).fit(X, y)
-        assert second.model_.ensemble.bias.tolist() == algorithm(n_estimators=4).fit(X, y).model_.ensemble.bias.tolist()
+        assert (
+            second.model_.ensemble.bias.tolist()
+            == algorithm(n_estimators=4).fit(X, y).model_.ensemble.bias.tolist()
+        )
 
 
 @pytest.mark.families
@@ -802,7 +952,9 @@ for name in ALGORITHMS:
         os._exit(7)
     print(name, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         try:
             return process.communicate(timeout=300)[0].decode().splitlines()
         except subprocess.TimeoutExpired as late:
@@ -827,29 +979,43 @@ def test_forked_children_do_not_hang(forked, name):
 )
 @pytest.mark.part(2)
 @pytest.mark.families
-def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, labels, message, monkeypatch):
+def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(
+    algorithm, labels, message, monkeypatch
+):
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
     X, y = some_data()
     with pytest.raises(ValueError, match=message):
         algorithm(n_estimators=2).fit(X, np.array(labels)[y])
 
 
-@pytest.mark.parametrize("names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]])
+@pytest.mark.parametrize(
+    "names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]]
+)
 @pytest.mark.part(2)
 @pytest.mark.families
-def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(algorithm, names, monkeypatch):
+def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
+    algorithm, names, monkeypatch
+):
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr(algorithm.booster, "rows", lambda *args: pytest.fail("too late"))
     X, y = some_data()
     with pytest.raises(ValueError, match="feature names|meta"):
-        algorithm(n_estimators=2).fit(pandas.DataFrame(X, columns=pandas.Index(names, dtype=object)), y)
+        algorithm(n_estimators=2).fit(
+            pandas.DataFrame(X, columns=pandas.Index(names, dtype=object)), y
+        )
 
 
 @pytest.mark.families
 def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     X, y = some_data()
     kinds = {bool: np.bool_, int: np.int64, float: np.float32, str: np.str_}
-    plain = {"n_estimators": 5, "random_state": 0, "early_stopping": True, "validation_fraction": 0.5, "C": 0.5}
+    plain = {
+        "n_estimators": 5,
+        "random_state": 0,
+        "early_stopping": True,
+        "validation_fraction": 0.5,
+        "C": 0.5,
+    }
     plain |= {"scale": True, "learning_rate": 0.25, "max_features": 0.5}
     plain = {name: value for name, value in plain.items() if name in algorithm().get_params()}
     scalars = {name: kinds[type(value)](value) for name, value in plain.items()}

@@ -10,7 +10,13 @@ from sklearn.metrics import accuracy_score
 
 import pymcboost
 import pymcboost.inspection
-from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, ModelFormatError, VectorTreeBoostClassifier, load_model
+from pymcboost import (
+    HingeBoostOCClassifier,
+    MCBoostClassifier,
+    ModelFormatError,
+    VectorTreeBoostClassifier,
+    load_model,
+)
 from pymcboost.training import other_names
 from pymcboost.training.parameters import parameters
 
@@ -20,7 +26,9 @@ y = np.arange(60) % 3
 X = np.random.default_rng(0).normal(size=(60, 3)) + y[:, None]
 FRAME = pandas.DataFrame(X, columns=["age", "fuel", "speed"])
 TREES = VectorTreeBoostClassifier
-LIGHTGBM = "tree\nversion=v4\nnum_class=3\nnum_tree_per_iteration=3\nlabel_index=0\nmax_feature_idx=2\n"
+LIGHTGBM = (
+    "tree\nversion=v4\nnum_class=3\nnum_tree_per_iteration=3\nlabel_index=0\nmax_feature_idx=2\n"
+)
 
 
 def fitted():
@@ -302,7 +310,9 @@ def test_what_no_library_has_is_refused_as_python_does():
         plain().nothing  # noqa: B018
     with pytest.raises(AttributeError, match="module 'pymcboost' has no attribute 'nothing'$"):
         pymcboost.nothing  # noqa: B018
-    with pytest.raises(TypeError, match=r"predict\(\) got an unexpected keyword argument 'nothing'$"):
+    with pytest.raises(
+        TypeError, match=r"predict\(\) got an unexpected keyword argument 'nothing'$"
+    ):
         plain().predict(X, nothing=1)
     assert not hasattr(plain(), "best_iteration_")
     for method in TREES.predict, TREES.predict_proba, MCBoostClassifier.predict_proba:
@@ -317,7 +327,15 @@ def test_remedies_are_there():
         if found and names.split()[0] not in ("feature_name_", "n_classes_"):
             assert hasattr(model, found[1]) or hasattr(pymcboost, found[1]), remedy
     assert hasattr(fitted(), "feature_names_in_") and len(model.classes_) == 3
-    for name in "contributions", "interactions", "importance", "to_json", "to_text", "to_frame", "plot_history":
+    for name in (
+        "contributions",
+        "interactions",
+        "importance",
+        "to_json",
+        "to_text",
+        "to_frame",
+        "plot_history",
+    ):
         assert callable(getattr(pymcboost.inspection, name))
     assert model.model_.truncate(2).predict(X).shape == model.apply(X).shape[:1] == (60,)
     assert callable(model.model_.with_early_exit) and model.n_jobs is None
@@ -327,7 +345,9 @@ def test_remedies_are_there():
 
 
 def test_patience_alone_does_not_stop_early():
-    with pytest.warns(UserWarning, match="n_iter_no_change=5 has no effect without early stopping; set early"):
+    with pytest.warns(
+        UserWarning, match="n_iter_no_change=5 has no effect without early stopping; set early"
+    ):
         TREES(n_estimators=2, n_iter_no_change=5).fit(X, y)
 
 
@@ -336,7 +356,10 @@ def test_patience_alone_does_not_stop_early():
     [
         (LIGHTGBM.encode(), "model of LightGBM, which pymcboost.export.from_lightgbm reads"),
         (b"tree", "model of LightGBM"),
-        (b'{"learner":{"attributes":{}}}', "model of XGBoost, which pymcboost.export.from_xgboost reads"),
+        (
+            b'{"learner":{"attributes":{}}}',
+            "model of XGBoost, which pymcboost.export.from_xgboost reads",
+        ),
         (b"{L\0\0\0\0\0\0\0\x07learner{L", "model of XGBoost"),
         (b"PK\x03\x04" + bytes(99), "not a model file"),
     ],

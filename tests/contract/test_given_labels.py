@@ -27,14 +27,19 @@ OBJECTS = {
     "bool": ((CODES == 1).astype(object), CODES == 1),
     "NumPy's int": (np.array([np.int8(code) for code in CODES], dtype=object), CODES),
     "NumPy's bool": (np.array([np.bool_(code == 1) for code in CODES], dtype=object), CODES == 1),
-    "int and bool": (np.array([True if code == 1 else int(code) for code in CODES], dtype=object), CODES),
+    "int and bool": (
+        np.array([True if code == 1 else int(code) for code in CODES], dtype=object),
+        CODES,
+    ),
     "whole float": (CODES.astype(float).astype(object), CODES),
     "beyond 2^53": ((2**53 + CODES).astype(object), 2**53 + CODES),
 }
 
 
 @pytest.mark.parametrize("kind", OBJECTS)
-@pytest.mark.parametrize("cls", [MCBoostClassifier, VectorTreeBoostClassifier, HingeBoostOCClassifier])
+@pytest.mark.parametrize(
+    "cls", [MCBoostClassifier, VectorTreeBoostClassifier, HingeBoostOCClassifier]
+)
 @pytest.mark.part(3)
 def test_objects_that_are_numbers_are_labels(cls, kind):
     given, labels = OBJECTS[kind]
@@ -46,30 +51,51 @@ def test_objects_that_are_numbers_are_labels(cls, kind):
     for model, its in (found, given), (expected, labels):
         model.calibrate_on(X, its)
     assert found.model_.to_bytes() == expected.model_.to_bytes()
-    assert found.model_.calibrated(X, given).to_bytes() == expected.model_.calibrated(X, labels).to_bytes()
+    assert (
+        found.model_.calibrated(X, given).to_bytes()
+        == expected.model_.calibrated(X, labels).to_bytes()
+    )
 
 
 def test_objects_that_are_numbers_wherever_labels_are_taken():
     given, labels = OBJECTS["int"]
     fitted = LogitBoostClassifier(**HOW).fit(X, labels)
     expected = fitted.model_.to_bytes()
-    divided = [LogitBoostClassifier(**HOW).fit(X, y, comm=Alone()).model_.to_bytes() for y in (given, labels)]
+    divided = [
+        LogitBoostClassifier(**HOW).fit(X, y, comm=Alone()).model_.to_bytes()
+        for y in (given, labels)
+    ]
     assert divided[0] == divided[1]
     blocks = [(X[:30], given[:30]), (X[30:], given[30:])]
-    assert LogitBoostClassifier(**HOW).fit(Dataset.from_blocks(blocks)).model_.to_bytes() == expected
+    assert (
+        LogitBoostClassifier(**HOW).fit(Dataset.from_blocks(blocks)).model_.to_bytes() == expected
+    )
     shares = [importance(fitted, "permutation", X=X, y=y, random_state=0) for y in (given, labels)]
     np.testing.assert_array_equal(*shares)
     more = LogitBoostClassifier(**HOW).fit(X, given, init_model=fitted).model_.to_bytes()
     assert more == LogitBoostClassifier(**HOW).fit(X, labels, init_model=fitted).model_.to_bytes()
     again = fitted.refit_leaves(X, given, decay=0.5).model_.to_bytes()
-    assert again == LogitBoostClassifier(**HOW).fit(X, labels).refit_leaves(X, labels, decay=0.5).model_.to_bytes()
+    assert (
+        again
+        == LogitBoostClassifier(**HOW)
+        .fit(X, labels)
+        .refit_leaves(X, labels, decay=0.5)
+        .model_.to_bytes()
+    )
 
 
 def test_a_column_out_of_a_frame_with_text():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"name": "x", "label": CODES, "value": X[:, 0]}).astype(object)
-    for labels in frame.iloc[:, 1], frame[["label"]], frame.iloc[:, 1].astype("category"), frame.T.iloc[1]:
-        model = MCBoostClassifier(**HOW).fit(X, np.asarray(labels).ravel() if labels.ndim == 2 else labels)
+    for labels in (
+        frame.iloc[:, 1],
+        frame[["label"]],
+        frame.iloc[:, 1].astype("category"),
+        frame.T.iloc[1],
+    ):
+        model = MCBoostClassifier(**HOW).fit(
+            X, np.asarray(labels).ravel() if labels.ndim == 2 else labels
+        )
         assert model.classes_.tolist() == [0, 1, 2]
         assert model.classes_.dtype.kind == "i"
 
@@ -95,7 +121,12 @@ def test_labels_that_are_refused_are_named_by_their_type(label, name):
 
 
 def test_integers_and_booleans_among_numbers_that_are_none():
-    for label, message in ((None, "NoneType, int"), ("1", "int, str"), (2**64, "must lie in"), (0.5, "continuous")):
+    for label, message in (
+        (None, "NoneType, int"),
+        ("1", "int, str"),
+        (2**64, "must lie in"),
+        (0.5, "continuous"),
+    ):
         given = CODES.astype(object)
         given[7] = label
         with pytest.raises(ValueError, match=message):

@@ -1,6 +1,5 @@
 """Rows as users give them: frames whose names repeat, and what is no matrix of numbers."""
 
-
 import types
 import warnings
 
@@ -39,14 +38,24 @@ def arrow_table(names):
 # What reads the rows of a frame ``bad``; ``good`` has other names, ``fitted`` is of it and ``nameless`` of an array.
 READERS = {
     "fit": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(bad, y),
-    "fit of a machine": lambda bad, good, fitted, nameless: HingeBoostOCClassifier(**HOW).fit(bad, y),
-    "workers": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(**HOW).fit(bad, y, comm=Alone()),
+    "fit of a machine": lambda bad, good, fitted, nameless: HingeBoostOCClassifier(**HOW).fit(
+        bad, y
+    ),
+    "workers": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(**HOW).fit(
+        bad, y, comm=Alone()
+    ),
     "categories": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(
         categorical_features=[0], **HOW
     ).fit(bad, y),
-    "blocks": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(**HOW).fit(Dataset.from_blocks([(bad, y)])),
-    "init_model": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(bad, y, init_model=fitted),
-    "X_val": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(good, y, X_val=bad, y_val=y),
+    "blocks": lambda bad, good, fitted, nameless: VectorTreeBoostClassifier(**HOW).fit(
+        Dataset.from_blocks([(bad, y)])
+    ),
+    "init_model": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(
+        bad, y, init_model=fitted
+    ),
+    "X_val": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(
+        good, y, X_val=bad, y_val=y
+    ),
     "validation_sets": lambda bad, good, fitted, nameless: MCBoostClassifier(**HOW).fit(
         good, y, validation_sets={"more": (bad, y)}
     ),
@@ -57,14 +66,20 @@ READERS = {
     "Model": lambda bad, good, fitted, nameless: fitted.model_.predict_proba(bad),
     "Model by place": lambda bad, good, fitted, nameless: nameless.model_.predict(bad),
     "Model.calibrated": lambda bad, good, fitted, nameless: nameless.model_.calibrated(bad, y),
-    "permutation": lambda bad, good, fitted, nameless: importance(nameless, "permutation", X=bad, y=y),
+    "permutation": lambda bad, good, fitted, nameless: importance(
+        nameless, "permutation", X=bad, y=y
+    ),
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     ("frame", "names", "name"),
-    [(pandas_frame, "abca", "'a'"), (pandas_frame, [0, 1, 0, 2], "0"), (arrow_table, "abca", "'a'")],
+    [
+        (pandas_frame, "abca", "'a'"),
+        (pandas_frame, [0, 1, 0, 2], "0"),
+        (arrow_table, "abca", "'a'"),
+    ],
     ids=["pandas", "numbers", "pyarrow"],
 )
 @pytest.mark.part(3)
@@ -103,7 +118,9 @@ def test_one_row_or_column_of_a_frame_is_refused_with_the_call_that_takes_it():
     fitted = MCBoostClassifier(**HOW).fit(frame, y)
     for given in frame.iloc[0], frame["a"], frame.assign(a="text").iloc[0]:
         for attempt in attempts(given, fitted):
-            with pytest.raises(ValueError, match=r"X is a Series of \d+ values, .* frame\.iloc\[\[i\]\] is one row"):
+            with pytest.raises(
+                ValueError, match=r"X is a Series of \d+ values, .* frame\.iloc\[\[i\]\] is one row"
+            ):
                 attempt()
     polars = pytest.importorskip("polars").from_pandas(frame)
     with pytest.raises(ValueError, match=r"X is a Series of 60 values, .* X\.to_frame\(\)"):
@@ -113,24 +130,41 @@ def test_one_row_or_column_of_a_frame_is_refused_with_the_call_that_takes_it():
 
 @pytest.mark.parametrize(
     "given",
-    ["train.csv", b"1 2", {"a": [1.0]}, {1.0}, 3, None, (row for row in X), types.SimpleNamespace(data=X)],
+    [
+        "train.csv",
+        b"1 2",
+        {"a": [1.0]},
+        {1.0},
+        3,
+        None,
+        (row for row in X),
+        types.SimpleNamespace(data=X),
+    ],
     ids=lambda given: type(given).__name__,
 )
 def test_what_is_no_table_is_named_by_its_type(given):
     fitted = MCBoostClassifier(**HOW).fit(X, y)
     shown = "None" if given is None else f"of the type {type(given).__name__}"
     for attempt in attempts(given, fitted)[:1] + attempts(given, fitted)[3:]:
-        with pytest.raises(TypeError, match=f"X is {shown}; give rows of numbers: a NumPy array, a data frame"):
+        with pytest.raises(
+            TypeError, match=f"X is {shown}; give rows of numbers: a NumPy array, a data frame"
+        ):
             attempt()
 
 
 def test_rows_of_other_things_than_numbers():
     fitted = MCBoostClassifier(**HOW).fit(X, y)
     for given, message in (
-        ([[1, 2, 3, 4], [1, 2]], r"X\[1\] has 2 values, X\[0\] has 4 values; give all rows the same"),
+        (
+            [[1, 2, 3, 4], [1, 2]],
+            r"X\[1\] has 2 values, X\[0\] has 4 values; give all rows the same",
+        ),
         ([{"a": 1}, {"a": 2}], r"X\[0\] is of the type dict, not a row of numbers"),
     ):
-        for attempt in (lambda given=given: fitted.predict(given), lambda given=given: fitted.model_.predict(given)):
+        for attempt in (
+            lambda given=given: fitted.predict(given),
+            lambda given=given: fitted.model_.predict(given),
+        ):
             with pytest.raises((ValueError, TypeError), match=message):
                 attempt()
 
@@ -151,8 +185,14 @@ def test_text_has_the_remedy_that_fits_the_call():
     shown = r"column 'b': 'blue' is text \(row 0\); "
     for attempt, remedy in (
         (lambda: MCBoostClassifier(**HOW).fit(mixed, y), "name the column in categorical_features"),
-        (lambda: MCBoostClassifier(**HOW).fit(frame, y, X_val=text, y_val=y), "name the column in categorical_"),
-        (lambda: SAMMEClassifier(**HOW).fit(text, y), "encode it as numbers .* which take columns of text"),
+        (
+            lambda: MCBoostClassifier(**HOW).fit(frame, y, X_val=text, y_val=y),
+            "name the column in categorical_",
+        ),
+        (
+            lambda: SAMMEClassifier(**HOW).fit(text, y),
+            "encode it as numbers .* which take columns of text",
+        ),
         (lambda: fitted.predict(text), "train with the column in categorical_features"),
         (lambda: fitted.model_.predict(text), "train with the column in categorical_features"),
     ):
@@ -168,12 +208,18 @@ def test_reordered_columns_have_the_call_that_orders_them():
     other = frame[list("bacd")]
     polars = pytest.importorskip("polars").from_pandas(other)
     for params in {}, {"categorical_features": ["d"]}:
-        good, bad, strange = (each.assign(d=y) if params else each for each in (frame, other, frame.assign(e=1.0)))
+        good, bad, strange = (
+            each.assign(d=y) if params else each for each in (frame, other, frame.assign(e=1.0))
+        )
         model = MCBoostClassifier(**HOW, **params).fit(good, y)
         for given in bad, strange:
-            with pytest.raises(ValueError, match=r"names should match(.|\n)*Give X\[model\.feature_names_in_\]"):
+            with pytest.raises(
+                ValueError, match=r"names should match(.|\n)*Give X\[model\.feature_names_in_\]"
+            ):
                 model.predict(given)
-            np.testing.assert_array_equal(model.predict(given[model.feature_names_in_]), model.predict(good))
+            np.testing.assert_array_equal(
+                model.predict(given[model.feature_names_in_]), model.predict(good)
+            )
         with pytest.raises(ValueError, match=r"^validation set 'val': (.|\n)*Give X\[X\.columns\]"):
             MCBoostClassifier(**HOW, **params).fit(good, y, X_val=bad, y_val=y)
         np.testing.assert_array_equal(model.model_.predict(bad), model.predict(good))
@@ -181,7 +227,9 @@ def test_reordered_columns_have_the_call_that_orders_them():
     with pytest.raises(ValueError, match=r"Give X\.select\(list\(model\.feature_names_in_\)\)"):
         model.predict(polars)
     assert model.predict(polars.select(list(model.feature_names_in_))).shape == (60,)
-    with pytest.raises(ValueError, match="Feature names seen at fit time, yet now missing:\n- a\n$"):
+    with pytest.raises(
+        ValueError, match="Feature names seen at fit time, yet now missing:\n- a\n$"
+    ):
         model.predict(frame[list("bcd")])
 
 
@@ -191,7 +239,11 @@ def test_reordered_columns_have_the_call_that_orders_them():
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil"])
 @pytest.mark.parametrize(
     ("cls", "value"),
-    [(HingeBoostOCClassifier, np.nan), (HingeBoostOCClassifier, np.inf), (MCBoostClassifier, -np.inf)],
+    [
+        (HingeBoostOCClassifier, np.nan),
+        (HingeBoostOCClassifier, np.inf),
+        (MCBoostClassifier, -np.inf),
+    ],
 )
 def test_sparse_values_that_are_refused_have_row_and_column(cls, value, form):
     sparse = scipy.sparse.random(60, 9, 0.3, "csr", random_state=0)
@@ -208,7 +260,9 @@ def test_sparse_values_that_are_refused_have_row_and_column(cls, value, form):
         with pytest.raises(ValueError, match=message):
             attempt()
     if cls is HingeBoostOCClassifier:
-        with pytest.raises(ValueError, match=rf"row 7 of X holds {value} in column 3; .* fill in missing values"):
+        with pytest.raises(
+            ValueError, match=rf"row 7 of X holds {value} in column 3; .* fill in missing values"
+        ):
             fitted.model_.predict(given)
 
 

@@ -27,7 +27,14 @@ from pymcboost.model.model import Model
 
 X, y = load_digits(return_X_y=True)
 X = X.astype(np.float32)
-OLD_X, OLD_Y, NEW_X, NEW_Y, TEST_X, TEST_Y = X[:500], y[:500], X[500:1000], y[500:1000], X[1000:], y[1000:]
+OLD_X, OLD_Y, NEW_X, NEW_Y, TEST_X, TEST_Y = (
+    X[:500],
+    y[:500],
+    X[500:1000],
+    y[500:1000],
+    X[1000:],
+    y[1000:],
+)
 
 
 def can(name):
@@ -49,7 +56,9 @@ def test_rounds_are_added_for_new_rows(name, tmp_path):
     models = [cls(n_estimators=5).fit(NEW_X, NEW_Y, init_model=one) for one in forms]
     for model in models:
         assert model.n_estimators_ == model.model_.n_rounds == 11
-        np.testing.assert_array_equal(model.model_.raw_scores(TEST_X), models[0].model_.raw_scores(TEST_X))
+        np.testing.assert_array_equal(
+            model.model_.raw_scores(TEST_X), models[0].model_.raw_scores(TEST_X)
+        )
         assert model.classes_.tolist() == list(range(10))
         assert {len(values) for values in model.history_.values()} <= {11}
     begin = models[2].model_.truncate(6)
@@ -80,7 +89,9 @@ def test_new_rows_may_lack_classes_and_be_sparse(name):
     first = cls(n_estimators=n).fit(OLD_X, words[OLD_Y])
     part = (NEW_Y != 0) & (NEW_Y != 7)
     rows = scipy.sparse.csr_array(NEW_X[part])
-    model = cls(n_estimators=n, calibrate=None).fit(rows, words[NEW_Y[part]], init_model=first.model_)
+    model = cls(n_estimators=n, calibrate=None).fit(
+        rows, words[NEW_Y[part]], init_model=first.model_
+    )
     assert model.classes_.tolist() == words.tolist()
     assert model.n_estimators_ > n
     assert model.score(TEST_X, words[TEST_Y]) > 0.3
@@ -103,8 +114,12 @@ def test_balanced_weights_are_those_of_the_classes_there_are():
     model = balanced.fit(NEW_X[part], NEW_Y[part], init_model=first)
     rows = NEW_Y[part]
     weight = (len(rows) / (8 * np.bincount(rows)))[rows]
-    same = MartClassifier(n_estimators=3).fit(NEW_X[part], rows, sample_weight=weight, init_model=first)
-    np.testing.assert_allclose(model.model_.raw_scores(TEST_X), same.model_.raw_scores(TEST_X), rtol=1e-6)
+    same = MartClassifier(n_estimators=3).fit(
+        NEW_X[part], rows, sample_weight=weight, init_model=first
+    )
+    np.testing.assert_allclose(
+        model.model_.raw_scores(TEST_X), same.model_.raw_scores(TEST_X), rtol=1e-6
+    )
 
 
 def test_early_stopping_goes_back_to_the_model_given_at_most():
@@ -119,7 +134,9 @@ def test_early_stopping_goes_back_to_the_model_given_at_most():
 def test_the_temperature_comes_from_folds_that_go_on_too():
     old, new, test = np.split(np.random.default_rng(0).permutation(len(y)), [500, 1000])
     first = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X[old], y[old])
-    model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X[new], y[new], init_model=first)
+    model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(
+        X[new], y[new], init_model=first
+    )
     plain, best = model.model_.with_temperature(None), model.model_.calibrated(X[test], y[test])
     losses = [log_loss(y[test], one.predict_proba(X[test])) for one in (plain, model.model_, best)]
     assert losses[1] < losses[0]
@@ -153,7 +170,9 @@ def test_which_algorithms_have_leaves_of_the_loss_alone():
 def test_the_training_rows_give_the_leaves_of_the_training(name, params, classes, weighted):
     labels = OLD_Y if classes == 10 else (OLD_Y > 4).astype(int)
     weight = np.arange(len(OLD_Y)) % 3 + 0.5 * weighted if weighted else None
-    drawn = {} if name == "vector-tree" else {"subsample": 1.0}  # whose leaf vectors are those of all rows
+    drawn = (
+        {} if name == "vector-tree" else {"subsample": 1.0}
+    )  # whose leaf vectors are those of all rows
     model = ALGORITHMS[name](n_estimators=12, calibrate=None, **drawn, **params)
     model.fit(OLD_X, labels, sample_weight=weight)
     before = model.model_
@@ -192,7 +211,9 @@ def test_new_rows_move_the_leaves_by_the_decay(name):
 def test_refitted_leaves_fit_rows_of_another_time():
     rng = np.random.default_rng(0)
     mixed = rng.permutation(10)
-    model = VectorTreeBoostClassifier(n_estimators=40, calibrate=None, random_state=0).fit(OLD_X, OLD_Y)
+    model = VectorTreeBoostClassifier(n_estimators=40, calibrate=None, random_state=0).fit(
+        OLD_X, OLD_Y
+    )
     assert model.score(NEW_X, mixed[NEW_Y]) < 0.3
     model.model_ = model.model_.with_temperature(2.0)
     model.refit_leaves(NEW_X, mixed[NEW_Y], 0.0)
@@ -207,7 +228,9 @@ def test_leaves_anew_where_folds_have_found_the_rounds(name, monkeypatch):
     monkeypatch.setattr(AdaptiveBaseBooster, "_memory_of", counted := Mock(return_value=[]))
     again.refit_leaves(NEW_X, NEW_Y)
     assert again.n_estimators == "auto"
-    assert all(len(call.args) == 1 for call in counted.mock_calls)  # the trees of a search are not among them
+    assert all(
+        len(call.args) == 1 for call in counted.mock_calls
+    )  # the trees of a search are not among them
     assert again.model_.to_bytes() == model.refit_leaves(NEW_X, NEW_Y).model_.to_bytes()
 
 
@@ -219,7 +242,9 @@ def test_odd_arguments_of_refit_leaves_are_refused():
     with pytest.raises(ValueError, match=f"X has {len(NEW_Y)} rows, y has 100 labels"):
         model.calibrate_on(NEW_X, NEW_Y[:100])
     for decay in (-0.1, 1.1, float("nan"), None, "all"):
-        with pytest.raises(ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"):
+        with pytest.raises(
+            ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"
+        ):
             model.refit_leaves(NEW_X, NEW_Y, decay)
     with pytest.raises(ValueError, match="is 10 of type int64, .* no class of the model"):
         model.refit_leaves(NEW_X, NEW_Y + 1)
@@ -238,10 +263,18 @@ def test_named_columns_and_weights_of_classes_without_new_rows():
     first = MartClassifier(n_estimators=2, random_state=0, **costs).fit(OLD_X, OLD_Y)
     weight = 1.0 + NEW_Y[part]
     plain = [MartClassifier(n_estimators=2, random_state=0) for _ in range(2)]
-    weighted = MartClassifier(n_estimators=2, random_state=0, **costs).fit(NEW_X[part], NEW_Y[part], init_model=first)
+    weighted = MartClassifier(n_estimators=2, random_state=0, **costs).fit(
+        NEW_X[part], NEW_Y[part], init_model=first
+    )
     same = plain[0].fit(NEW_X[part], NEW_Y[part], init_model=first, sample_weight=weight)
-    np.testing.assert_array_equal(weighted.decision_function(TEST_X), same.decision_function(TEST_X))
-    same = plain[1].fit(OLD_X, OLD_Y, sample_weight=1.0 + OLD_Y).refit_leaves(NEW_X[part], NEW_Y[part], 0.5, weight)
+    np.testing.assert_array_equal(
+        weighted.decision_function(TEST_X), same.decision_function(TEST_X)
+    )
+    same = (
+        plain[1]
+        .fit(OLD_X, OLD_Y, sample_weight=1.0 + OLD_Y)
+        .refit_leaves(NEW_X[part], NEW_Y[part], 0.5, weight)
+    )
     first.refit_leaves(NEW_X[part], NEW_Y[part], 0.5)
     np.testing.assert_array_equal(first.decision_function(TEST_X), same.decision_function(TEST_X))
 
@@ -250,12 +283,23 @@ def test_unsigned_labels_are_those_of_a_model_of_signed_ones():
     """float64 does not tell them apart."""
     part = OLD_Y < 3
     X, labels = OLD_X[part], np.array([5, 2**53, 2**53 + 1])[OLD_Y[part]]
-    first, unsigned = MartClassifier(n_estimators=2, calibrate=None).fit(X, labels), labels.astype(np.uint64)
-    one, other = (MartClassifier(n_estimators=2).fit(X, its, init_model=first).model_ for its in (labels, unsigned))
+    first, unsigned = (
+        MartClassifier(n_estimators=2, calibrate=None).fit(X, labels),
+        labels.astype(np.uint64),
+    )
+    one, other = (
+        MartClassifier(n_estimators=2).fit(X, its, init_model=first).model_
+        for its in (labels, unsigned)
+    )
     assert np.array_equal(one.raw_scores(X), other.raw_scores(X))
     one, other = (copy.deepcopy(first).calibrate_on(X, its).model_ for its in (labels, unsigned))
     assert one.temperature == other.temperature
-    refused(first, f"the label {2**53 + 2}, which is no class of the model", X, unsigned + (labels > 2**53))
+    refused(
+        first,
+        f"the label {2**53 + 2}, which is no class of the model",
+        X,
+        unsigned + (labels > 2**53),
+    )
 
 
 @pytest.mark.parametrize("warm", [False, True])
@@ -270,7 +314,16 @@ def test_names_of_columns_stay_where_new_rows_have_none(warm):
     assert np.array_equal(model.model_.predict(frame[frame.columns[::-1]]), model.predict(OLD_X))
 
 
-def refused(init_model, message, X=NEW_X, y=NEW_Y, error=ValueError, cls=MartClassifier, given=None, **params):
+def refused(
+    init_model,
+    message,
+    X=NEW_X,
+    y=NEW_Y,
+    error=ValueError,
+    cls=MartClassifier,
+    given=None,
+    **params,
+):
     estimator = cls(n_estimators=2).set_params(**params)
     with pytest.raises(error, match=message):
         estimator.fit(X, y, init_model=init_model, **(given or {}))
@@ -279,7 +332,11 @@ def refused(init_model, message, X=NEW_X, y=NEW_Y, error=ValueError, cls=MartCla
 
 def test_what_cannot_be_gone_on_from_is_refused(tmp_path):
     first = MartClassifier(n_estimators=2).fit(OLD_X, OLD_Y)
-    refused(first, "its algorithm is mart; MCBoostClassifier goes on from models of mcboost", cls=MCBoostClassifier)
+    refused(
+        first,
+        "its algorithm is mart; MCBoostClassifier goes on from models of mcboost",
+        cls=MCBoostClassifier,
+    )
     refused(first.model_.with_meta({}), "its algorithm is unknown")
     refused(first.model_.reweighted(np.arange(1, 11)), r"its bias comes from reweighted\(\)")
     refused(3, "must be a Model, a file of one or a fitted estimator, not 3", error=TypeError)
@@ -294,23 +351,42 @@ def test_what_cannot_be_gone_on_from_is_refused(tmp_path):
     refused(first, "warm_start adds rounds to the estimator's own model", warm_start=True)
     refused(first, 'n_estimators="auto" begins anew', n_estimators="auto")
     checkpoint = {"callbacks": [Checkpoint(tmp_path / "part")]}
-    refused(first, "init_model adds rounds to a model, a checkpoint to that of its file", given=checkpoint)
-    forged = MCBoostClassifier(n_estimators=2).fit(OLD_X, OLD_Y).model_.with_meta({"algorithm": "mart"})
+    refused(
+        first,
+        "init_model adds rounds to a model, a checkpoint to that of its file",
+        given=checkpoint,
+    )
+    forged = (
+        MCBoostClassifier(n_estimators=2).fit(OLD_X, OLD_Y).model_.with_meta({"algorithm": "mart"})
+    )
     refused(forged, "the rounds in init_model are not those of a MartClassifier")
 
 
 def test_models_whose_rounds_are_merged_are_refused_by_name(tmp_path):
     total = MultiBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y)
-    refused(total, "no rounds can be added to <Model: .* totally corrective", cls=MultiBoostClassifier)
-    MCBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y).save(tmp_path / "table.mcb", layout="interval")
-    refused(load_model(tmp_path / "table.mcb"), "no rounds can be added to <Model: ", cls=MCBoostClassifier)
+    refused(
+        total, "no rounds can be added to <Model: .* totally corrective", cls=MultiBoostClassifier
+    )
+    MCBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y).save(
+        tmp_path / "table.mcb", layout="interval"
+    )
+    refused(
+        load_model(tmp_path / "table.mcb"),
+        "no rounds can be added to <Model: ",
+        cls=MCBoostClassifier,
+    )
     with pytest.raises(TypeError, match="argument 'init_model'; its rounds are merged"):
         HingeBoostOCClassifier(n_estimators=3).fit(OLD_X, OLD_Y, init_model=total)
 
 
 def test_other_losses_are_refused():
     first = MCBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y)
-    refused(first, "init_model: the model so far has loss='exp', now it is 'log'", cls=MCBoostClassifier, loss="log")
+    refused(
+        first,
+        "init_model: the model so far has loss='exp', now it is 'log'",
+        cls=MCBoostClassifier,
+        loss="log",
+    )
     stages = MultiBoostClassifier(n_estimators=3, max_passes=1).fit(OLD_X, OLD_Y)
     refused(stages, r"init_model: the model so far is stage-wise", cls=MultiBoostClassifier)
 
@@ -320,7 +396,10 @@ def test_columns_of_frames_must_be_those_of_the_model():
     rows, labels = load_wine(return_X_y=True, as_frame=True)
     first = MartClassifier(n_estimators=2).fit(rows, labels).model_
     assert MartClassifier(n_estimators=2).fit(rows, labels, init_model=first).n_estimators_ == 4
-    assert MartClassifier(n_estimators=2).fit(rows.to_numpy(), labels, init_model=first).n_estimators_ == 4
+    assert (
+        MartClassifier(n_estimators=2).fit(rows.to_numpy(), labels, init_model=first).n_estimators_
+        == 4
+    )
     other = pandas.DataFrame(rows[rows.columns[::-1]])
     refused(first, "column 0 is 'proline', that of the model 'alcohol'", X=other, y=labels)
 
@@ -328,12 +407,19 @@ def test_columns_of_frames_must_be_those_of_the_model():
 def test_weights_undone_in_the_probabilities_are_no_bias_that_is_lost():
     costs = {"class_weight": "balanced", "restore_priors": True}
     part = OLD_Y < 3
-    weighted = np.flatnonzero(part)[: np.count_nonzero(part) // 2].tolist() + np.flatnonzero(OLD_Y == 1).tolist()
+    weighted = (
+        np.flatnonzero(part)[: np.count_nonzero(part) // 2].tolist()
+        + np.flatnonzero(OLD_Y == 1).tolist()
+    )
     first = MartClassifier(n_estimators=5, **costs).fit(OLD_X[weighted], OLD_Y[weighted])
     assert first.model_.ensemble.bias.any()
-    model = MartClassifier(n_estimators=5, **costs).fit(OLD_X[weighted], OLD_Y[weighted], init_model=first.model_)
+    model = MartClassifier(n_estimators=5, **costs).fit(
+        OLD_X[weighted], OLD_Y[weighted], init_model=first.model_
+    )
     same = MartClassifier(n_estimators=10, **costs).fit(OLD_X[weighted], OLD_Y[weighted])
-    np.testing.assert_allclose(model.predict_proba(TEST_X), same.predict_proba(TEST_X), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(
+        model.predict_proba(TEST_X), same.predict_proba(TEST_X), rtol=1e-4, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("call", ["predict", "calibrate_on", "X_val", "warm_start", "init_model"])
@@ -341,16 +427,25 @@ def test_frames_with_categories_and_other_columns_are_refused_by_their_columns(c
     """Not by the categories, which lie in another place then."""
     pandas = pytest.importorskip("pandas")
     X = pandas.DataFrame(
-        {"a": np.arange(60.0), "b": np.arange(60) % 7, "c": np.array(["x", "y", "z"])[np.arange(60) % 3]}
+        {
+            "a": np.arange(60.0),
+            "b": np.arange(60) % 7,
+            "c": np.array(["x", "y", "z"])[np.arange(60) % 3],
+        }
     )
-    y, params = np.arange(60) % 3, {"n_estimators": 2, "calibrate": None, "categorical_features": ["c"]}
+    y, params = (
+        np.arange(60) % 3,
+        {"n_estimators": 2, "calibrate": None, "categorical_features": ["c"]},
+    )
     model = VectorTreeBoostClassifier(**params).fit(X, y)
     calls = {
         "predict": model.predict,
         "calibrate_on": lambda other: model.calibrate_on(other, y),
         "X_val": lambda other: VectorTreeBoostClassifier(**params).fit(X, y, X_val=other, y_val=y),
         "warm_start": lambda other: model.set_params(warm_start=True, n_estimators=3).fit(other, y),
-        "init_model": lambda other: VectorTreeBoostClassifier(n_estimators=2).fit(other, y, init_model=model),
+        "init_model": lambda other: VectorTreeBoostClassifier(n_estimators=2).fit(
+            other, y, init_model=model
+        ),
     }
     for other in (X[["b", "c"]], X[["c", "b", "a"]], X.assign(more="text")):
         with pytest.raises(ValueError, match="feature names should match|give the same columns"):

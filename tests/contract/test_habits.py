@@ -15,7 +15,12 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, make_scorer
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    GroupKFold,
+    cross_validate,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -53,7 +58,9 @@ def walk(tree, row):
         passed.append(at)
         node = nodes[at]
         value = row[node["feature"]]
-        left = node["missing"] == "left" if np.isnan(value) else value <= np.float32(node["threshold"])
+        left = (
+            node["missing"] == "left" if np.isnan(value) else value <= np.float32(node["threshold"])
+        )
         at = node["left"] if left else node["right"]
     return [*passed, at], sum("value" in node for node in nodes[:at])
 
@@ -64,10 +71,14 @@ def test_scikit_learn_knows_probabilities_by_their_name():
         model = cls(n_estimators=3, calibrate="temperature", random_state=0).fit(X[:80], two)
         assert model.predict_log_proba.__name__ == "predict_log_proba"
         fixed = FixedThresholdClassifier(FrozenEstimator(model), response_method="predict_proba")
-        np.testing.assert_array_equal(fixed.fit(X[:80], two).predict(X), model.predict_proba(X)[:, 1] > 0.5)
+        np.testing.assert_array_equal(
+            fixed.fit(X[:80], two).predict(X), model.predict_proba(X)[:, 1] > 0.5
+        )
 
 
-@pytest.mark.parametrize("cls", [cls for cls in ALGORITHMS.values() if "learning_rate" in cls().get_params()])
+@pytest.mark.parametrize(
+    "cls", [cls for cls in ALGORITHMS.values() if "learning_rate" in cls().get_params()]
+)
 def test_what_an_estimator_is_does_not_depend_on_wrong_parameters(cls):
     for rate in (0, None, "fast"):
         assert is_classifier(cls(learning_rate=rate))
@@ -119,8 +130,13 @@ def test_log_probabilities(fitted):
     logarithms = fitted.predict_log_proba(HOLES)
     np.testing.assert_allclose(np.exp(logarithms), given, rtol=1e-12, atol=1e-300)
     assert np.isfinite(logarithms).all()
-    for calibrated in (fitted.model_.with_temperature(3.0), fitted.model_.reweighted(np.arange(1, 11))):
-        np.testing.assert_allclose(np.exp(calibrated.predict_log_proba(HOLES)), calibrated.predict_proba(HOLES))
+    for calibrated in (
+        fitted.model_.with_temperature(3.0),
+        fitted.model_.reweighted(np.arange(1, 11)),
+    ):
+        np.testing.assert_allclose(
+            np.exp(calibrated.predict_log_proba(HOLES)), calibrated.predict_proba(HOLES)
+        )
 
 
 def test_log_probabilities_stay_finite_where_probabilities_are_0():
@@ -142,7 +158,9 @@ def test_probabilities_after_every_round(fitted):
     np.testing.assert_allclose(found[-1], fitted.predict_proba(HOLES), rtol=1e-14, atol=1e-300)
     first = model.truncate(2).with_temperature(model.temperature)
     np.testing.assert_allclose(found[1], first.predict_proba(HOLES), rtol=1e-14)
-    np.testing.assert_allclose(list(fitted.staged_predict_proba(scipy.sparse.csr_array(X)))[0].sum(axis=1), 1)
+    np.testing.assert_allclose(
+        list(fitted.staged_predict_proba(scipy.sparse.csr_array(X)))[0].sum(axis=1), 1
+    )
 
 
 def test_two_classes_have_two_columns_after_every_round():
@@ -164,7 +182,10 @@ def test_machines_have_logarithms_once_they_are_calibrated():
 
 
 def test_importances_are_those_of_the_fitted_machine():
-    linear, kernel = (HingeBoostOCClassifier(n_estimators=2, kernel=kernel).fit(X, y) for kernel in ("linear", "rbf"))
+    linear, kernel = (
+        HingeBoostOCClassifier(n_estimators=2, kernel=kernel).fit(X, y)
+        for kernel in ("linear", "rbf")
+    )
     assert linear.set_params(kernel="rbf").feature_importances_.sum() == pytest.approx(1)
     with pytest.raises(AttributeError, match="a kernel machine has no shares of features"):
         kernel.set_params(kernel="linear").feature_importances_  # noqa: B018
@@ -179,12 +200,20 @@ def test_frames_of_other_columns_are_refused_at_predict():
     frame = pandas.DataFrame(rows, columns=list("abcd"))
     model = MartClassifier(n_estimators=3).fit(frame, labels)
     assert list(model.feature_names_in_) == list("abcd")
-    for method in ("predict", "predict_log_proba", "apply", "decision_path", "staged_predict_proba"):
+    for method in (
+        "predict",
+        "predict_log_proba",
+        "apply",
+        "decision_path",
+        "staged_predict_proba",
+    ):
         with pytest.raises(ValueError, match="feature names should match"):
             getattr(model, method)(frame[["b", "a", "c", "d"]])
         with pytest.raises(ValueError, match="feature names should match"):
             getattr(model, method)(frame[["a", "b", "c"]])
-    steps = make_pipeline(StandardScaler(), MartClassifier(n_estimators=3)).set_output(transform="pandas")
+    steps = make_pipeline(StandardScaler(), MartClassifier(n_estimators=3)).set_output(
+        transform="pandas"
+    )
     assert list(steps.fit(frame, labels)[-1].feature_names_in_) == list("abcd")
 
 
@@ -220,7 +249,9 @@ def test_arrays_of_the_array_api_alone(kind):
     weight = 1.0 + np.arange(len(X)) % 3
     given = {"sample_weight": kind(weight), "X_val": kind(X[:50]), "y_val": kind(y[:50])}
     model = MartClassifier(n_estimators=3).fit(kind(X), kind(y), **given)
-    same = MartClassifier(n_estimators=3).fit(X, y, sample_weight=weight, X_val=X[:50], y_val=y[:50])
+    same = MartClassifier(n_estimators=3).fit(
+        X, y, sample_weight=weight, X_val=X[:50], y_val=y[:50]
+    )
     assert model.model_.to_bytes() == same.model_.to_bytes()
     for scored in (model, model.model_):
         np.testing.assert_array_equal(scored.predict_proba(kind(X)), scored.predict_proba(X))
@@ -242,10 +273,14 @@ class Sees:
         self.seen = []
 
     def after_round(self, state):
-        self.seen.append((state.booster.data.n_rows, [held.X.shape[0] for held in state.validation.sets]))
+        self.seen.append(
+            (state.booster.data.n_rows, [held.X.shape[0] for held in state.validation.sets])
+        )
 
 
-ALL = dict.fromkeys(("X_val", "y_val", "sample_weight_val", "validation_sets", "callbacks", "groups"), True)
+ALL = dict.fromkeys(
+    ("X_val", "y_val", "sample_weight_val", "validation_sets", "callbacks", "groups"), True
+)
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
@@ -254,13 +289,17 @@ def test_every_argument_of_fit_can_be_asked_for(name, routing):
     estimator = ALGORITHMS[name]()
     weighted = {"sample_weight": True, "init_model": True} if name in ENSEMBLES else {}
     estimator = sklearn.clone(estimator.set_fit_request(**ALL, **weighted))
-    assert {key for key, value in estimator.get_metadata_routing().fit.requests.items() if value} == {*ALL, *weighted}
+    assert {
+        key for key, value in estimator.get_metadata_routing().fit.requests.items() if value
+    } == {*ALL, *weighted}
 
 
 def test_arguments_go_through_searches_and_pipelines(routing):
     sees, weight = Sees(), np.arange(len(y)) % 3 + 1.0
     estimator = MartClassifier(n_estimators=3, n_iter_no_change=5, early_stopping=True)
-    estimator.set_fit_request(**{**ALL, "groups": False}, sample_weight=True).set_score_request(sample_weight=True)
+    estimator.set_fit_request(**{**ALL, "groups": False}, sample_weight=True).set_score_request(
+        sample_weight=True
+    )
     steps = Pipeline([("scale", StandardScaler()), ("boost", estimator)], transform_input=["X_val"])
     steps["scale"].set_fit_request(sample_weight=False)
     rows = X[:40] * 7.0
@@ -272,7 +311,9 @@ def test_arguments_go_through_searches_and_pipelines(routing):
     assert sees.seen == [(200, [40, 30])] * 9
     by_hand = []
     for fold in scored["estimator"]:
-        values = fold["boost"].predict_log_proba(fold["scale"].transform(rows))[np.arange(40), y[:40]]
+        values = fold["boost"].predict_log_proba(fold["scale"].transform(rows))[
+            np.arange(40), y[:40]
+        ]
         by_hand.append(-np.average(values, weights=weight[:40]))
     kept = [fold["boost"].history_["val_log_loss"][-1] for fold in scored["estimator"]]
     np.testing.assert_allclose(kept, by_hand, rtol=1e-4)
@@ -282,17 +323,27 @@ def test_arguments_go_through_searches_and_pipelines(routing):
 
 def test_groups_go_to_the_splitter_and_to_the_estimator(routing):
     groups = np.arange(len(y)) // 10
-    estimator = VectorTreeBoostClassifier(n_estimators="auto", cv=GroupKFold(2), n_iter_no_change=2, max_leaf_nodes=2)
+    estimator = VectorTreeBoostClassifier(
+        n_estimators="auto", cv=GroupKFold(2), n_iter_no_change=2, max_leaf_nodes=2
+    )
     estimator.set_fit_request(groups=True)
-    found = cross_validate(estimator, X, y, cv=GroupKFold(2), params={"groups": groups}, return_estimator=True)
+    found = cross_validate(
+        estimator, X, y, cv=GroupKFold(2), params={"groups": groups}, return_estimator=True
+    )
     assert all(len(one.cv_results_["folds"]) == 2 for one in found["estimator"])
 
 
 def test_scorers_and_tags():
-    model = MartClassifier(n_estimators=3, scoring=make_scorer(accuracy_score)).fit(X, y, X_val=X, y_val=y)
+    model = MartClassifier(n_estimators=3, scoring=make_scorer(accuracy_score)).fit(
+        X, y, X_val=X, y_val=y
+    )
     assert model.history_["val_score"][-1] == pytest.approx(model.score(X, y))
     tags = sklearn.utils.get_tags(model)
-    assert (tags.estimator_type, tags.input_tags.sparse, tags.input_tags.allow_nan) == ("classifier", True, True)
+    assert (tags.estimator_type, tags.input_tags.sparse, tags.input_tags.allow_nan) == (
+        "classifier",
+        True,
+        True,
+    )
     assert not sklearn.utils.get_tags(HingeBoostOCClassifier(kernel="rbf")).input_tags.sparse
     pickle.loads(pickle.dumps(model)).apply(X)
 
@@ -326,7 +377,10 @@ def test_masked_values_are_missing_values(cls, integers):
     X = (9 * X).astype(int) if integers else X
     masked, with_nan = np.ma.masked_array(X, mask), np.where(mask, np.nan, X)
     how = {"n_estimators": 3, "random_state": 0}
-    one, other = cls(**how).fit(masked, y, X_val=masked, y_val=y), cls(**how).fit(with_nan, y, X_val=with_nan, y_val=y)
+    one, other = (
+        cls(**how).fit(masked, y, X_val=masked, y_val=y),
+        cls(**how).fit(with_nan, y, X_val=with_nan, y_val=y),
+    )
     assert one.model_.to_bytes() == other.model_.to_bytes()
     assert np.array_equal(one.predict_proba(masked), other.predict_proba(with_nan))
     assert np.array_equal(one.model_.predict_proba(masked), other.model_.predict_proba(with_nan))

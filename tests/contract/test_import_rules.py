@@ -21,19 +21,27 @@ def modules(folder):
 
 def test_every_module_has_a_floor():
     placed = {name for floor in FLOORS for name in floor}
-    assert not modules(PACKAGE) - placed, "give the new module its place in the layers contract of pyproject.toml"
+    assert not modules(PACKAGE) - placed, (
+        "give the new module its place in the layers contract of pyproject.toml"
+    )
 
 
 def test_island_contract_lists_every_module_of_the_island():
     heights = {name: height for height, floor in enumerate(FLOORS) for name in floor}
-    island = {name for name in modules(PACKAGE) if heights["model"] <= heights[name] <= heights["threads"]}
+    island = {
+        name for name in modules(PACKAGE) if heights["model"] <= heights[name] <= heights["threads"]
+    }
     listed = {name.removeprefix("pymcboost.") for name in CONTRACTS["island"]["source_modules"]}
     assert listed == island | {"data.archives"}  # which text is read by, without the learners' data
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.glob("_kernels/*.p[xy]*")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.glob("_kernels/*.p[xy]*")), ids=lambda path: path.name
+)
 def test_kernels_import_arrays_only(path):
-    allowed = re.compile(r"cython\b|cpython\b|libc\b|libcpp\b|openmp\b|numpy\b|pymcboost\._kernels\b|\.[^.]|\.$")
+    allowed = re.compile(
+        r"cython\b|cpython\b|libc\b|libcpp\b|openmp\b|numpy\b|pymcboost\._kernels\b|\.[^.]|\.$"
+    )
     for line in path.read_text(encoding="utf-8").splitlines():
         found = re.match(r"\s*(?:from\s+(\S+)\s+c?import\b|c?import\s+(\S+))", line)
         name = found and (found[1] or found[2])

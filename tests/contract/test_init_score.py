@@ -56,8 +56,12 @@ def test_scores_of_a_model_are_that_model_as_a_beginning(name, K):
     begun = made(name, **ALL).fit(X, y, init_score=scores)
     assert np.abs(begun.decision_function(X)).max() > 0.05
     assert np.abs(again.decision_function(X) - first.decision_function(X)).max() > 0.05
-    np.testing.assert_allclose(begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6)
-    np.testing.assert_allclose(begun.predict_proba(X, init_score=scores), again.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(
+        begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        begun.predict_proba(X, init_score=scores), again.predict_proba(X), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -71,8 +75,12 @@ def test_many_labels_of_a_row(sparse):
     again = made("VectorTreeBoostClassifier", loss="logistic", **ALL).fit(X, y, init_model=first)
     begun = made("VectorTreeBoostClassifier", loss="logistic", **ALL).fit(X, y, init_score=scores)
     assert not begun.model_.ensemble.bias.any()  # in place of where the loss would begin
-    np.testing.assert_allclose(begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6)
-    assert np.array_equal(begun.predict(X, init_score=scores), begun.decision_function(X, init_score=scores) > 0)
+    np.testing.assert_allclose(
+        begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6
+    )
+    assert np.array_equal(
+        begun.predict(X, init_score=scores), begun.decision_function(X, init_score=scores) > 0
+    )
 
 
 def test_many_classes_whose_scores_are_held_in_single_precision(monkeypatch):
@@ -102,13 +110,17 @@ def one_step(name, y, left, scores, rate):
     return found
 
 
-@pytest.mark.parametrize("name", ["VectorTreeBoostClassifier", "LogitBoostClassifier", "MartClassifier"])
+@pytest.mark.parametrize(
+    "name", ["VectorTreeBoostClassifier", "LogitBoostClassifier", "MartClassifier"]
+)
 def test_the_first_round_is_the_step_from_these_scores(name):
     rng = np.random.default_rng(3)
     y = rng.integers(0, 3, 400)
     X = ((y == 1) ^ (rng.random(400) < 0.2)).astype(float)[:, None]
     scores = 0.5 * rng.normal(size=(400, 3))
-    model = made(name, **ALL, n_estimators=1, learning_rate=0.5, min_samples_leaf=1).fit(X, y, init_score=scores)
+    model = made(name, **ALL, n_estimators=1, learning_rate=0.5, min_samples_leaf=1).fit(
+        X, y, init_score=scores
+    )
     expected = one_step(name, y, X[:, 0] == 0, scores, 0.5)
     np.testing.assert_allclose(model.model_.raw_scores([[0.0], [1.0]]), expected, rtol=1e-4)
     without = one_step(name, y, X[:, 0] == 0, 0 * scores, 0.5)
@@ -140,7 +152,9 @@ def test_own_losses_begin_there_too():
     begun = made("VectorTreeBoostClassifier", loss=Begins(), **ALL).fit(X, y, init_score=scores)
     again = made("VectorTreeBoostClassifier", loss=Begins(), **ALL).fit(X, y, init_model=first)
     assert not begun.model_.ensemble.bias.any()
-    np.testing.assert_allclose(begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(
+        begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", TAKERS)
@@ -159,9 +173,13 @@ def test_rows_of_weight_0_and_class_weights():
     X, y, scores = rows()
     weight = (np.arange(300) % 3 > 0).astype(float)
     used = weight > 0
-    some = made("LogitBoostClassifier", class_weight="balanced", **ALL).fit(X[used], y[used], init_score=scores[used])
+    some = made("LogitBoostClassifier", class_weight="balanced", **ALL).fit(
+        X[used], y[used], init_score=scores[used]
+    )
     scores[~used] = 1e9
-    whole = made("LogitBoostClassifier", class_weight="balanced", **ALL).fit(X, y, weight, init_score=scores)
+    whole = made("LogitBoostClassifier", class_weight="balanced", **ALL).fit(
+        X, y, weight, init_score=scores
+    )
     np.testing.assert_array_equal(whole.decision_function(X), some.decision_function(X))
 
 
@@ -179,7 +197,10 @@ def test_validation_sets_begin_at_theirs(name):
         validation_sets={"other": (X, y, None, scores)},
     )  # fmt: skip
     t, history = model.n_estimators_, model.history_
-    scored = model.decision_function(X_val, init_score=scores_val), model.predict_proba(X_val, init_score=scores_val)
+    scored = (
+        model.decision_function(X_val, init_score=scores_val),
+        model.predict_proba(X_val, init_score=scores_val),
+    )
     assert history["val_error"][t - 1] == pytest.approx(np.mean(scored[0].argmax(axis=1) != y_val))
     assert history["val_log_loss"][t - 1] == pytest.approx(log_loss(scored[1], y_val))
     expected = log_loss(model.predict_proba(X, init_score=scores), y)
@@ -192,7 +213,9 @@ def test_rows_that_a_training_holds_out_itself_begin_at_theirs(name):
     """With scores that tell everything, nothing can be learnt: early stopping, folds and temperature must see it."""
     X, y, noise = rows()
     told = 9 * np.eye(3)[y] + 0.1 * noise
-    model = made(name, n_estimators=60, early_stopping=True, n_iter_no_change=2).fit(X, y, init_score=told)
+    model = made(name, n_estimators=60, early_stopping=True, n_iter_no_change=2).fit(
+        X, y, init_score=told
+    )
     assert model.history_["val_log_loss"].max() < 0.1
     found = made(name, n_estimators="auto", n_iter_no_change=2, cv=2).fit(X, y, init_score=told)
     assert found.cv_results_["mean"].max() < 0.1
@@ -211,7 +234,9 @@ def test_the_temperature_of_a_validation_set_is_that_of_both_scores(name):
     X_val, y_val, scores_val = rows(seed=1)
     held = {"X_val": X_val, "y_val": y_val, "init_score_val": scores_val}
     model = made(name, calibrate="temperature").fit(X, y, init_score=scores, **held)
-    other = made(name).fit(X, y, init_score=scores).calibrate_on(X_val, y_val, init_score=scores_val)
+    other = (
+        made(name).fit(X, y, init_score=scores).calibrate_on(X_val, y_val, init_score=scores_val)
+    )
     assert model.model_.temperature == other.model_.temperature
     assert model.model_.temperature != other.model_.calibrated(X_val, y_val).temperature
 
@@ -263,15 +288,26 @@ def test_checkpoints_go_on_to_the_same_bytes(name, tmp_path):
     X, y, scores = rows()
     more = {"early_stopping": True, "validation_fraction": 0.2}
     if name == "labels":
-        name, more, y = "VectorTreeBoostClassifier", {"loss": "logistic"}, (X[:, :3] > 0.3).astype(int)
+        name, more, y = (
+            "VectorTreeBoostClassifier",
+            {"loss": "logistic"},
+            (X[:, :3] > 0.3).astype(int),
+        )
     if name == "narrow":
         name, more = "VectorTreeBoostClassifier", {"max_leaf_entries": 2, "split_columns": 2}
-    whole = made(name, **more).fit(X, y, init_score=scores, callbacks=[Checkpoint(tmp_path / "other")])
+    whole = made(name, **more).fit(
+        X, y, init_score=scores, callbacks=[Checkpoint(tmp_path / "other")]
+    )
     file = tmp_path / "half"
     with pytest.raises(KeyboardInterrupt):
-        made(name, **more).fit(X, y, init_score=scores, callbacks=[Checkpoint(file, every=0), StopAfter(5)])
+        made(name, **more).fit(
+            X, y, init_score=scores, callbacks=[Checkpoint(file, every=0), StopAfter(5)]
+        )
     if not more.get("early_stopping"):
-        for other, what in ((scores + 1e-9, "the init_score differ"), (None, "the init_score differ")):
+        for other, what in (
+            (scores + 1e-9, "the init_score differ"),
+            (None, "the init_score differ"),
+        ):
             with pytest.raises(ValueError, match=what):
                 made(name, **more).fit(X, y, init_score=other, callbacks=[Checkpoint(file)])
     going_on = Checkpoint(file)
@@ -285,7 +321,12 @@ def test_a_checkpoint_knows_the_scores_of_the_validation_set(tmp_path):
     file, held = tmp_path / "file", {"X_val": X, "y_val": y}
     with pytest.raises(KeyboardInterrupt):
         made("MartClassifier").fit(
-            X, y, init_score=scores, **held, init_score_val=scores, callbacks=[Checkpoint(file, every=0), StopAfter(5)]
+            X,
+            y,
+            init_score=scores,
+            **held,
+            init_score_val=scores,
+            callbacks=[Checkpoint(file, every=0), StopAfter(5)],
         )
     with pytest.raises(ValueError, match="the validation set differ"):
         made("MartClassifier").fit(
@@ -299,22 +340,30 @@ def test_warm_starts_need_the_scores_again(name):
     whole = made(name, warm_start=True).fit(X, y, init_score=scores)
     half = made(name, warm_start=True, n_estimators=3).fit(X, y, init_score=scores)
     half.set_params(n_estimators=8)
-    with pytest.raises(ValueError, match="warm_start: the rounds so far were fitted with init_score"):
+    with pytest.raises(
+        ValueError, match="warm_start: the rounds so far were fitted with init_score"
+    ):
         half.fit(X, y)
     assert half.fit(X, y, init_score=scores).model_.to_bytes() == whole.model_.to_bytes()
     plain = made(name, warm_start=True, n_estimators=3).fit(X, y)
-    with pytest.raises(ValueError, match="warm_start: the rounds so far were fitted without init_score"):
+    with pytest.raises(
+        ValueError, match="warm_start: the rounds so far were fitted without init_score"
+    ):
         plain.set_params(n_estimators=8).fit(X, y, init_score=scores)
 
 
-@pytest.mark.parametrize("name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCMartClassifier"])
+@pytest.mark.parametrize(
+    "name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCMartClassifier"]
+)
 def test_scores_come_on_top_of_those_of_init_model(name):
     X, y, scores = rows()
     first = made(name, **ALL).fit(X, y, init_score=scores)
     twice = made(name, **ALL).fit(X, y, init_model=first, init_score=scores)
     begun = made(name, **ALL).fit(X, y, init_score=scores + first.model_.raw_scores(X))
     np.testing.assert_allclose(
-        twice.decision_function(X), begun.decision_function(X) + first.decision_function(X), atol=1e-6
+        twice.decision_function(X),
+        begun.decision_function(X) + first.decision_function(X),
+        atol=1e-6,
     )
 
 
@@ -332,7 +381,9 @@ def test_mcboost_rebuilds_its_weights_from_both_scores(monkeypatch):
 def test_refit_leaves_and_calibrate_on():
     X, y, scores = rows()
     for name in "VectorTreeBoostClassifier", "LogitBoostClassifier":
-        model = made(name, **ALL, n_estimators=1, min_samples_leaf=5, learning_rate=0.1).fit(X, y, init_score=scores)
+        model = made(name, **ALL, n_estimators=1, min_samples_leaf=5, learning_rate=0.1).fit(
+            X, y, init_score=scores
+        )
         before = model.decision_function(X)
         with pytest.raises(ValueError, match="refit_leaves: the model was fitted with init_score"):
             model.refit_leaves(X, y)
@@ -363,7 +414,9 @@ def test_two_classes_may_have_one_number(name):
     probability = model.predict_proba(X, init_score=difference)
     np.testing.assert_allclose(model.predict_proba(X, init_score=scores), probability)
     assert np.array_equal(model.predict(X, init_score=difference), probability.argmax(axis=1))
-    np.testing.assert_allclose(model.predict_log_proba(X, init_score=difference), np.log(probability), atol=1e-9)
+    np.testing.assert_allclose(
+        model.predict_log_proba(X, init_score=difference), np.log(probability), atol=1e-9
+    )
     loaded = model.model_
     assert np.array_equal(loaded.predict(X, init_score=difference), probability.argmax(axis=1))
     np.testing.assert_array_equal(loaded.predict_proba(X, init_score=difference), probability)
@@ -374,19 +427,26 @@ def test_two_classes_may_have_one_number(name):
 @pytest.mark.parametrize("name", TAKERS)
 def test_datasets_hold_them(name):
     X, y, scores = rows()
-    data, model = Dataset(X, y, init_score=scores), made(name, calibrate="temperature").fit(X, y, init_score=scores)
+    data, model = (
+        Dataset(X, y, init_score=scores),
+        made(name, calibrate="temperature").fit(X, y, init_score=scores),
+    )
     of_data = made(name, calibrate="temperature").fit(data)
     assert of_data.model_.to_bytes() == model.model_.to_bytes()
     part = slice(20, 90)
     for method in "decision_function", "predict", "predict_proba", "predict_log_proba":
         expected = getattr(model, method)(X[part], init_score=scores[part])
         assert np.array_equal(getattr(of_data, method)(data[part]), expected)
-        with pytest.raises(TypeError, match=r"init_score belongs to the Dataset; give Dataset\(X, y, init_score="):
+        with pytest.raises(
+            TypeError, match=r"init_score belongs to the Dataset; give Dataset\(X, y, init_score="
+        ):
             getattr(of_data, method)(data, init_score=scores)
     assert of_data.score(data, y) == np.mean(model.predict(X, init_score=scores) == y)
     with pytest.raises(TypeError, match="init_score belongs to the Dataset"):
         made(name).fit(data, init_score=scores)
-    with pytest.raises(ValueError, match="the Dataset has an init_score, which counts in decision_function"):
+    with pytest.raises(
+        ValueError, match="the Dataset has an init_score, which counts in decision_function"
+    ):
         of_data.predict_top(data, 1)
 
 
@@ -421,19 +481,25 @@ def test_workers_have_those_of_their_rows(name, params):
         more = held if "scoring" in params else {}
         model = made(name, n_estimators=5, **params)
         model.fit(X[part], y[part], init_score=scores[part], comm=workers, **more)
-        return model.model_.to_bytes(), {column: values.tolist() for column, values in model.history_.items()}
+        return model.model_.to_bytes(), {
+            column: values.tolist() for column, values in model.history_.items()
+        }
 
     def fit_data(workers, part):
         data = Dataset(X[part], y[part], init_score=scores[part], comm=workers)
         return made(name, n_estimators=5, **params).fit(data).model_.to_bytes()
 
     one = run(1, lambda workers: fit(workers, slice(None), slice(None)))
-    assert run(3, lambda workers: fit(workers, parts[workers.rank], of_val[workers.rank])) == one * 3
+    assert (
+        run(3, lambda workers: fit(workers, parts[workers.rank], of_val[workers.rank])) == one * 3
+    )
     if "scoring" not in params:
         assert run(3, lambda workers: fit_data(workers, parts[workers.rank])) == [one[0][0]] * 3
 
 
-@pytest.mark.parametrize("name", ["VectorTreeBoostClassifier", "LogitBoostClassifier", "MCBoostClassifier"])
+@pytest.mark.parametrize(
+    "name", ["VectorTreeBoostClassifier", "LogitBoostClassifier", "MCBoostClassifier"]
+)
 def test_all_workers_give_them_or_none(name):
     X, y, scores = rows()
 
@@ -441,7 +507,9 @@ def test_all_workers_give_them_or_none(name):
         first = scores if workers.rank else None
         return made(name).fit(X, y, init_score=first, comm=workers)
 
-    assert "init_score is given on some workers alone; give it on all, or on none" in str(run(2, some))
+    assert "init_score is given on some workers alone; give it on all, or on none" in str(
+        run(2, some)
+    )
 
 
 # -- Errors ------------------------------------------------------------------------------------------------------------
@@ -455,11 +523,17 @@ def infinite(scores):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda s: s[:, :2], r"init_score has the shape \(300, 2\); give a score for each row and class, \(300, 3\)$"),
+        (
+            lambda s: s[:, :2],
+            r"init_score has the shape \(300, 2\); give a score for each row and class, \(300, 3\)$",
+        ),
         (lambda s: s[:9], r"init_score has the shape \(9, 3\); give"),
         (lambda s: s[:, 0], r"init_score has the shape \(300,\); give"),
         (lambda s: s.ravel(), r"init_score has the shape \(900,\); give"),
-        (infinite, "init_score holds inf in row 4, column 2; scores must be finite, and at most 1e.15 in size"),
+        (
+            infinite,
+            "init_score holds inf in row 4, column 2; scores must be finite, and at most 1e.15 in size",
+        ),
         (lambda s: s * np.nan, "init_score holds nan in row 0, column 0; scores must be finite"),
         (lambda s: "nothing", "init_score must hold numbers"),
     ],
@@ -470,7 +544,9 @@ def test_wrong_scores_are_named(change, words):
     wrong = change(scores.copy())
     for attempt in (
         lambda: made("MartClassifier").fit(X, y, init_score=wrong),
-        lambda: made("MartClassifier").fit(X, y, init_score=scores, X_val=X, y_val=y, init_score_val=wrong),
+        lambda: made("MartClassifier").fit(
+            X, y, init_score=scores, X_val=X, y_val=y, init_score_val=wrong
+        ),
         lambda: Dataset(X, y, init_score=wrong),
         lambda: model.predict(X, init_score=wrong),
         lambda: model.model_.predict_proba(X, init_score=wrong),
@@ -482,7 +558,10 @@ def test_wrong_scores_are_named(change, words):
 def test_labels_have_no_pairs():
     X, _, scores = rows()
     y = (X[:, :2] > 0).astype(int)
-    with pytest.raises(ValueError, match=r"has the shape \(300,\); give a score for each row and class, \(300, 2\)$"):
+    with pytest.raises(
+        ValueError,
+        match=r"has the shape \(300,\); give a score for each row and class, \(300, 2\)$",
+    ):
         made("VectorTreeBoostClassifier", loss="logistic").fit(X, y, init_score=scores[:, 0])
     kept = init_scores(scores.astype(np.float32), 300, 3)
     assert kept.dtype == np.float32 and init_scores([[1], [2]], 2, 1).dtype == np.float64
@@ -500,13 +579,23 @@ def test_sets_need_what_the_training_has():
     more = {"X_val": X, "y_val": y}
     with pytest.raises(ValueError, match="'val' has none; give it as init_score_val"):
         made("MartClassifier").fit(X, y, init_score=scores, **more)
-    with pytest.raises(ValueError, match=r"'a' has none; give it as a fourth member of validation_sets\['a'\]"):
+    with pytest.raises(
+        ValueError, match=r"'a' has none; give it as a fourth member of validation_sets\['a'\]"
+    ):
         made("MartClassifier").fit(X, y, init_score=scores, validation_sets={"a": (X, y)})
-    with pytest.raises(ValueError, match="the validation set 'val' has an init_score, and the training rows have none"):
+    with pytest.raises(
+        ValueError,
+        match="the validation set 'val' has an init_score, and the training rows have none",
+    ):
         made("MartClassifier").fit(X, y, **more, init_score_val=scores)
-    with pytest.raises(ValueError, match="init_score_val needs the rows whose scores it gives: give X_val and y_val"):
+    with pytest.raises(
+        ValueError,
+        match="init_score_val needs the rows whose scores it gives: give X_val and y_val",
+    ):
         made("MartClassifier").fit(X, y, init_score=scores, init_score_val=scores)
-    with pytest.raises(ValueError, match=r"must be \(X, y\), .* or \(X, y, sample_weight, init_score\)"):
+    with pytest.raises(
+        ValueError, match=r"must be \(X, y\), .* or \(X, y, sample_weight, init_score\)"
+    ):
         made("MartClassifier").fit(X, y, validation_sets={"a": (X, y, None, scores, 1)})
 
 
@@ -532,5 +621,7 @@ def test_other_names():
     for other in "base_margin", "baseline":
         with pytest.raises(TypeError, match="use init_score"):
             made("MartClassifier").fit(X, y, **{other: scores})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'base_margin'; use init_score"):
+    with pytest.raises(
+        TypeError, match="unexpected keyword argument 'base_margin'; use init_score"
+    ):
         made("MartClassifier").fit(X, y).predict(X, base_margin=scores)

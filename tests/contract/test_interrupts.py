@@ -63,7 +63,9 @@ def interrupted_at(n, call):
 
     def profile(frame, event, argument):
         nonlocal count
-        code = frame.f_code  # a generator that is dropped starts again, to end: no signal is looked for then
+        code = (
+            frame.f_code
+        )  # a generator that is dropped starts again, to end: no signal is looked for then
         if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name != "<genexpr>":
             count += 1
             if count == n:
@@ -80,7 +82,9 @@ def interrupted_at(n, call):
 @of_configurations
 @pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")
-def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(name, more, first, monkeypatch):
+def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
+    name, more, first, monkeypatch
+):
     monkeypatch.setattr("pymcboost.threads.FRESH", -1)  # every fit calls the same functions
     X, y = some_data(m=80)
     old_X, old_y = some_data(m=80, seed=2)
@@ -88,9 +92,14 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
     before, kept = state_of(model), pickle.dumps(vars(model))
     model.fit(X, y)  # what is computed once is computed
     many = interrupted_at(None, lambda: model.fit(X, y))
-    whole = [new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y) for n in range(1, 5)]
+    whole = [
+        new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y)
+        for n in range(1, 5)
+    ]
     seen, step = set(), max(2, many // 45)  # every round has some
-    for n in sorted({*range(1 + first * step // 2, many + 1, step), *range(max(1, many - 12), many + 1)}):
+    for n in sorted(
+        {*range(1 + first * step // 2, many + 1, step), *range(max(1, many - 12), many + 1)}
+    ):
         vars(model).clear()
         vars(model).update(pickle.loads(kept))
         with pytest.raises(KeyboardInterrupt):
@@ -143,7 +152,9 @@ def test_a_close_that_fails_keeps_no_other_from_closing(tmp_path):
 
     path = tmp_path / "part"
     with pytest.raises(ValueError, match="no window") as caught:
-        new("MartClassifier").fit(*some_data(), callbacks=[Fails(), pymcboost.Checkpoint(path, every=1000)])
+        new("MartClassifier").fit(
+            *some_data(), callbacks=[Fails(), pymcboost.Checkpoint(path, every=1000)]
+        )
     assert isinstance(caught.value.__context__, KeyboardInterrupt)
     assert pymcboost.load_model(path).n_rounds == 2
 
@@ -152,7 +163,9 @@ def test_a_close_that_fails_keeps_no_other_from_closing(tmp_path):
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @of_configurations
 @pytest.mark.part(5)
-def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(name, more, where, error, monkeypatch):
+def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(
+    name, more, where, error, monkeypatch
+):
     X, y = some_data()
     model = trained(name, 4, more)
     before, words = vars(model).copy(), model.decision_function(X)
@@ -179,7 +192,9 @@ def test_an_interrupt_before_the_first_round_leaves_an_unfitted_estimator_unfitt
         model = new(name, **more)
         before = vars(model).copy()
         with monkeypatch.context() as patch:
-            patch.setattr(type(model).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+            patch.setattr(
+                type(model).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
         assert vars(model) == before
@@ -190,7 +205,9 @@ def test_an_interrupt_before_the_first_new_round_changes_nothing(monkeypatch):
     warm = new("MartClassifier", n_estimators=3, warm_start=True, calibrate="temperature").fit(X, y)
     first, before = warm.model_, state_of(warm)
     fresh = new("MartClassifier", n_estimators=3)
-    monkeypatch.setattr(type(warm).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        type(warm).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     for model, more in (warm.set_params(n_estimators=6), {}), (fresh, {"init_model": first}):
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y, **more)
@@ -248,7 +265,11 @@ def test_ctrl_c_ends_a_solve_that_does_not_converge(solver, monkeypatch):
     monkeypatch.setattr(coordinate, "MAX_STEPS", 20_000_000)
     monkeypatch.setattr(coordinate, "EPOCHS", 3_000_000)
     rng = np.random.default_rng(0)
-    X, sign, d = rng.normal(size=(300, 4)).astype(np.float32), np.where(np.arange(300) % 2, 1.0, -1.0), rng.random(300)
+    X, sign, d = (
+        rng.normal(size=(300, 4)).astype(np.float32),
+        np.where(np.arange(300) % 2, 1.0, -1.0),
+        rng.random(300),
+    )
     K = 1e6 * (X @ X.T)
     make = {"pairwise": lambda: coordinate.DenseKernel(300, lambda b, e: K[b:e])}
     machine = make.get(solver, lambda: coordinate.LinearRows(1000 * X))()
@@ -337,7 +358,9 @@ print("out", flush=True)
 def test_ctrl_c_leaves_a_solve_of_libsvm():
     """The fit ends while the solve goes on, and so does the process."""
     command = [sys.executable, "-c", LIBSVM]
-    done = subprocess.run(command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300
+    )
     left = "interrupted after 1 rounds; 1 solve goes on\n"
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == left + left + "out\n"

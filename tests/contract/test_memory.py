@@ -28,9 +28,16 @@ MORE = {
     "hingeboost": [{"kernel": "rbf"}, {"kernel": "rbf", "solver": "coordinate"}],
 }
 # Folds are counted one by one.
-FIXED = dict.fromkeys(("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"), {"calibrate": None})
+FIXED = dict.fromkeys(
+    ("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"), {"calibrate": None}
+)
 # Rows, features and classes.
-SIZES = {"classes": (900, 4, 450), "rows": (120_000, 5, 16), "both": (20_000, 12, 100), "features": (6000, 600, 4)}
+SIZES = {
+    "classes": (900, 4, 450),
+    "rows": (120_000, 5, 16),
+    "both": (20_000, 12, 100),
+    "features": (6000, 600, 4),
+}
 OWN_SIZES = {
     "jointboost": {"classes": (500, 4, 250)},
     "abc-mart": {"classes": (3000, 4, 60), "both": (5000, 12, 30)},
@@ -103,22 +110,36 @@ def cases_of(algorithm, names):
     if algorithm not in ("mcboost",):
         fixed["random_state"] = 0
     sizes = [OWN_SIZES.get(algorithm, {}).get(name, SIZES[name]) for name in names]
-    return [(algorithm, {**fixed, **variant}, *size) for variant in variants_of(algorithm) for size in sizes]
+    return [
+        (algorithm, {**fixed, **variant}, *size)
+        for variant in variants_of(algorithm)
+        for size in sizes
+    ]
 
 
 def measured(cases):
     """(case, bytes counted, bytes used, the same of the columns) of trainings."""
     # Freed memory goes back at once, so that the peak is what is held.
-    held = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+    held = {
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "65536",
+        "OMP_NUM_THREADS": "1",
+    }
     command = [sys.executable, "-c", CODE, json.dumps(cases)]
-    done = subprocess.run(command, env=environment(**held), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=environment(**held), capture_output=True, text=True, timeout=300
+    )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(cases), done.stderr
     return lines
 
 
 def variants_of(algorithm):
-    return [{}, *MORE.get(algorithm, []), *([{"weak_learner": "tree"}] if algorithm in TREES else [])]
+    return [
+        {},
+        *MORE.get(algorithm, []),
+        *([{"weak_learner": "tree"}] if algorithm in TREES else []),
+    ]
 
 
 def check(found):
@@ -140,7 +161,9 @@ MANY_CLASSES = "mcboost", "piboost", "jointboost", "adaboost-mh", "adaboost-mo"
 @functools.cache
 def of_many_classes():
     """All are measured by one process, as most of its time goes to imports."""
-    return measured([case for algorithm in MANY_CLASSES for case in cases_of(algorithm, ["classes"])])
+    return measured(
+        [case for algorithm in MANY_CLASSES for case in cases_of(algorithm, ["classes"])]
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -169,13 +192,23 @@ def test_tables_of_ten_thousand_classes_are_counted():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("algorithm", "more"),
-    [("mcboost", {}), ("mcboost", {"loss": "log"}), ("adaboost-mh", {}), ("adaboost-mo", {}), ("piboost", {})],
+    [
+        ("mcboost", {}),
+        ("mcboost", {"loss": "log"}),
+        ("adaboost-mh", {}),
+        ("adaboost-mo", {}),
+        ("piboost", {}),
+    ],
 )
 @pytest.mark.part(2)
 def test_weights_that_are_computed_from_scores_are_counted(algorithm, more):
     """As in trainings that go on, and every 512 rounds. The scores of all rows are there meanwhile."""
     sizes = [SIZES["both"], *([SIZES["rows"]] if algorithm == "mcboost" else [])]
-    check(measured([(algorithm, {"n_estimators": 2, "restarts": True, **more}, *size) for size in sizes]))
+    check(
+        measured(
+            [(algorithm, {"n_estimators": 2, "restarts": True, **more}, *size) for size in sizes]
+        )
+    )
 
 
 @pytest.mark.slow
@@ -189,7 +222,10 @@ def test_what_is_counted_is_what_is_used(algorithm):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("algorithm", list(FIXED))
 def test_folds_take_no_more_than_the_training_and_two_copies_of_the_scores(algorithm):
-    cases = [(algorithm, {"n_estimators": 2, "random_state": 0}, *SIZES[name]) for name in ("rows", "both")]
+    cases = [
+        (algorithm, {"n_estimators": 2, "random_state": 0}, *SIZES[name])
+        for name in ("rows", "both")
+    ]
     for case, counted, used, *_ in measured(cases):
         m, _, K = case[2:]
         assert used < NEAR * (counted + 16 * m * K) + SMALL, case
@@ -205,7 +241,9 @@ def test_what_does_not_fit_is_refused_before_it_is_made(algorithm, monkeypatch):
     cls = load(ALGORITHMS[algorithm])
     model, counted = cls(n_estimators=2, **FIXED.get(algorithm, {})), []
     count = memory.refuse
-    monkeypatch.setattr(memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())))
+    monkeypatch.setattr(
+        memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory()))
+    )
     model.fit(X, y)
     monkeypatch.setattr(memory, "refuse", count)
     monkeypatch.setattr(memory, "available_memory", lambda: counted[0])
@@ -224,11 +262,18 @@ def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
     X, y = np.zeros((100_000, 2), dtype=np.float32), np.arange(100_000) % 10_000
     X[:, 0] = y % 7
     monkeypatch.setattr(memory, "available_memory", lambda: 7e9)
-    monkeypatch.setattr(VectorTreeBoostClassifier.booster, "prepare", lambda *_: pytest.fail("something was made"))
-    with pytest.raises(MemoryError, match=r"needs about 6\.\d GiB, .* Use max_leaf_entries=100 \(more errors\), fewer"):
+    monkeypatch.setattr(
+        VectorTreeBoostClassifier.booster, "prepare", lambda *_: pytest.fail("something was made")
+    )
+    with pytest.raises(
+        MemoryError,
+        match=r"needs about 6\.\d GiB, .* Use max_leaf_entries=100 \(more errors\), fewer",
+    ):
         VectorTreeBoostClassifier(n_estimators=100).fit(X, y)
     counted = []
-    monkeypatch.setattr(memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())) or 1 / 0)
+    monkeypatch.setattr(
+        memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory())) or 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         VectorTreeBoostClassifier(n_estimators=1, max_leaf_entries=100, calibrate=None).fit(X, y)
     with pytest.raises(ZeroDivisionError):
@@ -243,8 +288,16 @@ def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("cls", "what", "remedy"),
     [
-        (MCBoostClassifier, "tables of 2000 x 2000 numbers", "fewer classes, or VectorTreeBoostClassifier"),
-        (JointBoostClassifier, "tables of 2000 x 4000 numbers", "fewer classes, or VectorTreeBoostClassifier"),
+        (
+            MCBoostClassifier,
+            "tables of 2000 x 2000 numbers",
+            "fewer classes, or VectorTreeBoostClassifier",
+        ),
+        (
+            JointBoostClassifier,
+            "tables of 2000 x 4000 numbers",
+            "fewer classes, or VectorTreeBoostClassifier",
+        ),
     ],
 )
 def test_many_classes_are_refused_with_what_to_change(cls, what, remedy, monkeypatch):
@@ -252,7 +305,9 @@ def test_many_classes_are_refused_with_what_to_change(cls, what, remedy, monkeyp
     X, y = np.arange(2000.0)[:, None] % 97, np.arange(2000)
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
     tracemalloc.start()
-    with pytest.raises(MemoryError, match=f"needs about .* of it for {what}; 100.0 MiB are free. Use {remedy}"):
+    with pytest.raises(
+        MemoryError, match=f"needs about .* of it for {what}; 100.0 MiB are free. Use {remedy}"
+    ):
         cls(n_estimators=1).fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -284,11 +339,15 @@ for one in estimators:
 def test_the_limit_of_the_process_counts():
     """``ulimit -v``, and 30,000 classes: every algorithm says what it needs, or that there are too many."""
     command = [sys.executable, "-c", LIMITED]
-    done = subprocess.run(command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300
+    )
     lines = done.stdout.splitlines()
     assert len(lines) == len(ALGORITHMS), done.stderr
     for name, line in zip(ALGORITHMS.values(), lines, strict=True):
-        refused = re.search(r"MemoryError .* needs about .*; .*\d [GM]iB are free|than 4096; list fewer", line)
+        refused = re.search(
+            r"MemoryError .* needs about .*; .*\d [GM]iB are free|than 4096; list fewer", line
+        )
         assert refused, (name, line)
         free = re.search(r"([\d.]+) GiB are free", line)
         assert free is None or float(free[1]) < 2.5, (name, line)

@@ -76,7 +76,9 @@ def test_every_algorithm_that_takes_missing_values(name):
     assert model.model_.missing_columns == [1, 4]
     assert model.model_.meta["missing_columns"] == [1, 4]
     model.predict(X, missing="error")
-    assert "row 5 of X: a value is missing in column 2, which had no missing" in refusal(model.predict, other)
+    assert "row 5 of X: a value is missing in column 2, which had no missing" in refusal(
+        model.predict, other
+    )
 
 
 def test_all_methods_say_the_same_and_give_the_same():
@@ -97,9 +99,13 @@ def test_all_methods_say_the_same_and_give_the_same():
         with pytest.raises(ValueError, match="row 5 of X"):
             one(other, missing="error", **first)
     early = saved.with_early_exit("certified")
-    assert "row 5 of X" in refusal(lambda X, **how: early.predict(X, early="certified", **how), other)
+    assert "row 5 of X" in refusal(
+        lambda X, **how: early.predict(X, early="certified", **how), other
+    )
     for one in (model, saved):
-        with pytest.raises(ValueError, match="missing='raise' is not allowed; it must be 'allow' or 'error'"):
+        with pytest.raises(
+            ValueError, match="missing='raise' is not allowed; it must be 'allow' or 'error'"
+        ):
             one.predict(X, missing="raise")
 
 
@@ -108,9 +114,21 @@ def test_complete_rows_leave_no_entry():
     model = VectorTreeBoostClassifier(**HOW).fit(X, y).model_
     assert "missing_columns" not in model.meta
     assert model.missing_columns == []
-    assert "row 0 of X: a value is missing in column 0" in refusal(model.predict, np.full((1, 5), np.nan))
-    everywhere = VectorTreeBoostClassifier(**HOW).fit(np.concatenate([X, np.full((1, 5), np.nan)]), [*y, 0]).model_
-    assert everywhere.meta["missing_columns"] == "all" and everywhere.missing_columns == [0, 1, 2, 3, 4]
+    assert "row 0 of X: a value is missing in column 0" in refusal(
+        model.predict, np.full((1, 5), np.nan)
+    )
+    everywhere = (
+        VectorTreeBoostClassifier(**HOW)
+        .fit(np.concatenate([X, np.full((1, 5), np.nan)]), [*y, 0])
+        .model_
+    )
+    assert everywhere.meta["missing_columns"] == "all" and everywhere.missing_columns == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]
     everywhere.predict(np.full((1, 5), np.nan), missing="error")
 
 
@@ -127,7 +145,9 @@ def test_the_first_row_and_column_are_named_in_any_layout(monkeypatch):
     for kind in (scipy.sparse.csr_array, scipy.sparse.csc_array, scipy.sparse.coo_array):
         assert refusal(model.predict, kind(other)) == expected
         model.predict(kind(X), missing="error")
-    model.predict(X.astype(int) if not np.isnan(X).any() else np.nan_to_num(X).astype(int), missing="error")
+    model.predict(
+        X.astype(int) if not np.isnan(X).any() else np.nan_to_num(X).astype(int), missing="error"
+    )
 
 
 def test_sparse_entries_in_any_order():
@@ -165,8 +185,9 @@ def test_frames_with_names_and_categories():
         assert "row 7 of X: a value is missing in column 'c'" in refusal(estimator.predict, other)
         other = frame.astype({"f": object})
         other.loc[9, "f"] = "violet"
-        assert "row 9 of X: a value is missing, or is none of the categories in column 'f'" in refusal(
-            estimator.predict, other
+        assert (
+            "row 9 of X: a value is missing, or is none of the categories in column 'f'"
+            in refusal(estimator.predict, other)
         )
     assert "column 'c'" in refusal(model.model_.predict, frame[list("gfedcba")].assign(c=np.nan))
 
@@ -177,7 +198,9 @@ def test_codes_beyond_the_levels_count_as_missing():
     model = VectorTreeBoostClassifier(categorical_features=[2], **HOW).fit(X, y)
     model.predict(X, missing="error")
     X[4, 2] = 17
-    assert "row 4 of X: a value is missing, or is none of the categories in column 2" in refusal(model.predict, X)
+    assert "row 4 of X: a value is missing, or is none of the categories in column 2" in refusal(
+        model.predict, X
+    )
 
 
 def test_rows_that_are_not_trained_on_do_not_count():
@@ -187,7 +210,9 @@ def test_rows_that_are_not_trained_on_do_not_count():
     for rows in (X, scipy.sparse.csr_array(X)):
         assert VectorTreeBoostClassifier(**HOW).fit(rows, y, weight).model_.missing_columns == [4]
     held, labels = with_gaps((3, 0))
-    model = VectorTreeBoostClassifier(early_stopping=True, **HOW).fit(X, y, X_val=held, y_val=labels)
+    model = VectorTreeBoostClassifier(early_stopping=True, **HOW).fit(
+        X, y, X_val=held, y_val=labels
+    )
     assert model.model_.missing_columns == [1, 4]
 
 
@@ -277,10 +302,15 @@ def test_models_that_do_not_know_refuse_to_judge():
     X, y = made()
     imported = export.from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
     trained = VectorTreeBoostClassifier(**HOW).fit(X, y).model_
-    broken = [trained.with_meta({**trained.meta, "missing_columns": wrong}) for wrong in ([9], ["a"], "some", None)]
+    broken = [
+        trained.with_meta({**trained.meta, "missing_columns": wrong})
+        for wrong in ([9], ["a"], "some", None)
+    ]
     for model in (imported, trained.with_meta({}), *broken):
         assert model.missing_columns is None
-        assert "does not say which columns had missing values in training" in refusal(model.predict, X)
+        assert "does not say which columns had missing values in training" in refusal(
+            model.predict, X
+        )
         model.predict(X)
 
 
@@ -307,7 +337,9 @@ def model_file(tmp_path):
     """The file of a model that had missing values in its second column; and one of a frame."""
     X, y = with_gaps((3, 1))
     VectorTreeBoostClassifier(**HOW).fit(X, y).save(tmp_path / "m.mcb")
-    VectorTreeBoostClassifier(**HOW).fit(pd.DataFrame(X, columns=list("abcde")), y).save(tmp_path / "named.mcb")
+    VectorTreeBoostClassifier(**HOW).fit(pd.DataFrame(X, columns=list("abcde")), y).save(
+        tmp_path / "named.mcb"
+    )
     return tmp_path / "m.mcb"
 
 
@@ -323,7 +355,10 @@ def test_the_program_refuses_them(model_file, tmp_path, options):
         assert done.returncode == status, done.stderr
         assert call("predict", *options, file, model_file, "-", cwd=tmp_path).returncode == 0
     place = "bad.svm:3" if "--stream" in options else "bad.svm: row 2"
-    assert f"{place}: a value is missing in column 4, which had no missing values in training" in done.stderr
+    assert (
+        f"{place}: a value is missing in column 4, which had no missing values in training"
+        in done.stderr
+    )
     assert "use --missing allow" in done.stderr
 
 
@@ -331,7 +366,10 @@ def test_the_program_names_columns_of_tables(model_file, tmp_path):
     (tmp_path / "t.csv").write_text("label,a,b,c,d,e\n0,1,,2,3,4\n1,1,2,3,4,\n")
     done = call("predict", "--missing", "error", "t.csv", "named.mcb", "-", cwd=tmp_path)
     assert done.returncode == 2
-    assert "t.csv: row 2: a value is missing in column 'e', which had no missing values in training" in done.stderr
+    assert (
+        "t.csv: row 2: a value is missing in column 'e', which had no missing values in training"
+        in done.stderr
+    )
 
 
 def test_the_program_says_what_a_model_does_not_know(model_file, tmp_path):

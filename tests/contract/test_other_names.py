@@ -12,7 +12,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from pymcboost import HingeBoostOCClassifier, MCBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier, registry
+from pymcboost import (
+    HingeBoostOCClassifier,
+    MCBoostClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+    registry,
+)
 from pymcboost.training.other_names import NAMES
 from pymcboost.training.parameters import parameters
 
@@ -47,12 +53,17 @@ def names_of(cls):
         ("num_class", "the classes are those of y"),
         ("device", "trainings run on CPUs"),
         ("n_estimator", "did you mean n_estimators?"),
-        ("eval_set", "give fit the validation set as X_val, y_val, and more of them as validation_sets"),
+        (
+            "eval_set",
+            "give fit the validation set as X_val, y_val, and more of them as validation_sets",
+        ),
         ("callbacks", "use callbacks of fit"),
     ],
 )
 def test_constructors_answer_with_the_name_here(name, answer):
-    message = rf"^VectorTreeBoostClassifier\.__init__\(\) got an unexpected keyword argument '{name}'; .*"
+    message = (
+        rf"^VectorTreeBoostClassifier\.__init__\(\) got an unexpected keyword argument '{name}'; .*"
+    )
     with pytest.raises(TypeError, match=message + re.escape(answer)):
         VectorTreeBoostClassifier(**{name: 1})
     message = f"^Invalid parameter '{name}' for estimator VectorTreeBoostClassifier; .*"
@@ -63,9 +74,15 @@ def test_constructors_answer_with_the_name_here(name, answer):
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        ("eval_set", "give fit the validation set as X_val, y_val, and more of them as validation_sets={name: (X, y)}"),
+        (
+            "eval_set",
+            "give fit the validation set as X_val, y_val, and more of them as validation_sets={name: (X, y)}",
+        ),
         ("eval_metric", "use scoring of the constructor"),
-        ("early_stopping_rounds", "use n_iter_no_change of the constructor; it counts with early_stopping=True"),
+        (
+            "early_stopping_rounds",
+            "use n_iter_no_change of the constructor; it counts with early_stopping=True",
+        ),
         ("categorical_feature", "use categorical_features of the constructor"),
         ("verbose", "use verbose of the constructor"),
         ("early_stopping", "use early_stopping of the constructor"),
@@ -83,11 +100,17 @@ def test_fit_answers_with_the_name_here(name, answer):
 
 
 def test_what_an_algorithm_does_not_have_is_said():
-    with pytest.raises(TypeError, match="it is learning_rate here, which SAMMEClassifier does not have; MCBoost"):
+    with pytest.raises(
+        TypeError, match="it is learning_rate here, which SAMMEClassifier does not have; MCBoost"
+    ):
         SAMMEClassifier(eta=0.1)
-    with pytest.raises(TypeError, match="'categorical_features'; encode the categories as numbers .*OneHotEncoder"):
+    with pytest.raises(
+        TypeError, match="'categorical_features'; encode the categories as numbers .*OneHotEncoder"
+    ):
         HingeBoostOCClassifier(categorical_features=[0])
-    with pytest.raises(TypeError, match="it is categorical_features here, which .* does not have; encode the"):
+    with pytest.raises(
+        TypeError, match="it is categorical_features here, which .* does not have; encode the"
+    ):
         SAMMEClassifier(cat_features=[0])
     with pytest.raises(TypeError, match="'zzz'$"):
         SAMMEClassifier(zzz=1)
@@ -97,13 +120,17 @@ def test_the_first_unknown_name_is_answered_and_the_class_is_the_users():
     class Mine(MCBoostClassifier):
         pass
 
-    with pytest.raises(TypeError, match=r"^Mine\.__init__\(\) got .* 'max_iter'; use n_estimators$"):
+    with pytest.raises(
+        TypeError, match=r"^Mine\.__init__\(\) got .* 'max_iter'; use n_estimators$"
+    ):
         Mine(n_estimators=3, max_iter=2, num_leaves=3)
 
 
 def test_searches_and_pipelines_answer_too():
     with pytest.raises(ValueError, match="Invalid parameter 'num_leaves' .*; use max_leaf_nodes"):
-        GridSearchCV(MCBoostClassifier(n_estimators=2), {"num_leaves": [4]}, cv=2, error_score="raise").fit(X, y)
+        GridSearchCV(
+            MCBoostClassifier(n_estimators=2), {"num_leaves": [4]}, cv=2, error_score="raise"
+        ).fit(X, y)
     steps = make_pipeline(StandardScaler(), MCBoostClassifier())
     with pytest.raises(ValueError, match="Invalid parameter 'num_leaves' .*; use max_leaf_nodes"):
         steps.set_params(mcboostclassifier__num_leaves=4)
@@ -131,11 +158,15 @@ def test_names_are_answered_wherever_they_are_unknown(name):
 
 def test_the_table_is_loaded_for_errors_alone():
     code = "import sys, pymcboost as p; p.MCBoostClassifier(); print('pymcboost.training.other_names' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
     assert done.stdout == "False\n"
 
 
 def test_the_constructor_shows_its_parameters():
     shown = inspect.signature(VectorTreeBoostClassifier)
-    assert list(shown.parameters)[:1] and set(shown.parameters) == {*parameters(VectorTreeBoostClassifier)}
+    assert list(shown.parameters)[:1] and set(shown.parameters) == {
+        *parameters(VectorTreeBoostClassifier)
+    }
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in shown.parameters.values())

@@ -21,7 +21,9 @@ import pymcboost
 ROOT = Path(__file__).resolve().parents[2]
 APT_PACKAGES = "python3 python3-venv python3-dev g++ make"
 
-pytestmark = pytest.mark.skipif(not (ROOT / "setup.py").exists(), reason="not run from a source tree")
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "setup.py").exists(), reason="not run from a source tree"
+)
 
 
 def sources(pattern):
@@ -54,7 +56,9 @@ def wheel(request, tmp_path_factory):
         return Path(os.environ["PYMCBOOST_WHEEL"])
     sdist = request.getfixturevalue("sdist")
     folder = tmp_path_factory.mktemp("wheel")
-    done = run_python("-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(sdist))
+    done = run_python(
+        "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(sdist)
+    )
     assert done.returncode == 0, done.stderr
     return next(folder.glob("*.whl"))
 
@@ -62,12 +66,22 @@ def wheel(request, tmp_path_factory):
 def test_sdist_holds_sources_and_nothing_generated(sdist):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "Makefile", "pyproject.toml", "setup.py"}
+    wanted = {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "Makefile",
+        "pyproject.toml",
+        "setup.py",
+    }
     wanted |= {"pymcboost/py.typed", "tests/conftest.py", "tools/demo.py"}
     for pattern in ("*.py", "*.pyx", "*.pxd", "*.h", "*.hpp", "*.cmake", "*.pc", "*.json"):
         wanted.update(sources(pattern))
     assert not wanted - names
-    generated = [name for name in names if re.search(r"^pymcboost/.*\.(c|so)$|\.py[cod]$|__pycache__", name)]
+    generated = [
+        name for name in names if re.search(r"^pymcboost/.*\.(c|so)$|\.py[cod]$|__pycache__", name)
+    ]
     assert not generated
 
 
@@ -96,7 +110,9 @@ def test_wheel_holds_what_runs_and_no_sources(wheel):
 def test_wheel_runs_where_it_is_installed(wheel, tmp_path):
     done = run_python("-m", "pip", "install", "--no-deps", "--target", str(tmp_path), str(wheel))
     assert done.returncode == 0, done.stderr
-    code = "import pymcboost; print(pymcboost.__file__); pymcboost.load_model; pymcboost.get_include()"
+    code = (
+        "import pymcboost; print(pymcboost.__file__); pymcboost.load_model; pymcboost.get_include()"
+    )
     done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()).is_relative_to(tmp_path.resolve())
@@ -141,20 +157,32 @@ def builder(monkeypatch):
     [
         ("linux", "-fopenmp", ["-fopenmp"]),
         ("darwin", "-fopenmp -lomp", ["-lomp"]),
-        ("darwin", "-I/opt/homebrew/opt/libomp/include", ["-L/opt/homebrew/opt/libomp/lib", "-lomp"]),
+        (
+            "darwin",
+            "-I/opt/homebrew/opt/libomp/include",
+            ["-L/opt/homebrew/opt/libomp/lib", "-lomp"],
+        ),
         ("darwin", "-I/usr/local/opt/libomp/include", ["-L/usr/local/opt/libomp/lib", "-lomp"]),
         ("win32", "gcc -fopenmp", ["-fopenmp"]),
     ],
 )
 def test_openmp_is_found_where_a_system_has_it(builder, platform, words, flags):
-    names = builder(platform, lambda command: set(words.split()) <= {Path(command[0]).name, *command})
+    names = builder(
+        platform, lambda command: set(words.split()) <= {Path(command[0]).name, *command}
+    )
     compile_flags, link_flags = names["openmp_flags"]()
-    assert compile_flags[-1] == next((word for word in words.split() if word.startswith("-I")), "-fopenmp")
+    assert compile_flags[-1] == next(
+        (word for word in words.split() if word.startswith("-I")), "-fopenmp"
+    )
     assert link_flags == flags
-    assert all(set(compile_flags) <= set(module.extra_compile_args) for module in names["modules"][1:])
+    assert all(
+        set(compile_flags) <= set(module.extra_compile_args) for module in names["modules"][1:]
+    )
 
 
-@pytest.mark.parametrize(("platform", "remedy"), [("linux", "no OpenMP; "), ("darwin", "brew install libomp")])
+@pytest.mark.parametrize(
+    ("platform", "remedy"), [("linux", "no OpenMP; "), ("darwin", "brew install libomp")]
+)
 def test_without_openmp_there_is_one_thread_and_a_word(builder, platform, remedy, capfd):
     names = builder(platform, lambda command: False)
     assert names["openmp_flags"]() == ([], [])
@@ -170,7 +198,9 @@ def test_windows_builds_with_gcc(builder):
 def test_each_kernel_that_is_compiled_is_said(builder, tmp_path, monkeypatch):
     setuptools = pytest.importorskip("setuptools")
     command = builder("linux", lambda command: True)["BuildKernels"]
-    monkeypatch.setattr(setuptools.command.build_ext.build_ext, "build_extension", lambda self, ext: None)
+    monkeypatch.setattr(
+        setuptools.command.build_ext.build_ext, "build_extension", lambda self, ext: None
+    )
     building = command(setuptools.Distribution())
     building.extensions = [setuptools.Extension(f"package.{name}", []) for name in "ab"]
     for progress in ("", tmp_path / "missing" / "file", tmp_path / "file"):
@@ -190,9 +220,18 @@ def test_importing_the_package_loads_nothing_heavy():
 
 UNBUILT = {
     "sources": (["score.pyx"], "is not compiled for Python"),
-    "in part": (["score.pyx", "score{suffix}", "bins.pyx"], "there is no extension module of bins.pyx"),
-    "another Python": (["score.pyx", "score.cpython-27-x86_64.so"], "another Python (score.cpython-27-x86_64.so)"),
-    "installed for another Python": (["score.cpython-27-x86_64.so"], "another Python (score.cpython-27-x86_64.so)"),
+    "in part": (
+        ["score.pyx", "score{suffix}", "bins.pyx"],
+        "there is no extension module of bins.pyx",
+    ),
+    "another Python": (
+        ["score.pyx", "score.cpython-27-x86_64.so"],
+        "another Python (score.cpython-27-x86_64.so)",
+    ),
+    "installed for another Python": (
+        ["score.cpython-27-x86_64.so"],
+        "another Python (score.cpython-27-x86_64.so)",
+    ),
 }
 
 
@@ -210,14 +249,20 @@ for name in ("MCBoostClassifier", "load_model", "load_svmlight"):
 def test_package_without_its_kernels_says_how_to_compile_it(case, tmp_path):
     files, fault = UNBUILT[case]
     folder = tmp_path / "pymcboost" / "_kernels"
-    left_out = shutil.ignore_patterns("*.pyx", "*.pxd", "*.c", "*.h", "*.so", "*.pyd", "__pycache__")
+    left_out = shutil.ignore_patterns(
+        "*.pyx", "*.pxd", "*.c", "*.h", "*.so", "*.pyd", "__pycache__"
+    )
     shutil.copytree(ROOT / "pymcboost", folder.parent, ignore=left_out)
     for file in files:
         (folder / file.format(suffix=EXTENSION_SUFFIXES[0])).touch()
     clone = "score.pyx" in files
     if clone:
         (tmp_path / "setup.py").touch()
-    remedy = f'python -m pip install -e "{tmp_path}"' if clone else "install pymcboost once more, with this Python"
+    remedy = (
+        f'python -m pip install -e "{tmp_path}"'
+        if clone
+        else "install pymcboost once more, with this Python"
+    )
     # From another folder than the clone that is tested, whose package would come first.
     done = run_python("-c", IMPORTS, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
     messages = done.stdout.splitlines()
@@ -236,7 +281,9 @@ def test_editable_install_is_found_beside_a_folder_of_its_name(tmp_path):
         pytest.skip("this tree is not installed with pip install -e")
     (tmp_path / "pymcboost").symlink_to(ROOT)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = run_python("-c", "import pymcboost; print(pymcboost.__file__)", cwd=tmp_path, env=environment)
+    done = run_python(
+        "-c", "import pymcboost; print(pymcboost.__file__)", cwd=tmp_path, env=environment
+    )
     assert done.stdout.strip() == str(ROOT / "pymcboost" / "__init__.py"), done.stderr
 
 
@@ -254,7 +301,9 @@ def test_include_folder_holds_the_c_scorer():
     ],
 )
 def test_makefile_says_what_to_install(setting, message):
-    done = subprocess.run(["make", "check-system", setting], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        ["make", "check-system", setting], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode != 0
     assert message in done.stderr
     assert APT_PACKAGES in done.stderr
@@ -277,7 +326,10 @@ exec "{sys.executable}" "$@"
     [
         ("import sys; sys.version_info = (3, 10, 9)", "3.11 or newer is needed"),
         ("import sys; sys.modules['ensurepip'] = None", "cannot make virtual environments"),
-        ("import sysconfig; sysconfig.get_path = lambda name: '/nowhere'", "(Python.h) are missing"),
+        (
+            "import sysconfig; sysconfig.get_path = lambda name: '/nowhere'",
+            "(Python.h) are missing",
+        ),
     ],
     ids=["version", "venv", "headers"],
 )

@@ -22,12 +22,16 @@ BLOCK = re.compile(r"(?<=a test compares\n)(?:    from .*\n)*")
 
 def block():
     """The imports for type checkers, in the order that ruff wants."""
-    names = sorted((entry.module, entry.name[0].islower(), entry.name.lower(), entry.name) for entry in PUBLIC)
+    names = sorted(
+        (entry.module, entry.name[0].islower(), entry.name.lower(), entry.name) for entry in PUBLIC
+    )
     return "".join(f"    from {module} import {name} as {name}\n" for module, *_, name in names)
 
 
 def test_the_block_for_type_checkers_is_the_registry():
-    assert BLOCK.search(PACKAGE.read_text(encoding="utf-8"))[0] == block(), "the top of this file says how to write it"
+    assert BLOCK.search(PACKAGE.read_text(encoding="utf-8"))[0] == block(), (
+        "the top of this file says how to write it"
+    )
 
 
 def test_names_and_algorithms_stand_once():
@@ -74,7 +78,12 @@ def public_functions():
         for name, member in inspect.getmembers(value):
             ours = (getattr(member, "__module__", None) or "").startswith("pymcboost")
             ours = ours and not hasattr(Callback, name)  # called by the training
-            if ours and callable(member) and not name.startswith("_") and not inspect.isclass(member):
+            if (
+                ours
+                and callable(member)
+                and not name.startswith("_")
+                and not inspect.isclass(member)
+            ):
                 yield f"{shown}.{name}", member
 
 
@@ -88,4 +97,6 @@ def test_everything_a_user_calls_has_types(name, function):
 
 
 if __name__ == "__main__":
-    PACKAGE.write_text(BLOCK.sub(lambda _: block(), PACKAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PACKAGE.write_text(
+        BLOCK.sub(lambda _: block(), PACKAGE.read_text(encoding="utf-8")), encoding="utf-8"
+    )

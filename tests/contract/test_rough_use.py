@@ -73,7 +73,9 @@ def test_a_code_without_columns_is_refused(tmp_path, decoder):
              for tag in ("TSIZ", "FEAT", "THRS", "RGHT", "LEAF", "TCLS", "CODE", "RNDS")]  # fmt: skip
     rest = [numbers("BIAS", "f", 0, 0), numbers("LABI", "q", 0, 1)]
     path = tmp_path / "m.mcb"
-    path.write_bytes(tampering.File(2, 1, kind=3, link=0, decoder=decoder, sections=empty + rest).to_bytes())
+    path.write_bytes(
+        tampering.File(2, 1, kind=3, link=0, decoder=decoder, sections=empty + rest).to_bytes()
+    )
     (tmp_path / "t.svm").write_text("1 1:1\n")
     for code in (
         "import pymcboost; pymcboost.load_model('m.mcb').predict([[0]])",
@@ -88,7 +90,9 @@ def test_a_code_without_columns_is_refused(tmp_path, decoder):
 def test_sparse_rows_of_as_many_features_as_there_can_be(tmp_path):
     stump = [numbers("FEAT", "I", WIDEST - 1), numbers("THRS", "f", 0.5), numbers("COEF", "f", 0, 1),
              numbers("BIAS", "f", 0.5, 0), numbers("LABI", "q", 3, 7)]  # fmt: skip
-    (tmp_path / "m.mcb").write_bytes(tampering.File(2, WIDEST, kind=1, link=0, sections=stump).to_bytes())
+    (tmp_path / "m.mcb").write_bytes(
+        tampering.File(2, WIDEST, kind=1, link=0, sections=stump).to_bytes()
+    )
     code = f"""
 import pymcboost, scipy.sparse
 X = scipy.sparse.csr_matrix(([2.0, 1.0], [0, {WIDEST - 1}], [0, 1, 2, 2]), (3, {WIDEST}))
@@ -103,7 +107,9 @@ def test_information_on_a_long_chain_takes_no_call_for_every_level(tmp_path):
     chain = [numbers("TSIZ", "H", s), numbers("FEAT", "B", *[0] * s), numbers("THRS", "f", *range(s)),
              numbers("RGHT", "H", *range(s, 0, -1)), numbers("LEAF", "f", *[1.0] * (s + 1)), numbers("TCLS", "B", 0),
              numbers("RNDS", "B", 1), numbers("BIAS", "f", 0, 0), numbers("LABI", "q", 0, 1)]  # fmt: skip
-    (tmp_path / "m.mcb").write_bytes(tampering.File(2, 1, kind=3, link=0, sections=chain).to_bytes())
+    (tmp_path / "m.mcb").write_bytes(
+        tampering.File(2, 1, kind=3, link=0, sections=chain).to_bytes()
+    )
     call("info", "m.mcb", cwd=tmp_path)  # what is loaded once is loaded
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(event))
@@ -123,16 +129,31 @@ def test_meta_that_is_not_json(model, bad):
     file = tampering.parse(model.read_bytes())
     file.find(b"meta")[2] = bad
     (model.parent / "odd.mcb").write_bytes(file.to_bytes())
-    for more in ("-d 1", "-d 1 --rounds 2", "-d 1 --rounds 0", "-b 1", "-b 1 --rounds 4", "--base 0 -d 1", "-j 2"):
+    for more in (
+        "-d 1",
+        "-d 1 --rounds 2",
+        "-d 1 --rounds 0",
+        "-b 1",
+        "-b 1 --rounds 4",
+        "--base 0 -d 1",
+        "-j 2",
+    ):
         expected = call("predict", *more.split(), "t.svm", "model.mcb", "-", cwd=model.parent)
         done = call("predict", *more.split(), "t.svm", "odd.mcb", "-", cwd=model.parent)
-        assert (expected.returncode, done.returncode, done.stdout) == (0, 0, expected.stdout), done.stderr
+        assert (expected.returncode, done.returncode, done.stdout) == (0, 0, expected.stdout), (
+            done.stderr
+        )
         assert "odd.mcb: the section meta is not valid JSON" in done.stderr
     done = call("predict", "--rounds", 5, "t.svm", "odd.mcb", "-", cwd=model.parent)
-    assert (done.returncode, "--rounds must be from 0 to 4, the rounds of odd.mcb" in done.stderr) == (1, True)
+    assert (
+        done.returncode,
+        "--rounds must be from 0 to 4, the rounds of odd.mcb" in done.stderr,
+    ) == (1, True)
     odd, plain = load_model(model.parent / "odd.mcb"), load_model(model)
     np.testing.assert_array_equal(odd.truncate(2).raw_scores(X), plain.truncate(2).raw_scores(X))
-    np.testing.assert_array_equal(list(odd.staged_decision_function(X)), list(plain.staged_decision_function(X)))
+    np.testing.assert_array_equal(
+        list(odd.staged_decision_function(X)), list(plain.staged_decision_function(X))
+    )
 
 
 @pytest.mark.parametrize("base", [True, False, 1.0, 0.0, 2, -1, "0", None, [0], {}])
@@ -193,7 +214,9 @@ def test_only_leftovers_of_our_own_are_removed(model):
 
 
 @pytest.mark.parametrize("moment", ["lock", "unlock"])
-def test_a_save_outlives_another_that_takes_its_file_for_a_leftover(tmp_path, model, monkeypatch, moment):
+def test_a_save_outlives_another_that_takes_its_file_for_a_leftover(
+    tmp_path, model, monkeypatch, moment
+):
     """The other finds the new file before it is locked, and removes it while or before this one asks for the lock."""
     fcntl = pytest.importorskip("fcntl")
     saved, folder = load_model(model), tmp_path / "folder"
@@ -232,7 +255,12 @@ def test_a_save_outlives_another_that_takes_its_file_for_a_leftover(tmp_path, mo
 @pytest.mark.parametrize("cls", [MartClassifier, MCBoostClassifier, HingeBoostOCClassifier])
 @pytest.mark.parametrize(
     "labels",
-    [["a", "b\0c", "d"], ["a", "b" * 5000, "d"], ["a", "b\ud800", "d"], np.array([1, 2, 2**63], dtype=np.uint64)],
+    [
+        ["a", "b\0c", "d"],
+        ["a", "b" * 5000, "d"],
+        ["a", "b\ud800", "d"],
+        np.array([1, 2, 2**63], dtype=np.uint64),
+    ],
     ids=["NUL", "long", "surrogate", "2^63"],
 )
 def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(cls, labels):
@@ -256,7 +284,9 @@ def test_rows_without_a_label_are_named():
             with pytest.raises(ValueError, match="^validation set 'val': .*row 7; leave out"):
                 fit(X, names, X_val=X, y_val=given)
     gone[7] = None
-    with pytest.raises(ValueError, match="^validation set 'val': y has labels of the types NoneType, str"):
+    with pytest.raises(
+        ValueError, match="^validation set 'val': y has labels of the types NoneType, str"
+    ):
         fit(X, names, X_val=X, y_val=gone)
     with pytest.raises(ValueError, match="y cannot be None|requires y"):
         fit(X, None)
@@ -267,7 +297,11 @@ def test_what_is_no_column_of_labels_is_refused(wrong):
     (X, y), model = some_data(), MartClassifier(n_estimators=2)
     first = MartClassifier(n_estimators=2).fit(X, y)
     message = r"y should be a 1d array, got an array of shape \(\) instead"
-    for labels, given in (wrong, {}), (y, {"X_val": X, "y_val": wrong}), (wrong, {"init_model": first}):
+    for labels, given in (
+        (wrong, {}),
+        (y, {"X_val": X, "y_val": wrong}),
+        (wrong, {"init_model": first}),
+    ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, labels, **given)
     with pytest.raises(ValueError, match=message):
@@ -323,7 +357,9 @@ def test_pickles_name_their_version():
     parts = pickle.dumps(fitted).split(data)
     assert pickle.loads(data.join(parts)).model_.to_bytes() == data
     with pytest.warns(UserWarning, match="was pickled by pymcboost 999"):
-        again = pickle.loads(data.join(part.replace(version, b"9" * len(version)) for part in parts))
+        again = pickle.loads(
+            data.join(part.replace(version, b"9" * len(version)) for part in parts)
+        )
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
     assert version in pickle.dumps(fitted.model_).replace(data, b"")
 
@@ -333,12 +369,16 @@ def test_pickled_models_that_cannot_be_read_name_both_versions():
     assert state["version"] == pymcboost.__version__
     words = f"pickled by pymcboost 0.0.1, this is pymcboost {pymcboost.__version__}: .* A file made by save"
     with pytest.raises(ModelFormatError, match=words):
-        object.__new__(pymcboost.Model).__setstate__({"file": state["file"][:-8], "version": "0.0.1"})
+        object.__new__(pymcboost.Model).__setstate__(
+            {"file": state["file"][:-8], "version": "0.0.1"}
+        )
 
 
 def at_odd_address(array):
     """The same numbers one byte further on."""
-    return np.frombuffer(bytes(1) + array.tobytes(), dtype=array.dtype, offset=1).reshape(array.shape)
+    return np.frombuffer(bytes(1) + array.tobytes(), dtype=array.dtype, offset=1).reshape(
+        array.shape
+    )
 
 
 def unaligned_matrices():
@@ -349,14 +389,22 @@ def unaligned_matrices():
         records["row"] = X
         yield from ((at_odd_address(X), X), (at_odd_address(X)[::2], X[::2]), (records["row"], X))
         S = scipy.sparse.csr_matrix(X)
-        yield scipy.sparse.csr_matrix(tuple(map(at_odd_address, (S.data, S.indices, S.indptr))), S.shape), S
+        yield (
+            scipy.sparse.csr_matrix(
+                tuple(map(at_odd_address, (S.data, S.indices, S.indptr))), S.shape
+            ),
+            S,
+        )
 
 
 def test_arrays_at_odd_addresses(model):
     score_odd_arrays(load_model(model))
     y = some_data()[1]
     for odd, X in unaligned_matrices():
-        fitted = [MartClassifier(n_estimators=2).fit(form, y[: X.shape[0]]).model_.to_bytes() for form in (X, odd)]
+        fitted = [
+            MartClassifier(n_estimators=2).fit(form, y[: X.shape[0]]).model_.to_bytes()
+            for form in (X, odd)
+        ]
         assert fitted[0] == fitted[1]
 
 
@@ -376,12 +424,32 @@ def test_nothing_is_read_from_an_odd_address(model):
     package, source, library = Path(PACKAGE), model.parent / "score.c", model.parent / "score.so"
     directives = ["boundscheck", "wraparound", "initializedcheck"]
     options = [option for name in directives for option in ("-X", f"{name}=False")]
-    command = [sys.executable, "-m", "cython", "-3", *options, package / "_kernels" / "score.pyx", "-o", source]
+    command = [
+        sys.executable,
+        "-m",
+        "cython",
+        "-3",
+        *options,
+        package / "_kernels" / "score.pyx",
+        "-o",
+        source,
+    ]
     subprocess.run(command, check=True)
     trap = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
     folders = [sysconfig.get_path("include"), package / "_kernels", package / "include"]
     subprocess.run(
-        ["gcc", "-O1", "-w", "-shared", "-fPIC", *trap, *(f"-I{folder}" for folder in folders), source, "-o", library],
+        [
+            "gcc",
+            "-O1",
+            "-w",
+            "-shared",
+            "-fPIC",
+            *trap,
+            *(f"-I{folder}" for folder in folders),
+            source,
+            "-o",
+            library,
+        ],
         check=True,
     )
     code = f"""
@@ -434,7 +502,10 @@ for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix):
 
 def test_sparse_matrices_whose_indices_lie_outside_are_refused(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", FORGED, tmp_path / "out"], env=environment(), capture_output=True, text=True
+        [sys.executable, "-c", FORGED, tmp_path / "out"],
+        env=environment(),
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
@@ -444,7 +515,11 @@ def test_what_is_no_number_of_rounds(model):
     for t in (1.5, "2", None):
         with pytest.raises(TypeError):
             load_model(model).truncate(t)
-    assert load_model(model).truncate(np.int8(2)).n_rounds == load_model(model).truncate(2).n_rounds == 2
+    assert (
+        load_model(model).truncate(np.int8(2)).n_rounds
+        == load_model(model).truncate(2).n_rounds
+        == 2
+    )
 
 
 # -- Checkpoints -------------------------------------------------------------------------------------------------------
@@ -453,7 +528,9 @@ def test_what_is_no_number_of_rounds(model):
 def test_a_generator_is_no_seed_of_a_checkpoint(tmp_path):
     X, y = some_data()
     for seed in (np.random.RandomState(0), np.random.RandomState(1)):
-        with pytest.raises(ValueError, match="RandomState instance, whose state no checkpoint keeps"):
+        with pytest.raises(
+            ValueError, match="RandomState instance, whose state no checkpoint keeps"
+        ):
             Checkpoint(tmp_path / "m").fit(MartClassifier(n_estimators=2, random_state=seed), X, y)
     assert not (tmp_path / "m").exists()
 
@@ -505,7 +582,9 @@ def test_forged_checkpoints_are_refused(forgery, tmp_path):
     forgery(meta["checkpoint"])
     file.find(b"meta")[2] = json.dumps(meta).encode()
     path.write_bytes(file.to_bytes())
-    with pytest.raises(ValueError, match="is not a checkpoint that pymcboost|is not a .mcb|not a model"):
+    with pytest.raises(
+        ValueError, match="is not a checkpoint that pymcboost|is not a .mcb|not a model"
+    ):
         Checkpoint(path, 0).fit(MartClassifier(n_estimators=6), X, y)
 
 
@@ -525,14 +604,18 @@ def test_a_checkpoint_with_the_rounds_of_something_else_is_refused(tmp_path, mor
             model = tampering.parse(fitted)
             model.find(b"meta")[2] = file.find(b"meta")[2]
             path.write_bytes(model.to_bytes())
-            with pytest.raises(ValueError, match="the rounds in the checkpoint|is not a checkpoint"):
+            with pytest.raises(
+                ValueError, match="the rounds in the checkpoint|is not a checkpoint"
+            ):
                 Checkpoint(path).fit(cls(n_estimators=6, **words), X, y)
             if "best" in meta["checkpoint"]:
                 meta["checkpoint"]["best"] = base64.b64encode(fitted).decode()
                 best = tampering.parse(file.to_bytes())
                 best.find(b"meta")[2] = json.dumps(meta).encode()
                 path.write_bytes(best.to_bytes())
-                with pytest.raises(ValueError, match="the rounds in the checkpoint are not those of a"):
+                with pytest.raises(
+                    ValueError, match="the rounds in the checkpoint are not those of a"
+                ):
                     Checkpoint(path).fit(cls(n_estimators=6, **words), X, y)
         path.unlink()
 
@@ -590,7 +673,9 @@ def time_stamps():
 def test_features_that_are_not_scaled_are_named_before_they_cost_time():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match=r"the SVM converges slowly .*\(feature 0\)\. Use scale=True"):
+        with pytest.raises(
+            UserWarning, match=r"the SVM converges slowly .*\(feature 0\)\. Use scale=True"
+        ):
             HingeBoostOCClassifier(n_estimators=1, random_state=0).fit(*time_stamps())
         HingeBoostOCClassifier(n_estimators=4, scale=True, random_state=0).fit(*time_stamps())
 
@@ -605,15 +690,21 @@ def test_huge_values_end_and_name_the_remedy(params, size, monkeypatch):
         warnings.simplefilter("always")
         model.fit(np.sign(X) * (np.abs(X) + 0.1) * size / 10, y)
     assert model.history_["n_iter"].sum() < 1e7
-    ended = model.history_["violation"].max() <= 1e-3 * (1 + np.abs(model.decision_function(X * size / 10)).max())
+    ended = model.history_["violation"].max() <= 1e-3 * (
+        1 + np.abs(model.decision_function(X * size / 10)).max()
+    )
     assert ended or any("scale=True" in str(one.message) for one in caught)
 
 
 def test_kernels_that_are_one_number_in_float32_end_at_once_and_are_named():
     X, y = some_data(m=60)
     for solver in ("libsvm", "coordinate"):
-        model = HingeBoostOCClassifier(n_estimators=2, kernel="poly", coef0=2.0**31, solver=solver, random_state=0)
-        with pytest.warns(UserWarning, match="the kernel's values lie between .* a smaller coef0") as caught:
+        model = HingeBoostOCClassifier(
+            n_estimators=2, kernel="poly", coef0=2.0**31, solver=solver, random_state=0
+        )
+        with pytest.warns(
+            UserWarning, match="the kernel's values lie between .* a smaller coef0"
+        ) as caught:
             model.fit(X, y)
         assert caught[0].filename == __file__
         assert model.history_["n_iter"].sum() < 10_000
@@ -623,10 +714,14 @@ def test_the_cost_of_sparse_columns_follows_their_entries(monkeypatch):
     """A million columns, of which 40 have entries: those alone are sorted, and looked at in Python."""
     rng, d, m = np.random.default_rng(0), 1 << 20, 200
     rows, columns = np.repeat(np.arange(m), 8), rng.integers(0, 40, 8 * m)
-    X = scipy.sparse.coo_array((rng.normal(size=8 * m), (rows, columns * (d // 40))), shape=(m, d)).tocsr()
+    X = scipy.sparse.coo_array(
+        (rng.normal(size=8 * m), (rows, columns * (d // 40))), shape=(m, d)
+    ).tocsr()
     y, looked_up, widths = np.arange(m) % 3, [], []
     seen = binning.Cuts.__getitem__
-    monkeypatch.setattr(binning.Cuts, "__getitem__", lambda self, f: looked_up.append(f) or seen(self, f))
+    monkeypatch.setattr(
+        binning.Cuts, "__getitem__", lambda self, f: looked_up.append(f) or seen(self, f)
+    )
     sort = binning._bins.sort_sparse_columns
 
     def sort_and_note(indptr, *rest):
@@ -650,7 +745,9 @@ def test_hyperplanes_of_columns_without_entries(scale):
     at = rng.integers(0, m, 240), 71 * rng.integers(0, 40, 240)
     X = scipy.sparse.coo_array((rng.normal(size=240), at), shape=(m, d)).tocsr()
     y, used = np.arange(m) % 3, np.unique(X.indices)
-    wide, few = (HingeBoostOCClassifier(n_estimators=5, scale=scale, random_state=0) for _ in range(2))
+    wide, few = (
+        HingeBoostOCClassifier(n_estimators=5, scale=scale, random_state=0) for _ in range(2)
+    )
     for n in (5, 9):
         wide.set_params(n_estimators=n, warm_start=True).fit(X, y)
         few.set_params(n_estimators=n, warm_start=True).fit(X[:, used], y)

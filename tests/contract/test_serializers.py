@@ -39,7 +39,10 @@ def with_skops(thing):
     data = skops.dumps(thing)
     types = skops.get_untrusted_types(data=data)
     # What a user has to trust: the classes that were asked for, and nothing that can run code.
-    assert set(types) <= {f"{type(thing).__module__}.{type(thing).__name__}", "pymcboost.model.model.Model"}
+    assert set(types) <= {
+        f"{type(thing).__module__}.{type(thing).__name__}",
+        "pymcboost.model.model.Model",
+    }
     return skops.loads(data, trusted=types)
 
 
@@ -70,10 +73,17 @@ def fitted():
     X, y = rows()
     whole = np.nan_to_num(X)
     weights = {"a": 2.0, "b": 1.0, "c": 1.0}
-    yield "MCBoost", MCBoostClassifier(n_estimators=3, class_weight=weights).fit(X, y, X_val=X, y_val=y), X, y
+    yield (
+        "MCBoost",
+        MCBoostClassifier(n_estimators=3, class_weight=weights).fit(X, y, X_val=X, y_val=y),
+        X,
+        y,
+    )
     categories = (np.arange(120) % 5).astype(np.float32)
     X_cat = np.column_stack([X, categories])
-    found = VectorTreeBoostClassifier(n_estimators=3, categorical_features=[4], random_state=np.random.RandomState(2))
+    found = VectorTreeBoostClassifier(
+        n_estimators=3, categorical_features=[4], random_state=np.random.RandomState(2)
+    )
     yield "vector trees", found.fit(X_cat, y), X_cat, y
     found = MartClassifier(n_estimators=3, scoring="balanced_accuracy", random_state=0)
     yield "Mart", found.fit(X, y, X_val=X, y_val=y), X, y
@@ -100,7 +110,10 @@ def test_estimators(name, serializer):
             np.testing.assert_equal(getattr(again, attribute), value)
     assert again.decision_function(X).tobytes() == estimator.decision_function(X).tobytes()
     if name == "Mart":
-        both = [copy.deepcopy(one).set_params(n_estimators=5, warm_start=True) for one in (again, estimator)]
+        both = [
+            copy.deepcopy(one).set_params(n_estimators=5, warm_start=True)
+            for one in (again, estimator)
+        ]
         new, expected = (one.fit(X, y, X_val=X, y_val=y).model_.to_bytes() for one in both)
         assert new == expected != estimator.model_.to_bytes()
 

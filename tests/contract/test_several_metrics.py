@@ -46,7 +46,9 @@ def scripted(*values):
 
 
 def same_history(one, other):
-    of_sets = [[name for name in history if name.startswith(("val", "seen"))] for history in (one, other)]
+    of_sets = [
+        [name for name in history if name.startswith(("val", "seen"))] for history in (one, other)
+    ]
     assert of_sets[0] == of_sets[1] and one.keys() == other.keys()
     for name, values in one.items():
         np.testing.assert_array_equal(values, other[name])
@@ -61,7 +63,13 @@ def test_each_metric_has_the_values_that_it_has_alone_and_the_first_decides(name
     cls = ALGORITHMS[name]
     first = "log_loss" if cls.booster.link != "none" else "auc_ovr"
     names = [first, "error", "balanced_error", "accuracy"]
-    how = {"n_estimators": 12, "early_stopping": True, "n_iter_no_change": 3, "random_state": 0, **all_rows(cls)}
+    how = {
+        "n_estimators": 12,
+        "early_stopping": True,
+        "n_iter_no_change": 3,
+        "random_state": 0,
+        **all_rows(cls),
+    }
     model = cls(**how, scoring=names).fit(X, Y, **VALIDATION)
     alone = cls(**how, scoring=first).fit(X, Y, **VALIDATION)
     assert model.n_estimators_ == alone.n_estimators_
@@ -73,7 +81,9 @@ def test_each_metric_has_the_values_that_it_has_alone_and_the_first_decides(name
         other = cls(**rounds, scoring=metric).fit(X, Y, **VALIDATION)
         for of in "val", "seen":
             column = f"{of}_{metric}"
-            np.testing.assert_array_equal(model.history_[column], other.history_[column], err_msg=column)
+            np.testing.assert_array_equal(
+                model.history_[column], other.history_[column], err_msg=column
+            )
     np.testing.assert_allclose(model.history_["val_accuracy"], 1 - model.history_["val_error"])
 
 
@@ -89,7 +99,10 @@ def test_the_first_metric_ends_the_training_whatever_the_others_say():
     how = {"n_estimators": 20, "early_stopping": True, "n_iter_no_change": 2}
     model = MartClassifier(**how, scoring={"down": scripted(*down), "up": scripted(*up)})
     model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
-    assert model.n_estimators_ == 1 and model._ended == "the validation down did not improve in 2 rounds more"
+    assert (
+        model.n_estimators_ == 1
+        and model._ended == "the validation down did not improve in 2 rounds more"
+    )
     model = MartClassifier(**how, scoring={"up": scripted(*up), "down": scripted(*down)})
     model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
     assert model.n_estimators_ == 20
@@ -102,8 +115,12 @@ def test_the_first_metric_ends_the_training_whatever_the_others_say():
     [(["log_loss", "error"], True), ({"nll": "log_loss"}, True), (["error", "log_loss"], False)],
 )
 def test_the_calibrated_log_loss_follows_where_the_log_loss_decides(scoring, follows):
-    model = VectorTreeBoostClassifier(n_estimators=4, early_stopping=True, scoring=scoring, random_state=0)
-    assert ("val_calibrated_log_loss" in model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL).history_) is follows
+    model = VectorTreeBoostClassifier(
+        n_estimators=4, early_stopping=True, scoring=scoring, random_state=0
+    )
+    assert (
+        "val_calibrated_log_loss" in model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL).history_
+    ) is follows
 
 
 def test_rows_with_any_number_of_labels():
@@ -115,7 +132,9 @@ def test_rows_with_any_number_of_labels():
         for name in names:
             alone = cls(n_estimators=4, scoring=name, random_state=0, **more)
             alone.fit(X, several, X_val=X, y_val=several)
-            np.testing.assert_array_equal(model.history_[f"val_{name}"], alone.history_[f"val_{name}"])
+            np.testing.assert_array_equal(
+                model.history_[f"val_{name}"], alone.history_[f"val_{name}"]
+            )
 
 
 def test_functions_of_a_list_see_the_rows_as_they_were_given():
@@ -137,19 +156,28 @@ def test_functions_of_a_list_see_the_rows_as_they_were_given():
 
 def test_metrics_share_one_softmax(monkeypatch):
     count, original = [], metrics.probabilities
-    monkeypatch.setattr(metrics, "probabilities", lambda *given: count.append(1) or original(*given))
+    monkeypatch.setattr(
+        metrics, "probabilities", lambda *given: count.append(1) or original(*given)
+    )
 
     def spoils(model, X, y):
         found = model.predict_proba(X)
         found[:] = 1.0
         return 0.0
 
-    scoring = {"spoils": spoils, "auc_ovr": "auc_ovr", "brier": "neg_brier_score", "nll": "neg_log_loss"}
+    scoring = {
+        "spoils": spoils,
+        "auc_ovr": "auc_ovr",
+        "brier": "neg_brier_score",
+        "nll": "neg_log_loss",
+    }
     model = MartClassifier(random_state=0, n_estimators=3, scoring=scoring).fit(X, Y, **VALIDATION)
     assert len(count) == 2 * 3  # sets and rounds
     for name in "auc_ovr", "neg_brier_score", "neg_log_loss":
         alone = MartClassifier(random_state=0, n_estimators=3, scoring=name).fit(X, Y, **VALIDATION)
-        column = {"neg_brier_score": "val_brier", "neg_log_loss": "val_nll"}.get(name, f"val_{name}")
+        column = {"neg_brier_score": "val_brier", "neg_log_loss": "val_nll"}.get(
+            name, f"val_{name}"
+        )
         np.testing.assert_array_equal(model.history_[column], alone.history_[f"val_{name}"])
 
 
@@ -171,7 +199,9 @@ def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(cali
     for name, other in zip(THREE[1:], alone[1:], strict=True):
         T = min(len(found["rounds"]), len(other.cv_results_["rounds"]))
         assert T > 5 and found[f"folds_{name}"].shape == (3, len(found["rounds"]))
-        np.testing.assert_array_equal(found[f"folds_{name}"][:, :T], other.cv_results_["folds"][:, :T])
+        np.testing.assert_array_equal(
+            found[f"folds_{name}"][:, :T], other.cv_results_["folds"][:, :T]
+        )
         np.testing.assert_array_equal(found[f"mean_{name}"], found[f"folds_{name}"].mean(axis=0))
 
 
@@ -206,15 +236,19 @@ def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, sco
 
 
 def test_warm_start_with_other_metrics():
-    model = MartClassifier(random_state=0, n_estimators=2, warm_start=True, scoring=["log_loss", "error"]).fit(
+    model = MartClassifier(
+        random_state=0, n_estimators=2, warm_start=True, scoring=["log_loss", "error"]
+    ).fit(X, Y, **VALIDATION)
+    model.set_params(n_estimators=4, scoring=["auc_ovr", "error"]).fit(X, Y, **VALIDATION)
+    whole = MartClassifier(random_state=0, n_estimators=4, scoring=["error", "auc_ovr"]).fit(
         X, Y, **VALIDATION
     )
-    model.set_params(n_estimators=4, scoring=["auc_ovr", "error"]).fit(X, Y, **VALIDATION)
-    whole = MartClassifier(random_state=0, n_estimators=4, scoring=["error", "auc_ovr"]).fit(X, Y, **VALIDATION)
     assert np.isnan(model.history_["val_log_loss"]).tolist() == [False] * 2 + [True] * 2
     assert np.isnan(model.history_["val_auc_ovr"]).tolist() == [True] * 2 + [False] * 2
     np.testing.assert_array_equal(model.history_["val_error"], whole.history_["val_error"])
-    np.testing.assert_array_equal(model.history_["seen_auc_ovr"][2:], whole.history_["seen_auc_ovr"][2:])
+    np.testing.assert_array_equal(
+        model.history_["seen_auc_ovr"][2:], whole.history_["seen_auc_ovr"][2:]
+    )
 
 
 def test_callbacks_and_lines_of_progress_have_all_metrics(capsys, monkeypatch):
@@ -232,7 +266,9 @@ def test_callbacks_and_lines_of_progress_have_all_metrics(capsys, monkeypatch):
     assert seen[1] == {name: model.history_[name][1] for name in order}
     said = ", ".join(f"{name} {value:.6g}" for name, value in seen[0].items())
     assert f"MCBoostClassifier: round 1 of 2, {said}, " in capsys.readouterr().err
-    MCBoostClassifier(random_state=0, n_estimators="auto", scoring=THREE, verbose=1, n_iter_no_change=1).fit(X, Y)
+    MCBoostClassifier(
+        random_state=0, n_estimators="auto", scoring=THREE, verbose=1, n_iter_no_change=1
+    ).fit(X, Y)
     assert re.search(
         r"3 folds: round 1 of at most 2000, mean log_loss \S+, mean balanced_error \S+, mean auc_ovr \S+, at",
         capsys.readouterr().err,
@@ -247,20 +283,35 @@ def test_the_training_loss_has_the_metrics_of_the_estimator_or_its_own():
     model.fit(X, Y, callbacks=[TrainingLoss({"right": "accuracy", "wrong": "error"})])
     np.testing.assert_allclose(model.history_["train_right"], 1 - model.history_["train_wrong"])
     for empty in [], {}:
-        with pytest.raises(ValueError, match="TrainingLoss: scoring has no metric; give one or more, as in"):
+        with pytest.raises(
+            ValueError, match="TrainingLoss: scoring has no metric; give one or more, as in"
+        ):
             TrainingLoss(empty)
 
 
 def test_workers_have_the_history_of_one(monkeypatch):
-    how = {"n_estimators": "auto", "n_iter_no_change": 2, "cv": 2, "random_state": 0, "calibrate": None}
+    how = {
+        "n_estimators": "auto",
+        "n_iter_no_change": 2,
+        "cv": 2,
+        "random_state": 0,
+        "calibrate": None,
+    }
 
     def fit(workers, scoring=THREE):
-        part, model = slice(workers.rank, None, workers.size), VectorTreeBoostClassifier(**how, scoring=scoring)
+        part, model = (
+            slice(workers.rank, None, workers.size),
+            VectorTreeBoostClassifier(**how, scoring=scoring),
+        )
         return model.fit(X[part], Y[part], comm=workers)
 
     one, first, second = (part for size in (1, 2) for part in run(size, fit))
     for model in first, second:
-        assert model.cv_results_.keys() == one.cv_results_.keys() >= {"mean_auc_ovr", "folds_balanced_error"}
+        assert (
+            model.cv_results_.keys()
+            == one.cv_results_.keys()
+            >= {"mean_auc_ovr", "folds_balanced_error"}
+        )
         same_history(model.cv_results_, first.cv_results_)
     for error in run(2, lambda workers: fit(workers, ["log_loss", "accuracy"])):
         assert "does not take scoring=['log_loss', 'accuracy'], which asks for rows" in str(error)
@@ -286,7 +337,10 @@ ALLOWED = r" is not allowed; it must be one of 'log_loss', 'error', 'balanced_er
         (["log_loss", ["error"]], r"scoring\[1\]=\['error'\]" + ALLOWED),
         ({"nll": "logloss"}, r"scoring\['nll'\]='logloss'" + ALLOWED),
         ({"nll": {"a": "error"}}, r"scoring\['nll'\]=\{'a': 'error'\}" + ALLOWED),
-        ({1: "error"}, "scoring has the key 1, which is no name; take a string of up to 200 printable characters"),
+        (
+            {1: "error"},
+            "scoring has the key 1, which is no name; take a string of up to 200 printable characters",
+        ),
         ({"": "error"}, "scoring has the key '', which is no name"),
         ({"a\n": "error"}, r"scoring has the key 'a\\n', which is no name"),
         (
@@ -305,11 +359,17 @@ def test_what_names_no_metrics_is_refused(scoring, message):
 def test_every_metric_must_suit_the_model():
     with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities, .* use 'error'"):
         HingeBoostOCClassifier(scoring=["error", "log_loss"]).fit(X, Y, X_val=X, y_val=Y)
-    with pytest.raises(ValueError, match="scoring='hamming_loss' is for rows with any number of labels"):
+    with pytest.raises(
+        ValueError, match="scoring='hamming_loss' is for rows with any number of labels"
+    ):
         VectorTreeBoostClassifier(scoring=["error", "hamming_loss"]).fit(X, Y, X_val=X, y_val=Y)
     one = Y == 1
-    with pytest.raises(ValueError, match="'val' has rows of one class only, for which auc_ovr has no value"):
-        MartClassifier(scoring={"loss": "log_loss", "area": "auc_ovr"}).fit(X, Y, X_val=X[one], y_val=Y[one])
+    with pytest.raises(
+        ValueError, match="'val' has rows of one class only, for which auc_ovr has no value"
+    ):
+        MartClassifier(scoring={"loss": "log_loss", "area": "auc_ovr"}).fit(
+            X, Y, X_val=X[one], y_val=Y[one]
+        )
 
 
 @pytest.mark.parametrize(
@@ -328,14 +388,23 @@ def test_two_curves_of_one_name_are_refused(sets, scoring, metric, curve):
 
 def test_curves_of_training_rows_must_not_have_the_names_of_others():
     model = MartClassifier(random_state=0, n_estimators=1, scoring="error")
-    with pytest.raises(ValueError, match="TrainingLoss: 'train_a_error' is a curve of the validation set 'train_a'"):
-        model.fit(X, Y, validation_sets={"train_a": (X, Y)}, callbacks=[TrainingLoss({"a_error": "log_loss"})])
+    with pytest.raises(
+        ValueError, match="TrainingLoss: 'train_a_error' is a curve of the validation set 'train_a'"
+    ):
+        model.fit(
+            X,
+            Y,
+            validation_sets={"train_a": (X, Y)},
+            callbacks=[TrainingLoss({"a_error": "log_loss"})],
+        )
 
 
 # -- what scikit-learn, files and pictures make of it ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scoring", [THREE, tuple(THREE), {"nll": "log_loss", "right": make_scorer(accuracy_score)}])
+@pytest.mark.parametrize(
+    "scoring", [THREE, tuple(THREE), {"nll": "log_loss", "right": make_scorer(accuracy_score)}]
+)
 def test_estimators_are_cloned_pickled_and_searched(scoring):
     model = MartClassifier(random_state=0, n_estimators=2, scoring=scoring)
     assert model.get_params()["scoring"] is scoring
@@ -343,7 +412,9 @@ def test_estimators_are_cloned_pickled_and_searched(scoring):
     assert type(same.scoring) is type(scoring) and list(same.scoring) == list(scoring)
     first = pickle.loads(pickle.dumps(same.fit(X, Y, **VALIDATION)))
     same_history(first.history_, same.history_)
-    search = GridSearchCV(model, {"scoring": ["error", scoring], "n_estimators": [1, 2]}, cv=2).fit(X, Y)
+    search = GridSearchCV(model, {"scoring": ["error", scoring], "n_estimators": [1, 2]}, cv=2).fit(
+        X, Y
+    )
     assert len(search.cv_results_["params"]) == 4 and "scoring=" in repr(model)
 
 
@@ -364,9 +435,9 @@ def test_plots_draw_the_metric_that_is_asked_for():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     from pymcboost.inspection import plot_history
 
-    model = MartClassifier(random_state=0, n_estimators=2, scoring=["error", "balanced_error", "auc_ovr"]).fit(
-        X, Y, **VALIDATION
-    )
+    model = MartClassifier(
+        random_state=0, n_estimators=2, scoring=["error", "balanced_error", "auc_ovr"]
+    ).fit(X, Y, **VALIDATION)
 
     def labels(**how):
         ax = plot_history(model, **how)
@@ -377,7 +448,8 @@ def test_plots_draw_the_metric_that_is_asked_for():
     assert labels(metric="balanced_error") == ["val balanced error", "seen balanced error"]
     assert labels(curves=["val_error", "val_auc_ovr"]) == ["val error", "val auc ovr"]
     with pytest.raises(
-        ValueError, match="no metric 'f1' in this training; it has 'error', 'balanced_error', 'auc_ovr'"
+        ValueError,
+        match="no metric 'f1' in this training; it has 'error', 'balanced_error', 'auc_ovr'",
     ):
         plot_history(model, metric="f1")
     with pytest.raises(ValueError, match="give one of them"):

@@ -83,7 +83,10 @@ OTHERS = [
     Other(
         "check_sample_weight_equivalence",
         "Rows are drawn, and put into folds, by their numbers: a row of weight 2 is not two rows.",
-        lambda estimator: estimator.algorithm in ("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"),
+        lambda estimator: (
+            estimator.algorithm
+            in ("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart")
+        ),
         lambda estimator: all_rows(type(estimator)),
     ),
 ]
@@ -94,7 +97,11 @@ def other_parameters(check, estimator):
     found, why = {}, ""
     for other in OTHERS:
         if check.startswith(other.check) and other.of(estimator):
-            new = {k: v for k, v in other.parameters(estimator).items() if estimator.get_params()[k] != v}
+            new = {
+                k: v
+                for k, v in other.parameters(estimator).items()
+                if estimator.get_params()[k] != v
+            }
             found, why = found | new, other.why if new else why
     return found, why
 
@@ -114,7 +121,9 @@ def cases():
         words = "".join(f"-with-{key}={value}" for key, value in parameters.items())
         left_out = rounds == "defaults" or name not in QUICK
         marks = [pytest.mark.slow] if left_out else []
-        yield pytest.param(estimator, check, parameters, id=f"{name}-{rounds}-{what}{words}", marks=marks)
+        yield pytest.param(
+            estimator, check, parameters, id=f"{name}-{rounds}-{what}{words}", marks=marks
+        )
 
 
 @pytest.mark.parametrize(("estimator", "check", "parameters"), list(cases()))
@@ -131,7 +140,9 @@ def table():
             found[what, words, why][rounds].append(f"`{name}`")
     lines = ["| check | of | passed with | why |", "|---|---|---|---|"]
     for (what, words, why), names in found.items():
-        of = "; ".join(f"{ROUNDS[rounds]}: {', '.join(dict.fromkeys(some))}" for rounds, some in names.items())
+        of = "; ".join(
+            f"{ROUNDS[rounds]}: {', '.join(dict.fromkeys(some))}" for rounds, some in names.items()
+        )
         lines.append(f"| `{what}` | {of} | {words} | {why} |")
     return "\n".join(lines) + "\n"
 
@@ -140,7 +151,9 @@ MARKED = re.compile(r"(?<=<!-- other parameters -->\n\n)(?:\|.*\n)*")
 
 
 def test_page_has_the_table():
-    assert MARKED.search(PAGE.read_text())[0] == table(), "the top of this file says how to write it again"
+    assert MARKED.search(PAGE.read_text())[0] == table(), (
+        "the top of this file says how to write it again"
+    )
 
 
 if __name__ == "__main__":

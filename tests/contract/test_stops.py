@@ -63,7 +63,9 @@ def text():
 
 
 def test_the_page_lists_the_stops():
-    assert LIST.search(PAGE.read_text(encoding="utf-8"))[0] == text(), "the top of this file says how to rewrite it"
+    assert LIST.search(PAGE.read_text(encoding="utf-8"))[0] == text(), (
+        "the top of this file says how to rewrite it"
+    )
 
 
 def test_a_stop_has_rows():

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 
-from pymcboost import LogitBoostClassifier, MCBoostClassifier, SAMMEClassifier, VectorTreeBoostClassifier
+from pymcboost import (
+    LogitBoostClassifier,
+    MCBoostClassifier,
+    SAMMEClassifier,
+    VectorTreeBoostClassifier,
+)
 
 X, Y = make_classification(900, 20, n_informative=6, n_classes=3, flip_y=0.2, random_state=0)
 
@@ -24,7 +29,9 @@ def test_values_of_auto_are_those_of_the_training():
 
 
 def test_only_what_was_auto_is_named():
-    model = VectorTreeBoostClassifier(n_estimators=3, max_leaf_nodes=7, subsample=1.0, random_state=0).fit(X, Y)
+    model = VectorTreeBoostClassifier(
+        n_estimators=3, max_leaf_nodes=7, subsample=1.0, random_state=0
+    ).fit(X, Y)
     assert model.auto_params_.keys() == {"learning_rate", "max_features", "split_columns"}
     assert MCBoostClassifier(n_estimators=3).fit(X, Y).auto_params_ == {}
 
@@ -46,9 +53,21 @@ def stop(state):
     [
         (VectorTreeBoostClassifier(n_estimators=3), {}, "all 3 rounds are done"),
         (VectorTreeBoostClassifier(n_estimators=1), {}, "all 1 round are done"),
-        (VectorTreeBoostClassifier(early_stopping=True, n_iter_no_change=1), {}, r"early stopping: round \d+ is .*"),
-        (VectorTreeBoostClassifier(), {"callbacks": [SimpleNamespace(after_round=stop)]}, "a callback ended it"),
-        (SAMMEClassifier(n_estimators=50, weak_learner="tree", max_leaf_nodes=900), {}, "the last weak learner .*"),
+        (
+            VectorTreeBoostClassifier(early_stopping=True, n_iter_no_change=1),
+            {},
+            r"early stopping: round \d+ is .*",
+        ),
+        (
+            VectorTreeBoostClassifier(),
+            {"callbacks": [SimpleNamespace(after_round=stop)]},
+            "a callback ended it",
+        ),
+        (
+            SAMMEClassifier(n_estimators=50, weak_learner="tree", max_leaf_nodes=900),
+            {},
+            "the last weak learner .*",
+        ),
     ],
 )
 def test_why_a_training_ended(model, more, words):

@@ -14,7 +14,6 @@ def with_defaults(name, cls, **defaults):
     return of_fields(type(name, (cls,), body))
 
 
-
 def seeded(cls):
     """With a seed, as some draw features, and with few folds where some calibrate by them."""
     folds = {"cv": 2} if "cv" in cls().get_params() else {}
@@ -23,7 +22,9 @@ def seeded(cls):
 
 # The classes are names of this module, so that they can be pickled.
 ALGORITHMS = {name: seeded(get_class(name)) for name in sorted(REGISTRY)}
-ALGORITHMS["mcboost-of-trees"] = with_defaults("MCBoostOfTrees", get_class("mcboost"), weak_learner="tree")
+ALGORITHMS["mcboost-of-trees"] = with_defaults(
+    "MCBoostOfTrees", get_class("mcboost"), weak_learner="tree"
+)
 for name in ("multiboost", "multiboost-cw"):
     ALGORITHMS[f"{name}-stagewise"] = with_defaults(
         f"Stagewise{get_class(name).__name__}", get_class(name), max_passes=1
@@ -42,9 +43,15 @@ for name in (
     "adaboost-m2", "adaboost-mh", "adaboost-ml", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme",
 ):  # fmt: skip
     ALGORITHMS[f"{name}-of-trees"] = with_defaults(
-        f"{get_class(name).__name__}OfTrees", get_class(name), weak_learner="tree", max_leaf_nodes=4, random_state=0
+        f"{get_class(name).__name__}OfTrees",
+        get_class(name),
+        weak_learner="tree",
+        max_leaf_nodes=4,
+        random_state=0,
     )
-ALGORITHMS["multiboost-log"] = with_defaults("LogMultiBoost", get_class("multiboost"), loss="log", C=1e2)
+ALGORITHMS["multiboost-log"] = with_defaults(
+    "LogMultiBoost", get_class("multiboost"), loss="log", C=1e2
+)
 # An algorithm of each base class of boosters and estimators, and of each kind of model. What they have from the same
 # code, the quick run tests with these: the marker `families`.
 FAMILIES = (
@@ -67,7 +74,9 @@ PUBLISHED = {"max_leaf_nodes": 20, "max_features": 1.0, "subsample": 1.0, "calib
 
 @functools.cache
 def _published(cls):
-    made = globals()[cls.__name__] = with_defaults(cls.__name__, cls, **PUBLISHED)  # where pickles look for it
+    made = globals()[cls.__name__] = with_defaults(
+        cls.__name__, cls, **PUBLISHED
+    )  # where pickles look for it
     return made
 
 

@@ -14,7 +14,11 @@ from pymcboost import Dataset, registry
 
 ROWS, ROUNDS = 9000, 2
 MORE = {
-    "VectorTreeBoostClassifier": {"calibrate": "temperature", "subsample": 0.7, "max_leaf_nodes": 6},
+    "VectorTreeBoostClassifier": {
+        "calibrate": "temperature",
+        "subsample": 0.7,
+        "max_leaf_nodes": 6,
+    },
     "LogitBoostClassifier": {"calibrate": None, "subsample": 0.7, "max_leaf_nodes": 4},
     "MartClassifier": {"calibrate": None, "subsample": 1.0, "max_leaf_nodes": 4},
     "ABCLogitBoostClassifier": {"calibrate": None, "gap": 2, "max_leaf_nodes": 4},
@@ -25,7 +29,11 @@ DIVISIONS = "even", "random", "by class", "one empty", "one row"
 
 def estimators():
     """Names of all that take workers."""
-    return [cls.__name__ for cls in map(registry.get_class, registry.ALGORITHMS) if cls.booster.takes_workers]
+    return [
+        cls.__name__
+        for cls in map(registry.get_class, registry.ALGORITHMS)
+        if cls.booster.takes_workers
+    ]
 
 
 def rows(m=ROWS):

@@ -79,7 +79,9 @@ def main(trouble="none", *names):
         X[part[3], 2] = np.inf
     entries = {entry.name: entry for entry in PUBLIC}
     classes = {
-        name: load(entries[name]) if trouble == "raise" else get_plain_class(entries[name].algorithm)
+        name: load(entries[name])
+        if trouble == "raise"
+        else get_plain_class(entries[name].algorithm)
         for name in names or ["VectorTreeBoostClassifier"]
     }
     models = [

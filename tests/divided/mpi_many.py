@@ -9,7 +9,9 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-from pymcboost.algorithms.vector_tree import VectorTreeBoostClassifier  # without scikit-learn, which takes a second
+from pymcboost.algorithms.vector_tree import (
+    VectorTreeBoostClassifier,
+)  # without scikit-learn, which takes a second
 from pymcboost.comm import as_workers, mpi, release
 
 
@@ -20,7 +22,9 @@ def main(n):
     old = mpi.MPIWorkers.free
     mpi.MPIWorkers.free = lambda workers: kept.append(workers) or old(workers)
     X = np.random.default_rng(comm.rank).normal(size=(100, 3))
-    VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, (X[:, 0] > 0).astype(int), comm=comm)
+    VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(
+        X, (X[:, 0] > 0).astype(int), comm=comm
+    )
     os.write(1, f"{len(kept) == 1}\n".encode())
 
 

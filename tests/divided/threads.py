@@ -157,7 +157,9 @@ def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **
         part = parts[workers.rank]
         its = None if weight is None else weight[part]
         more = held if held and workers.rank == 0 else {}
-        model = cls(**params, n_jobs=threads).fit(X[part], y[part], its, comm=numbered(workers, part), **more)
+        model = cls(**params, n_jobs=threads).fit(
+            X[part], y[part], its, comm=numbered(workers, part), **more
+        )
         return model.model_.to_bytes()
 
     found = run(len(parts), task)

@@ -14,11 +14,19 @@ TREES = {"weak_learner": "tree", "max_leaf_nodes": 6}
 
 
 def m1_learners(X, K, options):
-    return twin.FewestErrors(X, K) if options is STUMPS else twin.GiniNames(X, options["max_leaf_nodes"])
+    return (
+        twin.FewestErrors(X, K)
+        if options is STUMPS
+        else twin.GiniNames(X, options["max_leaf_nodes"])
+    )
 
 
 def m2_learners(X, K, options):
-    return twin.PlausibleStumps(X) if options is STUMPS else twin.PlausibleTrees(X, options["max_leaf_nodes"])
+    return (
+        twin.PlausibleStumps(X)
+        if options is STUMPS
+        else twin.PlausibleTrees(X, options["max_leaf_nodes"])
+    )
 
 
 M1 = AdaBoostM1Classifier, twin.m1, m1_learners, 1, "error"
@@ -33,7 +41,9 @@ def compare(algorithm, X, y, rounds, options, weight=None):
     K = int(y.max()) + 1
     expected, losses, F = slow(y, K, rounds, learners(X, K, options), weight)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "every weak learner gets half of the weight wrong: the model is constant")
+        warnings.filterwarnings(
+            "ignore", "every weak learner gets half of the weight wrong: the model is constant"
+        )
         model = cls(n_estimators=rounds, **options).fit(X, y, weight)
     assert model.n_estimators_ == len(expected)
     if not expected:
@@ -53,7 +63,9 @@ def compare(algorithm, X, y, rounds, options, weight=None):
 def test_twins(algorithm, options, K, seed):
     X, y = several(K, seed) if options is STUMPS else blobs(60 * K, 4, K, seed=seed)
     model = compare(algorithm, X, y, 25, options)
-    assert model.n_estimators_ > 1 or (algorithm is M1 and K == 5)  # no stump is right on half of five classes
+    assert model.n_estimators_ > 1 or (
+        algorithm is M1 and K == 5
+    )  # no stump is right on half of five classes
 
 
 def nasty(K, rng):
@@ -86,7 +98,9 @@ def test_weights_are_repeated_rows(algorithm, options):
     cls = algorithm[0]
     weighted = cls(n_estimators=15, **options).fit(X, y, count)
     repeated = cls(n_estimators=15, **options).fit(np.repeat(X, count, axis=0), np.repeat(y, count))
-    np.testing.assert_allclose(weighted.model_.raw_scores(X), repeated.model_.raw_scores(X), atol=1e-4)
+    np.testing.assert_allclose(
+        weighted.model_.raw_scores(X), repeated.model_.raw_scores(X), atol=1e-4
+    )
 
 
 @BOTH
@@ -156,7 +170,10 @@ def test_bounds_of_the_training_error(algorithm, options):
 
 def test_m1_ends_where_no_stump_is_right_on_half_of_the_weight():
     X, y = blobs(400, 4, 10, seed=2)
-    with pytest.warns(UserWarning, match="half of the weight wrong: the model is constant. Use trees of more leaves"):
+    with pytest.warns(
+        UserWarning,
+        match="half of the weight wrong: the model is constant. Use trees of more leaves",
+    ):
         model = AdaBoostM1Classifier(n_estimators=9, **STUMPS).fit(X, y)
     assert model.n_estimators_ == 0
     assert AdaBoostM2Classifier(n_estimators=9).fit(X, y).score(X, y) > 0.3

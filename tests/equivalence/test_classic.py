@@ -55,7 +55,11 @@ from pymcboost.losses import PAIRWISE, ClassWeights, CodedExp
 from pymcboost.losses.codes import all_pairs, exhaustive, one_vs_all, random_half, separators
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, coded_steps, common_step
 
-KINDS = {name: kind for name, kind in EVERY_KIND.items() if name not in ("one value or missing", "signed zero")}
+KINDS = {
+    name: kind
+    for name, kind in EVERY_KIND.items()
+    if name not in ("one value or missing", "signed zero")
+}
 
 
 def mixture(m, rng):
@@ -95,7 +99,15 @@ def classes(m, K, rng):
 
 # -- kernels ---------------------------------------------------------------------------------------------------------
 
-SHAPES = [(1, 2, 1), (5, 2, 2), (63, 3, 7), (300, 17, 17), (700, 100, 100), (9500, 5, 5), (8300, 3, 21)]
+SHAPES = [
+    (1, 2, 1),
+    (5, 2, 2),
+    (63, 3, 7),
+    (300, 17, 17),
+    (700, 100, 100),
+    (9500, 5, 5),
+    (8300, 3, 21),
+]
 PRECISION = {np.float32: 1e-6, np.float64: 1e-14}
 
 
@@ -115,7 +127,10 @@ def test_column_sums_and_updates(m, K, P, own, dtype):
     expected, size = np.zeros((2, K, P)), np.zeros((2, K, P))
     for c in range(K):
         for s, rows in enumerate((side & (y == c)[:, None], ~side & (y == c)[:, None])):
-            expected[s, c], size[s, c] = (before * rows).sum(axis=0), (np.abs(before) * rows).sum(axis=0)
+            expected[s, c], size[s, c] = (
+                (before * rows).sum(axis=0),
+                (np.abs(before) * rows).sum(axis=0),
+            )
     plus, minus = rng.exponential(size=(K, P)), rng.exponential(size=(K, P))
     least = rng.choice([-1e-30, 0.0, 1e-30], (K, P))
     after = before * np.where(side, plus[y], minus[y]) + least[y]
@@ -146,7 +161,10 @@ def test_combine(m, K, dtype):
         out = aligned_zeros((1, m, 4), dtype)
         weight_kernel.combine(A, weights, out, n_threads)
         terms = unpacked(A, K) * weights[:K].astype(float)
-        assert (np.abs(out[0, :, 0] - terms.sum(axis=1)) <= 10 * PRECISION[dtype] * np.abs(terms).sum(axis=1)).all()
+        assert (
+            np.abs(out[0, :, 0] - terms.sum(axis=1))
+            <= 10 * PRECISION[dtype] * np.abs(terms).sum(axis=1)
+        ).all()
         assert (out[0, :, 1:] == 0).all()
 
 
@@ -165,12 +183,22 @@ def every_edge(search, data, X, A):
             for threshold in thresholds:
                 rows.append(outputs(X[:, feature], threshold, False) @ A)
                 nan_left = gone and threshold != LARGEST_THRESHOLD
-                rows.append(outputs(X[:, feature], threshold, True) @ A if nan_left else np.full(A.shape[1], np.nan))
+                rows.append(
+                    outputs(X[:, feature], threshold, True) @ A
+                    if nan_left
+                    else np.full(A.shape[1], np.nan)
+                )
     assert len(rows) == search._best.start[-1]
     return np.array(rows).reshape(-1, A.shape[1])
 
 
-SEARCHES = [(1, 2, 2, False), (40, 2, 2, False), (700, 5, 9, False), (300, 5, 40, True), (300, 17, 17, False)]
+SEARCHES = [
+    (1, 2, 2, False),
+    (40, 2, 2, False),
+    (700, 5, 9, False),
+    (300, 5, 40, True),
+    (300, 17, 17, False),
+]
 SEARCHES += [(9000, 3, 5, False), (2500, 100, 100, False), (120, 4, 130, False)]
 
 
@@ -187,7 +215,11 @@ def test_searches_for_all_columns(m, K, P, sparse):
     each, n_threads = EdgeStumps(data, 1, P), 2
     totals = [TotalStump(data, n_threads, P, squares) for squares in (False, True)]
     for integers in (True, False):
-        A = rng.integers(-9, 10, (data.n_rows, P)) if integers else rng.normal(size=(data.n_rows, P))
+        A = (
+            rng.integers(-9, 10, (data.n_rows, P))
+            if integers
+            else rng.normal(size=(data.n_rows, P))
+        )
         blocks = packed(A, data.dtype)
         A = unpacked(blocks, P)
         edges = every_edge(totals[0], data, used, A)
@@ -294,7 +326,9 @@ def test_joint_gains(K, n):
     # The first of equals, across the blocks in which splits are looked at.
     sums[:] = 1.0
     sums += rng.uniform(0, 1e-13, sums.shape)
-    split_kernel.joint_gains(np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), twin.TIE, gain, at, 1)
+    split_kernel.joint_gains(
+        np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), twin.TIE, gain, at, 1
+    )
     assert (at == 0).all()
 
 
@@ -308,7 +342,11 @@ def test_stump_with_the_fewest_errors(m, K, integers):
     if m > 1000:
         X = X[:, [0, 4, 5]]
     data, used = searched(X, y, K)
-    weight = rng.integers(0, 9, data.n_rows).astype(float) if integers else rng.exponential(size=data.n_rows)
+    weight = (
+        rng.integers(0, 9, data.n_rows).astype(float)
+        if integers
+        else rng.exponential(size=data.n_rows)
+    )
     if m == 2:
         weight[:] = 1
     fit, (left, right) = ClassStump(data, 1).fit(weight)
@@ -321,7 +359,11 @@ def test_stump_with_the_fewest_errors(m, K, integers):
     assert good == pytest.approx(weight[twins == data.y].sum(), rel=tolerance)
     assert fit.edge == pytest.approx(good, rel=tolerance)
     if integers:
-        assert ((fit.feature, fit.threshold, fit.nan_left), left, right) == (stumps.splits[j], twin_left, twin_right)
+        assert ((fit.feature, fit.threshold, fit.nan_left), left, right) == (
+            stumps.splits[j],
+            twin_left,
+            twin_right,
+        )
 
 
 def test_classes_that_tie_in_a_stump_are_the_lower_ones():
@@ -361,17 +403,26 @@ def test_regression_trees_of_classes(m, K, cell_words, sparse):
     n_trees, J = 3, 7
     g_of = rng.integers(-7, 8, (n_trees, K)).astype(float)
     h_of = rng.integers(1, 4, (n_trees, K)).astype(float)
-    for least, pool, n_threads, share in ((1, True, 1, 0.0), (1, False, 2, 0.3), (20, True, 3, 0.1)):
+    for least, pool, n_threads, share in (
+        (1, True, 1, 0.0),
+        (1, False, 2, 0.3),
+        (20, True, 3, 0.1),
+    ):
         weights = rng.integers(1, 6, (1 if n_threads == 1 else n_trees, m)).astype(float)
         bits = 24 if cell_words == 2 else 0
         grower = tree_kernel.Grower(
             data.tiles, J, 0, least, cell_words, False, pool, n_threads, share, count_bits=bits
         )
         grown = Grown.empty(n_trees, J, m)
-        grower.grow_classes(weights, data.y, g_of, h_of, np.ones((n_trees, 3)), units_in_parts(50.0, m), grown)
+        grower.grow_classes(
+            weights, data.y, g_of, h_of, np.ones((n_trees, 3)), units_in_parts(50.0, m), grown
+        )
         for j in range(n_trees):
             weight = weights[j % len(weights)]
-            g, h = (weight * g_of[j][data.y]).astype(np.int64), (weight * h_of[j][data.y]).astype(np.int64)
+            g, h = (
+                (weight * g_of[j][data.y]).astype(np.int64),
+                (weight * h_of[j][data.y]).astype(np.int64),
+            )
             n = h if cell_words == 1 else np.ones(m, dtype=np.int64)
             tree = brute_tree(data, X, g, h, n, J, cell_words, least, share)
             column, threshold, nan_left, right, value, gain = grown.tree(j, data)
@@ -396,11 +447,15 @@ def test_regression_tree_explains_most_by_its_first_split():
     grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1, count_bits=24)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
     units = units_in_parts(50.0, 80)
-    grower.grow_classes(weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, units, grown)
+    grower.grow_classes(
+        weight[None, :], data.y, (target * cost)[None, :], cost[None, :], scale, units, grown
+    )
     best = (np.inf, None)
     stumps = twin.AllStumps(X[data.rows])
     for split, h in zip(stumps.splits, stumps.h, strict=True):
-        mean = np.where(h > 0, *(np.average(z[h == side], weights=w[h == side]) for side in (1, -1)))
+        mean = np.where(
+            h > 0, *(np.average(z[h == side], weights=w[h == side]) for side in (1, -1))
+        )
         error = (w * (z - mean) ** 2).sum()
         if error < best[0]:
             best = (error, split)
@@ -418,7 +473,9 @@ def test_trees_of_one_sign_beside_each_other_are_merged():
         a = np.random.default_rng(seed).integers(-9, 10, 300).astype(float)
         a[a == 0] = 1
         (found,) = EdgeTrees(data, 12, None, 1, 1, True).fit(packed(a[:, None], data.dtype))
-        tree = tree_twin.grow(tree_twin.View(data, X), a, np.abs(a), np.ones(300, dtype=int), max_leaves=12)
+        tree = tree_twin.grow(
+            tree_twin.View(data, X), a, np.abs(a), np.ones(300, dtype=int), max_leaves=12
+        )
         expected = np.empty(300)
         for rows in tree.leaf_rows:
             expected[rows] = 1 if a[rows].sum() >= 0 else -1
@@ -471,7 +528,9 @@ def test_margin_gains(K):
     gain, at = np.empty(K), np.empty(K, dtype=np.int64)
     split_kernel.margin_gains(edge, splits, total, twin.TIE, gain, at)
     np.testing.assert_allclose(gain, expected.max(axis=0), rtol=1e-12)
-    np.testing.assert_array_equal(at, [np.flatnonzero(e * twin.TIE >= e.max())[0] for e in expected.T])
+    np.testing.assert_array_equal(
+        at, [np.flatnonzero(e * twin.TIE >= e.max())[0] for e in expected.T]
+    )
     split_kernel.margin_gains(edge, splits[:0], total, twin.TIE, gain, at)
     assert (at == -1).all()
 
@@ -513,7 +572,9 @@ def test_rows_are_drawn_by_their_weights(dtype):
             expected = np.zeros(m, dtype=int)
             for k in range(n):
                 point = (u + k) * (ends[-1] / n)
-                expected[next((i for i in range(m) if ends[i] > point), np.flatnonzero(weight)[-1])] += 1
+                expected[
+                    next((i for i in range(m) if ends[i] > point), np.flatnonzero(weight)[-1])
+                ] += 1
             found = draw(weight, n, Number(u))
             np.testing.assert_array_equal(found, expected)
             assert found.sum() == n
@@ -554,7 +615,9 @@ def test_rows_of_one_sign_give_a_constant_and_no_standstill():
     assert (constant.h == -1).all() and (learner.outputs[1] == -1).all()
     assert [len(part) for part in constant.as_tree()] == [0, 0, 0, 0, 1]
     assert constant.edge == pytest.approx(197.0, rel=1e-6)
-    plain = Resampled(EdgeTrees(data, 5, None, 1, 3, True), 0.2).fit(packed(A, data.dtype), np.random.default_rng(0))
+    plain = Resampled(EdgeTrees(data, 5, None, 1, 3, True), 0.2).fit(
+        packed(A, data.dtype), np.random.default_rng(0)
+    )
     assert [one.cls for one in plain] == [0, 2]
 
 
@@ -564,13 +627,19 @@ def test_learners_of_drawn_rows_are_those_of_repeated_rows(kind):
     X, y = blobs(200, 4, 5)
     P, share = 5, 0.3
     data = (TrainingData if kind == "stumps" else TreeData)(X, y, 5, np.ones(200))
-    make = (lambda: EdgeStumps(data, 1, P)) if kind == "stumps" else (lambda: EdgeTrees(data, 5, None, 1, P, True))
+    make = (
+        (lambda: EdgeStumps(data, 1, P))
+        if kind == "stumps"
+        else (lambda: EdgeTrees(data, 5, None, 1, P, True))
+    )
     A = np.random.default_rng(0).normal(size=(200, P))
     resampled = Resampled(make(), share)
     for seed in (1, 2):
         found = resampled.fit(packed(A, data.dtype), np.random.default_rng(seed))
         rng = np.random.default_rng(seed)
-        drawn = np.column_stack([draw(np.abs(A[:, j]), 60, rng) * np.sign(A[:, j]) for j in range(P)])
+        drawn = np.column_stack(
+            [draw(np.abs(A[:, j]), 60, rng) * np.sign(A[:, j]) for j in range(P)]
+        )
         assert (np.abs(drawn).sum(axis=0) == 60).all()
         plain = make()
         expected = plain.fit(packed(drawn, data.dtype))
@@ -618,7 +687,9 @@ def test_gradient_of_coded_losses(name, apart):
         moved = [f.copy(), f.copy()]
         moved[0][i] += step
         moved[1][i] -= step
-        slope = np.subtract(*(objective(one, code, data.y, data.weight) for one in moved)) / (2 * step)
+        slope = np.subtract(*(objective(one, code, data.y, data.weight) for one in moved)) / (
+            2 * step
+        )
         np.testing.assert_allclose(found[i] / scale, -slope, rtol=1e-4, atol=1e-7 * masses.max())
 
 
@@ -648,7 +719,10 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
         expected = w / total
         np.testing.assert_allclose(loss.mass, expected.sum(axis=0), rtol=max(1e-9, tolerance))
         np.testing.assert_allclose(
-            unpacked(loss.gradient, P), expected * unit[data.y], rtol=tolerance, atol=tolerance * expected.mean()
+            unpacked(loss.gradient, P),
+            expected * unit[data.y],
+            rtol=tolerance,
+            atol=tolerance * expected.mean(),
         )
         return expected
 
@@ -665,7 +739,9 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
                     tables[s, c], (w * rows).sum(axis=0), rtol=10 * tolerance, atol=10 * tolerance
                 )
         edges = (np.sign(code)[data.y] * w * h.T).sum(axis=0)
-        np.testing.assert_allclose(loss.edges(tables), edges, atol=20 * tolerance * w.sum(axis=0).max())
+        np.testing.assert_allclose(
+            loss.edges(tables), edges, atol=20 * tolerance * w.sum(axis=0).max()
+        )
         loss.update(h, plus, tables, minus if step > 3 else None)
         f += np.where(h.T > 0, plus, minus if step > 3 else -plus)
         check()
@@ -673,7 +749,10 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
     again.start(np.hstack([f, np.ones((m, 3))]))  # scores may have columns more
     np.testing.assert_allclose(again.mass, loss.mass, rtol=max(1e-9, tolerance))
     np.testing.assert_allclose(
-        again.gradient, loss.gradient, rtol=3 * tolerance, atol=tolerance * np.abs(loss.gradient).mean()
+        again.gradient,
+        loss.gradient,
+        rtol=3 * tolerance,
+        atol=tolerance * np.abs(loss.gradient).mean(),
     )
 
 
@@ -736,7 +815,10 @@ def test_pairwise_updates_with_two_sides(m, K):
     assert loss.mass == pytest.approx(again.mass)
     assert loss.log_scale == pytest.approx(again.log_scale, rel=tolerance, abs=tolerance)
     np.testing.assert_allclose(
-        loss.gradient, again.gradient, rtol=tolerance, atol=tolerance * np.abs(again.gradient).mean()
+        loss.gradient,
+        again.gradient,
+        rtol=tolerance,
+        atol=tolerance * np.abs(again.gradient).mean(),
     )
 
 
@@ -773,7 +855,9 @@ def tables_of(K, subset, A1, A2, eps1, eps2):
     return tables
 
 
-@pytest.mark.parametrize(("K", "s"), [(2, 1), (3, 1), (4, 2), (5, 2), (17, 1), (17, 8), (100, 1), (100, 20), (100, 50)])
+@pytest.mark.parametrize(
+    ("K", "s"), [(2, 1), (3, 1), (4, 2), (5, 2), (17, 1), (17, 8), (100, 1), (100, 20), (100, 50)]
+)
 def test_steps_solve_the_polynomial(K, s):
     rng = np.random.default_rng(K + s)
     subset = list(range(s))
@@ -853,9 +937,15 @@ def test_steps_minimise_lemma_1(K):
         c, size = code[:, j], np.abs(code[:, j]).max()
 
         def value(x, c=c, size=size, j=j):
-            return np.log((tables[0, :, j] * np.exp(-c * x / size) + tables[1, :, j] * np.exp(c * x / size)).sum())
+            return np.log(
+                (
+                    tables[0, :, j] * np.exp(-c * x / size) + tables[1, :, j] * np.exp(c * x / size)
+                ).sum()
+            )
 
-        best = scipy.optimize.minimize_scalar(value, bounds=(-10, 10), method="bounded", options={"xatol": 1e-9})
+        best = scipy.optimize.minimize_scalar(
+            value, bounds=(-10, 10), method="bounded", options={"xatol": 1e-9}
+        )
         assert value(t[j] * size) <= best.fun + 1e-13
         for delta in (1e-3, 1e-2, 0.5):
             assert value(t[j] * size) < min(value(t[j] * size - delta), value(t[j] * size + delta))
@@ -908,7 +998,9 @@ def test_two_classes_are_adaboost(cls, options, constant, gaps):
         for t, stage in enumerate(model.staged_decision_function(X)):
             if t == 0:
                 (f, threshold, nan_left), alpha = expected[0]
-                np.testing.assert_allclose(-stage, constant * alpha * outputs(X[:, f], threshold, nan_left), rtol=1e-5)
+                np.testing.assert_allclose(
+                    -stage, constant * alpha * outputs(X[:, f], threshold, nan_left), rtol=1e-5
+                )
 
 
 @pytest.mark.parametrize("cls", [AdaBoostECCClassifier, AdaBoostERPClassifier])
@@ -982,9 +1074,13 @@ def test_weights_of_rows_are_copies_of_them_in_adaboost_ml(seed):
     X, y = several(3, seed)
     copies = np.random.default_rng(seed).integers(1, 4, len(y))
     weighted = AdaBoostMLClassifier(n_estimators=10).fit(X, y, sample_weight=copies)
-    repeated = AdaBoostMLClassifier(n_estimators=10).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    repeated = AdaBoostMLClassifier(n_estimators=10).fit(
+        np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    )
     assert splits_of(weighted) == splits_of(repeated)
-    np.testing.assert_allclose(weighted.model_.raw_scores(X), repeated.model_.raw_scores(X), atol=1e-5)
+    np.testing.assert_allclose(
+        weighted.model_.raw_scores(X), repeated.model_.raw_scores(X), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("K", [3, 5])
@@ -1029,14 +1125,22 @@ def test_adaboost_ecc_and_erp(K, seed, repartitions):
     model = AdaBoostERPClassifier(n_repartitions=repartitions, **options).fit(X, y)
     assert splits_of(model) == as_float(splits)
     np.testing.assert_allclose(model.model_.raw_scores(X), F / 2, atol=1e-4)
-    changed = sum((mu != start).any() for mu, start in zip(used, colourings(K, 25, seed), strict=True))
+    changed = sum(
+        (mu != start).any() for mu, start in zip(used, colourings(K, 25, seed), strict=True)
+    )
     assert (changed > 2) == (repartitions > 0)
     if repartitions == 0:
         ecc = AdaBoostECCClassifier(**options).fit(X, y)
         np.testing.assert_array_equal(ecc.model_.raw_scores(X), model.model_.raw_scores(X))
 
 
-PIBOOSTS = [("singles", 3), ("singles", 5), ("pairs", 4), ([[0, 1], [2], [3, 1, 0]], 5), ([[0, 1, 2]], 5)]
+PIBOOSTS = [
+    ("singles", 3),
+    ("singles", 5),
+    ("pairs", 4),
+    ([[0, 1], [2], [3, 1, 0]], 5),
+    ([[0, 1, 2]], 5),
+]
 
 
 def subsets_in(spec, K):
@@ -1054,7 +1158,9 @@ def subsets_in(spec, K):
 def test_piboost(spec, K, cost_sensitive, seed):
     X, y = several(K, seed)
     expected, F = twin.piboost(X, y, K, subsets_in(spec, K), 20, cost_sensitive)
-    model = PIBoostClassifier(n_estimators=20, separators=spec, cost_sensitive=cost_sensitive).fit(X, y)
+    model = PIBoostClassifier(n_estimators=20, separators=spec, cost_sensitive=cost_sensitive).fit(
+        X, y
+    )
     trees = model.model_.ensemble
     np.testing.assert_array_equal(trees.code, separators(spec, K).T)
     found = []
@@ -1063,7 +1169,10 @@ def test_piboost(spec, K, cost_sensitive, seed):
         for feature, threshold, nan_left, _, _, column, _ in list(trees.each())[begin:end]:
             one[column] = (int(feature[0]), float(threshold[0]), bool(nan_left[0]))
         found.append(one)
-    wanted = [[None if one is None else (one[0], float(one[1]), one[2]) for one in chosen] for chosen in expected]
+    wanted = [
+        [None if one is None else (one[0], float(one[1]), one[2]) for one in chosen]
+        for chosen in expected
+    ]
     if cost_sensitive:
         assert None not in sum(wanted, [])
     while wanted and not any(wanted[-1]):
@@ -1088,7 +1197,9 @@ def columns_of(model):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_mo(code, seed):
     X, y = several(4, seed)
-    model = AdaBoostMOClassifier(n_estimators=20, code=code, decoder="linear", random_state=seed).fit(X, y)
+    model = AdaBoostMOClassifier(
+        n_estimators=20, code=code, decoder="linear", random_state=seed
+    ).fit(X, y)
     matrix = model.model_.ensemble.code.T
     if code != "dense":
         np.testing.assert_array_equal(matrix, CODES[code])
@@ -1105,7 +1216,9 @@ def test_gentleboost(K, seed):
     X, y = X[:80], y[:80]
     splits, F = twin.gentleboost(X, y, K, 6)
     model = GentleBoostClassifier(n_estimators=6).fit(X, y)
-    assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [[(f, n) for f, _, n in one] for one in splits]
+    assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [
+        [(f, n) for f, _, n in one] for one in splits
+    ]
     scores = model.model_.raw_scores(X)
     np.testing.assert_allclose(scores - scores.mean(axis=1, keepdims=True), F, atol=1e-4)
 
@@ -1169,16 +1282,26 @@ def test_trees_of_columns_are_scikit_learns(K):
     scores = PIBoostClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
     np.testing.assert_allclose(scores, F / (K - 1), atol=2e-4 * K)
     _, F = twin.oc(X, y, K, colourings(K, 10, 0), trees)
-    scores = AdaBoostOCClassifier(n_estimators=10, random_state=0, **options).fit(X, y).model_.raw_scores(X)
+    scores = (
+        AdaBoostOCClassifier(n_estimators=10, random_state=0, **options)
+        .fit(X, y)
+        .model_.raw_scores(X)
+    )
     np.testing.assert_allclose(from_first(scores), from_first(F), atol=1e-4)
     _, F, _ = twin.ecc(X, y, K, colourings(K, 10, 0), 0, trees)
-    scores = AdaBoostECCClassifier(n_estimators=10, random_state=0, **options).fit(X, y).model_.raw_scores(X)
+    scores = (
+        AdaBoostECCClassifier(n_estimators=10, random_state=0, **options)
+        .fit(X, y)
+        .model_.raw_scores(X)
+    )
     np.testing.assert_allclose(scores, F / 2, atol=1e-4)
     code = one_vs_all(K)
     _, f = twin.coded(X, y, code, 6, trees)
     scores = AdaBoostMHClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
     np.testing.assert_allclose(scores, f, atol=1e-4)
-    model = AdaBoostMOClassifier(n_estimators=6, code="one-vs-all", decoder="linear", **options).fit(X, y)
+    model = AdaBoostMOClassifier(
+        n_estimators=6, code="one-vs-all", decoder="linear", **options
+    ).fit(X, y)
     np.testing.assert_allclose(model.model_.raw_scores(X), f @ code.T, atol=3e-4)
 
 
@@ -1191,7 +1314,9 @@ class FewestErrors(ClassifierMixin, BaseEstimator):
     def fit(self, X, y, sample_weight=None):
         self.classes_, codes = np.unique(y, return_inverse=True)
         stumps = twin.AllStumps(X)
-        j, self.left_, self.right_ = twin.fewest_errors(stumps, codes, len(self.classes_), sample_weight)
+        j, self.left_, self.right_ = twin.fewest_errors(
+            stumps, codes, len(self.classes_), sample_weight
+        )
         self.split_ = stumps.splits[j]
         return self
 
@@ -1284,7 +1409,13 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
     """More rows than a chunk has, float32, columns of every kind of store."""
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y = blobs(7000, 3, 5)
-    X = np.hstack([X, np.where(np.abs(X[:, :1]) < 3, 0, X[:, :1].round()), np.where(X[:, 1:2] > 2, np.nan, X[:, 2:])])
+    X = np.hstack(
+        [
+            X,
+            np.where(np.abs(X[:, :1]) < 3, 0, X[:, :1].round()),
+            np.where(X[:, 1:2] > 2, np.nan, X[:, 2:]),
+        ]
+    )
     models = [whole(cls, 3, options, n_jobs=n).fit(X, y).model_.to_bytes() for n in (1, 2, 8)]
     assert models[0] == models[1] == models[2]
 
@@ -1305,13 +1436,19 @@ def test_ten_rounds_and_ten_more(cls, options, repeats):
     assert parts.n_estimators_ == once.n_estimators_ == 20
     np.testing.assert_array_equal(parts.model_.ensemble.threshold[: len(first)], first)
     if repeats == 1:
-        np.testing.assert_array_equal(parts.model_.ensemble.threshold, once.model_.ensemble.threshold)
-        np.testing.assert_allclose(parts.decision_function(X), once.decision_function(X), rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(
+            parts.model_.ensemble.threshold, once.model_.ensemble.threshold
+        )
+        np.testing.assert_allclose(
+            parts.decision_function(X), once.decision_function(X), rtol=1e-5, atol=1e-5
+        )
     else:  # in float32 weights from scores are not those that were multiplied, and near ties go the other way
         assert abs(parts.score(X, y) - once.score(X, y)) < 0.02
 
 
-@pytest.mark.parametrize(("cls", "options"), [one for one in VARIANTS if one[0].booster.restart_every])
+@pytest.mark.parametrize(
+    ("cls", "options"), [one for one in VARIANTS if one[0].booster.restart_every]
+)
 @pytest.mark.part(3)
 def test_restarts_change_nothing(cls, options, monkeypatch):
     X, y = blobs(300, 4, 5)
@@ -1319,7 +1456,9 @@ def test_restarts_change_nothing(cls, options, monkeypatch):
     monkeypatch.setattr(cls.booster, "restart_every", 4)
     often = whole(cls, 25, options).fit(X, y)
     np.testing.assert_array_equal(often.model_.ensemble.threshold, plain.model_.ensemble.threshold)
-    np.testing.assert_allclose(often.decision_function(X), plain.decision_function(X), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        often.decision_function(X), plain.decision_function(X), rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
@@ -1341,7 +1480,9 @@ def test_stages_and_cut_models(cls, options):
 def test_early_stopping_keeps_the_best_round(cls, options):
     X, y = blobs(400, 3, 4)
     options = {**options, "scoring": "error"}
-    model = whole(cls, 60, options, early_stopping=True, n_iter_no_change=8, validation_fraction=0.3).fit(X, y)
+    model = whole(
+        cls, 60, options, early_stopping=True, n_iter_no_change=8, validation_fraction=0.3
+    ).fit(X, y)
     errors = model.history_["val_error"]
     assert len(errors) == model.n_estimators_ <= 60
     assert int(np.argmin(errors)) == model.n_estimators_ - 1
@@ -1355,10 +1496,16 @@ def test_early_stopping_keeps_the_best_round(cls, options):
 def test_decoders_of_output_codes(decoder):
     X, y = blobs(300, 4, 5)
     model = AdaBoostMOClassifier(n_estimators=20, code="all-pairs", decoder=decoder).fit(X, y)
-    linear = AdaBoostMOClassifier(n_estimators=20, code="all-pairs", decoder="linear").fit(X, y).model_.ensemble
+    linear = (
+        AdaBoostMOClassifier(n_estimators=20, code="all-pairs", decoder="linear")
+        .fit(X, y)
+        .model_.ensemble
+    )
     trees = model.model_.ensemble
     np.testing.assert_array_equal(trees.leaf, linear.leaf)
-    columns = type(model.model_).from_ensemble(trees.columns(), np.arange(len(trees.code))).raw_scores(X)
+    columns = (
+        type(model.model_).from_ensemble(trees.columns(), np.arange(len(trees.code))).raw_scores(X)
+    )
     naive = decoded(columns, trees)
     np.testing.assert_allclose(model.decision_function(X), naive, rtol=1e-12)
     with pytest.raises(ValueError, match="has a list only"):
@@ -1376,7 +1523,9 @@ def test_interval_table_of_trained_stumps(estimator):
     model = estimator.fit(X, y).model_
     table = type(model).from_ensemble(model.ensemble, model.classes_, layout="interval")
     size = np.abs(model.ensemble.leaf).sum() * np.abs(model.ensemble.code).max()
-    np.testing.assert_allclose(table.raw_scores(X), model.raw_scores(X), rtol=1e-7, atol=1e-7 * size)
+    np.testing.assert_allclose(
+        table.raw_scores(X), model.raw_scores(X), rtol=1e-7, atol=1e-7 * size
+    )
 
 
 def test_classes_that_no_separator_tells_apart_are_a_warning():
@@ -1401,7 +1550,11 @@ def test_labels_are_no_separators():
 @pytest.mark.filterwarnings("ignore:.*no separator tells")
 def test_separators_of_a_model_that_goes_on_stay():
     X, y = blobs(200, 3, 4)
-    for before, after in (([[0], [1]], [[0], [2]]), ("singles", "pairs"), ("singles", [[0], [1], [2]])):
+    for before, after in (
+        ([[0], [1]], [[0], [2]]),
+        ("singles", "pairs"),
+        ("singles", [[0], [1], [2]]),
+    ):
         model = PIBoostClassifier(n_estimators=4, separators=before, warm_start=True).fit(X, y)
         with pytest.raises(ValueError, match="separators.*warm_start|warm_start.*separators"):
             model.set_params(n_estimators=8, separators=after).fit(X, y)
@@ -1434,7 +1587,10 @@ def test_learners_without_mistakes_are_capped():
     X = np.repeat(np.arange(4.0), 20)[:, None]
     y = np.repeat([0, 1, 2, 3], 20)
     for cls, options in VARIANTS:
-        if options.get("separators") in ("singles", [[0, 1], [2]]) or options.get("subsample", 1) < 1:
+        if (
+            options.get("separators") in ("singles", [[0, 1], [2]])
+            or options.get("subsample", 1) < 1
+        ):
             continue
         model = whole(cls, 40, options).fit(X, y)
         scores = model.model_.raw_scores(X)

@@ -58,7 +58,16 @@ def rows(rng, m):
     return X
 
 
-FORMS = ["vector", "class", "base", "code", "class stumps", "stumps", "symmetric stumps", "interval"]
+FORMS = [
+    "vector",
+    "class",
+    "base",
+    "code",
+    "class stumps",
+    "stumps",
+    "symmetric stumps",
+    "interval",
+]
 
 
 def ensembles(rng, form):
@@ -122,7 +131,9 @@ def test_interactions(form):
         np.testing.assert_allclose(found.values.sum(axis=2), alone.values, rtol=0, atol=1e-12)
         assert np.array_equal(found.base, alone.base)
         for x, values in zip(X, found.values, strict=True):
-            np.testing.assert_allclose(values, twin.interaction(value(x), D), rtol=0, atol=tolerance(form))
+            np.testing.assert_allclose(
+                values, twin.interaction(value(x), D), rtol=0, atol=tolerance(form)
+            )
 
 
 @pytest.mark.parametrize("d", [3, 10, 64])
@@ -159,7 +170,10 @@ def test_classes_do_not_depend_on_each_other(k):
 
 def part_of(e, begin, end):
     """Some of the trees, without the bias."""
-    splits, leaves = slice(e.offset[begin], e.offset[end]), slice(e.offset[begin] + begin, e.offset[end] + end)
+    splits, leaves = (
+        slice(e.offset[begin], e.offset[end]),
+        slice(e.offset[begin] + begin, e.offset[end] + end),
+    )
     return Trees(
         e.offset[begin : end + 1] - e.offset[begin], e.feature[splits], e.threshold[splits], e.nan_left[splits],
         e.right[splits], e.leaf[leaves], *(None if a is None else a[begin:end] for a in (e.cls, e.base)),
@@ -174,7 +188,10 @@ def test_many_trees_are_the_sum_of_few(form):
     many = part_of(random_trees(rng, form, rng.integers(0, 12, 200).tolist()), 0, 200)
     X = rows(rng, 300)
     model = Model.from_ensemble(many, range(K)).with_covers(X)
-    parts = [Model.from_ensemble(part_of(many, t, t + 8), range(K)).with_covers(X) for t in range(0, 200, 8)]
+    parts = [
+        Model.from_ensemble(part_of(many, t, t + 8), range(K)).with_covers(X)
+        for t in range(0, 200, 8)
+    ]
     for background in (None, X[:20]):
         found = contributions(model, X, background).values
         total = sum(contributions(part, X, background).values for part in parts)
@@ -196,7 +213,10 @@ def test_long_paths_by_their_definition():
     ensemble = chain(10, rng)
     model = Model.from_ensemble(ensemble, range(2))
     X = np.where(rng.random((20, 10)) < 0.8, 1.0, -1.0).astype(np.float32)
-    between, along = contributions(model, X, X[:3]).values, contributions(model.with_covers(X), X).values
+    between, along = (
+        contributions(model, X, X[:3]).values,
+        contributions(model.with_covers(X), X).values,
+    )
     cover = twin.covers(ensemble, X)
     for r in (0, 11, 19):
         values = twin.of_rows(ensemble, X[r], X[:3]), twin.of_covers(ensemble, X[r], cover)
@@ -230,7 +250,9 @@ def test_threads_sparse_rows_and_order_change_nothing(form):
     sparse = contributions(model, scipy.sparse.csr_matrix(X), scipy.sparse.csc_matrix(X[:50]))
     assert sparse.values.tobytes() == found.values.tobytes()
     for part in (slice(0, 1), slice(7, 600)):
-        assert contributions(model, X[part], X[:50]).values.tobytes() == found.values[part].tobytes()
+        assert (
+            contributions(model, X[part], X[:50]).values.tobytes() == found.values[part].tobytes()
+        )
     held = model.with_covers(scipy.sparse.csr_matrix(X))
     assert held.to_bytes() == model.with_covers(X).to_bytes()
     alone = contributions(held, X, n_jobs=1).values
@@ -247,11 +269,17 @@ def test_tables_made_once_and_batches_change_nothing(monkeypatch, n_classes, spl
     rng = np.random.default_rng(11)
     X, y = rng.normal(size=(700, 12)), np.arange(700) % n_classes
     model = VectorTreeBoostClassifier(
-        n_estimators=8, max_leaf_nodes=splits + 1, min_samples_leaf=1, split_columns=None, calibrate=None
+        n_estimators=8,
+        max_leaf_nodes=splits + 1,
+        min_samples_leaf=1,
+        split_columns=None,
+        calibrate=None,
     )
     held = model.fit(X, y).model_.with_covers(X)
     once = contributions(held, X, n_jobs=1).values
-    assert np.abs(held.raw_scores(X) - once.sum(axis=1) - contributions(held, X[:1]).base).max() < 1e-9
+    assert (
+        np.abs(held.raw_scores(X) - once.sum(axis=1) - contributions(held, X[:1]).base).max() < 1e-9
+    )
     pairs = interactions(held, X[:300]).values
     monkeypatch.setattr("pymcboost._kernels.contributions.MOST_KEPT", 0)
     assert contributions(held, X, n_jobs=2).values.tobytes() == once.tobytes()
@@ -259,18 +287,24 @@ def test_tables_made_once_and_batches_change_nothing(monkeypatch, n_classes, spl
     for i, most in enumerate((1, 1 << 10)):
         monkeypatch.setattr("pymcboost._kernels.contributions.MOST_IN_BATCH", most)
         monkeypatch.setattr("pymcboost._kernels.contributions.MOST_KEPT", i << 21)
-        assert np.abs(contributions(held, X).values - once).max() < 1e-12 * max(1, np.abs(once).max())
+        assert np.abs(contributions(held, X).values - once).max() < 1e-12 * max(
+            1, np.abs(once).max()
+        )
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="sizes of processes are Linux's")
 def test_where_memory_ends_none_is_lost(monkeypatch):
     trees = covers.explainer(random_trees(np.random.default_rng(0), "vector"))
-    background = np.zeros((D, 1 << 20), dtype=np.float32)  # malloc takes room for its patterns from the system
+    background = np.zeros(
+        (D, 1 << 20), dtype=np.float32
+    )  # malloc takes room for its patterns from the system
 
     def no_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr("pymcboost._kernels.contributions.np", SimpleNamespace(diff=np.diff, zeros=no_memory))
+    monkeypatch.setattr(
+        "pymcboost._kernels.contributions.np", SimpleNamespace(diff=np.diff, zeros=no_memory)
+    )
     before = int(Path("/proc/self/statm").read_text().split()[0])
     with pytest.raises(MemoryError):
         trees.by_rows(background)
@@ -304,7 +338,9 @@ def test_fresh_results_may_hold_anything(monkeypatch, algorithm, n_classes, most
     X, y = rng.normal(size=(600, 9)).astype(np.float32), np.arange(600) % n_classes
     X[:, 2] = 1.0
     for leaves in (1, 4):
-        model = algorithm(n_estimators=3, max_leaf_nodes=max(2, leaves), calibrate=None, random_state=0)
+        model = algorithm(
+            n_estimators=3, max_leaf_nodes=max(2, leaves), calibrate=None, random_state=0
+        )
         held = model.fit(np.zeros_like(X) if leaves == 1 else X, y).model_.with_covers(X)
         used, compact = held.ensemble.compact()
         trees, _ = shapley.explained(held, used, compact, None, 1)
@@ -351,7 +387,9 @@ def test_shap_has_the_same_values(form):
     X = np.random.default_rng(10).integers(-2, 3, (400, D)).astype(np.float32)
     tried = (ensembles(np.random.default_rng(seed), form)[0] for seed in range(1000))
     models = (Model.from_ensemble(one, range(K)).with_covers(X) for one in tried)
-    model = next(one for one in models if one.ensemble.cover.min() > 0)  # shap refuses leaves without rows
+    model = next(
+        one for one in models if one.ensemble.cover.min() > 0
+    )  # shap refuses leaves without rows
     found = contributions(model, X[:30])
     explainer = shap.TreeExplainer(to_shap(model), feature_perturbation="tree_path_dependent")
     np.testing.assert_allclose(explainer.shap_values(X[:30]), found.values, rtol=0, atol=1e-6)
@@ -364,7 +402,9 @@ def test_shap_has_the_same_values(form):
 def with_categories(cls, **options):
     """Rows of codes, numbers and codes, some of them missing or unknown, and a model of them with covers."""
     rng = np.random.default_rng(0)
-    X = np.column_stack((rng.integers(0, 20, 300), rng.normal(size=300), rng.integers(0, 4, 300))).astype(float)
+    X = np.column_stack(
+        (rng.integers(0, 20, 300), rng.normal(size=300), rng.integers(0, 4, 300))
+    ).astype(float)
     X[::17, 0] = np.nan
     y = (X[:, 0] % 3 == 1) * 1 + (X[:, 1] > 0) + (X[:, 2] == 2) * (X[:, 1] > 0.5)
     fitted = cls(categorical_features=[0, 2], random_state=0, **options).fit(X, y)
@@ -376,7 +416,10 @@ def test_sets_of_levels_for_shap(cls):
     """The copies of a leaf have its value and its rows together; the scores of rows stay as they are."""
     model, X = with_categories(cls, n_estimators=4, min_samples_category=0)
     given, scores = to_shap(model), np.tile(model.ensemble.bias.astype(np.float64), (300, 1))
-    cover, first = model.ensemble.cover, model.ensemble.splits()[0] + np.arange(len(model.ensemble) + 1)
+    cover, first = (
+        model.ensemble.cover,
+        model.ensemble.splits()[0] + np.arange(len(model.ensemble) + 1),
+    )
     for t, tree in enumerate(given["trees"]):
         ends, weight = tree["children_left"] < 0, tree["node_sample_weight"]
         assert weight[ends].sum() == pytest.approx(cover[first[t] : first[t + 1]].sum())
@@ -385,7 +428,9 @@ def test_sets_of_levels_for_shap(cls):
             assert weight[side] == pytest.approx(below)
         for r, x in enumerate(X):
             scores[r] += tree["values"][leaf_of(tree, x)[0]]
-    assert max(len(tree["features"]) for tree in given["trees"]) > 2 * np.diff(first).max()  # some were repeated
+    assert (
+        max(len(tree["features"]) for tree in given["trees"]) > 2 * np.diff(first).max()
+    )  # some were repeated
     np.testing.assert_allclose(scores, model.raw_scores(X), rtol=0, atol=1e-12)
 
 
@@ -416,11 +461,17 @@ def test_categories(cls):
     X[:3, 0] = 21, 0.5, -1
     model = model.with_covers(X)
     ensemble, cover = model.ensemble, twin.covers(model.ensemble, X)
-    assert ensemble.sets() is not None and model.ensemble.cover.tolist() == np.concatenate(cover).tolist()
+    assert (
+        ensemble.sets() is not None
+        and model.ensemble.cover.tolist() == np.concatenate(cover).tolist()
+    )
     between, along = contributions(model, X[:8], X[40:45]), contributions(model, X[:8])
     pairs = interactions(model, X[:2], X[40:45])
     for i, x in enumerate(X[:8].astype(np.float32)):
-        for found, value in (between, twin.of_rows(ensemble, x, X[40:45])), (along, twin.of_covers(ensemble, x, cover)):
+        for found, value in (
+            (between, twin.of_rows(ensemble, x, X[40:45])),
+            (along, twin.of_covers(ensemble, x, cover)),
+        ):
             expected, base = twin.shapley(value, 3)
             np.testing.assert_allclose(found.values[i], expected, rtol=0, atol=1e-12)
             np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)

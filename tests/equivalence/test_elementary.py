@@ -40,23 +40,46 @@ for metric in "log_loss", "balanced_error", "auc_ovr":
 
 
 def ulps(found, exact):
-    return np.abs((found.astype(np.longdouble) - exact) / np.spacing(np.abs(exact.astype(np.float64))))
+    return np.abs(
+        (found.astype(np.longdouble) - exact) / np.spacing(np.abs(exact.astype(np.float64)))
+    )
 
 
-@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than double")
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant < 63, reason="long double is no wider than double"
+)
 def test_exp_and_log_are_correct_to_one_unit_in_the_last_place():
     rng = np.random.default_rng(0)
-    x = np.concatenate((rng.uniform(-708, 709, 5000), rng.normal(size=5000), 1e-5 * rng.normal(size=5000)))
+    x = np.concatenate(
+        (rng.uniform(-708, 709, 5000), rng.normal(size=5000), 1e-5 * rng.normal(size=5000))
+    )
     assert ulps(elementary.exp(x), np.exp(x.astype(np.longdouble))).max() < 0.7
-    x = np.concatenate((np.exp(rng.uniform(-708, 709, 5000)), 1 + 1e-3 * rng.normal(size=5000), rng.random(5000)))
+    x = np.concatenate(
+        (np.exp(rng.uniform(-708, 709, 5000)), 1 + 1e-3 * rng.normal(size=5000), rng.random(5000))
+    )
     assert ulps(elementary.log(x), np.log(x.astype(np.longdouble))).max() < 1
 
 
 def test_exp_and_log_at_their_ends():
-    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 710.0, -746.0, -744.9, -740.0, 709.78, 1e300, -1e300])
+    ends = np.array(
+        [0.0, -0.0, np.inf, -np.inf, np.nan, 710.0, -746.0, -744.9, -740.0, 709.78, 1e300, -1e300]
+    )
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(elementary.exp(ends), np.exp(ends), rtol=1e-15, atol=5e-324)
-        ends = np.array([0.0, 1.0, np.inf, np.nan, -1.0, -np.inf, 5e-324, 1e-310, 2.2250738585072014e-308, 1.7e308])
+        ends = np.array(
+            [
+                0.0,
+                1.0,
+                np.inf,
+                np.nan,
+                -1.0,
+                -np.inf,
+                5e-324,
+                1e-310,
+                2.2250738585072014e-308,
+                1.7e308,
+            ]
+        )
         np.testing.assert_allclose(elementary.log(ends), np.log(ends), rtol=1e-15)
 
 
@@ -134,6 +157,10 @@ def test_numbers_are_stored_and_counted(shape):
 
 
 def test_numbers_are_stored_in_contiguous_rows():
-    for out in (np.zeros((4, 6), np.float32)[:, ::2], np.zeros((4, 2), np.float32), np.zeros((3, 3), np.float32)):
+    for out in (
+        np.zeros((4, 6), np.float32)[:, ::2],
+        np.zeros((4, 2), np.float32),
+        np.zeros((3, 3), np.float32),
+    ):
         with pytest.raises(ValueError, match="out must have the shape"):
             elementary.store(np.zeros((4, 3)), 1.0, -1.0, 1.0, out)

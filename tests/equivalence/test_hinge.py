@@ -98,7 +98,9 @@ def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind
     alpha = np.abs(expected)
     free = (alpha > 1e-3 * c) & (alpha < (1 - 1e-3) * c)
     if free.any():
-        assert found.bias == pytest.approx((sign * d - sums)[free].mean(), abs=1e-4 * max(1, np.abs(sums).max()))
+        assert found.bias == pytest.approx(
+            (sign * d - sums)[free].mean(), abs=1e-4 * max(1, np.abs(sums).max())
+        )
     if kernel == "rbf":  # positive definite: the multipliers are unique
         np.testing.assert_allclose(found.beta, expected, atol=1e-3 * c)
 
@@ -158,7 +160,9 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
 
 def test_anchors_reach_their_bound_where_the_tolerance_is_above_the_margins():
     X, y = load_digits(return_X_y=True)
-    model = HingeBoostOCClassifier(n_estimators=25, kernel="rbf", C=1000, random_state=0).fit(X[:600], y[:600])
+    model = HingeBoostOCClassifier(n_estimators=25, kernel="rbf", C=1000, random_state=0).fit(
+        X[:600], y[:600]
+    )
     assert model.score(X[:600], y[:600]) == 1
 
 
@@ -166,13 +170,26 @@ def test_anchors_reach_their_bound_where_the_tolerance_is_above_the_margins():
 def test_gamma_follows_the_units_of_the_features(kernel):
     X, y = load_digits(return_X_y=True)
     X, y = X[:500], y[:500]
-    words = {"n_estimators": 15, "kernel": kernel, "C": 1e4, "degree": 2, "coef0": 1.0, "random_state": 0}
+    words = {
+        "n_estimators": 15,
+        "kernel": kernel,
+        "C": 1e4,
+        "degree": 2,
+        "coef0": 1.0,
+        "random_state": 0,
+    }
     found = HingeBoostOCClassifier(**words).fit(X[:400], y[:400])
     assert found.score(X[400:], y[400:]) > 0.9
-    given = HingeBoostOCClassifier(**words, gamma=1 / (64 * X[:400].astype(np.float32).var(dtype=np.float64)))
-    np.testing.assert_array_equal(found.decision_function(X), given.fit(X[:400], y[:400]).decision_function(X))
+    given = HingeBoostOCClassifier(
+        **words, gamma=1 / (64 * X[:400].astype(np.float32).var(dtype=np.float64))
+    )
+    np.testing.assert_array_equal(
+        found.decision_function(X), given.fit(X[:400], y[:400]).decision_function(X)
+    )
     metres = HingeBoostOCClassifier(**words).fit(X[:400] * 1024, y[:400])
-    np.testing.assert_allclose(metres.decision_function(X * 1024), found.decision_function(X), atol=1e-6)
+    np.testing.assert_allclose(
+        metres.decision_function(X * 1024), found.decision_function(X), atol=1e-6
+    )
 
 
 def test_rounds_that_are_added_keep_gamma():
@@ -197,7 +214,9 @@ def test_rows_without_a_sign_take_no_part(solver):
     sign[::3] = 0
     kept = sign != 0
     make = lambda Z: (  # noqa: E731
-        LinearRows(Z) if solver == "coordinate" else KERNEL_SOLVERS[solver](len(Z), block_of(Z, "linear"))
+        LinearRows(Z)
+        if solver == "coordinate"
+        else KERNEL_SOLVERS[solver](len(Z), block_of(Z, "linear"))
     )
     some = make(X).solve(sign, d, 0.1, 1e-8)
     alone = make(X[kept]).solve(sign[kept], d[kept], 0.1, 1e-8)
@@ -220,7 +239,9 @@ def test_a_step_on_the_free_variables(sparse, n_free, wide):
         S = scipy.sparse.csr_matrix(X)
         rows = svmdual.Rows(None, S.data, S.indptr.astype(np.int64), S.indices.astype(np.int32), 70)
     expected, *told = reference.free_step(X, target, lo, hi, beta, 50, 1e-10)
-    n, moved, whole, bias = rows.free_step(target, lo, hi, beta, np.empty(60, dtype=np.int32), 50, 1e-10)
+    n, moved, whole, bias = rows.free_step(
+        target, lo, hi, beta, np.empty(60, dtype=np.int32), 50, 1e-10
+    )
     assert [n, moved, whole] == told[:3] and n == n_free
     np.testing.assert_allclose(beta, expected, rtol=1e-7, atol=1e-7 * wide)
     assert bias == pytest.approx(told[3], rel=1e-6, abs=1e-6 * wide)
@@ -231,13 +252,19 @@ def test_a_step_on_too_many_free_variables_or_equal_rows():
     lo, hi, beta = np.zeros(6), np.ones(6), np.full(6, 0.5)
     rows, row = svmdual.Rows(X), np.empty(6, dtype=np.int32)
     assert rows.free_step(hi, lo, hi, beta, row, 5, 0.0) == (6, False, False, 0.0)
-    assert rows.free_step(hi, lo, hi, beta, row, 6, 0.0)[:3] == (6, False, False)  # a singular system
+    assert rows.free_step(hi, lo, hi, beta, row, 6, 0.0)[:3] == (
+        6,
+        False,
+        False,
+    )  # a singular system
     assert beta.tolist() == [0.5] * 6
     with pytest.raises(ValueError, match="an entry for every row"):
         rows.free_step(hi, lo, hi, beta, row[:5], 6, 0.0)
 
 
-@pytest.mark.parametrize("make", [lambda X: LinearRows(X), lambda X: DenseKernel(len(X), block_of(X, "linear"))])
+@pytest.mark.parametrize(
+    "make", [lambda X: LinearRows(X), lambda X: DenseKernel(len(X), block_of(X, "linear"))]
+)
 def test_a_start_changes_the_steps_and_not_the_solution(make):
     X, sign, d = problem(m=800)
     machine = make(X)
@@ -315,7 +342,9 @@ def test_linear_machines_of_little_use_warn_with_the_remedies():
     words = {"n_informative": 8, "n_redundant": 12, "n_classes": 10, "random_state": 0}
     X, y = make_classification(300, 30, **words)
     for scale, said in (False, "Use scale=True, a larger C or"), (True, "Use a larger C or"):
-        with pytest.warns(UserWarning, match=f"loss has hardly fallen, from 1 to .* {said} kernel='rbf'$"):
+        with pytest.warns(
+            UserWarning, match=f"loss has hardly fallen, from 1 to .* {said} kernel='rbf'$"
+        ):
             HingeBoostOCClassifier(n_estimators=10, scale=scale, random_state=0).fit(X, y)
     X, y = make_classification(200, 20, weights=[0.8], random_state=0)
     with pytest.warns(UserWarning, match="hardly fallen, from 0.4"):
@@ -427,8 +456,12 @@ def test_threads_of_python_do_not_mix_their_counts():
 def test_solves_in_other_threads_leave_signals_to_the_main_thread():
     X, sign, d = problem(m=300)
     machine, found = LibsvmKernel(300, block_of(X, "rbf")), []
-    worker = threading.Thread(target=lambda: found.extend(machine.solve(sign, d, 0.1, 1e-6) for _ in range(20)))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
+    worker = threading.Thread(
+        target=lambda: found.extend(machine.solve(sign, d, 0.1, 1e-6) for _ in range(20))
+    )
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # background jobs of a shell ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
             worker.start()
@@ -507,7 +540,9 @@ def test_pair_weights_and_cuts_are_the_paper_s_sums():
     weights = colourings.pair_weights(rho, y)
     np.testing.assert_array_equal(weights, weights.T)
     columns = np.array([some_columns(6, rng, False) for _ in range(10)])
-    np.testing.assert_allclose(colourings.cut(weights, columns), [reference.cut(rho, y, c) for c in columns])
+    np.testing.assert_allclose(
+        colourings.cut(weights, columns), [reference.cut(rho, y, c) for c in columns]
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -516,11 +551,15 @@ def test_max_cut_and_random_columns_against_all_columns(seed):
     K = 9
     weights = rng.normal(0.2 if seed % 2 else -0.5, 1, size=(K, K))
     weights = np.triu(weights, 1) + np.triu(weights, 1).T
-    every = np.array([[1, *(1 - 2 * ((i >> np.arange(K - 1)) & 1))] for i in range(1, 2 ** (K - 1))])
+    every = np.array(
+        [[1, *(1 - 2 * ((i >> np.arange(K - 1)) & 1))] for i in range(1, 2 ** (K - 1))]
+    )
     best = colourings.cut(weights, every).max()
     found = colourings.max_cut(weights, np.random.default_rng(0))
     assert {1, -1} == set(found)
-    assert colourings.cut(weights, found[None])[0] == pytest.approx(best)  # which is negative for some of the seeds
+    assert colourings.cut(weights, found[None])[0] == pytest.approx(
+        best
+    )  # which is negative for some of the seeds
     many = colourings.best_random(weights, 5000, np.random.default_rng(0))
     assert colourings.cut(weights, many[None])[0] == pytest.approx(best)
     pair = colourings.best_pair(weights)
@@ -538,7 +577,9 @@ def blobs(K=5, m=300, d=4, seed=0, spread=1.2):
 
 def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch):
     d = 2**31 - 1
-    X = scipy.sparse.csr_matrix((np.ones(4, dtype=np.float32), [0, 5, d - 1, 7], [0, 1, 2, 3, 4]), shape=(4, d))
+    X = scipy.sparse.csr_matrix(
+        (np.ones(4, dtype=np.float32), [0, 5, d - 1, 7], [0, 1, 2, 3, 4]), shape=(4, d)
+    )
     y = np.arange(4) % 3
     tracemalloc.start()
     for scale in (False, True):
@@ -550,7 +591,9 @@ def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch
     monkeypatch.setattr(machine_data, "available_memory", lambda: 64 << 20)
     X, y = np.random.default_rng(0).normal(size=(10, 10_000)), np.arange(10) % 2
     HingeBoostOCClassifier(n_estimators=10).fit(X, y)
-    with pytest.raises(MemoryError, match="10000 rounds over 10000 features .* smaller n_estimators"):
+    with pytest.raises(
+        MemoryError, match="10000 rounds over 10000 features .* smaller n_estimators"
+    ):
         HingeBoostOCClassifier(n_estimators=10_000).fit(X, y)
 
 
@@ -563,13 +606,17 @@ def test_rounds_keep_the_features_that_they_use():
     builder = machine_data.LinearBuilder(3, 200_000, None)
     w = np.zeros(200_000)
     w[columns] = 1.0
-    builder.add(np.array([1, -1, 1], dtype=np.int8), dual.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w)
+    builder.add(
+        np.array([1, -1, 1], dtype=np.int8), dual.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w
+    )
     assert sum(np.size(part) for part in builder._rounds[0]) < 100
     np.testing.assert_array_equal(builder.freeze().coef, np.outer([0.5, -0.5, 0.5], w))
     words = {"n_estimators": 5, "C": 100.0, "random_state": 0}
     wide = HingeBoostOCClassifier(**words).fit(scipy.sparse.csr_matrix(X), y)
     few = HingeBoostOCClassifier(**words).fit(scipy.sparse.csr_matrix(X[:, np.sort(columns)]), y)
-    np.testing.assert_array_equal(wide.model_.ensemble.coef[:, np.sort(columns)], few.model_.ensemble.coef)
+    np.testing.assert_array_equal(
+        wide.model_.ensemble.coef[:, np.sort(columns)], few.model_.ensemble.coef
+    )
 
 
 @pytest.mark.parametrize("solver", ["libsvm", "coordinate"])
@@ -578,7 +625,9 @@ def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
     """f = 2 g: with g = f in place of f / 2, the scores would be twice as large."""
     X, y = blobs(K=2, m=150)
     C = 20.0
-    one = HingeBoostOCClassifier(n_estimators=1, C=C, kernel=kernel, gamma=0.5, solver=solver, tol=1e-8).fit(X, y)
+    one = HingeBoostOCClassifier(
+        n_estimators=1, C=C, kernel=kernel, gamma=0.5, solver=solver, tol=1e-8
+    ).fit(X, y)
     plain = SVC(C=C / len(y), kernel=kernel, gamma=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(one.decision_function(X), plain.decision_function(X), atol=1e-4)
 
@@ -656,18 +705,29 @@ def test_solvers_train_the_same_model():
     for kernel in ("linear", "rbf", "poly", "perceptron"):
         models = [
             HingeBoostOCClassifier(
-                n_estimators=8, C=20.0, kernel=kernel, gamma=0.3, coef0=1.0, solver=solver, tol=1e-7, random_state=0
+                n_estimators=8,
+                C=20.0,
+                kernel=kernel,
+                gamma=0.3,
+                coef0=1.0,
+                solver=solver,
+                tol=1e-7,
+                random_state=0,
             ).fit(X, y)
             for solver in ("libsvm", "coordinate")
         ]
         np.testing.assert_array_equal(models[0].history_["column"], models[1].history_["column"])
-        np.testing.assert_allclose(models[0].decision_function(X), models[1].decision_function(X), atol=2e-3)
+        np.testing.assert_allclose(
+            models[0].decision_function(X), models[1].decision_function(X), atol=2e-3
+        )
 
 
 def test_cost_matrix_of_ones_is_the_default_and_bad_ones_are_refused():
     X, y = blobs()
     plain = HingeBoostOCClassifier(n_estimators=10, random_state=0).fit(X, y)
-    ones = HingeBoostOCClassifier(n_estimators=10, random_state=0, cost_matrix=1 - np.eye(5)).fit(X, y)
+    ones = HingeBoostOCClassifier(n_estimators=10, random_state=0, cost_matrix=1 - np.eye(5)).fit(
+        X, y
+    )
     np.testing.assert_array_equal(ones.model_.ensemble.coef, plain.model_.ensemble.coef)
     assert ones.model_.meta["params"]["cost_matrix"] == (1 - np.eye(5)).tolist()
     for bad, words in (
@@ -696,13 +756,18 @@ def test_expected_cost_falls_where_the_costs_are_known():
     X_test = centre[y_test] + 2 * rng.normal(size=(4000, 6))
     words = {"n_estimators": 10, "random_state": 0}
     paid = [
-        cost[y_test, HingeBoostOCClassifier(C=10.0, cost_matrix=costs, **words).fit(X, y).predict(X_test)]
+        cost[
+            y_test,
+            HingeBoostOCClassifier(C=10.0, cost_matrix=costs, **words).fit(X, y).predict(X_test),
+        ]
         for costs in (None, cost)
     ]
     assert paid[1].mean() < 0.95 * paid[0].mean()
 
 
-@pytest.mark.parametrize(("kernel", "solver"), [("linear", "auto"), ("rbf", "libsvm"), ("perceptron", "coordinate")])
+@pytest.mark.parametrize(
+    ("kernel", "solver"), [("linear", "auto"), ("rbf", "libsvm"), ("perceptron", "coordinate")]
+)
 def test_the_model_does_not_depend_on_the_threads_of_blas(kernel, solver):
     """With many free rows, so that products and systems are large enough to be shared out."""
     rng = np.random.default_rng(0)
@@ -711,7 +776,9 @@ def test_the_model_does_not_depend_on_the_threads_of_blas(kernel, solver):
     found = []
     for threads in (1, 4):
         with ThreadpoolController().limit(limits=threads, user_api="blas"):
-            model = HingeBoostOCClassifier(n_estimators=2, C=1e4, kernel=kernel, solver=solver, random_state=0)
+            model = HingeBoostOCClassifier(
+                n_estimators=2, C=1e4, kernel=kernel, solver=solver, random_state=0
+            )
             found.append(model.fit(X, y).model_.to_bytes())
     assert found[0] == found[1]
 
@@ -733,7 +800,14 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
     class Watched(HingeBoostOCClassifier):
         booster = WatchedRounds
 
-    Watched(n_estimators=10, C=C, max_alternations=max_alternations, init="random", random_state=0, tol=1e-6).fit(X, y)
+    Watched(
+        n_estimators=10,
+        C=C,
+        max_alternations=max_alternations,
+        init="random",
+        random_state=0,
+        tol=1e-6,
+    ).fit(X, y)
     K, c = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T, C / len(y)
     recoloured = 0
     for rho, found in rounds:
@@ -772,8 +846,12 @@ def test_callable_kernels_fit_and_refuse_to_be_saved(tmp_path):
 
     X, y = blobs()
     kernel = lambda A, B: kernel_block(A, B, "rbf", 0.3, 0.0, 1)  # noqa: E731
-    own = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0, scale=True).fit(X, y, X, y)
-    named = HingeBoostOCClassifier(n_estimators=10, kernel="rbf", gamma=0.3, random_state=0, scale=True).fit(X, y)
+    own = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0, scale=True).fit(
+        X, y, X, y
+    )
+    named = HingeBoostOCClassifier(
+        n_estimators=10, kernel="rbf", gamma=0.3, random_state=0, scale=True
+    ).fit(X, y)
     np.testing.assert_allclose(own.decision_function(X), named.decision_function(X), atol=1e-5)
     np.testing.assert_array_equal(own.predict(X), named.predict(X))
     assert own.history_["val_error"][-1] == np.mean(own.predict(X) != y)
@@ -782,7 +860,9 @@ def test_callable_kernels_fit_and_refuse_to_be_saved(tmp_path):
         lambda: own.model_.save(tmp_path / "m.mcb"),
         own.model_.to_bytes,
     ):
-        with pytest.raises(ValueError, match="a model with a callable kernel cannot be saved or pickled"):
+        with pytest.raises(
+            ValueError, match="a model with a callable kernel cannot be saved or pickled"
+        ):
             refused()
     for unpicklable in (own, own.model_):
         with pytest.raises(pickle.PicklingError, match="callable kernel"):
@@ -795,11 +875,17 @@ def test_scale_is_part_of_the_model(tmp_path):
     X, y = blobs()
     far = X * np.array([1, 1000, 0.01, 10], dtype=np.float32) + np.float32(5)
     for kernel in ("linear", "perceptron"):
-        model = HingeBoostOCClassifier(n_estimators=10, C=10.0, kernel=kernel, scale=True, random_state=0).fit(far, y)
+        model = HingeBoostOCClassifier(
+            n_estimators=10, C=10.0, kernel=kernel, scale=True, random_state=0
+        ).fit(far, y)
         low, high = far.min(axis=0), far.max(axis=0)
         same = 2 * (far - low) / (high - low) - 1
-        plain = HingeBoostOCClassifier(n_estimators=10, C=10.0, kernel=kernel, random_state=0).fit(same, y)
-        np.testing.assert_allclose(model.decision_function(far), plain.decision_function(same), atol=0.02)
+        plain = HingeBoostOCClassifier(n_estimators=10, C=10.0, kernel=kernel, random_state=0).fit(
+            same, y
+        )
+        np.testing.assert_allclose(
+            model.decision_function(far), plain.decision_function(same), atol=0.02
+        )
         model.save(tmp_path / "m.mcb")
         np.testing.assert_array_equal(
             load_model(tmp_path / "m.mcb").decision_function(far), model.decision_function(far)
@@ -812,9 +898,13 @@ def test_warm_start_adds_to_the_same_features_and_kernel():
         model = HingeBoostOCClassifier(
             n_estimators=10, kernel=kernel, C=10.0, scale=True, warm_start=True, random_state=0
         ).fit(X, y)
-        whole = HingeBoostOCClassifier(n_estimators=20, kernel=kernel, C=10.0, scale=True, random_state=0).fit(X, y)
+        whole = HingeBoostOCClassifier(
+            n_estimators=20, kernel=kernel, C=10.0, scale=True, random_state=0
+        ).fit(X, y)
         model.set_params(n_estimators=20).fit(X, y)
-        np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            model.history_["hinge"], whole.history_["hinge"], rtol=1e-3, atol=1e-4
+        )
         if kernel == "rbf":
             assert len(model.model_.ensemble) <= len(np.unique(X, axis=0))
         with pytest.raises(ValueError, match="keep to it, or begin anew"):
@@ -834,7 +924,9 @@ class Broken:
 
 
 @pytest.mark.parametrize("package", [None, Broken()])
-def test_without_libsvm_kernels_have_a_solver_and_only_its_own_name_is_refused(monkeypatch, package):
+def test_without_libsvm_kernels_have_a_solver_and_only_its_own_name_is_refused(
+    monkeypatch, package
+):
     X, y = blobs()
     usual = HingeBoostOCClassifier(n_estimators=4, kernel="rbf", random_state=0).fit(X, y)
     assert usual.solver_ == "libsvm"
@@ -844,7 +936,9 @@ def test_without_libsvm_kernels_have_a_solver_and_only_its_own_name_is_refused(m
             HingeBoostOCClassifier(solver="libsvm", kernel=kernel).fit(X, y)
     for kernel in ("rbf", "poly", "perceptron", lambda A, B: A @ B.T):
         words = {"n_estimators": 4, "kernel": kernel, "calibrate": "temperature", "random_state": 0}
-        with pytest.warns(UserWarning, match="LIBSVM is not installed.*solver='coordinate'.*libsvm-official") as said:
+        with pytest.warns(
+            UserWarning, match="LIBSVM is not installed.*solver='coordinate'.*libsvm-official"
+        ) as said:
             model = HingeBoostOCClassifier(**words).fit(X, y)
         assert len(said) == 1
         assert model.solver_ == "coordinate"

@@ -33,8 +33,16 @@ def rows_of(m, K, seed=0):
 
 def trees_of(data, share, n_threads=1, **params):
     loss = Rows(Softmax(), data, n_threads)
-    how = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 0, "max_features": 0.5, "leaf_step": "diagonal"}
-    return loss, VectorTrees(data, loss, learning_rate=0.3, n_threads=n_threads, subsample=share, **how, **params)
+    how = {
+        "max_leaves": 12,
+        "max_depth": None,
+        "min_samples_leaf": 0,
+        "max_features": 0.5,
+        "leaf_step": "diagonal",
+    }
+    return loss, VectorTrees(
+        data, loss, learning_rate=0.3, n_threads=n_threads, subsample=share, **how, **params
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -56,7 +64,16 @@ def test_against_the_twin(m, K, share, l2, weighted):
         for one in scores:
             one.add(loss, *how, trees.sums)
         again.add(loss, *how)
-        more = twin.of_tree(gradient, data.weight, tree.leaf, data.row_number.tolist(), round_key(0, t), share, l2, 0.3)
+        more = twin.of_tree(
+            gradient,
+            data.weight,
+            tree.leaf,
+            data.row_number.tolist(),
+            round_key(0, t),
+            share,
+            l2,
+            0.3,
+        )
         alone, outside = alone + more[0], outside + more[1]
         loss.add(tree.value, tree.leaf)
     for one in (*scores, again):
@@ -81,7 +98,14 @@ def test_rows_that_are_alone_or_nearly_certain():
         rows = np.argsort(leaves, kind="stable").astype(np.int32)
         start = np.searchsorted(leaves[rows], np.arange(leaves.max() + 2))
         scores = LeftOutScores(loss, 0.5, 0.0, 1)
-        scores.add(loss, rows, start, leaves, 1, loss.leaf_values(rows, start, False, 0.0, twin.LARGEST_STEP, 0.5))
+        scores.add(
+            loss,
+            rows,
+            start,
+            leaves,
+            1,
+            loss.leaf_values(rows, start, False, 0.0, twin.LARGEST_STEP, 0.5),
+        )
         assert np.isfinite(scores.alone).all()
         assert (np.abs(scores.alone) <= 0.5 * 2 * twin.LARGEST_STEP).all()
         assert (np.abs(scores.alone[0]) < 1e-30).all()
@@ -115,7 +139,9 @@ def test_how_the_temperature_follows():
         assert most == min(stretch, 30.0)
 
 
-X, Y = make_classification(900, 12, n_informative=6, n_classes=3, flip_y=0.2, class_sep=0.7, random_state=1)
+X, Y = make_classification(
+    900, 12, n_informative=6, n_classes=3, flip_y=0.2, class_sep=0.7, random_state=1
+)
 PARAMS = {"n_estimators": 40, "random_state": 0}
 
 
@@ -158,12 +184,16 @@ def test_added_rounds_have_the_temperature_of_one_training(sparse):
 
     rows = csr_matrix(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
     whole = VectorTreeBoostClassifier(**PARAMS).fit(rows, Y)
-    model = VectorTreeBoostClassifier(**{**PARAMS, "n_estimators": 15}, warm_start=True).fit(rows, Y)
+    model = VectorTreeBoostClassifier(**{**PARAMS, "n_estimators": 15}, warm_start=True).fit(
+        rows, Y
+    )
     model.set_params(n_estimators=40).fit(rows, Y)
     assert model.model_.to_bytes() == whole.model_.to_bytes()
 
 
-@pytest.mark.parametrize("schedule", [[], [LearningRateSchedule(lambda t: np.where(t < 20, 0.3, 0.02))]])
+@pytest.mark.parametrize(
+    "schedule", [[], [LearningRateSchedule(lambda t: np.where(t < 20, 0.3, 0.02))]]
+)
 def test_a_killed_training_has_the_temperature_of_one_that_was_not(schedule, tmp_path):
     class Killed(Exception):
         pass
@@ -182,10 +212,16 @@ def test_a_killed_training_has_the_temperature_of_one_that_was_not(schedule, tmp
 
 
 def test_early_stopping_by_few_rows_has_the_temperature_of_the_rounds_that_stay(monkeypatch):
-    model = VectorTreeBoostClassifier(random_state=0, early_stopping=True, n_iter_no_change=5).fit(X, Y)
+    model = VectorTreeBoostClassifier(random_state=0, early_stopping=True, n_iter_no_change=5).fit(
+        X, Y
+    )
     seen, original = [], LeftOutScores.add
-    monkeypatch.setattr(LeftOutScores, "add", lambda self, *how: seen.append(self) or original(self, *how))
-    again = VectorTreeBoostClassifier(random_state=0, early_stopping=True, n_iter_no_change=5).fit(X, Y)
+    monkeypatch.setattr(
+        LeftOutScores, "add", lambda self, *how: seen.append(self) or original(self, *how)
+    )
+    again = VectorTreeBoostClassifier(random_state=0, early_stopping=True, n_iter_no_change=5).fit(
+        X, Y
+    )
     assert again.model_.to_bytes() == model.model_.to_bytes()
     assert seen[-1].n_trees == model.n_estimators_ < 300
 

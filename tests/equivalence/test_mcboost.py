@@ -41,7 +41,9 @@ def blobs(m, d, K, seed=0, spread=1.5):
 
 
 def unpack(data, blocks):
-    return np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(data.n_classes)], axis=1).astype(float)
+    return np.stack(
+        [blocks[r // data.lanes, :, r % data.lanes] for r in range(data.n_classes)], axis=1
+    ).astype(float)
 
 
 @pytest.fixture(params=["one worker", "sums of workers"])
@@ -70,7 +72,8 @@ def test_the_twins_gradient_is_the_derivative(loss):
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize(
-    ("m", "K"), [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)]
+    ("m", "K"),
+    [(30, 2), (400, 3), (300, 6), (9000, 5), (5000, 10), (3000, 20), (1500, 40), (1100, 1000)],
 )
 @pytest.mark.part(3)
 def test_weights_after_updates(loss, m, K, layout):
@@ -96,13 +99,19 @@ def test_weights_after_updates(loss, m, K, layout):
     tolerance = 1e-11 if data.dtype == np.float64 else 2e-5
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * u.mean())
     if loss == "exp":
-        np.testing.assert_allclose(state.mass * np.exp(state.log_scale), u.sum(), rtol=max(tolerance, 1e-9))
-        np.testing.assert_allclose(state.diagonal * np.exp(state.log_scale), data.weight.sum(), rtol=1e-9)
+        np.testing.assert_allclose(
+            state.mass * np.exp(state.log_scale), u.sum(), rtol=max(tolerance, 1e-9)
+        )
+        np.testing.assert_allclose(
+            state.diagonal * np.exp(state.log_scale), data.weight.sum(), rtol=1e-9
+        )
     else:
         np.testing.assert_allclose(state.mass, u.sum(), rtol=tolerance)
     scale = np.exp(state.log_scale) if loss == "exp" else 1.0
     whole = twin.sum_of_weights(u, loss, data.weight)
-    np.testing.assert_allclose(state.stopping_edge(1.0) / scale, 1.0 / whole, rtol=max(tolerance, 1e-9))
+    np.testing.assert_allclose(
+        state.stopping_edge(1.0) / scale, 1.0 / whole, rtol=max(tolerance, 1e-9)
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -117,7 +126,10 @@ def test_sums_in_units(P, dtype):
     values = rng.normal(size=(m, P)).astype(dtype)
     for p in range(P):
         A[p // lanes, :, p % lanes] = values[:, p]
-    for h in rng.choice([-1, 1], (1, m)).astype(np.int8), rng.choice([-1, 1], (P, m)).astype(np.int8):
+    for h in (
+        rng.choice([-1, 1], (1, m)).astype(np.int8),
+        rng.choice([-1, 1], (P, m)).astype(np.int8),
+    ):
         out = np.empty((2, K, P), dtype=np.int64)
         _weights.column_units(A, h, starts, classes, by, room(starts, n_blocks, 2, lanes), out, 2)
         terms = np.trunc(values.astype(np.float64) * by).astype(np.int64)
@@ -169,7 +181,9 @@ def test_no_weight_is_lost_when_margins_grow_and_come_back(loss, layout):
     assert np.isfinite(state.gradient).all()
     found = unpack(data, state.gradient)
     u = twin.weights(F, data.y, loss, data.weight)
-    np.testing.assert_allclose(found / np.abs(found).max(), gradient_of(u, data.y) / u.sum(axis=1).max(), atol=1e-5)
+    np.testing.assert_allclose(
+        found / np.abs(found).max(), gradient_of(u, data.y) / u.sum(axis=1).max(), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("loss", LOSS_NAMES)
@@ -191,10 +205,14 @@ def test_coefficients_are_optimal(loss, nu, m, K, layout):
     assert w.max() <= LARGEST_COEFFICIENT
     slope = twin.gradient(w, *args)
     free = ~(((w <= 0) & (slope > 0)) | ((w >= LARGEST_COEFFICIENT) & (slope < 0)))
-    scale = 1.0 if loss == "exp" else twin.weights(F + h[:, None] * w, data.y, loss, data.weight).sum()
+    scale = (
+        1.0 if loss == "exp" else twin.weights(F + h[:, None] * w, data.y, loss, data.weight).sum()
+    )
     assert np.abs(slope[free]).max(initial=0) < 1e-5 * scale
     best = twin.coefficients(*args, LARGEST_COEFFICIENT)
-    assert twin.objective(w, *args) <= twin.objective(best, *args) + 1e-7 * abs(twin.objective(best, *args))
+    assert twin.objective(w, *args) <= twin.objective(best, *args) + 1e-7 * abs(
+        twin.objective(best, *args)
+    )
 
 
 @pytest.mark.parametrize("nu", [0.0, 1e-9, 1e-3, 0.05])
@@ -290,7 +308,10 @@ def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
     assert np.abs(passes[0].decision_function(X) - tables.decision_function(X)).max() < 0.05
     fixed = MCBoostClassifier(**params, fixed_step=0.1).fit(X, y)
     monkeypatch.undo()
-    assert fixed.model_.to_bytes() == MCBoostClassifier(**params, fixed_step=0.1).fit(X, y).model_.to_bytes()
+    assert (
+        fixed.model_.to_bytes()
+        == MCBoostClassifier(**params, fixed_step=0.1).fit(X, y).model_.to_bytes()
+    )
 
 
 @pytest.mark.parametrize("loss", ["log", "exp", "ecc"])
@@ -299,7 +320,9 @@ def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
 def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss, monkeypatch):
     """All scores at once would be larger than all that is counted."""
     X, y = blobs(12_000, 3, 40)
-    data = Dataset.from_blocks([(X[:5000], y[:5000]), (X[5000:], y[5000:])]) if how == "blocks" else X
+    data = (
+        Dataset.from_blocks([(X[:5000], y[:5000]), (X[5000:], y[5000:])]) if how == "blocks" else X
+    )
     data = scipy.sparse.csr_matrix(np.where(X > 0, X, 0)) if how == "sparse" else data
     params = {"weak_learner": "tree" if how == "trees" else "stump"}
     params |= {"random_state": 0} if loss == "ecc" else {"loss": loss, "fixed_step": 0.1}
@@ -328,7 +351,9 @@ def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss
         monkeypatch.setattr(booster, "scores", spied(its))
         tracemalloc.start()
         model = cls(**params, n_estimators=5)
-        models.append((model.fit(data) if how == "blocks" else model.fit(data, y)).model_.to_bytes())
+        models.append(
+            (model.fit(data) if how == "blocks" else model.fit(data, y)).model_.to_bytes()
+        )
         tracemalloc.stop()
     assert models[0] == models[1]
     size = 8 * X.shape[0] * 40
@@ -385,7 +410,11 @@ def test_rounds_equal_the_twins(loss, K):
     found = MCBoostClassifier(loss=loss, n_estimators=rounds).fit(X, y).model_.ensemble
     assert len(found) == len(expected)
     for t, (feature, threshold, nan_left, right) in enumerate(expected):
-        assert (found.feature[t], found.threshold[t], found.nan_left[t]) == (feature, threshold, nan_left)
+        assert (found.feature[t], found.threshold[t], found.nan_left[t]) == (
+            feature,
+            threshold,
+            nan_left,
+        )
         np.testing.assert_allclose(found.right[t], right, atol=2e-5)
 
 
@@ -396,7 +425,9 @@ def test_the_logistic_loss_ends_where_the_twins_does(nu, scale):
     """By the edge of weights that sum to 1; that of weights as they are would stay above nu for long."""
     X, y = blobs(160, 4, 5, spread=1.0)
     expected = twin.mcboost(X, y, 5, "log", 60, nu=nu)
-    model = MCBoostClassifier(loss="log", n_estimators=60, nu=nu).fit(X, y, sample_weight=np.full(160, scale))
+    model = MCBoostClassifier(loss="log", n_estimators=60, nu=nu).fit(
+        X, y, sample_weight=np.full(160, scale)
+    )
     assert 0 < model.n_estimators_ == len(expected) < 60
     for t, (*_, right) in enumerate(expected):
         np.testing.assert_allclose(model.model_.ensemble.right[t], right, atol=2e-5)
@@ -423,11 +454,15 @@ def test_two_classes_are_adaboost():
     X, y = blobs(300, 5, 2, spread=4.0)
     rounds = 40
     expected = twin.adaboost(X, y, rounds)
-    found = MCBoostClassifier(n_estimators=rounds, learning_rate=1.0, nu=0.0).fit(X, y).model_.ensemble
+    found = (
+        MCBoostClassifier(n_estimators=rounds, learning_rate=1.0, nu=0.0).fit(X, y).model_.ensemble
+    )
     for t, (feature, threshold, polarity, alpha) in enumerate(expected):
         assert (found.feature[t], found.threshold[t]) == (feature, threshold)
         # F0 - F1 gets alpha h
-        np.testing.assert_allclose(found.right[t, 0] - found.right[t, 1], polarity * alpha, rtol=1e-5)
+        np.testing.assert_allclose(
+            found.right[t, 0] - found.right[t, 1], polarity * alpha, rtol=1e-5
+        )
 
 
 def test_fixed_step_moves_one_class_by_the_step():
@@ -440,7 +475,11 @@ def test_fixed_step_moves_one_class_by_the_step():
 
 def test_bounded_step():
     X, y = blobs(200, 3, 4)
-    right = MCBoostClassifier(n_estimators=30, max_step=0.1, learning_rate=0.5).fit(X, y).model_.ensemble.right
+    right = (
+        MCBoostClassifier(n_estimators=30, max_step=0.1, learning_rate=0.5)
+        .fit(X, y)
+        .model_.ensemble.right
+    )
     assert np.abs(right).max() == np.float32(0.05)
 
 
@@ -452,7 +491,9 @@ def test_training_stops_where_no_stump_has_an_edge(loss):
     # The edge falls towards nu as the penalised optimum is approached, so a little above the last edges it stops.
     free = MCBoostClassifier(loss=loss, n_estimators=300).fit(*blobs(150, 2, 3, spread=4.0))
     nu = 0.5 * free.history_["edge"][0]
-    big = MCBoostClassifier(loss=loss, nu=nu, learning_rate=1.0, n_estimators=4000).fit(*blobs(150, 2, 3, spread=4.0))
+    big = MCBoostClassifier(loss=loss, nu=nu, learning_rate=1.0, n_estimators=4000).fit(
+        *blobs(150, 2, 3, spread=4.0)
+    )
     assert 0 < big.n_estimators_ < 4000
     assert big.history_["edge"].min() > nu
 
@@ -463,14 +504,18 @@ def test_restarts_change_little(loss, monkeypatch):
     plain = MCBoostClassifier(loss=loss, n_estimators=120).fit(X, y)
     monkeypatch.setattr(MCBoostClassifier.booster, "restart_every", 10)
     often = MCBoostClassifier(loss=loss, n_estimators=120).fit(X, y)
-    np.testing.assert_allclose(often.decision_function(X), plain.decision_function(X), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        often.decision_function(X), plain.decision_function(X), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_history_describes_the_stumps():
     X, y = blobs(200, 3, 4)
     model = MCBoostClassifier(n_estimators=15).fit(X, y)
     np.testing.assert_array_equal(model.history_["feature"], model.model_.ensemble.feature)
-    np.testing.assert_array_equal(model.history_["threshold"].astype(np.float32), model.model_.ensemble.threshold)
+    np.testing.assert_array_equal(
+        model.history_["threshold"].astype(np.float32), model.model_.ensemble.threshold
+    )
     assert (model.history_["edge"] > 0).all()
 
 
@@ -496,22 +541,30 @@ def test_leaves_of_trees_have_the_least_weight(gini, m, uniform):
     for share in (0.0, 0.15):
         data = TreeData(X, y, 3, weight, min_weight_fraction_leaf=share)
         gradient = data.gradient_buffer()
-        gradient[0, :, :3] = np.where(np.eye(3)[data.y], 1, -1) * (data.weight * rng.uniform(0.1, 3, m))[:, None]
+        gradient[0, :, :3] = (
+            np.where(np.eye(3)[data.y], 1, -1) * (data.weight * rng.uniform(0.1, 3, m))[:, None]
+        )
         learner = EdgeTrees(data, 30, None, 1, gini=gini)
         assert len(learner.fit(gradient)) == 3
         lightest = min(
-            (np.bincount(learner._grown.leaf[c], weights=data.weight) / data.weight.sum()).min() for c in range(3)
+            (np.bincount(learner._grown.leaf[c], weights=data.weight) / data.weight.sum()).min()
+            for c in range(3)
         )
         of_share[share] = lightest
     assert 0.15 * (1 - 1e-3) <= of_share[0.15] < 0.4
     assert of_share[0.0] < 0.1
 
 
-@pytest.mark.parametrize("cls", [MCBoostClassifier, MultiBoostClassifier, MultiBoostCWClassifier, AdaBoostMHClassifier])
+@pytest.mark.parametrize(
+    "cls", [MCBoostClassifier, MultiBoostClassifier, MultiBoostCWClassifier, AdaBoostMHClassifier]
+)
 def test_trees_obey_the_least_share_of_the_weight(cls):
     X, y = blobs(300, 4, 3)
     words = {"n_estimators": 5, "weak_learner": "tree", "max_leaf_nodes": 40}
-    free, bounded = (cls(**words, min_weight_fraction_leaf=share).fit(X, y).model_.ensemble for share in (0.0, 0.2))
+    free, bounded = (
+        cls(**words, min_weight_fraction_leaf=share).fit(X, y).model_.ensemble
+        for share in (0.0, 0.2)
+    )
     leaves = [np.diff(trees.offset) + 1 for trees in (free, bounded)]
     assert leaves[0].max() > 5 >= leaves[1].max() >= 2
 

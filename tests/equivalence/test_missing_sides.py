@@ -16,7 +16,15 @@ from pymcboost.comm import Alone
 from pymcboost.data.rows import SMALL_DATA
 
 LEARNERS = sorted(name for name in ALGORITHMS if not name.startswith("hingeboost"))
-WORKHORSES = ["mcboost", "mcboost-of-trees", "vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart"]
+WORKHORSES = [
+    "mcboost",
+    "mcboost-of-trees",
+    "vector-tree",
+    "logitboost",
+    "mart",
+    "abc-logitboost",
+    "abc-mart",
+]
 # Trees that are grown on the weights of boosting: the first one has those of the rows.
 BOOSTED_WEIGHTS = ["adaboost-m1", "adaboost-m2-of-trees", "adaboost-ml-of-trees", "samme-of-trees"]
 # Models of few splits here.
@@ -43,7 +51,9 @@ def counted(model, X, weight):
     X, whole, ensemble = X.astype(np.float32), whole_weights(weight), model.model_.ensemble
     found = np.zeros(2, dtype=int)
     for tree, sets in zip(ensemble.each_tree(), ensemble.each_sets(), strict=False):
-        for rows, left, missing, nan_left, is_set in splits_of(tree, sets, X, np.flatnonzero(weight > 0)):
+        for rows, left, missing, nan_left, is_set in splits_of(
+            tree, sets, X, np.flatnonzero(weight > 0)
+        ):
             if not is_set:
                 assert nan_left == side_of_missing(whole[rows], left, missing, nan_left)
             elif not missing.any():
@@ -75,7 +85,9 @@ def fitted(name, X, y, weight=None, rounds=6, comm=None, **params):
     published = PUBLISHED if name in WORKHORSES[3:] else {}
     cls, told = ALGORITHMS[name], {} if comm is None else {"comm": comm}
     rounds = 1 if name in BOOSTED_WEIGHTS else rounds
-    return cls(**{"n_estimators": rounds, **all_rows(cls), **published, **params}).fit(X, y, weight, **told)
+    return cls(**{"n_estimators": rounds, **all_rows(cls), **published, **params}).fit(
+        X, y, weight, **told
+    )
 
 
 WEIGHTS = {
@@ -108,7 +120,9 @@ def test_large_data(name, sparse):
     known = ALGORITHMS[name]().get_params()
     params = {"class_weight": class_weight} if "class_weight" in known else {}
     weight = rng.integers(1, 5, m) / 2.0
-    model = fitted(name, scipy.sparse.csr_matrix(X) if sparse else X, y, weight, rounds=4, n_jobs=3, **params)
+    model = fitted(
+        name, scipy.sparse.csr_matrix(X) if sparse else X, y, weight, rounds=4, n_jobs=3, **params
+    )
     unseen, left = counted(model, X, weight * [class_weight[c] for c in y] if params else weight)
     assert 0 < left < unseen or (name in FEW and unseen)
 

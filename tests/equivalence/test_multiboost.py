@@ -108,11 +108,16 @@ def test_sums_and_gradient(case, dtype):
     np.testing.assert_allclose(loss, u.sum(), rtol=1e-12)
     np.testing.assert_allclose(solver.loss(), u.sum(), rtol=tolerance)
     sums = np.zeros((len(p.owner), 2))
-    kernel.coordinate_sums(solver.U, p.data.class_start, p.columns.H, p.columns.ptr, p.columns.column, sums, 1)
+    kernel.coordinate_sums(
+        solver.U, p.data.class_start, p.columns.H, p.columns.ptr, p.columns.column, sums, 1
+    )
     for j, (h, c) in enumerate(zip(p.H, p.owner, strict=True)):
         d = twin.delta(h, p.y, c, p.K)
         np.testing.assert_allclose(
-            sums[j], [u[d > 0].sum(), u[d < 0].sum()], rtol=tolerance, atol=tolerance * u.sum() * 1e-3
+            sums[j],
+            [u[d > 0].sum(), u[d < 0].sum()],
+            rtol=tolerance,
+            atol=tolerance * u.sum() * 1e-3,
         )
     lanes = p.data.lanes
     A = solver.gradient()
@@ -123,9 +128,14 @@ def test_sums_and_gradient(case, dtype):
 @pytest.mark.parametrize("case", NASTY, ids=name_of)
 def test_margins(case):
     p = Problem(**case)
-    p.columns.w[:] = np.random.default_rng(0).exponential(size=len(p.columns.w)) * (np.arange(len(p.columns.w)) % 3 > 0)
+    p.columns.w[:] = np.random.default_rng(0).exponential(size=len(p.columns.w)) * (
+        np.arange(len(p.columns.w)) % 3 > 0
+    )
     np.testing.assert_allclose(
-        p.fcd(0.0).scores(p.columns).T, twin.scores(p.columns.w, p.H, p.owner, p.K), rtol=1e-12, atol=1e-12
+        p.fcd(0.0).scores(p.columns).T,
+        twin.scores(p.columns.w, p.H, p.owner, p.K),
+        rtol=1e-12,
+        atol=1e-12,
     )
 
 
@@ -144,9 +154,13 @@ def test_sequential_pass_is_algorithm_2(case, dtype, nu):
     tolerance = 1e-6 if dtype == np.float64 else 2e-4
     np.testing.assert_allclose(p.columns.w, w, rtol=tolerance, atol=tolerance)
     assert (np.diff(trace) <= 1e-12 * np.abs(trace[:-1])).all()
-    np.testing.assert_allclose(solver.objective(p.columns), trace[-1], rtol=1e-5 if dtype == np.float32 else 1e-9)
+    np.testing.assert_allclose(
+        solver.objective(p.columns), trace[-1], rtol=1e-5 if dtype == np.float32 else 1e-9
+    )
     u = weights(twin.scores(p.columns.w, p.H, p.owner, p.K), p.y, "exp", p.s)
-    np.testing.assert_allclose(p.weights(solver), u, rtol=2e-5 if dtype == np.float32 else 1e-10, atol=1e-28)
+    np.testing.assert_allclose(
+        p.weights(solver), u, rtol=2e-5 if dtype == np.float32 else 1e-10, atol=1e-28
+    )
 
 
 def test_the_objective_never_rises_update_by_update():
@@ -156,7 +170,11 @@ def test_the_objective_never_rises_update_by_update():
     for j in rng.integers(0, len(p.owner), 1500):
         listed = np.arange(len(p.owner)) == j
         solver.descend(p.columns, listed)
-        now = twin.objective(p.columns.w, *p.args(2.0)) if j % 10 == 0 else solver.objective(p.columns)
+        now = (
+            twin.objective(p.columns.w, *p.args(2.0))
+            if j % 10 == 0
+            else solver.objective(p.columns)
+        )
         assert now <= last * (1 + 1e-12)
         last = now
 
@@ -176,7 +194,9 @@ def test_closed_form(plus, minus, nu, cap):
     data = TrainingData(np.zeros((2, 1)) + [[0], [1]], np.array([0, 1]), 2, np.ones(2))
     solver = FCD(PAIRWISE["exp"], data, nu, cap)
     # One learner of class 0: right on row 0, wrong on row 1.
-    columns = Columns.of_classes(pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2)
+    columns = Columns.of_classes(
+        pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2
+    )
     solver.U[1, 0], solver.U[0, 1] = plus, minus
     solver.descend(columns, np.ones(1, dtype=bool))
     found = columns.w[0]
@@ -191,7 +211,9 @@ def test_closed_form(plus, minus, nu, cap):
 
 @pytest.mark.parametrize("dtype", REAL)
 @pytest.mark.parametrize("nu", [0.0, 1.0, 25.0])
-@pytest.mark.parametrize(("m", "K", "n", "shared"), [(300, 3, 30, False), (500, 5, 24, True), (900, 10, 100, False)])
+@pytest.mark.parametrize(
+    ("m", "K", "n", "shared"), [(300, 3, 30, False), (500, 5, 24, True), (900, 10, 100, False)]
+)
 @pytest.mark.part(7)
 def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
     """On the same H; without regularisation where the classes cannot be separated."""
@@ -200,13 +222,17 @@ def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
     best = twin.objective(w, *p.args(nu))
     assert w.max() < 8, "the data must not be separable, else the minimiser is at the cap"
     solver = p.fcd(nu, dtype)
-    first = twin.violations(np.zeros(len(w)), twin.slopes(np.zeros(len(w)), *p.args(nu)), LARGEST_COEFFICIENT).max()
+    first = twin.violations(
+        np.zeros(len(w)), twin.slopes(np.zeros(len(w)), *p.args(nu)), LARGEST_COEFFICIENT
+    ).max()
     np.testing.assert_allclose(solver.violations(p.columns).max(), first, rtol=1e-5)
     solved = solver.solve(p.columns, tol=1e-5, seed=4)
     polished(solver, p.columns)
     found = twin.objective(p.columns.w, *p.args(nu))
     np.testing.assert_allclose(found, best, rtol=1e-6)
-    left = twin.violations(p.columns.w, twin.slopes(p.columns.w, *p.args(nu)), LARGEST_COEFFICIENT).max()
+    left = twin.violations(
+        p.columns.w, twin.slopes(p.columns.w, *p.args(nu)), LARGEST_COEFFICIENT
+    ).max()
     assert left <= (1e-5 if dtype == np.float64 else 1e-4) * first
     assert solved.violation <= 1e-5
 
@@ -229,7 +255,9 @@ def test_default_tolerance():
     start = np.zeros(len(p.owner))
     first = twin.violations(start, twin.slopes(start, *p.args(3.0)), LARGEST_COEFFICIENT).max()
     solved = solver.solve(p.columns)
-    left = twin.violations(p.columns.w, twin.slopes(p.columns.w, *p.args(3.0)), LARGEST_COEFFICIENT).max()
+    left = twin.violations(
+        p.columns.w, twin.slopes(p.columns.w, *p.args(3.0)), LARGEST_COEFFICIENT
+    ).max()
     # At the end of the last pass; the one before found no class with a larger violation.
     assert left <= 1e-3 * first
     assert solved.passes < 100
@@ -244,7 +272,9 @@ def test_lbfgs_on_bits(loss, nu):
     solved = LBFGS(weights_, max_iterations=2000).solve(p.columns, tol=1e-7)
     w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT, loss)
     np.testing.assert_allclose(solved.objective, twin.objective(w, *p.args(nu), loss), rtol=1e-7)
-    np.testing.assert_allclose(solved.objective, twin.objective(p.columns.w, *p.args(nu), loss), rtol=1e-12)
+    np.testing.assert_allclose(
+        solved.objective, twin.objective(p.columns.w, *p.args(nu), loss), rtol=1e-12
+    )
     assert solved.violation < 1e-5
 
 
@@ -411,10 +441,14 @@ def test_stumps_of_the_classes(m, d, K, how):
         assert [one.cls for one in found] == list(range(K))
         for one in found:
             edge, f, threshold, nan_left, _, signed = best_stump(X[data.rows], a[:, [one.cls]])
-            np.testing.assert_allclose(one.edge, edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10)
+            np.testing.assert_allclose(
+                one.edge, edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10
+            )
             h = outputs(X[data.rows][:, one.feature], one.threshold, one.nan_left) * one.polarity
             np.testing.assert_array_equal(one.h, h)
-            np.testing.assert_allclose(h @ a[:, one.cls], edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10)
+            np.testing.assert_allclose(
+                h @ a[:, one.cls], edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10
+            )
             if data.dtype == np.float64:
                 assert (one.feature, one.threshold, one.nan_left, one.polarity) == (
                     f,
@@ -492,7 +526,14 @@ def test_two_classes_are_adaboost():
 def test_totally_corrective_rounds(cls, weak_learner):
     """The objective is that of the model, never rises, and the model's coefficients are optimal for its learners."""
     X, y = blobs(400, 4, 5, spread=2.0)
-    model = cls(n_estimators=25, C=300.0, max_passes=50, weak_learner=weak_learner, max_leaf_nodes=4, random_state=0)
+    model = cls(
+        n_estimators=25,
+        C=300.0,
+        max_passes=50,
+        weak_learner=weak_learner,
+        max_leaf_nodes=4,
+        random_state=0,
+    )
     model.fit(X, y)
     F = model.model_.raw_scores(X)
     a = gradient_of(weights(F, y, "exp", np.ones(400)), y)
@@ -500,9 +541,13 @@ def test_totally_corrective_rounds(cls, weak_learner):
     for owner, h, coef in learners_of(model, X):
         slope = nu - h @ a[:, owner]
         # 50 passes: far below the violations of the new learners, which are the edges less nu.
-        assert abs(slope) <= 0.02 * model.history_["edge"].max() if coef > 0 else slope >= -0.02 * nu
+        assert (
+            abs(slope) <= 0.02 * model.history_["edge"].max() if coef > 0 else slope >= -0.02 * nu
+        )
     u = weights(F, y, "exp", np.ones(400)).sum()
-    coefficients = sum(abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble))
+    coefficients = sum(
+        abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble)
+    )
     value = u + 400 * 4 / 300.0 * coefficients
     np.testing.assert_allclose(model.history_["objective"][-1], value, rtol=1e-6)
     assert (np.diff(model.history_["objective"]) <= 1e-9 * value).all()
@@ -520,11 +565,15 @@ def test_totally_corrective_rounds(cls, weak_learner):
 @pytest.mark.parametrize("C", [300.0, 1e6])
 def test_cold_starts_are_those_of_the_twin(loss, C):
     X, y = blobs(80, 3, 3, spread=2.0)
-    model = MultiBoostClassifier(loss=loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0).fit(X, y)
+    model = MultiBoostClassifier(
+        loss=loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0
+    ).fit(X, y)
     expected = twin.multiboost_cold(X, y, 3, 8, C, LARGEST_COEFFICIENT, loss)
     np.testing.assert_allclose(model.model_.raw_scores(X), expected, rtol=1e-3, atol=1e-3)
     # The minimum is another one.
-    least = MultiBoostClassifier(loss=loss, n_estimators=8, C=C, solver="lbfgs", tol=0, random_state=0).fit(X, y)
+    least = MultiBoostClassifier(
+        loss=loss, n_estimators=8, C=C, solver="lbfgs", tol=0, random_state=0
+    ).fit(X, y)
     assert C == 300 or np.abs(least.model_.raw_scores(X) - expected).max() > 0.5
 
 
@@ -533,7 +582,9 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     X = X.astype(np.float32)
 
     def make(n, solver="lbfgs-cold", **more):
-        return MultiBoostClassifier(n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **more)
+        return MultiBoostClassifier(
+            n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **more
+        )
 
     whole = make(60).fit(X, y)
     assert whole.n_estimators_ == whole.model_.n_learners == 60
@@ -570,14 +621,18 @@ def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learn
     model = fit(X, y, weight)
     assert fit(X, y, weight, n_jobs=2).model_.to_bytes() == model.model_.to_bytes()
     used = weight > 0
-    np.testing.assert_allclose(fit(X[used], y[used], weight[used]).decision_function(X), model.decision_function(X))
+    np.testing.assert_allclose(
+        fit(X[used], y[used], weight[used]).decision_function(X), model.decision_function(X)
+    )
     stopped = fit(X, y, weight, early_stopping=True, n_iter_no_change=3)
     assert stopped.n_estimators_ == np.argmin(stopped.history_["val_log_loss"]) + 1 <= 12
 
 
 def test_a_cold_start_that_sees_no_slope_leaves_the_model_as_it_is(monkeypatch):
     X, y = blobs(80, 2, 3, spread=1.0)
-    model = MultiBoostClassifier(n_estimators=5, C=1e6, solver="lbfgs", warm_start=True, random_state=0).fit(X, y)
+    model = MultiBoostClassifier(
+        n_estimators=5, C=1e6, solver="lbfgs", warm_start=True, random_state=0
+    ).fit(X, y)
     before = model.decision_function(X)
     monkeypatch.setattr("pymcboost.solvers.lbfgs.COLD_SLOPE", 10.0)
     model.set_params(solver="lbfgs-cold", n_estimators=8).fit(X, y)
@@ -619,13 +674,17 @@ def test_column_generation_ends_where_the_dual_is_feasible():
     X, y = blobs(150, 2, 3, spread=2.0)
     ends = []
     for more in ({"solver": "fcd", "max_passes": 500}, {"solver": "lbfgs"}):
-        model = MultiBoostClassifier(n_estimators=400, C=30.0, tol=0, random_state=0, **more).fit(X, y)
+        model = MultiBoostClassifier(n_estimators=400, C=30.0, tol=0, random_state=0, **more).fit(
+            X, y
+        )
         assert model.n_estimators_ < 400
         u = weights(model.model_.raw_scores(X), y, "exp", np.ones(150))
         nu = 150 * 2 / 30.0
         assert best_stump(X, gradient_of(u, y))[0] <= nu * 1.01
         ends.append(model.history_["objective"][-1])
-    cw = MultiBoostCWClassifier(n_estimators=400, C=30.0, max_passes=500, tol=0, random_state=0).fit(X, y)
+    cw = MultiBoostCWClassifier(
+        n_estimators=400, C=30.0, max_passes=500, tol=0, random_state=0
+    ).fit(X, y)
     ends.append(cw.history_["objective"][-1])
     np.testing.assert_allclose(ends, ends[0], rtol=1e-4)
 
@@ -649,7 +708,9 @@ def test_weights_hundreds_of_orders_apart(cls, tiny, weak_learner):
     X, y = blobs(150, 3, 3)
     weight = np.ones(150)
     weight[::7] = tiny
-    model = cls(n_estimators=10, C=1e3, random_state=0, weak_learner=weak_learner).fit(X, y, sample_weight=weight)
+    model = cls(n_estimators=10, C=1e3, random_state=0, weak_learner=weak_learner).fit(
+        X, y, sample_weight=weight
+    )
     assert np.isfinite(model.history_["objective"]).all()
     assert model.n_estimators_ == 10
     assert (model.predict(X) == y)[weight == 1].mean() > 0.7
@@ -674,8 +735,12 @@ def test_more_than_ten_thousand_rows(cls):
     X, y = blobs(12_000, 3, 4, spread=2.0)
     model = cls(n_estimators=15, C=1e3, max_passes=8, random_state=0).fit(X, y)
     u = weights(model.model_.raw_scores(X), y, "exp", np.ones(len(y))).sum()
-    l1 = sum(abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble))
-    np.testing.assert_allclose(model.history_["objective"][-1], u + len(y) * 3 / 1e3 * l1, rtol=1e-5)
+    l1 = sum(
+        abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble)
+    )
+    np.testing.assert_allclose(
+        model.history_["objective"][-1], u + len(y) * 3 / 1e3 * l1, rtol=1e-5
+    )
     assert (np.diff(model.history_["objective"]) < 0).all()
 
 
@@ -712,7 +777,9 @@ def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
     class WatchedRounds(cls.booster):
         def follow(self, validation):
             super().follow(validation)
-            expected = Model.from_ensemble(self.builder.freeze(), np.arange(4)).raw_scores(validation.X)
+            expected = Model.from_ensemble(self.builder.freeze(), np.arange(4)).raw_scores(
+                validation.X
+            )
             np.testing.assert_allclose(validation.scores, expected, rtol=1e-12, atol=1e-12)
             seen.append(self.builder.n_rounds)
 
@@ -720,7 +787,13 @@ def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
         booster = WatchedRounds
 
     model = Watching(
-        n_estimators=12, C=300.0, tol=0, max_passes=4, weak_learner=weak_learner, max_leaf_nodes=3, random_state=0,
+        n_estimators=12,
+        C=300.0,
+        tol=0,
+        max_passes=4,
+        weak_learner=weak_learner,
+        max_leaf_nodes=3,
+        random_state=0,
         scoring="error",
     )
     model.fit(X, y, X_val=csr_matrix(X_val), y_val=y_val)
@@ -734,5 +807,7 @@ def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
 
 def test_a_penalty_too_large_is_named():
     X, y = blobs(90, 2, 3)
-    with pytest.warns(UserWarning, match="no weak learner has an edge above p/C with C=0.5.* Raise C"):
+    with pytest.warns(
+        UserWarning, match="no weak learner has an edge above p/C with C=0.5.* Raise C"
+    ):
         MultiBoostClassifier(C=0.5).fit(X, y)

@@ -28,7 +28,10 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
     y, none = rng.integers(0, K, m).astype(np.int32), np.zeros(0, dtype=np.int32)
     P = aligned_zeros((K, lanes * blocks), np.float32)
     P[:] = rng.choice([-0.5, 0, 0.5], P.shape)
-    order, cut = rng.permutation(m).astype(np.int32), np.array([0, m // 3, m // 3, m], dtype=np.int64)
+    order, cut = (
+        rng.permutation(m).astype(np.int32),
+        np.array([0, m // 3, m // 3, m], dtype=np.int64),
+    )
     for weight in (np.zeros(0), rng.random(m) + 0.1):
         G = aligned_zeros((m, width), np.float32)
         _vrows.gradient(F, None, none, y, weight, _vrows.SOFTMAX, 16, 1.0, G, 1)
@@ -38,26 +41,39 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
         sums = _vrows.project(G, P, weight, lanes, magic[0], expected, 1)
         count = np.diff(cut)
         for n_threads in (1, 3):
-            found, square = _srows.project(narrow, None, y, y, weight, P, lanes, np.array(magic), out, norm, n_threads)
+            found, square = _srows.project(
+                narrow, None, y, y, weight, P, lanes, np.array(magic), out, norm, n_threads
+            )
             np.testing.assert_array_equal(out, expected)
             np.testing.assert_array_equal(found, sums)
             assert_adds_a_tree(rng, narrow, (y, weight, P, lanes, np.array(magic)), out, n_threads)
-            np.testing.assert_allclose(square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6)
+            np.testing.assert_allclose(
+                square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6
+            )
             tops = _vrows.leaf_bounds(G, 16, order, cut, 1)
-            others, own = np.moveaxis(_srows.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0)
+            others, own = np.moveaxis(
+                _srows.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0
+            )
             bounds = np.maximum(np.exp(others), own)
             assert (tops <= 1.0001 * bounds).all()
             assert (bounds[count > 0, :K] <= 1.001 * K * tops[count > 0, :K]).all()
             units = magic_of(units_of(1.001 * weight.max(initial=1) * bounds, count[:, None]))
             leaf = _srows.leaf_sums(narrow, norm, y, weight, order, cut, units, n_threads)[:, :, :K]
-            np.testing.assert_array_equal(leaf, _vrows.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K])
+            np.testing.assert_array_equal(
+                leaf, _vrows.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K]
+            )
 
 
 def assert_adds_a_tree(rng, F, params, out, n_threads):
     """A tree that is added on the way: the bits of adding it before."""
     vectors = rng.normal(size=(7, F.shape[1])).astype(np.float32)
     leaf = rng.integers(0, 7, len(F)).astype(np.int32)
-    here, there, found, norm = F.copy(), F.copy(), np.empty_like(out), np.empty((len(F), 3), dtype=np.float32)
+    here, there, found, norm = (
+        F.copy(),
+        F.copy(),
+        np.empty_like(out),
+        np.empty((len(F), 3), dtype=np.float32),
+    )
     expected = np.empty_like(out)
     _srows.add_rows(there, vectors, leaf, 1)
     _srows.project(there, None, leaf, *params, expected, norm, 1)
@@ -71,10 +87,16 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
     """Also where exponentials end."""
     rng = np.random.default_rng(2)
     m, K, width = 90, 30, 32
-    narrow, F, G = (aligned_zeros((m, width), dtype) for dtype in (np.float32, np.float64, np.float32))
+    narrow, F, G = (
+        aligned_zeros((m, width), dtype) for dtype in (np.float32, np.float64, np.float32)
+    )
     narrow[:, :K], narrow[:, K:] = rng.uniform(0, 10.0 ** rng.uniform(0, 3, (m, 1)), (m, K)), UNUSED
     F[:] = narrow
-    y, none, all_rows = rng.integers(0, K, m).astype(np.int32), np.zeros(0), np.arange(m, dtype=np.int32)
+    y, none, all_rows = (
+        rng.integers(0, K, m).astype(np.int32),
+        np.zeros(0),
+        np.arange(m, dtype=np.int32),
+    )
     _vrows.gradient(F, None, y[:0], y, none, _vrows.SOFTMAX, 16, 1.0, G, 1)
     data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, np.ones(m))
     rows = NarrowRows(LOSSES["softmax"], data, 1)
@@ -91,7 +113,9 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
 def test_entries_are_added():
     rng = np.random.default_rng(0)
     m, K = 5000, 40
-    rows = NarrowRows(LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3)
+    rows = NarrowRows(
+        LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3
+    )
     rows.start()
     value, leaf = np.zeros((7, rows.width)), rng.integers(0, 7, m).astype(np.int32)
     value[:, :K] = np.where(rng.random((7, K)) < 0.2, rng.normal(size=(7, K)).astype(np.float32), 0)
@@ -116,7 +140,11 @@ def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighte
     narrow, wide = [], []
     for found in (narrow, wide):
         for n in (1, 10):
-            found.append(VectorTreeBoostClassifier(n_estimators=n, **params).fit(X, y, sample_weight=weight).model_)
+            found.append(
+                VectorTreeBoostClassifier(n_estimators=n, **params)
+                .fit(X, y, sample_weight=weight)
+                .model_
+            )
         monkeypatch.setattr(VectorTreeBoost, "narrow", False)
     assert narrow[0].to_bytes() == wide[0].to_bytes()
     np.testing.assert_allclose(narrow[1].raw_scores(X), wide[1].raw_scores(X), atol=1e-4)
@@ -136,8 +164,14 @@ def many(monkeypatch, **more):
 def test_all_entries_of_a_training_that_goes_on(monkeypatch):
     whole, X, y = many(monkeypatch, n_estimators=8)
     parts = many(monkeypatch, n_estimators=3, warm_start=True)[0]
-    assert parts.fit(X, y).set_params(n_estimators=8).fit(X, y).model_.to_bytes() == whole.fit(X, y).model_.to_bytes()
-    assert many(monkeypatch, n_estimators=8, n_jobs=2)[0].fit(X, y).model_.to_bytes() == whole.model_.to_bytes()
+    assert (
+        parts.fit(X, y).set_params(n_estimators=8).fit(X, y).model_.to_bytes()
+        == whole.fit(X, y).model_.to_bytes()
+    )
+    assert (
+        many(monkeypatch, n_estimators=8, n_jobs=2)[0].fit(X, y).model_.to_bytes()
+        == whole.model_.to_bytes()
+    )
 
 
 def test_refitted_leaves_are_those_of_scores_in_double_precision(monkeypatch):
@@ -153,7 +187,9 @@ def test_refitted_leaves_are_those_of_scores_in_double_precision(monkeypatch):
 def test_whole_leaves_are_added():
     rng = np.random.default_rng(0)
     m, K = 5000, 40
-    rows = NarrowRows(LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3)
+    rows = NarrowRows(
+        LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3
+    )
     rows.start()
     value, leaf = np.zeros((7, rows.width)), rng.integers(0, 7, m).astype(np.int32)
     value[:, :K] = rng.normal(size=(7, K)).astype(np.float32)

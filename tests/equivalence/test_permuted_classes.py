@@ -13,7 +13,15 @@ SEEDS = range(12)
 EXACT = [
     *(
         (name, {})
-        for name in ("mcboost", "logitboost", "mart", "abc-logitboost", "abc-mart", "adaboost-m1", "adaboost-m2")
+        for name in (
+            "mcboost",
+            "logitboost",
+            "mart",
+            "abc-logitboost",
+            "abc-mart",
+            "adaboost-m1",
+            "adaboost-m2",
+        )
     ),
     *(
         (name, {"weak_learner": kind})
@@ -38,13 +46,24 @@ def drawn(seed):
     rng = np.random.default_rng(1000 + seed)
     n_classes = int(rng.integers(3, 6))
     n_rows = int(rng.choice([40, 90, 150]))
-    X = rng.integers(0, 4, (n_rows, 3)).astype(float) if seed % 3 == 0 else rng.normal(size=(n_rows, 3))
-    y = np.floor(np.abs(X).sum(axis=1)).astype(int) + rng.integers(0, 2, n_rows) * rng.integers(0, n_classes, n_rows)
+    X = (
+        rng.integers(0, 4, (n_rows, 3)).astype(float)
+        if seed % 3 == 0
+        else rng.normal(size=(n_rows, 3))
+    )
+    y = np.floor(np.abs(X).sum(axis=1)).astype(int) + rng.integers(0, 2, n_rows) * rng.integers(
+        0, n_classes, n_rows
+    )
     y %= n_classes
     y[:n_classes] = np.arange(n_classes)
     turned = np.roll(np.arange(n_classes), 1)
     order = rng.permutation(n_classes)
-    return X, y, turned if (order == np.arange(n_classes)).all() else order, rng.uniform(0.5, 1.5, n_rows)
+    return (
+        X,
+        y,
+        turned if (order == np.arange(n_classes)).all() else order,
+        rng.uniform(0.5, 1.5, n_rows),
+    )
 
 
 def both(algorithm, params, seed, n_estimators=10):
@@ -73,7 +92,9 @@ def test_scores_depend_on_the_order_of_the_classes_by_rounding(algorithm, params
 # Of one round: those after it may choose other learners, as its weights differ by the tolerance.
 @pytest.mark.parametrize("algorithm", ["multiboost", "multiboost-cw"])
 @pytest.mark.parametrize(("max_passes", "tolerance"), [(1000, 2e-6), (2, 0.02)])
-def test_coordinate_descent_depends_on_the_order_of_the_classes_by_its_tolerance(algorithm, max_passes, tolerance):
+def test_coordinate_descent_depends_on_the_order_of_the_classes_by_its_tolerance(
+    algorithm, max_passes, tolerance
+):
     apart = []
     for seed in SEEDS:
         params = {"C": 100.0, "max_passes": max_passes, "tol": 0.0}
@@ -90,12 +111,16 @@ def in_order(monkeypatch, order):
 
     def in_turn(rho, y, mu, g, allow_zero):
         column = np.ascontiguousarray(mu[order])
-        found = recolour(np.ascontiguousarray(rho[:, order]), back[y].astype(np.int32), column, g, allow_zero)
+        found = recolour(
+            np.ascontiguousarray(rho[:, order]), back[y].astype(np.int32), column, g, allow_zero
+        )
         mu[order] = column
         return found
 
     monkeypatch.setattr(rounds.colours, "recolour", in_turn)
-    monkeypatch.setattr(rounds.columns, "one_vs_all", lambda k, n_classes: one_vs_all(order[k], n_classes))
+    monkeypatch.setattr(
+        rounds.columns, "one_vs_all", lambda k, n_classes: one_vs_all(order[k], n_classes)
+    )
 
 
 @pytest.mark.filterwarnings("ignore:the mean hinge loss has hardly fallen")
@@ -110,6 +135,8 @@ def test_hingeboost_takes_the_classes_in_turn(monkeypatch):
             in_order(context, order)
             third = HingeBoostOCClassifier(**params).fit(X, order[y])
         F = first.decision_function(X)
-        np.testing.assert_allclose(third.decision_function(X)[:, order], F, rtol=0, atol=1e-6, err_msg=str(seed))
+        np.testing.assert_allclose(
+            third.decision_function(X)[:, order], F, rtol=0, atol=1e-6, err_msg=str(seed)
+        )
         differ += np.abs(second.decision_function(X)[:, order] - F).max() > 1e-2
     assert differ > 0, "no order any more: mend the docs"

@@ -19,7 +19,11 @@ TREES = {
     "adaboost-ml": False,
     "vector-tree": False,
 }
-TAKEN_BACK = "adaboost-mh", "adaboost-mo", "piboost"  # of which splits without another sign are taken back
+TAKEN_BACK = (
+    "adaboost-mh",
+    "adaboost-mo",
+    "piboost",
+)  # of which splits without another sign are taken back
 
 
 def drawn(seed):
@@ -34,11 +38,24 @@ def drawn(seed):
 
 
 def fitted(algorithm, X, y, weight=None, n_estimators=2):
-    params = {"n_estimators": n_estimators, "weak_learner": "tree", "max_leaf_nodes": 30, "random_state": 0}
-    params |= {"learning_rate": 0.1, "min_relative_gain": 0.0, "subsample": 1.0, "max_features": 1.0, "calibrate": None}
+    params = {
+        "n_estimators": n_estimators,
+        "weak_learner": "tree",
+        "max_leaf_nodes": 30,
+        "random_state": 0,
+    }
+    params |= {
+        "learning_rate": 0.1,
+        "min_relative_gain": 0.0,
+        "subsample": 1.0,
+        "max_features": 1.0,
+        "calibrate": None,
+    }
     cls = get_class(algorithm)
     known = cls().get_params()
-    return cls(**{name: value for name, value in params.items() if name in known}).fit(X, y, sample_weight=weight)
+    return cls(**{name: value for name, value in params.items() if name in known}).fit(
+        X, y, sample_weight=weight
+    )
 
 
 def nodes(tree, X):
@@ -63,7 +80,11 @@ def test_pure_nodes_are_not_split(algorithm, weights):
     n_splits = 0
     for seed in SEEDS:
         X, y, times = drawn(seed)
-        weight = {"none": None, "whole": times, "any": times * np.random.default_rng(seed).uniform(0.5, 1, len(y))}
+        weight = {
+            "none": None,
+            "whole": times,
+            "any": times * np.random.default_rng(seed).uniform(0.5, 1, len(y)),
+        }
         # Later rounds of some have other gradients in rows of one class.
         model = fitted(algorithm, X, y, weight[weights], n_estimators=1).model_
         for tree in model.ensemble.each():
@@ -129,8 +150,12 @@ def test_rows_that_are_learnt_are_not_split_by_their_least_unit(smallest, larges
     y = np.r_[np.arange(40) % 2, np.ones(100, dtype=int)]
     X = np.r_[np.zeros(40), np.repeat([0.0, 1.0], 50)][:, None]
     data = TreeData(X, y, 2, np.ones(140))
-    trees = ClassTrees(data, max_leaves=8, max_depth=None, min_samples_leaf=0.0, counts=False, n_threads=1)
-    p = np.repeat([smallest, largest], 50) * (40 * 0.25 / trees.units.limit_h)  # others have p = 1/2
+    trees = ClassTrees(
+        data, max_leaves=8, max_depth=None, min_samples_leaf=0.0, counts=False, n_threads=1
+    )
+    p = np.repeat([smallest, largest], 50) * (
+        40 * 0.25 / trees.units.limit_h
+    )  # others have p = 1/2
     F = np.zeros((140, 2))
     F[40:, 1] = np.log((1 - p) / p)
     trees.restart(F[data.rows])
@@ -154,7 +179,15 @@ def first_columns(repeat):
         if repeat:
             X, y, F, weight = (np.repeat(of, times, axis=0) for of in (X, y, F, np.ones(len(y))))
         data = TreeData(X, y, 2, weight)
-        trees = ClassTrees(data, max_leaves=2, max_depth=None, min_samples_leaf=0.0, counts=False, n_threads=1, l2=1.0)
+        trees = ClassTrees(
+            data,
+            max_leaves=2,
+            max_depth=None,
+            min_samples_leaf=0.0,
+            counts=False,
+            n_threads=1,
+            l2=1.0,
+        )
         trees.restart(F[data.rows])
         nothing = np.zeros(0, dtype=np.uint8)
         found.append(int(data.column[trees.grow([(0, 1)], 0.1, None, nothing).feature[0, 0]]))
@@ -168,4 +201,6 @@ def test_rows_without_a_gradient_count_one_unit_each():
     unit, and three rows have three. These decide between splits whose gains agree to 40 digits.
     """
     assert first_columns(repeat=False) == [0, 0]
-    assert sorted(first_columns(repeat=True)) == [0, 1], "no unit for each row any more: mend the docs"
+    assert sorted(first_columns(repeat=True)) == [0, 1], (
+        "no unit for each row any more: mend the docs"
+    )

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from reference.stumps import best_stump, candidates, gradient_of, outputs, side_of_missing, whole_weights
+from reference.stumps import (
+    best_stump,
+    candidates,
+    gradient_of,
+    outputs,
+    side_of_missing,
+    whole_weights,
+)
 
 from pymcboost.comm import Alone
 from pymcboost.data import stump_scans
@@ -53,19 +60,31 @@ KINDS = [
 def setting(X, y, K, rng, weights=None, integers=False, kind=TrainingData):
     """Training data and a random gradient in both layouts."""
     data = kind(X, y, K, np.ones(len(y)) if weights is None else weights, comm=Alone())
-    u = rng.integers(0, 50, (data.n_rows, K)).astype(float) if integers else rng.exponential(size=(data.n_rows, K))
+    u = (
+        rng.integers(0, 50, (data.n_rows, K)).astype(float)
+        if integers
+        else rng.exponential(size=(data.n_rows, K))
+    )
     a = gradient_of(u, data.y)
     blocks = data.gradient_buffer()
     for r in range(K):
         blocks[r // data.lanes, :, r % data.lanes] = a[:, r]
     # what the kernel sees, after rounding
-    seen = np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(K)], axis=1).astype(np.float64)
+    seen = np.stack([blocks[r // data.lanes, :, r % data.lanes] for r in range(K)], axis=1).astype(
+        np.float64
+    )
     return data, blocks, seen
 
 
 def check(X, data, blocks, a, exactly=False, n_threads=1):
-    used = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(np.float32)
-    allowed = {f: set(t) for store in data.stores for f, t in zip(store.feature, store.thresholds, strict=True)}
+    used = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(
+        np.float32
+    )
+    allowed = {
+        f: set(t)
+        for store in data.stores
+        for f, t in zip(store.feature, store.thresholds, strict=True)
+    }
     for f in range(used.shape[1]):
         every = {threshold for threshold, _ in candidates(used[:, f])}
         # Lossless unless the data are large and the column has more values than bins.
@@ -103,7 +122,9 @@ def test_mixed_columns(K, m, integers):
 
 
 @pytest.mark.parametrize("narrow", [True, False])
-@pytest.mark.parametrize(("K", "m"), [(2, 20), (3, 700), (5, 3000), (8, 9000), (10, 700), (17, 3000), (40, 1000)])
+@pytest.mark.parametrize(
+    ("K", "m"), [(2, 20), (3, 700), (5, 3000), (8, 9000), (10, 700), (17, 3000), (40, 1000)]
+)
 def test_sums_of_workers(K, m, narrow, monkeypatch):
     """The histograms are the integers of the twin, all of them, and the stump is the best."""
     if not narrow:
@@ -120,7 +141,9 @@ def test_sums_of_workers(K, m, narrow, monkeypatch):
     whole = np.rint(a / unit)
     used, rows = np.asarray(X)[data.rows].astype(np.float32), 0
     for store, at in zip(data.stores, scan.at, strict=True):
-        for f, thresholds, bins, first in zip(store.feature, store.thresholds, store.bins, at, strict=True):
+        for f, thresholds, bins, first in zip(
+            store.feature, store.thresholds, store.bins, at, strict=True
+        ):
             missing = np.isnan(used[:, f])
             values = thresholds[: len(thresholds) - missing.any()]
             bin_ = np.where(missing, bins - 1, np.searchsorted(values, used[:, f]))
@@ -154,7 +177,12 @@ def test_every_store_is_met():
 
 def test_bundled_bytes():
     rng = np.random.default_rng(3)
-    X = np.column_stack([rng.integers(0, b, 2000) for b in (2, 2, 2, 2, 2, 2, 2, 2, 3, 5, 16, 16, 100, 2, 2, 255, 256)])
+    X = np.column_stack(
+        [
+            rng.integers(0, b, 2000)
+            for b in (2, 2, 2, 2, 2, 2, 2, 2, 3, 5, 16, 16, 100, 2, 2, 255, 256)
+        ]
+    )
     X = X.astype(float)
     X[rng.random(X.shape) < 0.05] = np.nan
     data, blocks, a = setting(X, rng.integers(0, 7, 2000), 7, rng, integers=True)
@@ -173,7 +201,12 @@ def test_bundled_bytes():
 def test_sparse(density, with_nan):
     rng = np.random.default_rng(int(density * 100))
     X = scipy.sparse.random(
-        300, 40, density=density, format="csr", rng=rng, data_rvs=lambda n: rng.integers(-5, 5, n).astype(float)
+        300,
+        40,
+        density=density,
+        format="csr",
+        rng=rng,
+        data_rvs=lambda n: rng.integers(-5, 5, n).astype(float),
     )
     if with_nan:
         X.data[rng.random(len(X.data)) < 0.2] = np.nan
@@ -220,7 +253,9 @@ def test_lossy_bins_contain_their_threshold():
     data, blocks, a = setting(X, rng.integers(0, 5, 40000), 5, rng)
     assert all(isinstance(store, Tiles) for store in data.stores)
     fit = SharedStump(data, 1).fit(blocks)
-    np.testing.assert_array_equal(fit.h, fit.polarity * outputs(X[data.rows, fit.feature], fit.threshold, fit.nan_left))
+    np.testing.assert_array_equal(
+        fit.h, fit.polarity * outputs(X[data.rows, fit.feature], fit.threshold, fit.nan_left)
+    )
 
 
 def test_any_number_of_threads_gives_the_same():
@@ -281,4 +316,6 @@ def values_weigh_enough(x, threshold, weight, least):
 
 
 def store_is_exact(data, f):
-    return data.n_rows < 6000 or not any(isinstance(store, Tiles) and f in store.feature for store in data.stores)
+    return data.n_rows < 6000 or not any(
+        isinstance(store, Tiles) and f in store.feature for store in data.stores
+    )

@@ -30,7 +30,9 @@ from pymcboost.learners.levels import least_levels
 from pymcboost.training import memory
 
 PLAIN = LogitBoostClassifier, MartClassifier = as_published(LogitBoostClassifier, MartClassifier)
-BASED = ABCLogitBoostClassifier, ABCMartClassifier = as_published(ABCLogitBoostClassifier, ABCMartClassifier)
+BASED = ABCLogitBoostClassifier, ABCMartClassifier = as_published(
+    ABCLogitBoostClassifier, ABCMartClassifier
+)
 # Arithmetic of small data, of large data, and of large data with a bound on the weight of leaves.
 ARITHMETIC = [(np.float64, 2), (np.float32, 1), (np.float32, 2)]
 KINDS = {
@@ -119,7 +121,9 @@ def grow(
 ):
     """Trees of the kernel, as a list of dictionaries."""
     bounds |= {"count_bits": COUNT_BITS if cell_words == 2 else 0, "weight": data.whole_weight}
-    grower = kernel.Grower(data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds)
+    grower = kernel.Grower(
+        data.tiles, max_leaves, max_depth, least, cell_words, False, pool, n_threads, **bounds
+    )
     jobs = np.array(jobs, dtype=np.int32).reshape(-1, 2)
     out = Grown.empty(len(jobs), max_leaves, data.n_rows, data.set_words)
     out.leaf[:] = np.iinfo(out.leaf.dtype).max
@@ -154,7 +158,9 @@ def grow(
                 "gain": out.gain[j, :s].copy(),
                 "value": out.value[j, : s + 1].copy(),
                 "leaf": out.leaf[j].astype(int),
-                "subsets": {at: tuple(its.tolist()) for at, its in out.codes(np.array([j]), data).items()},
+                "subsets": {
+                    at: tuple(its.tolist()) for at, its in out.codes(np.array([j]), data).items()
+                },
             }
         )
     return result
@@ -219,8 +225,12 @@ def check(
         "least_levels": least_levels,
         "level_cost": level_cost,
     }
-    grown = [grow(data, S, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes]
-    columns = {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
+    grown = [
+        grow(data, S, jobs, pool=pool, n_threads=n_threads, **options) for pool, n_threads in modes
+    ]
+    columns = (
+        {int(c) for c, on in zip(data.column, active, strict=True) if on} if len(active) else None
+    )
     take = max(1, round(share * len(columns or view.cuts))) if share < 1 else 0
     splits = 0
     for j, (k, b) in enumerate(jobs):
@@ -253,7 +263,9 @@ def check(
             # Sums that cancel are as good as the terms. With one plane, g and h have 31 bits between all rows, and h
             # beside counts of 31 bits.
             rtol, atol = (1e-6, 1e-9) if cell_words == 2 and COUNT_BITS < 31 else (2e-4, 1e-6)
-            np.testing.assert_allclose(found["value"], value, rtol=rtol, atol=atol * max(1, abs(value).max()))
+            np.testing.assert_allclose(
+                found["value"], value, rtol=rtol, atol=atol * max(1, abs(value).max())
+            )
             np.testing.assert_allclose(found["gain"], np.array(tree.gain) * unit, rtol=1e-12)
         splits += len(tree.column)
     return splits
@@ -275,7 +287,9 @@ def test_mixed_columns(real, cell_words, counts, m, K):
         X = np.round(X, 1)
     S = remainders(data, rng).astype(real)
     jobs = all_pairs(K)[:: max(1, K // 2)]
-    assert check(data, X, S, jobs, cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)]) > 5 * len(jobs)
+    assert check(
+        data, X, S, jobs, cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)]
+    ) > 5 * len(jobs)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -288,7 +302,9 @@ def test_each_kind_of_column(kind, real, cell_words):
         X = np.round(X, 1) if kind == "continuous" else X
         data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
         S = remainders(data, rng).astype(real)
-        splits = check(data, X, S, [(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)])
+        splits = check(
+            data, X, S, [(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)]
+        )
         assert (splits == 0) == (kind in ("constant", "all missing")) or m < 600
 
 
@@ -300,11 +316,15 @@ def test_exact_ties_go_to_the_first(real, cell_words):
         one = rng.integers(0, 4, (m, 3)).astype(float)
         rare = np.where(rng.random((m, 1)) < 0.2, rng.integers(1, 4, (m, 1)), 0.0)
         gone = np.where(rng.random((m, 1)) < 0.2, np.nan, one[:, :1])
-        X = np.hstack([-rare, one[:, ::-1], rare, gone, one, -one, -gone, 2 * rare, rare * 0, gone, rare])
+        X = np.hstack(
+            [-rare, one[:, ::-1], rare, gone, one, -one, -gone, 2 * rare, rare * 0, gone, rare]
+        )
         for made in (X, scipy.sparse.csr_matrix(X)):
             data = TreeData(made, labels(m, 3, rng), 3, np.ones(m))
             S = twin.remaining(np.full((3, m), 1 / 3), data.y).astype(real)
-            check(data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)])
+            check(
+                data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)]
+            )
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -336,11 +356,22 @@ def test_weights(real, cell_words, counts):
     y = labels(500, 3, rng)
     data = TreeData(X, y, 3, weight)
     S = remainders(data, rng).astype(real)
-    check(data, X, S, all_pairs(3), cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)])
+    check(
+        data,
+        X,
+        S,
+        all_pairs(3),
+        cell_words=cell_words,
+        counts=counts,
+        modes=[(True, 1), (False, 1)],
+    )
     kept = weight > 0
     other = TreeData(X[kept], y[kept], 3, weight[kept])
     scale = scales(data, S, all_pairs(3), counts, cell_words)
-    a, b = (grow(d, S, all_pairs(3), cell_words=cell_words, counts=counts, scale=scale) for d in (data, other))
+    a, b = (
+        grow(d, S, all_pairs(3), cell_words=cell_words, counts=counts, scale=scale)
+        for d in (data, other)
+    )
     assert identical(a, b)
 
 
@@ -351,9 +382,17 @@ def test_counts_of_other_bits(bits, counts, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "COUNT_BITS", bits)
     rng = np.random.default_rng(7)
     X = np.hstack([mixture(900, rng), np.eye(7)[rng.integers(0, 30, 900) % 7]])
-    for its in (X, scipy.sparse.csr_matrix(np.where(rng.random(X.shape) < 0.8, 0.0, np.round(X, 1)))):
-        data, modes = TreeData(its, labels(900, 3, rng), 3, rng.uniform(0, 5, 900)), [(True, 1), (False, 2)]
-        check(data, its, remainders(data, rng), all_pairs(3), cell_words=2, counts=counts, modes=modes)
+    for its in (
+        X,
+        scipy.sparse.csr_matrix(np.where(rng.random(X.shape) < 0.8, 0.0, np.round(X, 1))),
+    ):
+        data, modes = (
+            TreeData(its, labels(900, 3, rng), 3, rng.uniform(0, 5, 900)),
+            [(True, 1), (False, 2)],
+        )
+        check(
+            data, its, remainders(data, rng), all_pairs(3), cell_words=2, counts=counts, modes=modes
+        )
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -367,7 +406,16 @@ def test_bounds_on_leaves(real, cell_words):
     sizes = []
     for least in (1.0, 3.0, 20.0, 150.0, 1e6):
         modes = [(True, 1), (False, 1)]
-        check(data, X, S, jobs, cell_words=cell_words, counts=True, least=int(least * unit), modes=modes)
+        check(
+            data,
+            X,
+            S,
+            jobs,
+            cell_words=cell_words,
+            counts=True,
+            least=int(least * unit),
+            modes=modes,
+        )
         found = grow(
             data,
             S,
@@ -390,7 +438,10 @@ def test_many_leaves():
     X = rng.normal(size=(300, 2))
     data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
     S = remainders(data, rng)
-    assert check(data, X, S, [(1, 2)], cell_words=2, max_leaves=1000, modes=[(True, 1), (False, 1)]) == 299
+    assert (
+        check(data, X, S, [(1, 2)], cell_words=2, max_leaves=1000, modes=[(True, 1), (False, 1)])
+        == 299
+    )
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -406,7 +457,9 @@ def test_samples_of_rows_and_features(real, cell_words, sparse):
     S = remainders(data, rng).astype(real)
     d = len(data.column)
     for share, part in ((0.5, 1.0), (1.0, 0.4), (0.02, 0.5), (1e-9, 1.0), (0.999, 0.1)):
-        sample = np.sort(rng.choice(m, max(1, round(share * m)), replace=False)) if share < 1 else ()
+        sample = (
+            np.sort(rng.choice(m, max(1, round(share * m)), replace=False)) if share < 1 else ()
+        )
         active = np.zeros(d, dtype=np.uint8) if part < 1 else ()
         if part < 1:
             active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
@@ -477,17 +530,34 @@ def test_regularised(real, cell_words, sparse, options):
     rng = np.random.default_rng(27)
     m = 400
     X = np.hstack([np.round(mixture(m, rng), 1), blocks(m, rng, 2)])
-    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, labels(m, 3, rng), 3, rng.integers(1, 4, m) / 2.0)
+    data = TreeData(
+        scipy.sparse.csr_matrix(X) if sparse else X,
+        labels(m, 3, rng),
+        3,
+        rng.integers(1, 4, m) / 2.0,
+    )
     S = remainders(data, rng).astype(real)
     jobs, modes = [(0, -1), (2, 1), (1, 2)], [(True, 1), (False, 3)]
     check(data, X, S, jobs, cell_words=cell_words, modes=modes, **options)
     active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
     sample = np.sort(rng.choice(m, 250, replace=False))
-    check(data, X, S, jobs[:1], cell_words=cell_words, modes=modes, active=active, sample=sample, **options)
+    check(
+        data,
+        X,
+        S,
+        jobs[:1],
+        cell_words=cell_words,
+        modes=modes,
+        active=active,
+        sample=sample,
+        **options,
+    )
     if "min_hessian" not in options:
         check(data, X, S, jobs[:1], cell_words=cell_words, counts=True, **options)
     scale = scales(data, S, jobs, False, cell_words)
-    plain, found = (grow(data, S, jobs, cell_words=cell_words, scale=scale, **more) for more in ({}, options))
+    plain, found = (
+        grow(data, S, jobs, cell_words=cell_words, scale=scale, **more) for more in ({}, options)
+    )
     assert not identical(plain, found)
     assert found[1]["column"] == found[2]["column"]  # (2, 1) and (1, 2) draw the same features
 
@@ -502,7 +572,15 @@ def test_each_kind_of_column_regularised(kind, real, cell_words):
         data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
         S = remainders(data, rng).astype(real)
         for options in REGULARISED[1::4]:
-            check(data, X, S, [(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)], **options)
+            check(
+                data,
+                X,
+                S,
+                [(1, -1), (0, 1)],
+                cell_words=cell_words,
+                modes=[(True, 1), (False, 1)],
+                **options,
+            )
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -526,7 +604,10 @@ def test_gains_with_l2():
         g, h = rng.integers(-1000, 1000, (2, 40)), rng.integers(1, 1000, (2, 40))
         parts = np.vstack([g, g.sum(axis=0)]), np.vstack([h, h.sum(axis=0)]) + l2
         exact = [
-            sum(sign * Fraction(int(a) ** 2, int(b)) for sign, a, b in zip((1, 1, -1), *column, strict=True))
+            sum(
+                sign * Fraction(int(a) ** 2, int(b))
+                for sign, a, b in zip((1, 1, -1), *column, strict=True)
+            )
             for column in zip(*(part.T for part in parts), strict=True)
         ]
         found = twin.gain_of(np.array([g[0], h[0]]), np.array([g[1], h[1]]), float(l2))
@@ -534,8 +615,13 @@ def test_gains_with_l2():
         # The splits of one node: the scores are in the order of the gains.
         left = np.array([rng.integers(-900, 900, 40), rng.integers(1, 999, 40)])
         right = np.array([[50], [1000]]) - left
-        scores, gains = twin.score(left, right, np.float64, float(l2)), twin.gain_of(left, right, float(l2))
-        np.testing.assert_array_equal(np.argsort(scores, kind="stable"), np.argsort(gains, kind="stable"))
+        scores, gains = (
+            twin.score(left, right, np.float64, float(l2)),
+            twin.gain_of(left, right, float(l2)),
+        )
+        np.testing.assert_array_equal(
+            np.argsort(scores, kind="stable"), np.argsort(gains, kind="stable")
+        )
 
 
 def blocks(m, rng, n=6, values=9):
@@ -564,13 +650,33 @@ def test_bundles(real, cell_words):
         data.columns.mode[np.isin(data.columns.lane, np.flatnonzero(sizes > 1))]
         == data.columns.n_bins[np.isin(data.columns.lane, np.flatnonzero(sizes > 1))]
     ).any()
-    F = rng.normal(size=(4, m)) + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
+    F = (
+        rng.normal(size=(4, m))
+        + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
+    )
     S = twin.remaining(scipy.special.softmax(F, axis=0), data.y).astype(real)
-    check(data, X, S, [(0, -1), (1, -1), (3, 2)], cell_words=cell_words, max_leaves=8, modes=[(True, 1), (False, 1)])
+    check(
+        data,
+        X,
+        S,
+        [(0, -1), (1, -1), (3, 2)],
+        cell_words=cell_words,
+        max_leaves=8,
+        modes=[(True, 1), (False, 1)],
+    )
     active = np.zeros(len(data.column), dtype=np.uint8)
     active[rng.choice(len(active), len(active) // 3, replace=False)] = 1
     sample = np.sort(rng.choice(m, 600, replace=False))
-    check(data, X, S, [(2, 0)], cell_words=cell_words, sample=sample, active=active, modes=[(True, 1), (False, 1)])
+    check(
+        data,
+        X,
+        S,
+        [(2, 0)],
+        cell_words=cell_words,
+        sample=sample,
+        active=active,
+        modes=[(True, 1), (False, 1)],
+    )
 
 
 def skewed_setting(rng, missing=True):
@@ -582,7 +688,9 @@ def skewed_setting(rng, missing=True):
     gone = np.where(away[:, None], rng.integers(0, 40, (m, 12)), np.nan)
     if missing:
         plain[rng.random((m, 6)) < 0.1] = np.nan
-    X = np.hstack([skewed[:, :10], plain, gone[:, : 12 if missing else 0], skewed[:, 10:], blocks(m, rng, 2)])
+    X = np.hstack(
+        [skewed[:, :10], plain, gone[:, : 12 if missing else 0], skewed[:, 10:], blocks(m, rng, 2)]
+    )
     return X, labels(m, 3, rng)
 
 
@@ -601,7 +709,17 @@ def test_tiles_that_skip_rows(real, cell_words):
     sample = np.sort(rng.choice(len(y), 2500, replace=False))
     check(data, X, S, [(2, 0)], cell_words=cell_words, sample=sample, max_leaves=8, modes=modes)
     least = int(500 * scales(data, S, [(0, -1)], True, cell_words)[0, 2])
-    check(data, X, S, [(0, -1)], cell_words=cell_words, counts=True, least=least, max_leaves=5, modes=modes)
+    check(
+        data,
+        X,
+        S,
+        [(0, -1)],
+        cell_words=cell_words,
+        counts=True,
+        least=least,
+        max_leaves=5,
+        modes=modes,
+    )
 
 
 @pytest.mark.parametrize("counts", [False, True])
@@ -644,7 +762,9 @@ def test_a_node_that_several_threads_share():
     scale = scales(data, S, [(1, -1)], False, 1)
     one = grow(data, S, [(1, -1)], cell_words=1, scale=scale)
     for n_threads, pool in ((2, True), (8, True), (8, False)):
-        assert identical(grow(data, S, [(1, -1)], cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one)
+        assert identical(
+            grow(data, S, [(1, -1)], cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one
+        )
     check(data, X, S, [(1, -1)], cell_words=1, max_leaves=3)
 
 
@@ -659,7 +779,9 @@ def test_trees_in_parallel(pool):
         scale = scales(data, S, jobs, False, 1)
         one = grow(data, S, jobs, cell_words=1, scale=scale)
         for n_threads in (2, 3, 8, 64):
-            assert identical(grow(data, S, jobs, cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one)
+            assert identical(
+                grow(data, S, jobs, cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one
+            )
 
 
 # -- gradients, probabilities, losses -------------------------------------------------------------------------------
@@ -693,7 +815,9 @@ def test_softmax(real, K):
                 assert (y[rows] == own[c]).all()
                 left = S[:, rows].astype(float)
                 expected_sums = [(w[rows] * a).sum(axis=1) for a in (left, left * (1 - left))]
-                np.testing.assert_allclose(of_parts(sums[c], units).T, expected_sums, rtol=1e-12, atol=1e-24)
+                np.testing.assert_allclose(
+                    of_parts(sums[c], units).T, expected_sums, rtol=1e-12, atol=1e-24
+                )
 
 
 def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=None, n_threads=1):
@@ -722,7 +846,9 @@ def test_gradients_are_derivatives_of_the_loss(counts):
     state.restart(F)
 
     def loss(i, k, b, step):
-        f = F[i].astype(np.longdouble)  # differences of float64 are too coarse for rows whose gradients nearly agree
+        f = F[i].astype(
+            np.longdouble
+        )  # differences of float64 are too coarse for rows whose gradients nearly agree
         f[k] += step
         if b >= 0:
             f[b] -= step
@@ -730,7 +856,9 @@ def test_gradients_are_derivatives_of_the_loss(counts):
 
     for k, b in all_pairs(K):
         g = np.array([(loss(i, k, b, -e) - loss(i, k, b, e)) / (2 * e) for i in range(m)])
-        h = np.array([(loss(i, k, b, e) - 2 * loss(i, k, b, 0) + loss(i, k, b, -e)) / e**2 for i in range(m)])
+        h = np.array(
+            [(loss(i, k, b, e) - 2 * loss(i, k, b, 0) + loss(i, k, b, -e)) / e**2 for i in range(m)]
+        )
         factor = 1 if b >= 0 else (K - 1) / K
         for i in range(m):
             grown = state.grow([(k, b)], 0.1, np.array([i], dtype=np.int32), NONE[1])
@@ -747,7 +875,9 @@ def test_gradients_are_derivatives_of_the_loss(counts):
             assert grown.n_splits[0] == 1
             assert grown.gain[0, 0] == pytest.approx(expected, rel=1e-4)
             left_first = data.X[data.rows[rows], 0].argsort()
-            np.testing.assert_allclose(grown.value[0, :2], 0.1 * factor * step[rows[left_first]], rtol=1e-5)
+            np.testing.assert_allclose(
+                grown.value[0, :2], 0.1 * factor * step[rows[left_first]], rtol=1e-5
+            )
 
 
 def setting(m, d, K, seed):
@@ -761,12 +891,21 @@ def setting(m, d, K, seed):
 
 @pytest.mark.parametrize(
     "K, weighted, max_leaves, scale",
-    [(3, True, 20, 1), (5, True, 20, 1), (5, False, 20, 1), (5, False, 32, 2), (4, False, 33, 1), (3, True, 280, 1)],
+    [
+        (3, True, 20, 1),
+        (5, True, 20, 1),
+        (5, False, 20, 1),
+        (5, False, 32, 2),
+        (4, False, 33, 1),
+        (3, True, 280, 1),
+    ],
 )
 @pytest.mark.parametrize("repeats", [1, 60])
 def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
     X, y, weight = setting(600 if max_leaves > 256 else 300, 4, K, 18)
-    X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight if weighted else np.ones(len(y))))
+    X, y, weight = (
+        np.concatenate([a] * repeats) for a in (X, y, weight if weighted else np.ones(len(y)))
+    )
     data = TreeData(X, y, K, weight)
     assert data.dtype == (np.float64 if repeats == 1 else np.float32)
     state = state_of(data, max_leaves=max_leaves)
@@ -803,13 +942,19 @@ def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatc
     numbers = {1: 39, 2: 77, 3: 114, None: 780}  # trees of so many candidates, None for all
     size = {n: Grown.bytes_of(numbers[n], 2, m) for n in numbers}
     grown = Grown.empty(780, 2, m)
-    assert sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[None]
+    assert (
+        sum(getattr(grown, name).nbytes for name in grown.__dataclass_fields__) <= 1.01 * size[None]
+    )
     for cls in BASED:
         total = {}
         for n in numbers:
             with monkeypatch.context() as context:
                 counted = []
-                context.setattr(memory, "refuse", lambda booster, counted=counted: counted.append(booster.memory()))
+                context.setattr(
+                    memory,
+                    "refuse",
+                    lambda booster, counted=counted: counted.append(booster.memory()),
+                )
                 cls(**small, n_candidates=n).fit(X, y)
             total[n] = memory.needed(counted[0])
             assert total[n] > memory.needed(counted[0][:-1]) + size[n]
@@ -919,7 +1064,9 @@ def boosting(model, X, y, weight, **options):
 @pytest.mark.parametrize("cls", PLAIN)
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize(
-    "bounds", [{}, {"l2_regularization": 5.0}, {"min_gain": 3.0}, {"min_hessian_leaf": 4.0}], ids=str
+    "bounds",
+    [{}, {"l2_regularization": 5.0}, {"min_gain": 3.0}, {"min_hessian_leaf": 4.0}],
+    ids=str,
 )
 @pytest.mark.part(3)
 def test_plain_rounds_equal_the_twins(cls, K, bounds):
@@ -928,7 +1075,9 @@ def test_plain_rounds_equal_the_twins(cls, K, bounds):
     X, y, weight = setting(260, 4, K, 20)
     options = {"n_estimators": 4, "max_leaf_nodes": 6, "learning_rate": 0.3, "min_samples_leaf": 5}
     model = cls(**options, **bounds).fit(X, y, weight)
-    assert not bounds or model.model_.to_bytes() != cls(**options).fit(X, y, weight).model_.to_bytes()
+    assert (
+        not bounds or model.model_.to_bytes() != cls(**options).fit(X, y, weight).model_.to_bytes()
+    )
     naive = boosting(model, X, y, weight, **bounds)
     for found in rounds_of(model):
         same_round(found, naive.plain_round())
@@ -937,13 +1086,22 @@ def test_plain_rounds_equal_the_twins(cls, K, bounds):
 
 @pytest.mark.parametrize("cls", BASED)
 @pytest.mark.parametrize("K", [3, 5])
-@pytest.mark.parametrize(("gap", "s", "warmup"), [(1, None, 0), (3, None, 0), (1, 2, 0), (2, 1, 1), (4, 2, 3)])
+@pytest.mark.parametrize(
+    ("gap", "s", "warmup"), [(1, None, 0), (3, None, 0), (1, 2, 0), (2, 1, 1), (4, 2, 3)]
+)
 @pytest.mark.part(6)
 def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
     """Searches written out: each base class, K - 1 trees for each, and copies of the scores."""
     X, y, weight = setting(200, 4, K, 21 + gap)
     rounds = 5 if K == 3 else 4
-    model = cls(n_estimators=rounds, max_leaf_nodes=6, learning_rate=0.3, gap=gap, n_candidates=s, warmup_rounds=warmup)
+    model = cls(
+        n_estimators=rounds,
+        max_leaf_nodes=6,
+        learning_rate=0.3,
+        gap=gap,
+        n_candidates=s,
+        warmup_rounds=warmup,
+    )
     model.fit(X, y, weight)
     naive = boosting(model, X, y, weight)
     base = None
@@ -975,7 +1133,11 @@ def test_all_candidates_are_no_restriction(cls):
 @pytest.mark.parametrize("cls", BASED)
 def test_the_base_class_stays_between_searches(cls):
     X, y, weight = setting(400, 5, 5, 31)
-    base = cls(n_estimators=23, gap=4, warmup_rounds=3, max_leaf_nodes=5).fit(X, y, weight).history_["base"]
+    base = (
+        cls(n_estimators=23, gap=4, warmup_rounds=3, max_leaf_nodes=5)
+        .fit(X, y, weight)
+        .history_["base"]
+    )
     assert (base[:3] == -1).all()
     runs = [base[a : a + 4] for a in range(3, 23, 4)]
     assert all((run == run[0]).all() and run[0] >= 0 for run in runs)
@@ -1042,7 +1204,13 @@ def test_integer_weights_are_repeated_rows(cls, repeats, min_samples_leaf):
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 def test_rounding_is_no_gain_in_pure_nodes(cls):
     """With l2_regularization, where rounding parts rows of one class, integer weights are repeated rows too."""
-    options = {"n_estimators": 5, "l2_regularization": 1.0, "max_leaf_nodes": 20, "subsample": 1.0, "max_features": 1.0}
+    options = {
+        "n_estimators": 5,
+        "l2_regularization": 1.0,
+        "max_leaf_nodes": 20,
+        "subsample": 1.0,
+        "max_features": 1.0,
+    }
     # More rounds come to splits that tie, where weights that are moved by 1e-9 change the trees.
     for seed in range(20):
         rng = np.random.default_rng([53, seed])
@@ -1051,7 +1219,11 @@ def test_rounding_is_no_gain_in_pure_nodes(cls):
         X = rng.normal(size=(m, 4)) + 0.7 * y[:, None] * rng.normal(size=4)
         times = rng.integers(1, 60, m)
         weighted = cls(**options).fit(X, y, times.astype(float)).model_.raw_scores(X)
-        repeated = cls(**options).fit(np.repeat(X, times, axis=0), np.repeat(y, times)).model_.raw_scores(X)
+        repeated = (
+            cls(**options)
+            .fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+            .model_.raw_scores(X)
+        )
         np.testing.assert_allclose(weighted, repeated, rtol=0, atol=1e-6, err_msg=str(seed))
 
 
@@ -1145,7 +1317,9 @@ def test_classes_that_are_all_but_certain(counts, repeats):
         F[y != 0, 0] = -far + rng.normal(size=(y != 0).sum())
         F[y != 0, 1:] += rng.normal(size=((y != 0).sum(), 2))
         state.restart(F)
-        assert state.missing == pytest.approx(state.S[y, np.arange(len(y))].astype(float).sum(), rel=1e-6)
+        assert state.missing == pytest.approx(
+            state.S[y, np.arange(len(y))].astype(float).sum(), rel=1e-6
+        )
         jobs = [(0, -1), (1, -1), (0, 1)]
         grown = state.grow(jobs, 1.0, *NONE)
         for j, (k, b) in enumerate(jobs):
@@ -1161,7 +1335,9 @@ def test_classes_that_are_all_but_certain(counts, repeats):
             divisor = np.bincount(grown.leaf[j]) if counts else np.maximum(H, 1e-300)
             total = (G**2 / divisor).sum()
             gain = total - g.sum() ** 2 / divisor.sum()
-            assert grown.gain[j, : n_leaves - 1].sum() == pytest.approx(gain, rel=1e-3, abs=1e-3 * total)
+            assert grown.gain[j, : n_leaves - 1].sum() == pytest.approx(
+                gain, rel=1e-3, abs=1e-3 * total
+            )
 
 
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
@@ -1176,8 +1352,13 @@ def test_samples_are_drawn_anew_every_round(cls, monkeypatch):
     )
     options = {"n_estimators": 12, "subsample": 0.4, "max_features_tree": 1 / 6}
     models = [cls(random_state=seed, **options).fit(X, y, weight) for seed in (1, 1, 2)]
-    assert all(len(rows) == 120 and (np.diff(rows) > 0).all() and active.sum() == 1 for rows, active, _ in samples)
-    first, again, other = ([(a.tobytes(), b.tobytes(), key) for a, b, key in samples[i : i + 12]] for i in (0, 12, 24))
+    assert all(
+        len(rows) == 120 and (np.diff(rows) > 0).all() and active.sum() == 1
+        for rows, active, _ in samples
+    )
+    first, again, other = (
+        [(a.tobytes(), b.tobytes(), key) for a, b, key in samples[i : i + 12]] for i in (0, 12, 24)
+    )
     assert first == again != other
     assert len({rows for rows, _, _ in first}) == len({key for _, _, key in first}) == 12
     assert len({active for _, active, _ in first}) >= 4
@@ -1241,7 +1422,9 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
     X = np.hstack([X + rng.normal(size=X.shape).round(1), blocks(len(y), rng, 2)])
     options = {"max_leaf_nodes": 7, "random_state": 1, **({"gap": 2} if cls in BASED else {})}
     models = [
-        cls(n_estimators=4, n_jobs=n, subsample=share, max_features=share, **options).fit(X, y, weight)
+        cls(n_estimators=4, n_jobs=n, subsample=share, max_features=share, **options).fit(
+            X, y, weight
+        )
         for share in (1.0, 0.7)
         for n in ((1, 2, 8) if share == 1 else (1, 3))
     ]
@@ -1279,7 +1462,12 @@ def test_early_stopping_keeps_the_best_round(cls):
     rng = np.random.default_rng(0)
     y_val = np.where(rng.random(200) < 0.3, rng.integers(0, 3, 200), y_val)
     X_val = X_val + rng.normal(size=X_val.shape)
-    options = {"n_estimators": 150, "learning_rate": 0.3, "n_iter_no_change": 12, "scoring": "error"}
+    options = {
+        "n_estimators": 150,
+        "learning_rate": 0.3,
+        "n_iter_no_change": 12,
+        "scoring": "error",
+    }
     model = cls(early_stopping=True, **options).fit(X, y, X_val=X_val, y_val=y_val)
     free = cls(**options).fit(X, y, X_val=X_val, y_val=y_val)
     errors = free.history_["val_error"]
@@ -1340,7 +1528,9 @@ def lightgbms_splits(X, y, weight, K, cls):
 
 def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     """How many splits of the first tree agree before two gains are too close to call."""
-    model = LogitBoostClassifier(n_estimators=1, max_leaf_nodes=20, min_samples_leaf=0).fit(X, y, weight)
+    model = LogitBoostClassifier(n_estimators=1, max_leaf_nodes=20, min_samples_leaf=0).fit(
+        X, y, weight
+    )
     data = TreeData(X, y, K, weight)
     view = twin.View(data, X)
     cell_words = 2 if data.dtype == np.float64 else 1
@@ -1356,7 +1546,10 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     n_splits = len(tree.splits)
     for (node, other_leaves), theirs in zip(tree.splits, lightgbms[:n_splits], strict=True):
         gain = node.best.gain
-        if max(node.best.runner_up, *other_leaves, 0) >= gain * (1 - tolerance) or gain < 1e-9 * tree.root.best.gain:
+        if (
+            max(node.best.runner_up, *other_leaves, 0) >= gain * (1 - tolerance)
+            or gain < 1e-9 * tree.root.best.gain
+        ):
             break
         ours = {frozenset(data.rows[child.rows].tolist()) for child in (node.left, node.right)}
         assert ours == {frozenset(rows.tolist()) for rows in theirs}
@@ -1364,7 +1557,9 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     else:  # LightGBM goes on where a gain is rounding alone
         place = np.argsort(data.rows)
         for sides in lightgbms[n_splits:]:
-            left, right = (np.array([values[place[rows]].sum() for values in ints]) for rows in sides)
+            left, right = (
+                np.array([values[place[rows]].sum() for values in ints]) for rows in sides
+            )
             assert twin.is_rounding(left, right, sum(map(len, sides)))
     return agreed
 
@@ -1377,7 +1572,9 @@ def test_first_tree_is_lightgbms():
 
 @pytest.mark.slow
 @pytest.mark.needs_data
-@pytest.mark.parametrize(("name", "K"), [("pendigits", 10), ("letter", 26), ("satimage", 6), ("optdigits", 10)])
+@pytest.mark.parametrize(
+    ("name", "K"), [("pendigits", 10), ("letter", 26), ("satimage", 6), ("optdigits", 10)]
+)
 def test_first_trees_are_lightgbms_on_real_data(data_folder, name, K):
     """All classes; float32 sums, so that gains need to be further apart."""
     from pymcboost import load_svmlight
@@ -1418,14 +1615,21 @@ def test_drawn_features_alone(values, m, words, weighted):
     X[:, 4] = np.where(X[:, 4] > np.nanmedian(X[:, 4]), np.nan, X[:, 4])
     X[:, 5] = np.where(rng.random(m) < 0.5, np.nan, 1.0)
     X[rng.random(m) < 0.9, 6] = 0
-    y = (np.nan_to_num(X[:, 0], nan=values) + np.nan_to_num(X[:, 3]) + rng.random(m) * values).astype(int) % 3
+    y = (
+        np.nan_to_num(X[:, 0], nan=values) + np.nan_to_num(X[:, 3]) + rng.random(m) * values
+    ).astype(int) % 3
     data = TreeData(X, y, 3, rng.integers(1, 4, m) / 2.0 if weighted else np.ones(m))
     if words == 1 and data.columns.codes.itemsize == 2:
         pytest.skip("codes of two bytes have cells of two words")
     S = remainders(data, rng).astype(np.float64 if words == 2 else np.float32)
-    ties = twin.remaining(np.full(S.shape, 1 / 3), data.y).astype(S.dtype)  # many splits gain the same
+    ties = twin.remaining(np.full(S.shape, 1 / 3), data.y).astype(
+        S.dtype
+    )  # many splits gain the same
     jobs, modes = [(0, -1), (2, 1)], [(True, 1), (False, 1), (True, 3)]
-    sample, active = np.sort(rng.choice(m, m // 2, replace=False)), np.arange(len(data.column)) % 4 > 0
+    sample, active = (
+        np.sort(rng.choice(m, m // 2, replace=False)),
+        np.arange(len(data.column)) % 4 > 0,
+    )
     shared = {"cell_words": words, "modes": modes}
     for key, more in enumerate((
         {}, {"share": 0.05, "sample": sample}, {"share": 0.3, "active": active}, {"share": 0.02, "sample": sample[:9]},
@@ -1446,19 +1650,31 @@ def test_sets_of_categories(real, words, most, levels):
     weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None
     X, data = with_categories(600, levels, rng, weight)
     S = remainders(data, rng).astype(real)
-    jobs, shared = [(0, -1), (2, 1), (1, 2)], {"cell_words": words, "modes": [(True, 1), (False, 3)]}
+    jobs, shared = (
+        [(0, -1), (2, 1), (1, 2)],
+        {"cell_words": words, "modes": [(True, 1), (False, 3)]},
+    )
     unit = scales(data, S, jobs, False, words)[0, 2]
     least = levels_of(data, unit, most)
     for counts in (False, True):
         assert check(data, X, S, jobs, counts=counts, least_levels=least, **shared)
     more = {"l2": 0.5, "min_hessian": 1.0, "min_gain": 1e-3}
     sample = np.sort(rng.choice(600, 350, replace=False))
-    assert check(data, X, S, jobs, least_levels=least, least=int(2 * unit), sample=sample, **more, **shared)
+    assert check(
+        data, X, S, jobs, least_levels=least, least=int(2 * unit), sample=sample, **more, **shared
+    )
     assert check(data, X, S, jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)
     assert check(data, X, S, jobs, least_levels=least, level_cost=0.5, **shared)
     active = (data.column < 2).astype(np.uint8)
     check(data, X, S, jobs, least_levels=least, active=active, **shared)
-    found = grow(data, S, jobs, cell_words=words, scale=scales(data, S, jobs, False, words), least_levels=least)
+    found = grow(
+        data,
+        S,
+        jobs,
+        cell_words=words,
+        scale=scales(data, S, jobs, False, words),
+        least_levels=least,
+    )
     assert all(any(tree["subsets"]) or levels == 2 for tree in found)
 
 
@@ -1468,10 +1684,22 @@ def test_nasty_categories():
     m = 500
     y = labels(m, 3, rng)
     even = rng.integers(0, 5, m) * 200.0  # gaps
-    X = np.column_stack([even, even, np.where(rng.random(m) < 0.3, np.nan, 4.0), np.full(m, 7.0), np.arange(m) % 250])
+    X = np.column_stack(
+        [
+            even,
+            even,
+            np.where(rng.random(m) < 0.3, np.nan, 4.0),
+            np.full(m, 7.0),
+            np.arange(m) % 250,
+        ]
+    )
     X[y == 1, 1] = np.nan
     data = TreeData(X, y, 3, np.ones(m), categorical=range(5))
-    for S in (np.full((3, m), 0.0), twin.remaining(np.full((3, m), 1 / 3), data.y), remainders(data, rng)):
+    for S in (
+        np.full((3, m), 0.0),
+        twin.remaining(np.full((3, m), 1 / 3), data.y),
+        remainders(data, rng),
+    ):
         for most in (0, 15, 1e9):
             jobs = all_pairs(3)
             unit = scales(data, S + 1e-9, jobs, False, 2)[0, 2]
@@ -1497,14 +1725,28 @@ def test_the_best_of_all_sets(counts, edge):
             grower.grow_edges(A, 1, np.ones(0), limit, unit, 1.0, np.zeros(1), out)
             g, h, n, found = A[0, :, 0], np.abs(A[0, :, 0]), n, float(out.gain[0, 0])
         else:
-            options = {"cell_words": 2, "scale": [scale], "counts": counts, "max_leaves": 2, "least": 1}
-            found = grow(data, S, [(1, 0)], least_levels=levels_of(data, 1.0, 0), **options)[0]["gain"][0]
+            options = {
+                "cell_words": 2,
+                "scale": [scale],
+                "counts": counts,
+                "max_leaves": 2,
+                "least": 1,
+            }
+            found = grow(data, S, [(1, 0)], least_levels=levels_of(data, 1.0, 0), **options)[0][
+                "gain"
+            ][0]
             found /= scale[1] / scale[0] ** 2
         bins, best = data.columns.codes[0], 0.0
-        cells = np.array([[float(v[bins == b].sum()) for b in range(bins.max() + 1)] for v in (g, h)])
+        cells = np.array(
+            [[float(v[bins == b].sum()) for b in range(bins.max() + 1)] for v in (g, h)]
+        )
         for bits in range(1, 1 << (len(cells[0]) - 1)):
             left = np.array([bits >> b & 1 for b in range(len(cells[0]))], dtype=bool)
-            (gl, hl), (gr, hr), (gt, ht) = cells[:, left].sum(1), cells[:, ~left].sum(1), cells.sum(1)
+            (gl, hl), (gr, hr), (gt, ht) = (
+                cells[:, left].sum(1),
+                cells[:, ~left].sum(1),
+                cells.sum(1),
+            )
             gain = abs(gl) + abs(gr) - abs(gt) if edge else gl**2 / hl + gr**2 / hr - gt**2 / ht
             best = max(best, float(gain))
         assert found == pytest.approx(best, rel=1e-6)
@@ -1519,7 +1761,10 @@ def test_most_levels_with_three_classes(cls):
     model = cls(**options, min_samples_category=0).fit(X, y)
     assert model.score(X, y) > 0.95
     assert cls(**options).fit(X, y).model_.ensemble.subset is not None
-    assert model.model_.predict(np.array([[np.nan], [65535.0], [0.5]])).tolist() == [model.predict([[np.nan]])[0]] * 3
+    assert (
+        model.model_.predict(np.array([[np.nan], [65535.0], [0.5]])).tolist()
+        == [model.predict([[np.nan]])[0]] * 3
+    )
 
 
 @pytest.mark.parametrize("cls", [*PLAIN, *BASED])
@@ -1528,13 +1773,28 @@ def test_trainings_with_categories(cls):
     X, data = with_categories(500, 30, np.random.default_rng(1), K=4)
     y = np.empty(500, dtype=int)
     y[data.rows] = data.y
-    options = {"random_state": 0, "subsample": 0.7, "max_features": 0.8, "categorical_features": [0, 2]}
+    options = {
+        "random_state": 0,
+        "subsample": 0.7,
+        "max_features": 0.8,
+        "categorical_features": [0, 2],
+    }
     one = cls(n_estimators=6, n_jobs=1, **options).fit(X, y)
-    assert cls(n_estimators=6, n_jobs=3, **options).fit(X, y).model_.to_bytes() == one.model_.to_bytes()
-    part = cls(n_estimators=3, warm_start=True, **options).fit(X, y).set_params(n_estimators=6).fit(X, y)
+    assert (
+        cls(n_estimators=6, n_jobs=3, **options).fit(X, y).model_.to_bytes()
+        == one.model_.to_bytes()
+    )
+    part = (
+        cls(n_estimators=3, warm_start=True, **options)
+        .fit(X, y)
+        .set_params(n_estimators=6)
+        .fit(X, y)
+    )
     assert part.decision_function(X).tobytes() == one.decision_function(X).tobytes()
     reader = File(one.model_.to_bytes())
-    rows = np.vstack([X[:60], [[99.0, 1, 3.5, 0], [-1, 2, 1e9, 3], [np.nan] * 4, [29.5, 0, -0.0, 1]]])
+    rows = np.vstack(
+        [X[:60], [[99.0, 1, 3.5, 0], [-1, 2, 1e9, 3], [np.nan] * 4, [29.5, 0, -0.0, 1]]]
+    )
     expected = np.array([reader.scores(np.float32(row).tolist()) for row in rows])
     assert one.model_.raw_scores(rows).tobytes() == expected.tobytes()
     assert one.model_.ensemble.subset.max() > 0

@@ -87,10 +87,17 @@ def grown(data, loss, trees, key):
     cost = trees._level_cost() / on.gain_unit
     found = trees._grower.grow(A, key, least, cost, on.row_error, on.rows_per_weight, mean)
     feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
-    pos = [frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p for j, p in enumerate(pos.tolist())]
-    splits = list(zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True))
+    pos = [
+        frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p
+        for j, p in enumerate(pos.tolist())
+    ]
+    splits = list(
+        zip(feature.tolist(), pos, nan_left.tolist(), right.tolist(), gain.tolist(), strict=True)
+    )
     for j in range(len(leaf_start) - 1):
-        np.testing.assert_array_equal(rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j))
+        np.testing.assert_array_equal(
+            rows[leaf_start[j] : leaf_start[j + 1]], np.flatnonzero(leaf == j)
+        )
     return splits, leaf.copy(), np.concatenate(list(A), axis=1)
 
 
@@ -98,7 +105,9 @@ def gain_bounds(loss, settings):
     """What splits must gain, and those of a subtree on average, by the help of the parameters."""
     weight = loss.weight if len(loss.weight) else np.ones(len(loss.gradient))
     gradient = loss.gradient.astype(np.float64)
-    mean = (weight[:, None] * (gradient - np.average(gradient, axis=0, weights=weight)) ** 2).sum() / len(weight)
+    mean = (
+        weight[:, None] * (gradient - np.average(gradient, axis=0, weights=weight)) ** 2
+    ).sum() / len(weight)
     mean *= settings.get("min_relative_gain", 0.0)
     return max(settings.get("min_gain", 0.0), mean / 8), mean
 
@@ -108,9 +117,18 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
     if name == "logistic":
         more = np.random.default_rng(seed).random((data.n_rows, K)) < 0.1
         data.labels = np.eye(K, dtype=np.uint8)[data.y] | more.astype(np.uint8)
-    learners = [learner(data, name, n_threads=n, rng=np.random.default_rng(seed), **options) for n in n_threads]
+    learners = [
+        learner(data, name, n_threads=n, rng=np.random.default_rng(seed), **options)
+        for n in n_threads
+    ]
     loss = learners[0][0]
-    settings = {"max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.5, **options}
+    settings = {
+        "max_leaves": 12,
+        "max_depth": None,
+        "min_samples_leaf": 2,
+        "max_features": 0.5,
+        **options,
+    }
     bins = bins_of(data, X)
     pool = max(1, round(settings.get("max_features_tree", 1.0) * len(bins)))
     draws = settings["max_features"] < 1 or pool < len(bins) or settings.get("subsample", 1.0) < 1
@@ -178,8 +196,14 @@ def test_many_sparse_cells(values, max_features):
 def test_few_sparse_features_are_looked_up(options, values):
     """Where few features are searched, nodes with many entries have no list of them; those below have."""
     rng = np.random.default_rng(values)
-    for m, d, K, share, n_threads in ((300, 72, 3, 0.1, (1,)), (4500, 40, 20, 0.3, (1, 3)), (60, 400, 2, 0.01, (1,))):
-        X = scipy.sparse.random(m, d, density=share, format="csr", random_state=rng, dtype=np.float32)
+    for m, d, K, share, n_threads in (
+        (300, 72, 3, 0.1, (1,)),
+        (4500, 40, 20, 0.3, (1, 3)),
+        (60, 400, 2, 0.01, (1,)),
+    ):
+        X = scipy.sparse.random(
+            m, d, density=share, format="csr", random_state=rng, dtype=np.float32
+        )
         X.data = rng.integers(1, values + 1, X.nnz).astype(np.float32)
         X.data[rng.random(X.nnz) < 0.05] = np.nan
         y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
@@ -348,7 +372,10 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
     reuse.mark(feature[on], columns.threshold[marked][on])
     loss, trees = learner(data, "softmax", rng=rng, reuse=reuse)
     splits, leaf, A = grown(data, loss, trees, 7)
-    used = [set(np.flatnonzero(reuse._used[a:b]).tolist()) for a, b in zip(first, first[1:], strict=False)]
+    used = [
+        set(np.flatnonzero(reuse._used[a:b]).tolist())
+        for a, b in zip(first, first[1:], strict=False)
+    ]
     expected, expected_leaf = twin.grow(
         bins, columns.n_bins, columns.has_missing, A, trees._searched.lanes, trees._searched.n_columns, 7,
         max(1, round(0.5 * len(bins))), 12, None, loss.least(2), worth=reuse._worth, used=used, new_worth=0.6,
@@ -376,10 +403,19 @@ def test_weights(spread):
 def test_the_bound_of_a_leaf_has_the_scale_of_the_weights(least):
     """Also where their mean is 1024 or more, and they are divided by a power of two."""
     rng = np.random.default_rng(0)
-    X, y, weight = rng.normal(size=(300, 3)), np.arange(300) % 3, np.where(np.arange(300) % 2, 1.0, 3.0)
+    X, y, weight = (
+        rng.normal(size=(300, 3)),
+        np.arange(300) % 3,
+        np.where(np.arange(300) % 2, 1.0, 3.0),
+    )
     scores = []
     for scale in (2.0**3, 2.0**9, 2.0**30):
-        params = {"n_estimators": 3, "min_samples_leaf": least * scale, "calibrate": None, "random_state": 0}
+        params = {
+            "n_estimators": 3,
+            "min_samples_leaf": least * scale,
+            "calibrate": None,
+            "random_state": 0,
+        }
         model = VectorTreeBoostClassifier(**params)
         scores.append(model.fit(X, y, sample_weight=scale * weight).decision_function(X))
     assert scores[0].any()
@@ -392,7 +428,13 @@ def test_weights_are_repetitions():
     m, K = 200, 3
     X, y = features("continuous", rng, m), rng.integers(0, K, m)
     times = rng.integers(1, 4, m)
-    params = {"n_estimators": 1, "max_leaf_nodes": 8, "min_samples_leaf": 2, "subsample": 1.0, "random_state": 0}
+    params = {
+        "n_estimators": 1,
+        "max_leaf_nodes": 8,
+        "min_samples_leaf": 2,
+        "subsample": 1.0,
+        "random_state": 0,
+    }
     models = [
         VectorTreeBoostClassifier(**params).fit(X, y, sample_weight=times),
         VectorTreeBoostClassifier(**params).fit(np.repeat(X, times, axis=0), np.repeat(y, times)),
@@ -440,7 +482,9 @@ def test_two_classes_are_a_binary_mart_tree():
     np.testing.assert_allclose([s[4] for s in splits], [2 * s[4] for s in expected], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("m", "K"), [(200, 2), (5000, 3), (300, 7), (200, 10), (300, 16), (100, 40)])
+@pytest.mark.parametrize(
+    ("m", "K"), [(200, 2), (5000, 3), (300, 7), (200, 10), (300, 16), (100, 40)]
+)
 def test_gradients(m, K):
     """Of the twin, those of numerical differences; of the kernel, those of the twin; with restarts and steps."""
     rng = np.random.default_rng(m + K)
@@ -456,7 +500,9 @@ def test_gradients(m, K):
     F += value[leaf, :K]
     np.testing.assert_array_equal(loss.F[:, :K], F)
     expected = twin.gradient_of(F, data.y)
-    np.testing.assert_allclose(loss.gradient[:, :K], expected, rtol=3e-6, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        loss.gradient[:, :K], expected, rtol=3e-6, atol=1e-9 * np.abs(expected).max()
+    )
     assert not loss.gradient[:, K:].any()
     step, i = 1e-5, np.arange(min(m, 20))
     for r in range(min(K, 12)):
@@ -468,7 +514,9 @@ def test_gradients(m, K):
              - twin.loss_of(up[j : j + 1], data.y[j : j + 1], np.ones(1))) / (2 * step)
             for j in i
         ]  # fmt: skip
-        np.testing.assert_allclose(slope, expected[i, r], rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+        np.testing.assert_allclose(
+            slope, expected[i, r], rtol=1e-4, atol=1e-6 * np.abs(expected).max()
+        )
 
 
 @pytest.mark.parametrize("K", [2, 5, 20])
@@ -538,7 +586,9 @@ def test_a_class_has_directions_in_one_block(K, n):
     directions = LOSSES["softmax"].rows(data, 1).directions(n)
     for key in (0, 2**64 - 1):
         P = directions.draw(key)
-        np.testing.assert_array_equal(P, twin.directions(key, K, n, directions.width, directions.lanes))
+        np.testing.assert_array_equal(
+            P, twin.directions(key, K, n, directions.width, directions.lanes)
+        )
         used = (P.reshape(K, -1, directions.lanes) != 0).any(axis=2)
         assert (used.sum(axis=1) == 1).all()
         assert used[:, -(-n // directions.lanes) :].sum() == 0
@@ -556,7 +606,9 @@ def test_gradients_in_directions(m, K, lanes, blocks, sizes):
     if sizes is not None:
         P[:] = np.sign(P) * np.repeat(np.array(sizes, dtype=np.float32), lanes)[: P.shape[1]]
         P[rng.random(K) < 0.5, :lanes] = 0
-        P[(P[:, :lanes] != 0).any(axis=1) & (rng.random(K) < 0.5 + (sizes[0] != sizes[1])), lanes:] = 0
+        P[
+            (P[:, :lanes] != 0).any(axis=1) & (rng.random(K) < 0.5 + (sizes[0] != sizes[1])), lanes:
+        ] = 0
     P[rng.random(K) < 0.3, :lanes] = 0
     P[rng.random(K) < 0.3, -lanes:] = 0
     expected = np.zeros((m, lanes * blocks), dtype=np.float32)
@@ -565,26 +617,37 @@ def test_gradients_in_directions(m, K, lanes, blocks, sizes):
     for weight in (np.zeros(0), 10.0 ** rng.uniform(-9, 9, m)):
         out = [aligned_zeros(expected.shape, np.float32) for _ in range(2)]
         unit = unit_of(200 * weight.max(initial=1), m)
-        sums = [_vrows.project(G, P, weight, lanes, magic_of(unit), to, n) for to, n in zip(out, (1, 3), strict=True)]
+        sums = [
+            _vrows.project(G, P, weight, lanes, magic_of(unit), to, n)
+            for to, n in zip(out, (1, 3), strict=True)
+        ]
         np.testing.assert_array_equal(out[0], expected)
         np.testing.assert_array_equal(out[1], expected)
         np.testing.assert_array_equal(sums[0], sums[1])
         w = weight[:, None] if len(weight) else 1
-        np.testing.assert_array_equal(sums[0], twin.in_units(w * np.abs(expected, dtype=np.float64), unit))
+        np.testing.assert_array_equal(
+            sums[0], twin.in_units(w * np.abs(expected, dtype=np.float64), unit)
+        )
 
 
 def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
     rng = np.random.default_rng(3)
     y = rng.integers(0, 12, 600)
     X = rng.normal(size=(600, 6)) + rng.normal(size=(12, 6))[y]
-    monkeypatch.setattr(Directions, "draw", lambda self, key: np.eye(12, self.width, dtype=np.float32))
-    monkeypatch.setattr(vector_trees, "columns_for", lambda wanted, K, sparse: K if wanted == "auto" else None)
+    monkeypatch.setattr(
+        Directions, "draw", lambda self, key: np.eye(12, self.width, dtype=np.float32)
+    )
+    monkeypatch.setattr(
+        vector_trees, "columns_for", lambda wanted, K, sparse: K if wanted == "auto" else None
+    )
     params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
     lists = np.eye(12, dtype=int)[y] | (rng.random((600, 12)) < 0.1)
     cases = ({}, y), ({"subsample": 1.0}, y), ({"loss": "logistic"}, lists)
     for more, of_rows in cases:
         models = [
-            VectorTreeBoostClassifier(**params, **more, split_columns=n).fit(X, of_rows).model_.with_meta({})
+            VectorTreeBoostClassifier(**params, **more, split_columns=n)
+            .fit(X, of_rows)
+            .model_.with_meta({})
             for n in ("auto", None)
         ]
         assert models[0].to_bytes() == models[1].to_bytes()
@@ -605,7 +668,9 @@ def test_sum_of_squares(lanes, blocks, m):
             expected = twin.in_units(its, unit)
             expected = expected if take is _vrows.sizes else expected.sum(keepdims=True)
             for n_threads in (1, 2, 8):
-                np.testing.assert_array_equal(take(G, weight, lanes, magic_of(unit), n_threads), expected)
+                np.testing.assert_array_equal(
+                    take(G, weight, lanes, magic_of(unit), n_threads), expected
+                )
 
 
 def test_relative_gain_prunes_where_most_rows_are_right():
@@ -629,7 +694,11 @@ def test_training_lowers_the_loss(leaf_step):
     losses = []
     for rounds in (1, 5, 20):
         model = VectorTreeBoostClassifier(
-            n_estimators=rounds, max_leaf_nodes=10, leaf_step=leaf_step, learning_rate=0.2, random_state=0
+            n_estimators=rounds,
+            max_leaf_nodes=10,
+            leaf_step=leaf_step,
+            learning_rate=0.2,
+            random_state=0,
         ).fit(X, y)
         losses.append(twin.loss_of(model.decision_function(X), y, np.ones(m)))
     assert losses[0] > 1.2 * losses[1] > 1.2 * losses[2]
@@ -660,7 +729,9 @@ def test_a_root_that_drew_useless_features_draws_again():
     X[:, 0] = rng.normal(size=300)
     X[np.arange(5), np.arange(1, 6)] = 1  # one row each: too few for a leaf
     y = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = VectorTreeBoostClassifier(n_estimators=30, max_features=0.2, min_samples_leaf=2, random_state=0).fit(X, y)
+    model = VectorTreeBoostClassifier(
+        n_estimators=30, max_features=0.2, min_samples_leaf=2, random_state=0
+    ).fit(X, y)
     assert model.n_estimators_ == 30
     assert model.score(X, y) == 1
 
@@ -679,10 +750,14 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
     X[:, 0] = 7.0
     how = {"n_estimators": 2, "calibrate": None, "random_state": 0, "min_relative_gain": 0.0}
     auto = VectorTreeBoostClassifier(**how).fit(X, y)
-    given = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves, max_features=drawn / d).fit(X, y)
+    given = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves, max_features=drawn / d).fit(
+        X, y
+    )
     np.testing.assert_array_equal(auto.decision_function(X[:500]), given.decision_function(X[:500]))
     assert np.diff(auto.model_.ensemble.offset).max() <= leaves - 1
-    other = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves - 1, max_features=drawn / d).fit(X, y)
+    other = VectorTreeBoostClassifier(**how, max_leaf_nodes=leaves - 1, max_features=drawn / d).fit(
+        X, y
+    )
     if m > 60:
         assert not np.array_equal(auto.decision_function(X), other.decision_function(X))
 
@@ -710,11 +785,19 @@ def test_automatic_sizes_of_trees(m, d, leaves, drawn):
 def test_automatic_columns(K, columns):
     """The root of the classes above 4, at most 7, above 225 15, above 484 31; never as many as there are classes."""
     assert vector_trees.columns_for("auto", K) == columns
-    assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [1, K - 1, None, None, None]
+    assert [vector_trees.columns_for(n, K) for n in (1, K - 1, K, K + 1, None)] == [
+        1,
+        K - 1,
+        None,
+        None,
+        None,
+    ]
 
 
 def test_automatic_columns_on_sparse_rows():
-    found = {K: vector_trees.columns_for("auto", K, sparse=True) for K in (4, 9, 20, 32, 33, 105, 1000)}
+    found = {
+        K: vector_trees.columns_for("auto", K, sparse=True) for K in (4, 9, 20, 32, 33, 105, 1000)
+    }
     assert found == {4: None, 9: None, 20: None, 32: None, 33: 31, 105: 31, 1000: 31}
 
 
@@ -726,7 +809,9 @@ def test_scores_without_unused_lanes_give_the_same_bytes(K, monkeypatch):
     models = []
     for large in (0, 1 << 60):
         monkeypatch.setattr("pymcboost.losses.rows.LARGE_SCORES", large)
-        found = VectorTreeBoostClassifier(n_estimators=6, max_leaf_nodes=9, random_state=0).fit(X, y)
+        found = VectorTreeBoostClassifier(n_estimators=6, max_leaf_nodes=9, random_state=0).fit(
+            X, y
+        )
         models.append(found.model_.to_bytes())
     assert models[0] == models[1]
 
@@ -735,7 +820,8 @@ def test_scores_without_unused_lanes_give_the_same_bytes(K, monkeypatch):
 def test_an_unlucky_draw_of_rows_ends_no_training(seed):
     X = np.c_[[0.0, 0.1, 1.0, 1.1], np.random.default_rng(seed).normal(size=(4, 3))]
     first, second = (
-        VectorTreeBoostClassifier(calibrate=None, random_state=seed, n_jobs=n).fit(X, [0, 0, 1, 1]) for n in (1, 2)
+        VectorTreeBoostClassifier(calibrate=None, random_state=seed, n_jobs=n).fit(X, [0, 0, 1, 1])
+        for n in (1, 2)
     )
     assert first.score(X, [0, 0, 1, 1]) == 1
     assert first.model_.to_bytes() == second.model_.to_bytes()
@@ -772,8 +858,16 @@ def test_a_constant_model_names_the_share_of_rows_where_some_are_drawn():
 
 def test_round_keys_are_numpys():
     rng = np.random.default_rng(0)
-    pairs = [(0, 0), (0, 1), (1, 0), (2**31 - 1, 2**32 - 1), *rng.integers(0, 2**31, (300, 2)).tolist()]
-    assert [_vtrees.round_key(*pair) for pair in pairs] == [np.random.PCG64(pair).random_raw() for pair in pairs]
+    pairs = [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (2**31 - 1, 2**32 - 1),
+        *rng.integers(0, 2**31, (300, 2)).tolist(),
+    ]
+    assert [_vtrees.round_key(*pair) for pair in pairs] == [
+        np.random.PCG64(pair).random_raw() for pair in pairs
+    ]
 
 
 @pytest.mark.parametrize("K", [2, 3, 7, 8, 9, 16, 65, 128, 129, 300, 1000])
@@ -798,7 +892,10 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     weight = rng.uniform(0.5, 2, m) if weighted else np.ones(m)
     data = TreeData(rng.normal(size=(m, 2)), y, K, weight, n_threads=1)
-    order, cut = rng.permutation(m).astype(np.int32), np.array([0, m // 3, m // 3 + 1, m], dtype=np.int64)
+    order, cut = (
+        rng.permutation(m).astype(np.int32),
+        np.array([0, m // 3, m // 3 + 1, m], dtype=np.int64),
+    )
     certain = order[: m // 3]  # of a leaf whose rows are all but right
     for rows in (NarrowRows, LOSSES["softmax"].rows):
         at = rows(LOSSES["softmax"], data, 1) if rows is NarrowRows else rows(data, 2)
@@ -809,13 +906,17 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
             found = at.leaf_values(order, cut, False, l2, 4.0, 0.1)
             step = at.leaf_steps(order, cut, False, l2)
             np.testing.assert_array_equal(found, _vrows.leaf_values(step, 4.0, 0.1, at.width))
-            value, again = at._values_in_unit(order, cut, np.full(at.width, magic_of(2.0**-50)), (K, 16, l2, 4.0, 0.1))
+            value, again = at._values_in_unit(
+                order, cut, np.full(at.width, magic_of(2.0**-50)), (K, 16, l2, 4.0, 0.1)
+            )
             assert 0 in again and 2 not in again
             np.testing.assert_array_equal(value[2], found[2])
 
 
 @pytest.mark.parametrize("weighted", [0, 1])
-@pytest.mark.parametrize(("loss", "K"), [(_vrows.SOFTMAX, 99), (_vrows.SOFTMAX, 9), (_vrows.LOGISTIC, 99)])
+@pytest.mark.parametrize(
+    ("loss", "K"), [(_vrows.SOFTMAX, 99), (_vrows.SOFTMAX, 9), (_vrows.LOGISTIC, 99)]
+)
 def test_gradients_without_their_sums(loss, K, weighted):
     rng = np.random.default_rng(K)
     lanes, _, width = row_layout(K)
@@ -824,14 +925,19 @@ def test_gradients_without_their_sums(loss, K, weighted):
     F[:, :K], F[:, K:] = rng.normal(size=(50, K)), -1e30
     G = [aligned_zeros((50, width), np.float32) for _ in range(2)]
     how = y, y, weight, loss, lanes, magic_of(unit_of(K, 50))
-    sums = [_vrows.gradient(F, None, *how, to, 1, summed) for to, summed in zip(G, (True, False), strict=True)]
+    sums = [
+        _vrows.gradient(F, None, *how, to, 1, summed)
+        for to, summed in zip(G, (True, False), strict=True)
+    ]
     np.testing.assert_array_equal(*G)
     assert G[0].any()
     assert (sums[1] is None) == (loss == _vrows.SOFTMAX and K == 99 and not weighted)
 
 
 @pytest.mark.parametrize("loss", [_vrows.SOFTMAX, _vrows.LOGISTIC])
-@pytest.mark.parametrize(("m", "K", "compact"), [(1, 2, False), (300, 5, False), (9000, 9, True), (5000, 20, False)])
+@pytest.mark.parametrize(
+    ("m", "K", "compact"), [(1, 2, False), (300, 5, False), (9000, 9, True), (5000, 20, False)]
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
     """Adding leaves and taking gradients together is what both are one after the other."""
@@ -871,7 +977,9 @@ def test_sets_of_categories(K, n_levels, few):
     X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
     y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, 600)).astype(int) % K
     weight = rng.integers(1, 4, 600) / 2.0 if n_levels == 40 else None
-    _, splits = check(X, y, K, weight=weight, categorical=(0, 1, 2), n_threads=(1, 3), max_features=1.0, **options)
+    _, splits = check(
+        X, y, K, weight=weight, categorical=(0, 1, 2), n_threads=(1, 3), max_features=1.0, **options
+    )
     assert any(isinstance(split[1], frozenset) for split in splits)
 
 
@@ -880,14 +988,20 @@ def test_the_best_of_all_sets_of_two_classes():
     for n_levels in range(2, 11):
         X, y = rng.integers(0, n_levels, (400, 1)).astype(np.float64), rng.integers(0, 2, 400)
         data = TreeData(X, y, 2, np.ones(400), categorical=(0,))
-        loss, trees = learner(data, "softmax", max_leaves=2, max_features=1.0, min_samples_category=0, rng=rng)
+        loss, trees = learner(
+            data, "softmax", max_leaves=2, max_features=1.0, min_samples_category=0, rng=rng
+        )
         splits, _, A = grown(data, loss, trees, 1)
-        cells = np.array([A[data.columns.codes[0] == b].sum(axis=0) for b in range(n_levels)], dtype=np.float64)
+        cells = np.array(
+            [A[data.columns.codes[0] == b].sum(axis=0) for b in range(n_levels)], dtype=np.float64
+        )
         n, best = cells[:, 2], 0.0
         for bits in range(1, 1 << (n_levels - 1)):
             left = np.array([bits >> b & 1 for b in range(n_levels)], dtype=bool)
             if min(n[left].sum(), n[~left].sum()) >= loss.least(2):
-                sums = [cells[side].sum(axis=0) for side in (left, ~left, np.ones(n_levels, dtype=bool))]
+                sums = [
+                    cells[side].sum(axis=0) for side in (left, ~left, np.ones(n_levels, dtype=bool))
+                ]
                 gains = [(one[:2] ** 2).sum() / one[2] for one in sums]
                 best = max(best, gains[0] + gains[1] - gains[2])
         assert splits[0][4] == pytest.approx(best, rel=1e-9)
@@ -897,12 +1011,18 @@ def test_the_best_of_all_sets_of_two_classes():
 def test_categories_of_many_classes(columns):
     X, y = np.arange(200.0).reshape(-1, 1) % 20, np.arange(200) % 20
     model = VectorTreeBoostClassifier(
-        n_estimators=20, categorical_features=[0], split_columns=columns, calibrate=None, random_state=0
+        n_estimators=20,
+        categorical_features=[0],
+        split_columns=columns,
+        calibrate=None,
+        random_state=0,
     )
     assert model.fit(X, y).score(X, y) == 1
 
 
-@pytest.mark.parametrize(("rate", "rounds", "late"), [(0.1, 310, 300), (0.05, 605, 600), (0.5, 304, 300)])
+@pytest.mark.parametrize(
+    ("rate", "rounds", "late"), [(0.1, 310, 300), (0.05, 605, 600), (0.5, 304, 300)]
+)
 def test_the_least_gain_rises_late(rate, rounds, late):
     """With the fourth power of the rounds, after 300 of them, or 30 over the learning rate."""
     seen = []
@@ -912,8 +1032,15 @@ def test_the_least_gain_rises_late(rate, rounds, late):
             seen.append(state.booster.learner.min_relative_gain)
 
     rows = np.random.default_rng(0).normal(size=(40, 2))
-    params = {"learning_rate": rate, "max_leaf_nodes": 2, "min_relative_gain": 1e-9, "calibrate": None}
-    VectorTreeBoostClassifier(n_estimators=rounds, **params).fit(rows, np.arange(40) % 3, callbacks=[Watch()])
+    params = {
+        "learning_rate": rate,
+        "max_leaf_nodes": 2,
+        "min_relative_gain": 1e-9,
+        "calibrate": None,
+    }
+    VectorTreeBoostClassifier(n_estimators=rounds, **params).fit(
+        rows, np.arange(40) % 3, callbacks=[Watch()]
+    )
     assert len(seen) == rounds
     expected = [1e-9 * max(1, t / late) ** 4 for t in range(rounds)]
     np.testing.assert_allclose(seen, expected, rtol=1e-12)
@@ -923,7 +1050,9 @@ def test_the_least_gain_rises_late(rate, rounds, late):
 @pytest.mark.parametrize(("rate", "late"), [(0.1, 150), (0.05, 300), (0.5, 300)])
 def test_the_least_gain_rises_earlier_in_folds_with_larger_steps(rate, late):
     rows = np.random.default_rng(0).normal(size=(40, 2))
-    estimator = VectorTreeBoostClassifier(learning_rate=rate, max_leaf_nodes=2, min_relative_gain=1e-9)
+    estimator = VectorTreeBoostClassifier(
+        learning_rate=rate, max_leaf_nodes=2, min_relative_gain=1e-9
+    )
     booster = estimator._booster(lambda: 0)
     booster.hasten(2 * late)
     dataset = TrainingSet(rows, np.arange(3), np.arange(40) % 3, np.ones(40))
@@ -932,7 +1061,9 @@ def test_the_least_gain_rises_earlier_in_folds_with_larger_steps(rate, late):
     for booster.n_rounds in range(late + 3):
         booster.round()
         seen.append(booster.learner.min_relative_gain)
-    np.testing.assert_allclose(seen, [1e-9 * max(1, t / late) ** 4 for t in range(late + 3)], rtol=1e-12)
+    np.testing.assert_allclose(
+        seen, [1e-9 * max(1, t / late) ** 4 for t in range(late + 3)], rtol=1e-12
+    )
 
 
 def test_more_rows_of_a_tree_where_there_are_many():
@@ -941,9 +1072,21 @@ def test_more_rows_of_a_tree_where_there_are_many():
 
 
 def test_more_features_of_a_node_where_there_are_many_rows():
-    drawn = {n: [drawn_of("auto", n, rows) for rows in (10_000, 10_001)] for n in (3, 54, 300, 784, 2000, 7000)}
-    assert drawn == {3: [3, 3], 54: [10, 15], 300: [20, 30], 784: [29, 78], 2000: [42, 100], 7000: [69, 104]}
-    few = {n: [drawn_of("auto", n, rows) for rows in (1, 100, 1000)] for n in (3, 300, 2000, 20_000)}
+    drawn = {
+        n: [drawn_of("auto", n, rows) for rows in (10_000, 10_001)]
+        for n in (3, 54, 300, 784, 2000, 7000)
+    }
+    assert drawn == {
+        3: [3, 3],
+        54: [10, 15],
+        300: [20, 30],
+        784: [29, 78],
+        2000: [42, 100],
+        7000: [69, 104],
+    }
+    few = {
+        n: [drawn_of("auto", n, rows) for rows in (1, 100, 1000)] for n in (3, 300, 2000, 20_000)
+    }
     assert few == {3: [3, 3, 3], 300: [30, 30, 20], 2000: [200, 200, 42], 20_000: [2000, 2000, 200]}
     assert drawn_of(0.5, 784, 20_000) == 392
     assert drawn_of(1e-9, 784, 20_000) == 1
@@ -953,8 +1096,20 @@ def test_gains_of_all_rounds_have_one_unit():
     """What `gain_` gets in a round is the gain of its split, found from the scores before it."""
     rng = np.random.default_rng(0)
     X, y, K = rng.integers(0, 12, (80, 3)).astype(float), rng.integers(0, 3, 80), 3
-    whole = {"max_leaf_nodes": 2, "max_features": 1.0, "subsample": 1.0, "split_columns": None, "calibrate": None}
-    several = {"n_estimators": 40, "min_relative_gain": 0.0, "learning_rate": 0.5, "random_state": 0, **whole}
+    whole = {
+        "max_leaf_nodes": 2,
+        "max_features": 1.0,
+        "subsample": 1.0,
+        "split_columns": None,
+        "calibrate": None,
+    }
+    several = {
+        "n_estimators": 40,
+        "min_relative_gain": 0.0,
+        "learning_rate": 0.5,
+        "random_state": 0,
+        **whole,
+    }
     model = VectorTreeBoostClassifier(warm_start=True, **several)
     own, gain = np.eye(K)[y], 0.0
     for n in (1, 2, 10, 11, 39, 40):
@@ -966,5 +1121,8 @@ def test_gains_of_all_rounds_have_one_unit():
         e = np.exp(before - before.max(axis=1, keepdims=True))
         g = own - e / e.sum(axis=1, keepdims=True)
         cuts = [x <= cut for x in X.T for cut in np.unique(x)[:-1]]
-        best = max(sum((g[side].sum(axis=0) ** 2).sum() / side.sum() for side in (left, ~left)) for left in cuts)
+        best = max(
+            sum((g[side].sum(axis=0) ** 2).sum() / side.sum() for side in (left, ~left))
+            for left in cuts
+        )
         assert found == pytest.approx(best - (g.sum(axis=0) ** 2).sum() / 80, rel=1e-4)

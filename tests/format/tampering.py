@@ -81,5 +81,7 @@ def patch(data, offset, code, *values):
     struct.pack_into("<" + code, data, offset, *values)
     n_sections = struct.unpack_from("<I", data, 24)[0]
     if n_sections <= 64 and 64 + 32 * n_sections <= len(data) and not 56 <= offset < 60:
-        struct.pack_into("<I", data, 56, crc32c(bytes(data[:56]) + bytes(data[64 : 64 + 32 * n_sections])))
+        struct.pack_into(
+            "<I", data, 56, crc32c(bytes(data[:56]) + bytes(data[64 : 64 + 32 * n_sections]))
+        )
     return bytes(data)

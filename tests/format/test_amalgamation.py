@@ -14,7 +14,16 @@ from pymcboost.model.file import MINOR, MINOR_OF_LINK
 ROOT = Path(__file__).resolve().parents[2]
 PIECES = ROOT / "pymcboost" / "_kernels" / "score"
 HEADER = Path(pymcboost.get_include(), "mcb.h")
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Wvla"]
+STRICT = [
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-pedantic",
+    "-Wconversion",
+    "-Wsign-conversion",
+    "-Wshadow",
+    "-Wvla",
+]
 
 _spec = importlib.util.spec_from_file_location("amalgamate", ROOT / "tools" / "amalgamate.py")
 amalgamate = importlib.util.module_from_spec(_spec)
@@ -53,7 +62,9 @@ def test_a_change_of_a_piece_is_noticed(tmp_path, capsys):
     assert call(folder, header, "--check") == 1
     assert "is not current: change the files in" in capsys.readouterr().out
     (folder / "stray.h").write_text("")
-    with pytest.raises(ValueError, match="must include every file of its folder once; look at stray.h"):
+    with pytest.raises(
+        ValueError, match="must include every file of its folder once; look at stray.h"
+    ):
         call(folder, header)
 
 
@@ -67,8 +78,18 @@ def test_no_warning_in_any_standard(compiler, standard, tmp_path):
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
     source = tmp_path / "include.c"
-    source.write_text('#include "mcb.h"\n' + ('extern "C" {\n#include "mcb.h"\n}\n' if language == "c++" else ""))
-    command = [compiler, "-x", language, f"-std={standard}", *STRICT, "-fsyntax-only", f"-I{HEADER.parent}"]
+    source.write_text(
+        '#include "mcb.h"\n' + ('extern "C" {\n#include "mcb.h"\n}\n' if language == "c++" else "")
+    )
+    command = [
+        compiler,
+        "-x",
+        language,
+        f"-std={standard}",
+        *STRICT,
+        "-fsyntax-only",
+        f"-I{HEADER.parent}",
+    ]
     for form in ("-DMCB_PLAIN", "-DMCB_SIMD", "-DMCB_NO_VECTOR"):
         run = subprocess.run([*command, form, str(source)], capture_output=True, text=True)
         assert run.returncode == 0, run.stderr

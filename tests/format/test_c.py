@@ -35,7 +35,14 @@ BUILDS = {
     "gcc -O1 simd": ["gcc", "-std=c99", "-O1", "-DMCB_SIMD"],
     "gcc -O3 simd": ["gcc", "-std=c99", "-O3", "-DMCB_SIMD"],
     "gcc -O3 native": ["gcc", "-std=c11", "-O3", "-march=native", "-ffp-contract=fast"],
-    "gcc -O2 scalar": ["gcc", "-std=c99", "-O2", "-march=native", "-ffp-contract=fast", "-DMCB_NO_VECTOR"],
+    "gcc -O2 scalar": [
+        "gcc",
+        "-std=c99",
+        "-O2",
+        "-march=native",
+        "-ffp-contract=fast",
+        "-DMCB_NO_VECTOR",
+    ],
     "gcc -O2 avx2": ["gcc", "-std=c99", "-O2", "-mavx2", "-mfma"],
     "clang -O2": ["clang", "-std=c99", "-O2"],
     "clang -O3 simd": ["clang", "-std=c99", "-O3", "-DMCB_SIMD"],
@@ -49,7 +56,9 @@ QUICK = ["gcc -O2", "gcc -O0 simd", "clang -O2"]
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """The example as a program of a build, which is made once."""
-    return cache(lambda name: build(EXAMPLE, tmp_path_factory.mktemp("c"), [*BUILDS[name], *STRICT]))
+    return cache(
+        lambda name: build(EXAMPLE, tmp_path_factory.mktemp("c"), [*BUILDS[name], *STRICT])
+    )
 
 
 def check_bits(program, tmp_path):
@@ -65,8 +74,12 @@ def check_bits(program, tmp_path):
         (65, 9, True, "interval"),
     ):
         classes = range(n_classes) if two_sided else [f"class-{i:02}" for i in range(n_classes)]
-        stumps = random_stumps(70, n_features, n_classes, two_sided, seed=n_classes, few_thresholds=n_features < 9)
-        model = Model.from_ensemble(stumps, classes, link=("none", "softmax", "softmax2")[n_classes % 3], layout=layout)
+        stumps = random_stumps(
+            70, n_features, n_classes, two_sided, seed=n_classes, few_thresholds=n_features < 9
+        )
+        model = Model.from_ensemble(
+            stumps, classes, link=("none", "softmax", "softmax2")[n_classes % 3], layout=layout
+        )
         X = random_rows(37, n_features)
         for cut in (None, 31) if layout == "list" else (None,):
             check_model(program, tmp_path, model, X, cut)
@@ -83,14 +96,23 @@ def check_bits(program, tmp_path):
         ("code", 17, 9, (0, 20), "float32"),
         ("code", 4, 3000, (1400, 1500), "float32"),
     ):
-        trees = random_trees(20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features < 9)
+        trees = random_trees(
+            20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features < 9
+        )
         model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
         for cut in (None, 5):
             check_model(program, tmp_path, model, random_rows(37, n_features), cut)
-            check_model(program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut)
+            check_model(
+                program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut
+            )
             for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
                 check_model(program, tmp_path, model, random_rows(n, n_features), cut)
-    for n_classes, n_features, vector in ((3, 4, True), (20, 9, True), (3, 4, False), (20, 9, False)):
+    for n_classes, n_features, vector in (
+        (3, 4, True),
+        (20, 9, True),
+        (3, 4, False),
+        (20, 9, False),
+    ):
         trees = random_sets(9, n_features, n_classes, vector=vector)
         model = Model.from_ensemble(trees, range(n_classes), link="softmax")
         for n, cut in ((1, None), (17, None), (37, 5)):
@@ -106,9 +128,17 @@ def check_bits(program, tmp_path):
         model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link=link)
         check_model(program, tmp_path, model, random_rows(37, 9), None)
     for i, machine in enumerate(machines()):
-        model = Model.from_ensemble(machine, range(machine.n_classes), link=("none", "softmax2")[i % 2])
+        model = Model.from_ensemble(
+            machine, range(machine.n_classes), link=("none", "softmax2")[i % 2]
+        )
         check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
-        check_model(program, tmp_path, model.with_temperature(9.9), finite_rows(37, machine.n_features), None)
+        check_model(
+            program,
+            tmp_path,
+            model.with_temperature(9.9),
+            finite_rows(37, machine.n_features),
+            None,
+        )
 
 
 LEVELS = """
@@ -179,15 +209,32 @@ def test_levels_are_looked_up_in_c(tmp_path):
     flags = ["-std=c99", "-O0", *STRICT, "-Wno-unused-parameter", f"-I{pymcboost.get_include()}"]
     subprocess.run(["gcc", *flags, str(tmp_path / "levels.c"), "-o", program], check=True)
     asked = ["level 0 \u00e9", "level 9 \u00e9", "", "level", "level 99", "zebra"]
-    run = subprocess.run([program, str(tmp_path / "m.mcb"), *asked], capture_output=True, text=True, check=True)
-    assert run.stdout.split("\n") == ["0 300 11", "1", "10", "0", "nan", "nan", "nan", "1 1", "level 9 \u00e9"]
+    run = subprocess.run(
+        [program, str(tmp_path / "m.mcb"), *asked], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split("\n") == [
+        "0 300 11",
+        "1",
+        "10",
+        "0",
+        "nan",
+        "nan",
+        "nan",
+        "1 1",
+        "level 9 \u00e9",
+    ]
 
 
 def machines():
     """Linear and kernel machines of every kernel, with chunks of features and of support vectors, and rests of both."""
     yield from (random_linear(d, k) for k, d in ((2, 3), (3, 16), (10, 37), (33, 8), (65, 1030)))
     for kernel in ("linear", "poly", "rbf", "perceptron"):
-        for n, d, k, scaled in ((70, 5, 2, True), (9, 16, 3, False), (3, 1031, 10, True), (131, 10, 26, False)):
+        for n, d, k, scaled in (
+            (70, 5, 2, True),
+            (9, 16, 3, False),
+            (3, 1031, 10, True),
+            (131, 10, 26, False),
+        ):
             yield random_kernel(n, d, k, kernel, scaled)
 
 
@@ -198,13 +245,20 @@ def check_model(program, tmp_path, model, X, cut):
     k = model.n_classes_
     wanted = model if cut is None else model.truncate(cut)
     run = subprocess.run(
-        [str(program), str(tmp_path / "model.mcb"), str(tmp_path / "rows"), *([str(cut)] if cut else [])],
+        [
+            str(program),
+            str(tmp_path / "model.mcb"),
+            str(tmp_path / "rows"),
+            *([str(cut)] if cut else []),
+        ],
         capture_output=True,
         text=True,
     )
     assert run.returncode == 0, run.stderr
     lines = [line.split() for line in run.stdout.splitlines()]
-    assert [line[0] for line in lines] == [str(label) for label in wanted.classes_[wanted.predict_codes(X)]]
+    assert [line[0] for line in lines] == [
+        str(label) for label in wanted.classes_[wanted.predict_codes(X)]
+    ]
     numbers = np.array([[float.fromhex(value) for value in line[1:]] for line in lines])
     assert numbers[:, :k].tobytes() == wanted.raw_scores(X).tobytes()
     assert numbers.shape[1] == (2 * k if wanted.has_probabilities else k)
@@ -220,7 +274,9 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
     X[rng.random(X.shape) < 0.1] = np.nan
     program = compiled("gcc -O0")
     rows = X[:60][~np.isnan(X[:60]).any(axis=1)]
-    for learner, separators, n in itertools.product(("stump", "tree"), ("singles", "pairs"), (1, 3, 4, 16, 17)):
+    for learner, separators, n in itertools.product(
+        ("stump", "tree"), ("singles", "pairs"), (1, 3, 4, 16, 17)
+    ):
         if n == 1:
             options = {"separators": separators, "weak_learner": learner, "max_leaf_nodes": 6}
             model = pymcboost.PIBoostClassifier(n_estimators=12, **options).fit(X, y).model_
@@ -230,7 +286,10 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
         check_model(program, tmp_path, model.with_temperature(7.0), X[:n], 5)
         model.save(tmp_path / "model.mcb")
         (tmp_path / "t.svm").write_text(
-            "".join(f"0 {' '.join(f'{j + 1}:{float(v)!r}' for j, v in enumerate(row))}\n" for row in rows[:n])
+            "".join(
+                f"0 {' '.join(f'{j + 1}:{float(v)!r}' for j, v in enumerate(row))}\n"
+                for row in rows[:n]
+            )
         )
         done = call("predict", "-d", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
@@ -240,13 +299,19 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
         assert [int(line[0]) for line in lines] == model.predict(rows[:n]).tolist()
 
 
-@pytest.mark.parametrize("algorithm", [pymcboost.VectorTreeBoostClassifier, pymcboost.HingeBoostOCClassifier])
+@pytest.mark.parametrize(
+    "algorithm", [pymcboost.VectorTreeBoostClassifier, pymcboost.HingeBoostOCClassifier]
+)
 def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_path):
     """In Python, in C and on the command line; those of HingeBoost come from the temperature alone."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, 300)
     X = (rng.normal(size=(300, 6)) + rng.normal(size=(4, 6))[y]).astype(np.float32)
-    fitted = algorithm(n_estimators=9, random_state=0).fit(X[:150], y[:150]).calibrate_on(X[150:], y[150:])
+    fitted = (
+        algorithm(n_estimators=9, random_state=0)
+        .fit(X[:150], y[:150])
+        .calibrate_on(X[150:], y[150:])
+    )
     model, rows = fitted.model_, X[:40]
     assert model.temperature != 1
     check_model(compiled("gcc -O0"), tmp_path, model, rows, None)
@@ -261,7 +326,8 @@ def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_
 
 
 @pytest.mark.parametrize(
-    "build", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in BUILDS]
+    "build",
+    [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in BUILDS],
 )
 def test_c_gives_the_bits_of_python(compiled, build, tmp_path):
     check_bits(compiled(build), tmp_path)
@@ -269,7 +335,13 @@ def test_c_gives_the_bits_of_python(compiled, build, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "compiler", ["aarch64-linux-gnu-gcc", "arm-linux-gnueabihf-gcc", "powerpc64-linux-gnu-gcc", "s390x-linux-gnu-gcc"]
+    "compiler",
+    [
+        "aarch64-linux-gnu-gcc",
+        "arm-linux-gnueabihf-gcc",
+        "powerpc64-linux-gnu-gcc",
+        "s390x-linux-gnu-gcc",
+    ],
 )
 @pytest.mark.parametrize("option", ["-O2", "-DMCB_SIMD", "-DMCB_NO_VECTOR"])
 def test_other_processors_compile(compiler, option, tmp_path):
@@ -291,7 +363,9 @@ def test_other_processors_compile(compiler, option, tmp_path):
     )
 
 
-@pytest.mark.parametrize("options", [["-O2", "-DMCB_NO_VECTOR"], ["-O1", "-DMCB_PLAIN"]], ids=lambda its: its[1])
+@pytest.mark.parametrize(
+    "options", [["-O2", "-DMCB_NO_VECTOR"], ["-O1", "-DMCB_PLAIN"]], ids=lambda its: its[1]
+)
 @pytest.mark.part(2)
 def test_calls_nothing_but_memory_functions(options, tmp_path):
     """Freestanding: the linker is asked for copying, filling and comparing bytes only; there are no variables."""
@@ -299,9 +373,9 @@ def test_calls_nothing_but_memory_functions(options, tmp_path):
         pytest.skip("gcc or nm is not installed")
     source = tmp_path / "all.c"
     source.write_text(
-        "#define MCB_API extern inline __attribute__((gnu_inline, used))\n".replace("extern inline ", "").replace(
-            "gnu_inline, ", ""
-        )
+        "#define MCB_API extern inline __attribute__((gnu_inline, used))\n".replace(
+            "extern inline ", ""
+        ).replace("gnu_inline, ", "")
         + '#include "mcb.h"\n'
     )
     subprocess.run(
@@ -318,9 +392,9 @@ def test_calls_nothing_but_memory_functions(options, tmp_path):
         ],
         check=True,
     )
-    symbols = subprocess.run(["nm", str(tmp_path / "all.o")], capture_output=True, text=True, check=True).stdout.split(
-        "\n"
-    )
+    symbols = subprocess.run(
+        ["nm", str(tmp_path / "all.o")], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
     kinds = {(line.split()[-2], line.split()[-1]) for line in symbols if line}
     assert {name for kind, name in kinds if kind == "U"} <= {
         "memcpy",
@@ -351,6 +425,15 @@ def test_damaged_file_is_named_in_c(compiled, tmp_path):
 def test_no_example_cuts_integer_labels():
     """A long has 32 bits on some machines, a label 64."""
     root = Path(__file__).resolve().parents[2]
-    sources = [path for path in (root / "examples").rglob("*") if path.suffix in (".c", ".h", ".cpp", ".hpp")]
-    texts = [path.read_text(encoding="utf-8") for path in (*sources, root / "README.md", *(root / "docs").glob("*.md"))]
-    assert any("PRId64" in text for text in texts) and not any("(long)mcb_label_int" in text for text in texts)
+    sources = [
+        path
+        for path in (root / "examples").rglob("*")
+        if path.suffix in (".c", ".h", ".cpp", ".hpp")
+    ]
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in (*sources, root / "README.md", *(root / "docs").glob("*.md"))
+    ]
+    assert any("PRId64" in text for text in texts) and not any(
+        "(long)mcb_label_int" in text for text in texts
+    )

@@ -84,16 +84,30 @@ def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
     elif kind == "linear":
         model, X = Model.from_ensemble(random_linear(7, 3), range(3)), finite_rows(20, 7)
     elif kind == "vector":
-        model, X = Model.from_ensemble(random_trees(9, 7, 3, "vector"), range(3)), random_rows(20, 7)
+        model, X = (
+            Model.from_ensemble(random_trees(9, 7, 3, "vector"), range(3)),
+            random_rows(20, 7),
+        )
     else:
-        model, X = Model.from_ensemble(random_stumps(9, 7, 3), ["a", "z", "\u00e9"]), random_rows(20, 7)
+        model, X = (
+            Model.from_ensemble(random_stumps(9, 7, 3), ["a", "z", "\u00e9"]),
+            random_rows(20, 7),
+        )
     model.save(tmp_path / "m.mcb")
     X.astype(np.float32).tofile(tmp_path / "rows")
     *lines, used, meta, level = run(program, tmp_path / "m.mcb", tmp_path / "rows")
     scores, labels = model.raw_scores(X), model.predict(X).tolist()
-    early = zip(*model.predict_early_codes(X, "certified"), strict=True) if kind == "trees" else [None] * len(X)
+    early = (
+        zip(*model.predict_early_codes(X, "certified"), strict=True)
+        if kind == "trees"
+        else [None] * len(X)
+    )
     wanted = [
-        [str(label), *(float(score).hex() for score in row), *([] if e is None else [int(e[0]), int(e[1])])]
+        [
+            str(label),
+            *(float(score).hex() for score in row),
+            *([] if e is None else [int(e[0]), int(e[1])]),
+        ]
         for label, row, e in zip(labels, scores, early, strict=True)
     ]
     found = []
@@ -104,7 +118,9 @@ def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
         found[-1] += [int(word) for word in exit_.split()[:2]]
         assert not exit_ or exit_.endswith(f" of {model.n_learners}")
     assert found == wanted * 2
-    prepared = int(kind in ("trees", "vector"))  # not linear machines: theirs is for sparse rows alone
+    prepared = int(
+        kind in ("trees", "vector")
+    )  # not linear machines: theirs is for sparse rows alone
     assert (used, meta, level) == (str(len(model.used_features()[0])), "", f"nan {prepared}")
 
 
@@ -114,10 +130,16 @@ def test_what_is_refused(program, tmp_path):
     data[-1] ^= 1
     (tmp_path / "bad.mcb").write_bytes(data)
     (tmp_path / "empty.mcb").write_bytes(b"")
-    assert run(program, tmp_path / "bad.mcb", "x")[0].startswith(f"30 {tmp_path}/bad.mcb: the checksum of a section")
-    assert run(program, tmp_path / "empty.mcb", "x")[0].startswith(f"1 {tmp_path}/empty.mcb: the file is shorter")
+    assert run(program, tmp_path / "bad.mcb", "x")[0].startswith(
+        f"30 {tmp_path}/bad.mcb: the checksum of a section"
+    )
+    assert run(program, tmp_path / "empty.mcb", "x")[0].startswith(
+        f"1 {tmp_path}/empty.mcb: the file is shorter"
+    )
     assert run(program, "", "x")[0].startswith("1 model: the file is shorter")
-    assert run(program, tmp_path / "none.mcb", "x") == [f"{tmp_path}/none.mcb: No such file or directory"]
+    assert run(program, tmp_path / "none.mcb", "x") == [
+        f"{tmp_path}/none.mcb: No such file or directory"
+    ]
     assert run(program, tmp_path, "x") == [f"{tmp_path}: Is a directory"]
 
 
@@ -138,9 +160,15 @@ int main(int n, char **argv) {
 
 def test_without_exceptions(tmp_path):
     (tmp_path / "use.cpp").write_text(WITHOUT_EXCEPTIONS)
-    program = build(tmp_path / "use.cpp", tmp_path, ["g++", "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST])
+    program = build(
+        tmp_path / "use.cpp", tmp_path, ["g++", "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST]
+    )
     data = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5)).to_bytes()
-    for name, part in (("good", data), ("damaged", data[:-1] + bytes([data[-1] ^ 1])), ("empty", b"")):
+    for name, part in (
+        ("good", data),
+        ("damaged", data[:-1] + bytes([data[-1] ^ 1])),
+        ("empty", b""),
+    ):
         (tmp_path / name).write_bytes(part)
     files = [tmp_path / name for name in ("good", "damaged", "empty", "nowhere")]
     assert run(program, *files) == ["0 0 5", "30 0", "1 0", "1 1"]

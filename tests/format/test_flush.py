@@ -18,14 +18,20 @@ SMALLEST = np.finfo(np.float32).tiny
 
 @pytest.fixture(scope="module", params=["-DMCB_SIMD", "-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
 def program(request, tmp_path_factory):
-    return build(PROGRAM, tmp_path_factory.mktemp("flush"), ["gcc", "-std=c99", "-O0", request.param, *STRICT])
+    return build(
+        PROGRAM,
+        tmp_path_factory.mktemp("flush"),
+        ["gcc", "-std=c99", "-O0", request.param, *STRICT],
+    )
 
 
 def check(program, model, rows, folder):
     """Every way of scoring, where subnormal numbers are 0, gives the bits that Python gives where they are not."""
     model.save(folder / "model.mcb")
     rows.astype("<f4").tofile(folder / "rows")
-    done = subprocess.run([program, folder / "model.mcb", folder / "rows"], capture_output=True, text=True)
+    done = subprocess.run(
+        [program, folder / "model.mcb", folder / "rows"], capture_output=True, text=True
+    )
     if done.returncode == 3:
         pytest.skip("this processor has no switch for subnormal numbers")
     assert done.returncode == 0, done.stderr
@@ -33,7 +39,9 @@ def check(program, model, rows, folder):
     ways = done.stdout.splitlines()
     assert len(ways) == 4
     for way in ways:
-        assert np.array([float.fromhex(word) for word in way.split()]).tobytes() == expected.tobytes()
+        assert (
+            np.array([float.fromhex(word) for word in way.split()]).tobytes() == expected.tobytes()
+        )
 
 
 def strict_splits(values):
@@ -46,7 +54,11 @@ def strict_splits(values):
         }
         for value in values
     ]  # fmt: skip
-    inner = {"trees": trees, "tree_info": [0] * len(trees), "iteration_indptr": list(range(len(trees) + 1))}
+    inner = {
+        "trees": trees,
+        "tree_info": [0] * len(trees),
+        "iteration_indptr": list(range(len(trees) + 1)),
+    }
     learner = {
         "learner_model_param": {"base_score": "[5E-1]", "num_class": "0", "num_feature": "1", "num_target": "1"},
         "gradient_booster": {"name": "gbtree", "model": inner}, "objective": {"name": "binary:logistic"},
@@ -57,11 +69,15 @@ def strict_splits(values):
 def normal_rows():
     near = np.float32([0, SMALLEST, -SMALLEST, 1, -1, 3e38, -3e38, np.nan])
     with np.errstate(over="ignore"):
-        rows = np.concatenate([near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))])
+        rows = np.concatenate(
+            [near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))]
+        )
     return rows[~((np.abs(rows) < SMALLEST) & (rows != 0))][:, None]
 
 
-LIMITS = np.float32([0, -0.0, SMALLEST, -SMALLEST, SMALLEST / 2, -SMALLEST / 2, 1e-45, -1e-45, 1, -1])
+LIMITS = np.float32(
+    [0, -0.0, SMALLEST, -SMALLEST, SMALLEST / 2, -SMALLEST / 2, 1e-45, -1e-45, 1, -1]
+)
 
 
 def test_strict_splits_of_other_libraries(program, tmp_path):

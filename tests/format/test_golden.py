@@ -79,9 +79,13 @@ def models():
     def with_exits(model):
         """Checkpoints, and bounds and thresholds at which some rows exit."""
         at, k, rng = np.arange(2, model.n_learners, 5), model.n_classes_, np.random.default_rng(0)
-        pair = rng.uniform(0, 9, (len(at) + 1) // 2 * k * (k - 1)).astype("<f4" if model.kind == 1 else "<f2")
+        pair = rng.uniform(0, 9, (len(at) + 1) // 2 * k * (k - 1)).astype(
+            "<f4" if model.kind == 1 else "<f2"
+        )
         pair[1] = np.inf
-        numbers = [np.array([0.01, 300, third, *rng.uniform(0, 9, len(at))]) for third in (0, k - 1)]
+        numbers = [
+            np.array([0.01, 300, third, *rng.uniform(0, 9, len(at))]) for third in (0, k - 1)
+        ]
         return model._changed(exit=at.astype("u1"), pair=pair, marg=numbers[0], rjct=numbers[1])
 
     for layout in ("list", "interval"):
@@ -128,7 +132,9 @@ def models():
     for k, mode in ((3, "vector"), (11, "scalar"), (2, "vector")):
         trees = random_trees(9, 200 if k == 11 else 6, k, mode, seed=k, few_thresholds=k != 2)
         if k == 2:  # a round of every tree, and no missing values
-            trees = replace(trees, rounds=np.arange(len(trees) + 1), nan_left=np.zeros_like(trees.nan_left))
+            trees = replace(
+                trees, rounds=np.arange(len(trees) + 1), nan_left=np.zeros_like(trees.nan_left)
+            )
         model = Model.from_ensemble(trees, labels[k], link=links[k], layout="packed", leaves="int8")
         yield f"v1-packed-{k}-{mode}", model, random_rows(12, trees.n_features)
 
@@ -137,7 +143,11 @@ def models():
 
     # Temperatures: found, asked for by the loss, and without a link.
     model = Model.from_ensemble(random_stumps(9, 6, 3, seed=3), three, link="softmax2")
-    yield "v1-list-3-asked", model._with_link_temperature(0.75).with_temperature(2.5), finite_rows(6, 6)
+    yield (
+        "v1-list-3-asked",
+        model._with_link_temperature(0.75).with_temperature(2.5),
+        finite_rows(6, 6),
+    )
     model = Model.from_ensemble(random_trees(9, 6, 3, seed=3), three, link="softmax2")
     yield "v1-trees-3-calibrated", model.with_temperature(2.5), finite_rows(6, 6)
     model = Model.from_ensemble(random_linear(6, 3, seed=3), three)
@@ -181,12 +191,19 @@ def write_missing(folder=FOLDER):
         }
         if model.early_exits:
             early = {way: model.predict_early(X, way) for way in model.early_exits}
-            content["early"] = {way: [part.tolist() for part in parts] for way, parts in early.items()}
+            content["early"] = {
+                way: [part.tolist() for part in parts] for way, parts in early.items()
+            }
         if model.has_probabilities:
             content["probabilities"] = to_hex(model.predict_proba(X))
-        (folder / f"{name}.json").write_text(json.dumps(content, indent=None, sort_keys=True) + "\n")
+        (folder / f"{name}.json").write_text(
+            json.dumps(content, indent=None, sort_keys=True) + "\n"
+        )
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+    sys.path[:0] = [
+        str(Path(__file__).resolve().parents[1]),
+        str(Path(__file__).resolve().parents[2]),
+    ]
     write_missing()

@@ -44,11 +44,22 @@ def test_labels_above_their_thresholds(tmp_path, above):
         model = model.with_thresholds(model.raw_scores(X)[0])  # also scores that lie on them
     source, program = tmp_path / "labels.c", tmp_path / "labels"
     source.write_text(PROGRAM)
-    command = ["gcc", "-std=c99", "-O0", "-Wall", "-Wextra", "-Werror", "-pedantic", f"-I{pymcboost.get_include()}"]
+    command = [
+        "gcc",
+        "-std=c99",
+        "-O0",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-pedantic",
+        f"-I{pymcboost.get_include()}",
+    ]
     subprocess.run([*command, str(source), "-o", str(program)], check=True)
     model.save(tmp_path / "m.mcb")
     X.astype(np.float32).tofile(tmp_path / "rows")
-    done = subprocess.run([program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True, check=True
+    )
     found = np.array([line.split() for line in done.stdout.splitlines()], dtype=int)
     expected = model.predict(X)
     np.testing.assert_array_equal(found[:, 1:], expected)

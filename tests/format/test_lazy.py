@@ -26,7 +26,10 @@ from reference.scoring import (
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "lazy.c"
-BUILDS = {"c": ["gcc", "-std=c99", "-O0"], "c++": ["g++", "-x", "c++", "-std=c++11", "-O1", "-DMCB_SIMD"]}
+BUILDS = {
+    "c": ["gcc", "-std=c99", "-O0"],
+    "c++": ["g++", "-x", "c++", "-std=c++11", "-O1", "-DMCB_SIMD"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +82,10 @@ def lazy_models():
     for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
         yield Model.from_ensemble(random_trees(5, 40, 4, mode), range(4)), random_rows(12, 40)
     for vector in (True, False):
-        yield Model.from_ensemble(random_sets(5, 9, 5, vector=vector), range(5)), with_codes(random_rows(12, 9))
+        yield (
+            Model.from_ensemble(random_sets(5, 9, 5, vector=vector), range(5)),
+            with_codes(random_rows(12, 9)),
+        )
     yield Model.from_ensemble(random_linear(9, 3), range(3)), finite_rows(12, 9)
     yield Model.from_ensemble(random_kernel(3, 9, 3, "rbf", True), range(3)), finite_rows(12, 9)
     yield exits_of_sets(5), with_codes(random_rows(12, 9))
@@ -103,7 +109,9 @@ def test_features_are_asked_for_once_and_when_a_learner_needs_them(compiled, bui
         scores = model.raw_scores(X)
         for row, all_scores in zip(X.tolist(), scores.tolist(), strict=True):
             asked = [file.lazy(row, way) for way in ways]
-            wanted += [(way, features, found) for way, (features, found) in zip(ways, asked, strict=True)]
+            wanted += [
+                (way, features, found) for way, (features, found) in zip(ways, asked, strict=True)
+            ]
             fewer += any(len(features) < len(asked[0][0]) for features, _ in asked[1:])
             assert asked[0][1] == all_scores
         lines = run(compiled(build), tmp_path, model, X)
@@ -122,7 +130,21 @@ def test_features_are_asked_for_once_and_when_a_learner_needs_them(compiled, bui
 
 def integer_models():
     """Models with thresholds on integers, between them, below all and above all of them."""
-    thresholds = [-40000.0, -32768.0, -1.5, -0.0, 0.0, 0.25, 7.0, 126.999992, 127.0, 254.5, 255.0, 32766.998, 1e30]
+    thresholds = [
+        -40000.0,
+        -32768.0,
+        -1.5,
+        -0.0,
+        0.0,
+        0.25,
+        7.0,
+        126.999992,
+        127.0,
+        254.5,
+        255.0,
+        32766.998,
+        1e30,
+    ]
     thresholds = np.array([math.nextafter(1, 2), *thresholds, -1e-40, 1e-40, 254.99998], np.float32)
     for mode in ("scalar", "vector", "code", "exp"):
         trees = random_trees(9, 7, 4, mode, splits=(0, 40))
@@ -139,7 +161,9 @@ def test_rows_of_integers_score_as_floats(compiled, tmp_path):
         model = Model.from_ensemble(ensemble, range(4), layout=layout)
         for values, dtype in ((1, np.uint8), (2, np.int16), (0, np.float32)):
             info = np.iinfo(np.int16 if values == 0 else dtype)
-            numbers = rng.choice(edges[(edges >= info.min) & (edges <= info.max)], 7 * 40).astype(dtype)
+            numbers = rng.choice(edges[(edges >= info.min) & (edges <= info.max)], 7 * 40).astype(
+                dtype
+            )
             for stride in (7, 1, 11):  # rows side by side, windows that overlap, and gaps
                 starts = np.arange(0, len(numbers) - 6, stride)
                 X = numbers[starts[:, None] + np.arange(7)].astype(np.float32)
@@ -147,7 +171,11 @@ def test_rows_of_integers_score_as_floats(compiled, tmp_path):
                 wanted = model.raw_scores(X)
                 if layout == "list":
                     np.testing.assert_array_equal(wanted[:9], raw_scores(ensemble, X[:9]))
-                said = [[float.fromhex(number) for number in line.split()] for line in lines if line != "0"]
+                said = [
+                    [float.fromhex(number) for number in line.split()]
+                    for line in lines
+                    if line != "0"
+                ]
                 assert np.array(said).tobytes() == np.tile(wanted, (2, 1)).tobytes()
                 assert lines.count("0") == 2
 

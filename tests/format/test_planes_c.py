@@ -15,7 +15,9 @@ STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-@pytest.mark.parametrize("build", [["-O0", "-DMCB_SIMD"], ["-O0", "-DMCB_NO_VECTOR", *SANITIZERS], ["-O0", "-mfma"]])
+@pytest.mark.parametrize(
+    "build", [["-O0", "-DMCB_SIMD"], ["-O0", "-DMCB_NO_VECTOR", *SANITIZERS], ["-O0", "-mfma"]]
+)
 def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, build):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(50, 37)) * (rng.random((50, 37)) < 0.5)).astype(np.float32)
@@ -27,7 +29,9 @@ def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, build):
         coef = rng.integers(-1, 2, (30, rank)) @ rng.normal(size=(rank, 37))
         model = Model.from_ensemble(LinearMachine(coef, rng.normal(size=30)), range(30))
         model.save(tmp_path / "m.mcb")
-        done = subprocess.run([program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True)
+        done = subprocess.run(
+            [program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True
+        )
         assert done.returncode == 0
         labels, planes = model.predict_early(X)
         assert [line.split() for line in done.stdout.splitlines()] == [

@@ -28,7 +28,11 @@ from pymcboost.model.categories import Categories
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "prepared.c"
-BUILDS = {"plain": [], "simd": ["-DMCB_SIMD"], "native": ["-O3", "-march=native", "-ffp-contract=fast"]}
+BUILDS = {
+    "plain": [],
+    "simd": ["-DMCB_SIMD"],
+    "native": ["-O3", "-march=native", "-ffp-contract=fast"],
+}
 HEADER = Path(pymcboost.get_include(), "mcb.h")
 COMMAND = ["gcc", "-std=c99", "-O0"]
 AVX512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw"}
@@ -38,7 +42,9 @@ AVX512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw"}
 def compiled(tmp_path_factory):
     """The program of a build, which is made once."""
     folder = tmp_path_factory.mktemp
-    return cache(lambda name: build(SOURCE, folder("prepared"), [*COMMAND, *BUILDS[name], *STRICTEST]))
+    return cache(
+        lambda name: build(SOURCE, folder("prepared"), [*COMMAND, *BUILDS[name], *STRICTEST])
+    )
 
 
 def has_avx512():
@@ -52,7 +58,9 @@ def check(program, folder, trees, ranked, rows=3, X=None):
     X[0], X[1, ::2], X[2] = np.nan, np.inf, -np.inf
     Model.from_ensemble(trees, range(trees.n_classes)).save(folder / "m.mcb")
     X.tofile(folder / "rows")
-    run = subprocess.run([str(program), str(folder / "m.mcb"), str(folder / "rows")], capture_output=True, text=True)
+    run = subprocess.run(
+        [str(program), str(folder / "m.mcb"), str(folder / "rows")], capture_output=True, text=True
+    )
     assert run.returncode == 0
     first, *lines = run.stdout.splitlines()
     assert int(first) == (ranked and has_avx512())
@@ -69,7 +77,9 @@ def check(program, folder, trees, ranked, rows=3, X=None):
 def test_trees_in_ranks_keep_their_bits(compiled, build, mode, tmp_path):
     """Up to 64 columns: several vectors of columns and of trees, ties, missing values on both sides."""
     for n_features, n_classes, splits in ((1, 2, (40, 90)), (9, 4, (30, 130)), (32, 10, (60, 90))):
-        trees = random_trees(20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features == 9)
+        trees = random_trees(
+            20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features == 9
+        )
         check(compiled(build), tmp_path, trees, True)
 
 
@@ -82,9 +92,14 @@ def test_numbers_of_classes_and_trees(compiled, tmp_path):
         if n_classes == 25:
             check(compiled("plain"), tmp_path, trees, False)
     for n_rounds in (280, 131):
-        check(compiled("simd"), tmp_path, random_trees(n_rounds, 7, 3, "vector", splits=(0, 12)), True)
+        check(
+            compiled("simd"), tmp_path, random_trees(n_rounds, 7, 3, "vector", splits=(0, 12)), True
+        )
     deep = chains(270, 40)  # descents of many trees go beyond the first nine splits
-    deep = replace(deep, threshold=np.where(np.arange(len(deep.threshold)) % 40 < 39, 1e30, 0).astype(np.float32))
+    deep = replace(
+        deep,
+        threshold=np.where(np.arange(len(deep.threshold)) % 40 < 39, 1e30, 0).astype(np.float32),
+    )
     check(compiled("simd"), tmp_path, deep, True)
 
 
@@ -98,10 +113,13 @@ def test_groups_of_rows(compiled, n_classes, tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of threads are painted on Linux")
 @pytest.mark.parametrize(
-    "compiler", [["clang", "-O2"], pytest.param(["gcc", "-O2", "-DMCB_SIMD"], marks=pytest.mark.slow)]
+    "compiler",
+    [["clang", "-O2"], pytest.param(["gcc", "-O2", "-DMCB_SIMD"], marks=pytest.mark.slow)],
 )
 def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
-    program = build(SOURCE.with_name("stack.c"), tmp_path, [*compiler, "-std=c99", "-pthread", *STRICTEST])
+    program = build(
+        SOURCE.with_name("stack.c"), tmp_path, [*compiler, "-std=c99", "-pthread", *STRICTEST]
+    )
     pieces = (
         r"_sparse: (\d+); prepared trees (\d+), .*; machines (\d+)\n",
         r".*mcb_add_learners: (\d+); prepared trees (\d+)\n",
@@ -109,10 +127,14 @@ def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
         r".*mcb_top_scores: (\d+); mcb_prepare: (\d+); mcb_prepare_early: (\d+); mcb_open and all others: (\d+)\n",
         r".*hamming or exp: (\d+) more",
     )
-    numbers = [1000 * int(number) for number in re.search("".join(pieces), HEADER.read_text()).groups()]
+    numbers = [
+        1000 * int(number) for number in re.search("".join(pieces), HEADER.read_text()).groups()
+    ]
     one, one_trees, machines, many, many_trees, early, top, prepare, basis, other, decoder = numbers
     vector = Model.from_ensemble(random_trees(60, 9, 5, "vector", splits=(10, 30)), range(5))
-    exits = vector.with_early_exit("certified").with_early_exit("calibrated", random_rows(300, 9), rate=0.1)
+    exits = vector.with_early_exit("certified").with_early_exit(
+        "calibrated", random_rows(300, 9), rate=0.1
+    )
     for ensemble, row, rows in (
         (random_stumps(300, 9, 50), (one, one), (many, many)),
         (exits, (one, one_trees), (many, many_trees)),
@@ -121,14 +143,28 @@ def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
         (mixed_sets(40, 9, 60), (one, one_trees), (many, many_trees)),
         (random_linear(20, 30), (machines, machines), (many, many)),
     ):
-        model = ensemble if ensemble is exits else Model.from_ensemble(ensemble, range(ensemble.n_classes))
+        model = (
+            ensemble
+            if ensemble is exits
+            else Model.from_ensemble(ensemble, range(ensemble.n_classes))
+        )
         model.save(tmp_path / "m.mcb")
-        lines = subprocess.run([program, tmp_path / "m.mcb"], capture_output=True, text=True, check=True).stdout
+        lines = subprocess.run(
+            [program, tmp_path / "m.mcb"], capture_output=True, text=True, check=True
+        ).stdout
         more = decoder * (getattr(ensemble, "decoder", "linear") == "hamming")
         for name, prepared, taken in (line.split() for line in lines.splitlines()):
             limits = dict.fromkeys(("predict", "lazy", "sparse"), row[int(prepared)] + more)
-            limits |= dict.fromkeys(("batch", "values"), rows[int(prepared)] + more) | {"add": rows[int(prepared)]}
-            limits |= {"prepare": prepare, "prepare_early": basis, "top": top, "open": other, "top_begin": other}
+            limits |= dict.fromkeys(("batch", "values"), rows[int(prepared)] + more) | {
+                "add": rows[int(prepared)]
+            }
+            limits |= {
+                "prepare": prepare,
+                "prepare_early": basis,
+                "top": top,
+                "open": other,
+                "top_begin": other,
+            }
             assert int(taken) < limits.get(name, early), (name, prepared)
 
 
@@ -139,8 +175,18 @@ def test_a_program_with_one_call_takes_no_arrays_of_others(level, tmp_path):
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed")
     call = "uint32_t go(const mcb_model *m, const float *x, double *s)"
-    (tmp_path / "one.c").write_text(f'#include "mcb.h"\n{call} {{ return mcb_predict(m, x, s); }}\n')
-    command = ["clang", level, "-std=c99", f"-I{pymcboost.get_include()}", "-fstack-usage", "-c", "one.c"]
+    (tmp_path / "one.c").write_text(
+        f'#include "mcb.h"\n{call} {{ return mcb_predict(m, x, s); }}\n'
+    )
+    command = [
+        "clang",
+        level,
+        "-std=c99",
+        f"-I{pymcboost.get_include()}",
+        "-fstack-usage",
+        "-c",
+        "one.c",
+    ]
     subprocess.run(command, check=True, cwd=tmp_path)
     assert int(re.search(r":go\t(\d+)", (tmp_path / "one.su").read_text())[1]) < 2048
 
@@ -152,17 +198,23 @@ def test_no_frame_is_larger_than_the_header_says(flags, tmp_path):
     command = ["gcc", "-O2", *flags, "-c", SOURCE, "-o", tmp_path / "m.o"]
     subprocess.run(command, check=True)
     (usage,) = tmp_path.glob("*.su")
-    sizes = {line.split("\t")[0]: int(line.split("\t")[1]) for line in usage.read_text().splitlines()}
+    sizes = {
+        line.split("\t")[0]: int(line.split("\t")[1]) for line in usage.read_text().splitlines()
+    }
     assert len(sizes) > 10 and max(sizes.values()) < 75_000
 
 
 def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
     few = random_trees(5, 9, 3, "vector", splits=(0, 12))
     check(compiled("simd"), tmp_path, few, False)  # fewer than 1,000 splits
-    check(compiled("simd"), tmp_path, random_trees(20, 33, 3, "vector", splits=(60, 90)), False)  # 66 columns
+    check(
+        compiled("simd"), tmp_path, random_trees(20, 33, 3, "vector", splits=(60, 90)), False
+    )  # 66 columns
     check(compiled("simd"), tmp_path, chains(1, 2048), False)  # a tree of over 2,047 splits
     check(compiled("simd"), tmp_path, chains(5, 2047), False, rows=1)  # over 8,191 thresholds
-    same = replace(chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5))
+    same = replace(
+        chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5)
+    )
     check(compiled("simd"), tmp_path, same, True, rows=1)  # of which only 2,047 are different
 
 
@@ -180,7 +232,10 @@ def mixed_sets(n_trees, n_features, most_splits, n_classes=4, vector=True, seed=
         threshold = rng.choice([0.0, -0.0, 0.5, 2.0, 1e-41, -3e38, 3e38], size=s)
         for j in np.flatnonzero((asked % 3 == 1) & (rng.random(s) < 0.8)).tolist():
             n = levels[asked[j] // 3]
-            sets[j], threshold[j] = categories.packed(asked[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j]), 0
+            sets[j], threshold[j] = (
+                categories.packed(asked[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j]),
+                0,
+            )
         leaf = rng.normal(size=(s + 1, n_classes) if vector else s + 1)
         of = (-1, -1) if vector else (t % n_classes, -1 if t % 3 == 0 else (t + 1) % n_classes)
         builder.add_tree(asked, threshold, nan_left, random_right(s, rng), leaf, *of, sets=sets)
@@ -210,7 +265,9 @@ def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):
     builder = TreesBuilder(2, 40, True, categories=categories)
     for j in range(40):
         sets = {0: categories.packed(j, np.arange(0, n, 2), True)}
-        builder.add_tree(np.array([j]), np.zeros(1), np.ones(1, bool), np.ones(1, int), np.eye(2), -1, sets=sets)
+        builder.add_tree(
+            np.array([j]), np.zeros(1), np.ones(1, bool), np.ones(1, int), np.eye(2), -1, sets=sets
+        )
     builder.end_round()
     model = Model.from_ensemble(builder.freeze(), range(2))
     X = np.random.default_rng(0).integers(0, n, size=(30, 40)).astype(np.float32)
@@ -226,7 +283,9 @@ def test_early_exits_of_trees_in_ranks(mode):
     trees = replace(trees, leaf=(trees.leaf.T * weight).T.astype(np.float32))
     X = random_rows(300, 9, seed=3)
     model = Model.from_ensemble(trees, range(4)).with_early_exit("certified")
-    model = model.with_early_exit("calibrated", X, rate=0.1).with_early_exit("rejection", X, rate=0.1, background=1)
+    model = model.with_early_exit("calibrated", X, rate=0.1).with_early_exit(
+        "rejection", X, rate=0.1, background=1
+    )
     file, learners = modelreader.File(model.to_bytes()), set()
     for number, way in enumerate(("certified", "calibrated", "rejection")):
         found = list(zip(*model.predict_early_codes(X[:15], way), strict=True))
@@ -242,6 +301,13 @@ def chains(n_trees, n_splits):
     for t in range(n_trees):
         right = np.ones(n_splits, int) if t % 2 else np.arange(n_splits, 0, -1)
         leaf = rng.normal(size=(n_splits + 1, 3))
-        builder.add_tree(np.zeros(n_splits, int), rng.normal(size=n_splits), rng.random(n_splits) < 0, right, leaf, -1)
+        builder.add_tree(
+            np.zeros(n_splits, int),
+            rng.normal(size=n_splits),
+            rng.random(n_splits) < 0,
+            right,
+            leaf,
+            -1,
+        )
     builder.end_round()
     return builder.freeze()

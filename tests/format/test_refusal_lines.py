@@ -53,8 +53,14 @@ def test_every_line_that_refuses_is_run(fuzz, tmp_path):
     options = argparse.Namespace(compiler="gcc", optimize="0", header=HEADER, widest=1 << 16)
     program = fuzz.compile_all(options, tmp_path, {}, ["--coverage"])
     fuzz.write_files(tmp_path / "corpus", files(refusals))
-    subprocess.run([program, "shapes", tmp_path / "corpus", tmp_path / "results", "1"], check=True, cwd=tmp_path)
+    subprocess.run(
+        [program, "shapes", tmp_path / "corpus", tmp_path / "results", "1"],
+        check=True,
+        cwd=tmp_path,
+    )
     text = (HEADER / "mcb.h").read_text().splitlines()
     rest = fuzz.lines_not_run(tmp_path)
-    missed = [f"{number}: {text[number - 1].strip()}" for number in rest if "MCB_E_" in text[number - 1]]
+    missed = [
+        f"{number}: {text[number - 1].strip()}" for number in rest if "MCB_E_" in text[number - 1]
+    ]
     assert not missed, "\n".join(missed)

@@ -29,7 +29,9 @@ from pymcboost.model.file import ModelFormatError
 from pymcboost.model.model import Model, load_model
 from pymcboost.model.trees import MOST_DECODED
 
-_spec = importlib.util.spec_from_file_location("tampering", Path(__file__).with_name("tampering.py"))
+_spec = importlib.util.spec_from_file_location(
+    "tampering", Path(__file__).with_name("tampering.py")
+)
 tampering = importlib.util.module_from_spec(_spec)
 import sys  # noqa: E402
 
@@ -38,26 +40,48 @@ _spec.loader.exec_module(tampering)
 parse, patch = tampering.parse, tampering.patch
 
 HEADER = Path(pymcboost.get_include(), "mcb.h").read_text()
-STATUSES = {name: (int(number), text) for name, number, text in re.findall(r'X\((MCB_\w+), (\d+), "([^"]*)"\)', HEADER)}
+STATUSES = {
+    name: (int(number), text)
+    for name, number, text in re.findall(r'X\((MCB_\w+), (\d+), "([^"]*)"\)', HEADER)
+}
 
-LIST = Model.from_ensemble(random_stumps(5, 7, 3), [1, 2, 9], link="softmax", meta={"a": "\u00e9"}).to_bytes()
+LIST = Model.from_ensemble(
+    random_stumps(5, 7, 3), [1, 2, 9], link="softmax", meta={"a": "\u00e9"}
+).to_bytes()
 TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "c"]).to_bytes()
 TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
-TREES = Model.from_ensemble(random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax").to_bytes()
-VECTOR = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16").to_bytes()
-CODED = Model.from_ensemble(random_trees(5, 7, 4, "code", splits=(2, 9)), [1, 2, 9, 11], link="softmax").to_bytes()
+TREES = Model.from_ensemble(
+    random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax"
+).to_bytes()
+VECTOR = Model.from_ensemble(
+    random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16"
+).to_bytes()
+CODED = Model.from_ensemble(
+    random_trees(5, 7, 4, "code", splits=(2, 9)), [1, 2, 9, 11], link="softmax"
+).to_bytes()
 LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_bytes()
 KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
 CODE = np.ones((MOST_DECODED + 1, 3))
-MANY_COLUMNS = Model.from_ensemble(replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]).to_bytes()
-SIGMOIDS = Model.from_ensemble(random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], link="sigmoid")
+MANY_COLUMNS = Model.from_ensemble(
+    replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]
+).to_bytes()
+SIGMOIDS = Model.from_ensemble(
+    random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], link="sigmoid"
+)
 LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES)._with_link_temperature(0.5).with_temperature(2.5).to_bytes()
 SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
-SHARED = Model.from_ensemble(random_entries(5, 7, 3, 0.7, True, splits=(2, 9)), [1, 2, 9], link="sigmoid").to_bytes()
+SHARED = Model.from_ensemble(
+    random_entries(5, 7, 3, 0.7, True, splits=(2, 9)), [1, 2, 9], link="sigmoid"
+).to_bytes()
 ENTRIES = Model.from_ensemble(random_entries(5, 7, 3, 0.7, splits=(2, 9)), [1, 2, 9]).to_bytes()
 FEW = random_trees(5, 7, 3, "vector", splits=(2, 9))
-FEW = replace(FEW, nan_left=np.zeros(len(FEW.feature), bool), leaf=np.rint(FEW.leaf), rounds=np.array([0, 2, len(FEW)]))
+FEW = replace(
+    FEW,
+    nan_left=np.zeros(len(FEW.feature), bool),
+    leaf=np.rint(FEW.leaf),
+    rounds=np.array([0, 2, len(FEW)]),
+)
 PACK = Model.from_ensemble(FEW, [1, 2, 9], layout="packed").to_bytes()
 OWN = replace(FEW, leaf=FEW.leaf[:, 0], cls=np.arange(len(FEW)) % 3)
 OWN = Model.from_ensemble(OWN, [1, 2, 9], layout="packed").to_bytes()
@@ -143,7 +167,12 @@ def parts(data):
     n, s, cuts, used, _, values, flags, size, *split, leaf, cls, feature, first, _ = head
     lengths = [used << (feature - 1), used + 1 << (first - 1)]
     lengths += [cuts * (2 if flags & 4 else 4)]
-    lengths += [values * (2 if flags & 8 else 4), -(-n * size // 8), -(-n * cls // 8), -(-s * sum(split) // 8)]
+    lengths += [
+        values * (2 if flags & 8 else 4),
+        -(-n * size // 8),
+        -(-n * cls // 8),
+        -(-s * sum(split) // 8),
+    ]
     return [32, *(32 + np.cumsum(lengths)).tolist()]
 
 
@@ -229,7 +258,10 @@ CASES = [
     ("MCB_E_CLASSES", lambda: patch(LIST, 32, "I", 65536)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 0)),
     ("MCB_E_FEATURES", lambda: patch(LIST, 36, "I", 1 << 31)),
-    *[("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind)) for kind in (0, 4, 31, 33, 0xFFFFFFFF)],
+    *[
+        ("MCB_E_KIND", lambda kind=kind: patch(LIST, 40, "I", kind))
+        for kind in (0, 4, 31, 33, 0xFFFFFFFF)
+    ],
     ("MCB_E_LINK", lambda: patch(LIST, 44, "I", 5)),
     ("MCB_E_DECODER", lambda: patch(LIST, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),
@@ -242,10 +274,15 @@ CASES = [
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 7)),
     ("MCB_E_DTYPE", lambda: in_entry(TREES, b"LEAF", 4, "B", 3)),
     ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 3)),
-    *[("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, "B", 1)) for at in (5, 6, 7, 28, 31)],
+    *[
+        ("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, "B", 1))
+        for at in (5, 6, 7, 28, 31)
+    ],
     (
         "MCB_E_ALIGNMENT",
-        lambda: in_entry(LIST, b"FEAT", 8, "Q", struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32),
+        lambda: in_entry(
+            LIST, b"FEAT", 8, "Q", struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32
+        ),
     ),
     ("MCB_E_ORDER", lambda: overlapping(LIST)),
     ("MCB_E_ORDER", lambda: in_entry(LIST, b"FEAT", 8, "Q", 0)),
@@ -286,7 +323,10 @@ CASES = [
     ],
     ("MCB_E_DTYPE", lambda: in_entry(LINEAR, b"WMAT", 4, "B", 6)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LINEAR, tag)) for tag in (b"WMAT", b"BIAS")],
-    *[("MCB_E_MISSING", lambda tag=tag: without(KERNEL, tag)) for tag in (b"SVEC", b"DUAL", b"KPAR", b"BIAS")],
+    *[
+        ("MCB_E_MISSING", lambda tag=tag: without(KERNEL, tag))
+        for tag in (b"SVEC", b"DUAL", b"KPAR", b"BIAS")
+    ],
     *[
         ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", lambda values: values[:-1]))
         for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL", b"BIAS")
@@ -298,18 +338,27 @@ CASES = [
     ("MCB_E_SHAPE", lambda: edited(KERNEL, b"KPAR", "f", lambda values: [*values, 0.0])),
     ("MCB_E_SHAPE", lambda: edited(KERNEL, b"DUAL", "f", lambda values: values[:-3])),
     ("MCB_E_SHAPE", lambda: edited(KERNEL, b"SVEC", "f", lambda values: [*values, *values[:7]])),
-    *[("MCB_E_SHAPE", lambda n=n: edited(LINEAR, b"WMAT", "f", lambda values: values[:n])) for n in (0, -1, -3, -7)],
+    *[
+        ("MCB_E_SHAPE", lambda n=n: edited(LINEAR, b"WMAT", "f", lambda values: values[:n]))
+        for n in (0, -1, -3, -7)
+    ],
     ("MCB_E_SHAPE", lambda: edited(LINEAR, b"WMAT", "f", lambda values: values * 2)),
     ("MCB_E_SHAPE", lambda: patch(LINEAR, 36, "I", 8)),
     ("MCB_E_SHAPE", lambda: patch(LINEAR, 36, "I", 0x7FFFFFFF)),
     ("MCB_E_SHAPE", lambda: patch(KERNEL, 36, "I", 0x7FFFFFFF)),
     ("MCB_E_SHAPE", lambda: patch(KERNEL, 32, "I", 65535)),
     *[
-        ("MCB_E_COEFFICIENT", lambda data=data, tag=tag, value=value: edited(data, tag, "f", put(-1, value)))
+        (
+            "MCB_E_COEFFICIENT",
+            lambda data=data, tag=tag, value=value: edited(data, tag, "f", put(-1, value)),
+        )
         for data, tag in ((LINEAR, b"WMAT"), (KERNEL, b"DUAL"))
         for value in (np.inf, -np.inf, np.nan)
     ],
-    *[("MCB_E_SUPPORT", lambda value=value: edited(RBF, b"SVEC", "f", put(3, value))) for value in (np.inf, np.nan)],
+    *[
+        ("MCB_E_SUPPORT", lambda value=value: edited(RBF, b"SVEC", "f", put(3, value)))
+        for value in (np.inf, np.nan)
+    ],
     *[
         ("MCB_E_SCALE", lambda at=at, value=value: edited(KERNEL, b"SCAL", "f", put(at, value)))
         for at in (0, -1)
@@ -320,7 +369,10 @@ CASES = [
         for value in (-1.0, 0.5, 3.0, 4.0, 6.0, 1e30, np.nan, np.inf)
     ],
     *[
-        ("MCB_E_KERNEL_PARAMETER", lambda data=data, at=at, value=value: edited(data, b"KPAR", "f", put(at, value)))
+        (
+            "MCB_E_KERNEL_PARAMETER",
+            lambda data=data, at=at, value=value: edited(data, b"KPAR", "f", put(at, value)),
+        )
         for data, at, wrong in (
             (KERNEL, 1, (0.0, -1.0, np.inf, np.nan)),
             (KERNEL, 2, (np.inf, -np.inf, np.nan)),
@@ -340,9 +392,17 @@ CASES = [
     ("MCB_E_LABEL_ORDER", lambda: edited(KERNEL, b"LABI", "q", put(1, 1))),
     ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(36))),
-    ("MCB_E_CODE", lambda: with_section(without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9))),
+    (
+        "MCB_E_CODE",
+        lambda: with_section(
+            without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9)
+        ),
+    ),
     *[
-        ("MCB_E_CALIBRATION", lambda tag=tag, value=value: edited(CALIBRATED, tag, "d", put(0, value)))
+        (
+            "MCB_E_CALIBRATION",
+            lambda tag=tag, value=value: edited(CALIBRATED, tag, "d", put(0, value)),
+        )
         for tag in (b"CALB", b"calb")
         for value in (0.0, -0.0, -1.0, -5e-324, np.nan, np.inf, -np.inf)
     ],
@@ -355,12 +415,18 @@ CASES = [
         case
         for tag in (b"CALB", b"calb")
         for case in (
-            ("MCB_E_DUPLICATE", lambda tag=tag: with_section(CALIBRATED, tag, 6, struct.pack("<d", 1.0))),
+            (
+                "MCB_E_DUPLICATE",
+                lambda tag=tag: with_section(CALIBRATED, tag, 6, struct.pack("<d", 1.0)),
+            ),
             ("MCB_E_DTYPE", lambda tag=tag: with_section(LIST, tag, 5, struct.pack("<f", 1.0))),
         )
     ],
     *[
-        ("MCB_E_CALIBRATION", lambda tag=tag: with_section(patch(VECTOR, 44, "I", 4), tag, 6, struct.pack("<d", 1.0)))
+        (
+            "MCB_E_CALIBRATION",
+            lambda tag=tag: with_section(patch(VECTOR, 44, "I", 4), tag, 6, struct.pack("<d", 1.0)),
+        )
         for tag in (b"CALB", b"calb")
     ],
     *[
@@ -395,17 +461,35 @@ CASES = [
     ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", put(1, 0))),
     ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", put(6, 90))),
     ("MCB_E_UTF8", lambda: edited(SETS, b"CATS", "B", put(-1, 65))),
-    *[("MCB_E_EXIT", lambda tag=tag: without(without(EXITS, b"exit"), tag)) for tag in (b"pair", b"marg", b"rjct")],
+    *[
+        ("MCB_E_EXIT", lambda tag=tag: without(without(EXITS, b"exit"), tag))
+        for tag in (b"pair", b"marg", b"rjct")
+    ],
     ("MCB_E_EXIT", lambda: with_section(patch(CODED, 48, "I", 1), b"exit", 1, b"\1")),
     *[
-        ("MCB_E_SHAPE", lambda tag=tag, code=code, n=n: edited(EXITS, tag, code, lambda values: values[:n]))
-        for tag, code, n in ((b"pair", "e", -1), (b"pair", "e", 7), (b"marg", "d", -1), (b"rjct", "d", 0))
+        (
+            "MCB_E_SHAPE",
+            lambda tag=tag, code=code, n=n: edited(EXITS, tag, code, lambda values: values[:n]),
+        )
+        for tag, code, n in (
+            (b"pair", "e", -1),
+            (b"pair", "e", 7),
+            (b"marg", "d", -1),
+            (b"rjct", "d", 0),
+        )
     ],
     ("MCB_E_SHAPE", lambda: edited(EXITS, b"exit", "B", lambda values: values[:2])),
     ("MCB_E_SHAPE", lambda: edited(EXITS, b"pair", "e", lambda values: values + values[:6])),
     *[
         ("MCB_E_CHECKPOINT", lambda at=at, value=value: edited(EXITS, b"exit", "B", put(at, value)))
-        for at, value in ((0, 0), (1, 1), (1, 4), (2, 2), (2, Model.from_bytes(EXITS).n_learners), (2, 255))
+        for at, value in (
+            (0, 0),
+            (1, 1),
+            (1, 4),
+            (2, 2),
+            (2, Model.from_bytes(EXITS).n_learners),
+            (2, 255),
+        )
     ],
     *[
         ("MCB_E_BOUND", lambda half=half: edited(EXITS, b"pair", "H", put(7, half)))
@@ -416,7 +500,10 @@ CASES = [
         for value in (-np.inf, np.nan)
     ],
     *[
-        ("MCB_E_EXIT_NUMBER", lambda tag=tag, at=at, value=value: edited(EXITS, tag, "d", put(at, value)))
+        (
+            "MCB_E_EXIT_NUMBER",
+            lambda tag=tag, at=at, value=value: edited(EXITS, tag, "d", put(at, value)),
+        )
         for tag, third in ((b"marg", 2.0**32), (b"rjct", 3))
         for at, wrong in (
             (0, (0.0, 1.0, -0.1, np.nan, np.inf)),
@@ -428,7 +515,10 @@ CASES = [
         for value in wrong
     ],
     *[
-        ("MCB_E_MISPLACED", lambda data=data, tag=tag: with_section(data, tag, 6 if tag == b"marg" else 1, b""))
+        (
+            "MCB_E_MISPLACED",
+            lambda data=data, tag=tag: with_section(data, tag, 6 if tag == b"marg" else 1, b""),
+        )
         for data in (TABLE, LINEAR, KERNEL)
         for tag in (b"exit", b"marg")
     ],
@@ -441,8 +531,14 @@ CASES = [
     ("MCB_E_DTYPE", lambda: with_section(VECTOR, b"ABOV", 5, struct.pack("<3f", 0, 0, 0))),
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
-    *[("MCB_E_MISSING", lambda tag=tag: without(LIST, tag)) for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")],
-    *[("MCB_E_MISSING", lambda tag=tag: without(TABLE, tag)) for tag in (b"FIDX", b"IOFF", b"THRS", b"TABL", b"BIAS")],
+    *[
+        ("MCB_E_MISSING", lambda tag=tag: without(LIST, tag))
+        for tag in (b"FEAT", b"THRS", b"COEF", b"BIAS")
+    ],
+    *[
+        ("MCB_E_MISSING", lambda tag=tag: without(TABLE, tag))
+        for tag in (b"FIDX", b"IOFF", b"THRS", b"TABL", b"BIAS")
+    ],
     *[
         ("MCB_E_MISSING", lambda tag=tag: without(TREES, tag))
         for tag in (b"TSIZ", b"FEAT", b"THRS", b"RGHT", b"LEAF", b"RNDS", b"BIAS")
@@ -452,8 +548,17 @@ CASES = [
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABS")),
     ("MCB_E_LABEL_KIND", lambda: with_section(TEXT, b"LABI", 4, bytes(24))),
     *[
-        ("MCB_E_SHAPE", lambda tag=tag, code=code: edited(LIST, tag, code, lambda values: values[:-1]))
-        for tag, code in ((b"FEAT", "B"), (b"THRS", "f"), (b"COEF", "f"), (b"BIAS", "f"), (b"LABI", "q"))
+        (
+            "MCB_E_SHAPE",
+            lambda tag=tag, code=code: edited(LIST, tag, code, lambda values: values[:-1]),
+        )
+        for tag, code in (
+            (b"FEAT", "B"),
+            (b"THRS", "f"),
+            (b"COEF", "f"),
+            (b"BIAS", "f"),
+            (b"LABI", "q"),
+        )
     ],
     ("MCB_E_SHAPE", lambda: edited(TEXT, b"COEL", "f", lambda values: values[:-3])),
     ("MCB_E_SHAPE", lambda: edited(TEXT, b"LABO", "B", lambda values: [*values, values[-1]])),
@@ -461,8 +566,13 @@ CASES = [
     ("MCB_E_SHAPE", lambda: edited(TABLE, b"TABL", "f", lambda values: values[:-3])),
     ("MCB_E_DTYPE", lambda: with_section(without(TABLE, b"TABL"), b"TABL", 6, bytes(8))),
     *[
-        ("MCB_E_SHAPE", lambda tag=tag, code=code: edited(TREES, tag, code, lambda values: values[:-1]))
-        for tag, code in zip((b"FEAT", b"THRS", b"RGHT", b"LEAF", b"TCLS", b"TBAS"), "BfBfBB", strict=True)
+        (
+            "MCB_E_SHAPE",
+            lambda tag=tag, code=code: edited(TREES, tag, code, lambda values: values[:-1]),
+        )
+        for tag, code in zip(
+            (b"FEAT", b"THRS", b"RGHT", b"LEAF", b"TCLS", b"TBAS"), "BfBfBB", strict=True
+        )
     ],
     ("MCB_E_SHAPE", lambda: edited(TREES, b"TSIZ", "B", lambda values: values[:-1])),
     ("MCB_E_SHAPE", lambda: edited(VECTOR, b"LEAF", "e", lambda values: values[:-1])),
@@ -497,15 +607,29 @@ CASES = [
     ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(0, 255))),
     *[
         ("MCB_E_RIGHT", lambda right=right: one_tree(right))
-        for right in ([2, 2, 1], [3, 1, 2, 1], [4, 3, 2, 2, 1], [1, 3, 2, 2, 1], [1, 1, 1, 1, 2], [0, 1, 1], [3, 0, 1])
+        for right in (
+            [2, 2, 1],
+            [3, 1, 2, 1],
+            [4, 3, 2, 2, 1],
+            [1, 3, 2, 2, 1],
+            [1, 1, 1, 1, 2],
+            [0, 1, 1],
+            [3, 0, 1],
+        )
     ],
     ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", put(-1, 3))),
     ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", put(0, 255))),
     ("MCB_E_TREE_BASE", lambda: edited(TREES, b"TBAS", "B", put(-1, 4))),
-    ("MCB_E_TREE_BASE", lambda: edited(TREES, b"TBAS", "B", put(1, parse(TREES).items(b"TCLS", "B")[1]))),
+    (
+        "MCB_E_TREE_BASE",
+        lambda: edited(TREES, b"TBAS", "B", put(1, parse(TREES).items(b"TCLS", "B")[1])),
+    ),
     ("MCB_E_BASE_ALONE", lambda: without(TREES, b"TCLS")),
     ("MCB_E_BASE_ALONE", lambda: with_section(VECTOR, b"TBAS", 1, b"")),
-    *[("MCB_E_LEAF", lambda value=value: edited(TREES, b"LEAF", "f", put(-1, value))) for value in (np.inf, np.nan)],
+    *[
+        ("MCB_E_LEAF", lambda value=value: edited(TREES, b"LEAF", "f", put(-1, value)))
+        for value in (np.inf, np.nan)
+    ],
     *[
         ("MCB_E_LEAF", lambda half=half: edited(VECTOR, b"LEAF", "H", put(0, half)))
         for half in (0x7C00, 0xFC00, 0x7E01)
@@ -516,14 +640,23 @@ CASES = [
     ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LOFF", 1, bytes(5))),
     ("MCB_E_DTYPE", lambda: with_section(without(ENTRIES, b"LCLS"), b"LCLS", 5, bytes(8))),
     *[
-        ("MCB_E_SHAPE", lambda tag=tag, code=code: edited(ENTRIES, tag, code, lambda values: values[:-1]))
+        (
+            "MCB_E_SHAPE",
+            lambda tag=tag, code=code: edited(ENTRIES, tag, code, lambda values: values[:-1]),
+        )
         for tag, code in ((b"LOFF", "B"), (b"LCLS", "B"), (b"LEAF", "f"))
     ],
     *[
-        ("MCB_E_ENTRY_OFFSETS", lambda at=at, value=value: edited(ENTRIES, b"LOFF", "B", put(at, value)))
+        (
+            "MCB_E_ENTRY_OFFSETS",
+            lambda at=at, value=value: edited(ENTRIES, b"LOFF", "B", put(at, value)),
+        )
         for at, value in ((0, 1), (3, 0), (2, 255), (-1, 3), (-1, 255))
     ],
-    *[("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k))) for k in (3, 255)],
+    *[
+        ("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k)))
+        for k in (3, 255)
+    ],
     ("MCB_E_ENTRY_CLASS", lambda: edited(ENTRIES, b"LCLS", "B", lambda values: [0] * len(values))),
     ("MCB_E_LEAF", lambda: edited(ENTRIES, b"LEAF", "f", put(-1, np.inf))),
     ("MCB_E_SHARED", lambda: with_section(SHARED, b"exit", 1, b"\1")),
@@ -536,7 +669,10 @@ CASES = [
         for tag in (b"LALL", b"LEAF", b"BIAS")
         for value in (np.inf, np.nan, -np.inf, 0.1, 2.0**-21, 3e6, -0.0)
     ],
-    *[("MCB_E_SHARED", lambda tag=tag: edited(SHARED, tag, "f", put(0, -8.5))) for tag in (b"LALL", b"LEAF")],
+    *[
+        ("MCB_E_SHARED", lambda tag=tag: edited(SHARED, tag, "f", put(0, -8.5)))
+        for tag in (b"LALL", b"LEAF")
+    ],
     ("MCB_E_MISSING", lambda: without(PACK, b"PACK")),
     ("MCB_E_MISPLACED", lambda: with_section(TREES, b"PACK", 1, bytes(32))),
     ("MCB_E_MISPLACED", lambda: with_section(PACK, b"exit", 1, b"\1")),
@@ -561,7 +697,18 @@ CASES = [
     ],
     *[
         ("MCB_E_PACK_SIZE", lambda at=at, value=value: edited(PACK, b"PACK", "B", put(at, value)))
-        for at, value in ((0, 4), (4, 200), (7, 255), (8, 0), (12, 0), (15, 255), (21, 1), (22, 14), (24, 9), (27, 8))
+        for at, value in (
+            (0, 4),
+            (4, 200),
+            (7, 255),
+            (8, 0),
+            (12, 0),
+            (15, 255),
+            (21, 1),
+            (22, 14),
+            (24, 9),
+            (27, 8),
+        )
     ],
     ("MCB_E_PACK_SIZE", lambda: edited(PACK, b"PACK", "B", lambda values: [*values, 0])),
     ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, 7)),
@@ -576,17 +723,32 @@ CASES = [
     ("MCB_E_LEAF", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[3], 2))),
     ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, 1))),
     ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, -1))),
-    ("MCB_E_PACK_SPLIT", lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[6], parts(PACK)[7], 255))),
+    (
+        "MCB_E_PACK_SPLIT",
+        lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[6], parts(PACK)[7], 255)),
+    ),
     ("MCB_E_PACK_SPLIT", lambda: edited(PACK, b"PACK", "B", one_past)),
     ("MCB_E_RIGHT", lambda: edited(PACK, b"PACK", "B", all_right)),
-    ("MCB_E_TREE_CLASS", lambda: edited(OWN, b"PACK", "B", fill(parts(OWN)[5], parts(OWN)[6], 255))),
+    (
+        "MCB_E_TREE_CLASS",
+        lambda: edited(OWN, b"PACK", "B", fill(parts(OWN)[5], parts(OWN)[6], 255)),
+    ),
     ("MCB_E_PACK_LEAF", lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[7], None, 255))),
-    *[("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value))) for value in (np.inf, np.nan)],
+    *[
+        ("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value)))
+        for value in (np.inf, np.nan)
+    ],
     ("MCB_E_CODE_ALONE", lambda: without(CODED, b"TCLS")),
     ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(24))),
     ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
-    ("MCB_E_CODE_ALONE", lambda: with_section(CODED, b"TBAS", 1, bytes(len(parse(CODED).items(b"TCLS", "B"))))),
-    *[("MCB_E_SHAPE", lambda n=n: edited(CODED, b"CODE", "f", lambda values: values[:-n])) for n in (1, 2, 3)],
+    (
+        "MCB_E_CODE_ALONE",
+        lambda: with_section(CODED, b"TBAS", 1, bytes(len(parse(CODED).items(b"TCLS", "B")))),
+    ),
+    *[
+        ("MCB_E_SHAPE", lambda n=n: edited(CODED, b"CODE", "f", lambda values: values[:-n]))
+        for n in (1, 2, 3)
+    ],
     ("MCB_E_SHAPE", lambda: edited(CODED, b"CODE", "f", lambda values: [*values, 1.0])),
     ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", lambda values: values[:4])),
     ("MCB_E_CODE_COLUMNS", lambda: edited(CODED, b"CODE", "f", lambda values: [])),
@@ -594,7 +756,10 @@ CASES = [
     ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(0, 5))),
     ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(-1, 255))),
     ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CODE", 5, bytes(12))),
-    ("MCB_E_THRESHOLD_ORDER", lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values))),
+    (
+        "MCB_E_THRESHOLD_ORDER",
+        lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values)),
+    ),
     ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", put(7, np.inf))),
     ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", put(14, np.nan))),
     *[
@@ -610,7 +775,12 @@ CASES = [
     ("MCB_E_LABEL_TEXT", lambda: edited(TEXT, b"LABS", "B", put(1, 0))),
     ("MCB_E_LABEL_TEXT", lambda: long_label()),
     *[
-        ("MCB_E_UTF8", lambda pair=pair: edited(TEXT, b"LABS", "B", lambda values: [values[0], *pair, values[3]]))
+        (
+            "MCB_E_UTF8",
+            lambda pair=pair: edited(
+                TEXT, b"LABS", "B", lambda values: [values[0], *pair, values[3]]
+            ),
+        )
         for pair in ((0xC0, 0x80), (0xC3, 0x28), (0xFF, 0x61), (0xE2, 0x82), (0x62, 0xC3))
     ],
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xed\xa0\x80")),
@@ -622,7 +792,10 @@ CASES = [
     (
         "MCB_E_LABEL_ORDER",
         lambda: edited(
-            edited(TEXT, b"LABS", "B", lambda values: list(b"aab")), b"LABO", "B", lambda values: [0, 1, 2, 3]
+            edited(TEXT, b"LABS", "B", lambda values: list(b"aab")),
+            b"LABO",
+            "B",
+            lambda values: [0, 1, 2, 3],
         ),
     ),
 ]
@@ -637,7 +810,16 @@ def single_bounds():
 
 def no_columns(decoder):
     """A code without columns, and no trees that would need one: the counts agree with each other."""
-    items = {b"TSIZ": 1, b"FEAT": 1, b"THRS": 5, b"RGHT": 1, b"LEAF": 5, b"TCLS": 1, b"CODE": 5, b"RNDS": 1}
+    items = {
+        b"TSIZ": 1,
+        b"FEAT": 1,
+        b"THRS": 5,
+        b"RGHT": 1,
+        b"LEAF": 5,
+        b"TCLS": 1,
+        b"CODE": 5,
+        b"RNDS": 1,
+    }
     sections = [[tag, dtype, b""] for tag, dtype in items.items()]
     sections += [[b"BIAS", 5, bytes(8)], [b"LABI", 4, struct.pack("<2q", 0, 1)]]
     return tampering.File(2, 1, 3, 0, decoder, sections).to_bytes()
@@ -666,7 +848,9 @@ def big_meta():
     return patch(patch(data, at + 16, "Q", (16 << 20) + 1), 16, "Q", len(data))
 
 
-@pytest.mark.parametrize(("name", "make"), CASES, ids=[f"{i}-{name}" for i, (name, _) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    ("name", "make"), CASES, ids=[f"{i}-{name}" for i, (name, _) in enumerate(CASES)]
+)
 def test_refused(name, make, tmp_path):
     number, text = STATUSES[name]
     data = make()
@@ -690,9 +874,13 @@ def test_every_refusal_is_tested():
 
 
 def test_where_is_said():
-    with pytest.raises(ModelFormatError, match=r"threshold is not finite \(section THRS, byte \d+\)"):
+    with pytest.raises(
+        ModelFormatError, match=r"threshold is not finite \(section THRS, byte \d+\)"
+    ):
         Model.from_bytes(edited(LIST, b"THRS", "f", put(4, np.inf)))
-    with pytest.raises(ModelFormatError, match="section BIAS.*found 2, the limit or expected number is 3"):
+    with pytest.raises(
+        ModelFormatError, match="section BIAS.*found 2, the limit or expected number is 3"
+    ):
         Model.from_bytes(edited(LIST, b"BIAS", "f", lambda values: values[:-1]))
 
 
@@ -727,7 +915,11 @@ def test_meta_need_not_be_json(tmp_path):
     assert model.information == {}
     assert model.has_stages
     assert model.index_base is None
-    assert model.truncate(3).n_rounds == len(list(model.truncate(3).staged_decision_function(np.zeros((1, 7))))) == 3
+    assert (
+        model.truncate(3).n_rounds
+        == len(list(model.truncate(3).staged_decision_function(np.zeros((1, 7)))))
+        == 3
+    )
     # It stays as it is in another layout.
     other = saved_as(model, tmp_path / "m.mcb", "interval")
     assert parse(other.to_bytes()).find(b"meta") == parse(model.to_bytes()).find(b"meta")
@@ -778,7 +970,9 @@ def test_memory_of_loading(tmp_path):
     assert classes.dtype == object
     assert list(classes) == labels
     # No C memory that Python does not see.
-    assert not re.search(r"\b(m|c|re)alloc\s*\(|\balloca\s*\(", re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S))
+    assert not re.search(
+        r"\b(m|c|re)alloc\s*\(|\balloca\s*\(", re.sub(r"/\*.*?\*/", "", HEADER, flags=re.S)
+    )
 
 
 def test_scores_cannot_overflow():
@@ -796,20 +990,33 @@ def test_scores_cannot_overflow():
 def test_negative_zero_threshold_of_another_writer():
     stumps = random_stumps(3, 1, 2)
     stumps = type(stumps)(
-        stumps.feature, np.array([-1.0, 0.0, 1.0]), stumps.nan_left, stumps.right, None, stumps.bias, 1
+        stumps.feature,
+        np.array([-1.0, 0.0, 1.0]),
+        stumps.nan_left,
+        stumps.right,
+        None,
+        stumps.bias,
+        1,
     )
     X = np.array([[0.0], [-0.0], [1e-45], [-1e-45]], dtype=np.float32)
     for layout in ("list", "interval"):
         data = Model.from_ensemble(stumps, range(2), layout=layout).to_bytes()
         changed = edited(data, b"THRS", "f", put(1, -0.0))
         assert changed != data
-        assert Model.from_bytes(changed).raw_scores(X).tobytes() == Model.from_bytes(data).raw_scores(X).tobytes()
+        assert (
+            Model.from_bytes(changed).raw_scores(X).tobytes()
+            == Model.from_bytes(data).raw_scores(X).tobytes()
+        )
 
 
 def test_scores_of_extreme_machines():
     """Finite rows of a linear machine have finite scores; a row of a machine has NaN for all classes, or for none."""
     top = float(np.finfo(np.float32).max)
-    X = np.random.default_rng(0).choice([top, -top, 1e-45, 0.0, 1.0], size=(300, 7)).astype(np.float32)
+    X = (
+        np.random.default_rng(0)
+        .choice([top, -top, 1e-45, 0.0, 1.0], size=(300, 7))
+        .astype(np.float32)
+    )
     for coef in (top, -top, 1e-45):
         file = parse(LINEAR)
         file.set_items(b"WMAT", "f", [coef] * 21)
@@ -844,7 +1051,9 @@ def is_tree(right, begin, end):
     if begin == end:
         return True
     middle = begin + right[begin]
-    return begin < middle <= end and is_tree(right, begin + 1, middle) and is_tree(right, middle, end)
+    return (
+        begin < middle <= end and is_tree(right, begin + 1, middle) and is_tree(right, middle, end)
+    )
 
 
 def test_right_children_of_every_small_tree():

@@ -83,7 +83,9 @@ def models(tmp_path):
 
 def start(new, target, point):
     return subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(new), str(target), point], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", CHILD, str(new), str(target), point],
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -175,7 +177,10 @@ def test_permissions_links_and_special_files(models, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert path.read_bytes() == new.to_bytes()
     os.mkfifo(tmp_path / "pipe")
-    for special, words in ((tmp_path, "is a folder, not a model"), (tmp_path / "pipe", "not a regular file")):
+    for special, words in (
+        (tmp_path, "is a folder, not a model"),
+        (tmp_path / "pipe", "not a regular file"),
+    ):
         with pytest.raises(OSError, match=words):
             new.save(special)
     mask = os.umask(0o027)

@@ -48,9 +48,13 @@ def test_thread_sanitizer_finds_a_race(tmp_path):
     its_own = "tasks[i].rows = rows;"
     text = SOURCE.read_text()
     assert its_own in text
-    broken.write_text(text.replace(its_own, f"{its_own} tasks[i].scores = tasks[0].scores; if (i) continue;"))
+    broken.write_text(
+        text.replace(its_own, f"{its_own} tasks[i].scores = tasks[0].scores; if (i) continue;")
+    )
     program = build(broken, tmp_path, [*COMMAND, "-fsanitize=thread"])
-    done = subprocess.run(["setarch", "-R", str(program), str(FIRST[0]), "8"], capture_output=True, text=True)
+    done = subprocess.run(
+        ["setarch", "-R", str(program), str(FIRST[0]), "8"], capture_output=True, text=True
+    )
     assert "data race" in done.stderr
 
 

@@ -17,7 +17,14 @@ SOURCE = Path(__file__).resolve().parents[1] / "c" / "used.c"
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    command = ["gcc", "-std=c99", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address,undefined", *STRICTEST]
+    command = [
+        "gcc",
+        "-std=c99",
+        "-O0",
+        "-DMCB_NO_VECTOR",
+        "-fsanitize=address,undefined",
+        *STRICTEST,
+    ]
     return build(SOURCE, tmp_path_factory.mktemp("used"), command)
 
 
@@ -70,7 +77,9 @@ def test_features_that_are_not_used_may_hold_anything(name):
     np.testing.assert_array_equal(model.decision_function(Z), model.decision_function(X))
 
 
-@pytest.mark.parametrize("name", [name for name in SHAPES if "kernel" in name or name.startswith("linear")])
+@pytest.mark.parametrize(
+    "name", [name for name in SHAPES if "kernel" in name or name.startswith("linear")]
+)
 def test_each_used_feature_of_a_machine_changes_scores(name):
     model = SHAPES[name]
     X = np.random.default_rng(0).normal(size=(5, model.n_features_in_)).astype(np.float32)
@@ -81,7 +90,14 @@ def test_each_used_feature_of_a_machine_changes_scores(name):
 
 
 def test_some_features_are_used_and_some_are_not():
-    some = "stumps of 300", "trees of 300", "packed of 300", "linear with zeros", "poly kernel", "rbf kernel, scaled"
+    some = (
+        "stumps of 300",
+        "trees of 300",
+        "packed of 300",
+        "linear with zeros",
+        "poly kernel",
+        "rbf kernel, scaled",
+    )
     for name in some:
         assert 0 < len(SHAPES[name].used_features()[0]) < SHAPES[name].n_features_in_, name
     assert np.array_equal(SHAPES["linear with zeros"].used_features()[0][:3], [0, 1, 2])

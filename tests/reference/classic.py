@@ -163,7 +163,9 @@ class GiniNames:
 
     def learn(self, y, D):
         """(tree, class that it names for each row)."""
-        tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=0).fit(self.X, y, D)
+        tree = DecisionTreeClassifier(max_leaf_nodes=self.max_leaf_nodes, random_state=0).fit(
+            self.X, y, D
+        )
         return tree, tree.predict(self.X)
 
 
@@ -221,7 +223,9 @@ class PlausibleTrees:
     def learn(self, y, D, q):
         """(tree, h of each row and class)."""
         a = np.eye(q.shape[1])[y] - q
-        tree = DecisionTreeRegressor(max_leaf_nodes=self.max_leaf_nodes, random_state=0).fit(self.X, a, D)
+        tree = DecisionTreeRegressor(max_leaf_nodes=self.max_leaf_nodes, random_state=0).fit(
+            self.X, a, D
+        )
         leaf = np.unique(tree.apply(self.X), return_inverse=True)[1]
         A = np.array([(D[:, None] * a)[leaf == j].sum(axis=0) for j in range(leaf.max() + 1)])
         return tree, plausible_sets(A)[0][leaf]
@@ -329,7 +333,13 @@ def _confidences(D, y, mu, h):
 
 def ecc(X, y, K, colourings, repartitions=0, learners=None):
     """AdaBoost.ECC, and AdaBoost.ERP with ``repartitions``: (splits, F, colourings used), F_l the sum of g mu_l."""
-    stumps, D, F, splits, used = learners or AllStumps(X), start_of_pairs(y, K), np.zeros((len(y), K)), [], []
+    stumps, D, F, splits, used = (
+        learners or AllStumps(X),
+        start_of_pairs(y, K),
+        np.zeros((len(y), K)),
+        [],
+        [],
+    )
     for mu in colourings:
         split, h = stumps.learn(half_weights(D, y, mu)[1] * mu[y])
         for _ in range(repartitions):
@@ -353,7 +363,12 @@ def ecc(X, y, K, colourings, repartitions=0, learners=None):
 
 def polynomial_root(K, s, A1, A2, eps1, eps2):
     """R > 0 of PIBoost's polynomial (8), by its companion matrix."""
-    terms = [(2 * (K - s), (K - s) * eps1), (K, s * eps2), (K - 2 * s, -s * (A2 - eps2)), (0, -(K - s) * (A1 - eps1))]
+    terms = [
+        (2 * (K - s), (K - s) * eps1),
+        (K, s * eps2),
+        (K - 2 * s, -s * (A2 - eps2)),
+        (0, -(K - s) * (A1 - eps1)),
+    ]
     lift = max(0, 2 * s - K)  # no negative powers
     polynomial = np.zeros(max(p for p, _ in terms) + lift + 1)
     for p, c in terms:
@@ -377,7 +392,12 @@ def piboost(X, y, K, subsets, rounds, cost_sensitive, learners=None):
             split, h = stumps.learn(w * cost * sign)
             wrong = h != sign
             R = polynomial_root(
-                K, s, w[inside].sum(), w[~inside].sum(), w[inside & wrong].sum(), w[~inside & wrong].sum()
+                K,
+                s,
+                w[inside].sum(),
+                w[~inside].sum(),
+                w[inside & wrong].sum(),
+                w[~inside & wrong].sum(),
             )
             R = np.exp(float(rounded(np.log(R))))
             vote = np.where(np.isin(np.arange(K), subset), 1 / s, -1 / (K - s))
@@ -416,7 +436,9 @@ def regression_stump(stumps, z, w):
     for j, h in enumerate(stumps.h):
         sides = [h < 0, h > 0]
         means = [np.average(z[side], weights=w[side]) for side in sides]
-        left_over = sum((w[side] * (z[side] - mean) ** 2).sum() for side, mean in zip(sides, means, strict=True))
+        left_over = sum(
+            (w[side] * (z[side] - mean) ** 2).sum() for side, mean in zip(sides, means, strict=True)
+        )
         explained[j] = (w * z**2).sum() - left_over
         values.append(means)
     j = stumps.first_best(explained)
@@ -432,7 +454,9 @@ def gentleboost(X, y, K, rounds):
         w /= w.sum()
         z = own - 1 / K
         chosen = [regression_stump(stumps, 1 / z[:, k], w * z[:, k] ** 2) for k in range(K)]
-        F += np.column_stack([np.where(stumps.h[j] > 0, rounded(right), rounded(left)) for j, left, right in chosen])
+        F += np.column_stack(
+            [np.where(stumps.h[j] > 0, rounded(right), rounded(left)) for j, left, right in chosen]
+        )
         F -= F.mean(axis=1, keepdims=True)
         splits.append([stumps.splits[j] for j, _, _ in chosen])
     return splits, F
@@ -465,7 +489,11 @@ def jointboost(X, y, K, rounds):
         w /= w.sum()
         subset, best, best_subset = [], None, None
         while len(subset) < K:
-            grown = [(shared_stump(stumps, z, w, sorted([*subset, k])), k) for k in range(K) if k not in subset]
+            grown = [
+                (shared_stump(stumps, z, w, sorted([*subset, k])), k)
+                for k in range(K)
+                if k not in subset
+            ]
             least = min(one[0][0] for one in grown)
             found, k = next(one for one in grown if one[0][0] <= least + 1e-12)
             subset.append(k)

@@ -45,7 +45,9 @@ def added(ensemble, tree, leaf):
 def covers(ensemble, X):
     """Rows in each leaf, a list for every tree."""
     trees = zip(ensemble.each_tree(), ensemble.each_sets(), strict=False)
-    return [np.bincount([descend(t, sets, x) for x in X], minlength=len(t[0]) + 1) for t, sets in trees]
+    return [
+        np.bincount([descend(t, sets, x) for x in X], minlength=len(t[0]) + 1) for t, sets in trees
+    ]
 
 
 def of_rows(ensemble, x, background):
@@ -76,7 +78,9 @@ def of_covers(ensemble, x, cover):
         feature, right = tree[0][i], tree[3][i]
         parts = (i + 1, i + right, at), (i + right, end, at + right)
         if feature in members:
-            return expected(tree, sets, rows, members, *parts[0 if goes_left(tree, sets, i, x) else 1])
+            return expected(
+                tree, sets, rows, members, *parts[0 if goes_left(tree, sets, i, x) else 1]
+            )
         counts = [rows[a : a + e - b + 1].sum() for b, e, a in parts]
         shares = [0.5, 0.5] if not sum(counts) else [n / sum(counts) for n in counts]
         both = (expected(tree, sets, rows, members, *part) for part in parts)
@@ -95,12 +99,18 @@ def of_covers(ensemble, x, cover):
 def shapley(value, n):
     """Shapley values (n, K) of n features, and the value of nobody."""
     known = {
-        members: value(members) for size in range(n + 1) for members in itertools.combinations(range(n), size)
+        members: value(members)
+        for size in range(n + 1)
+        for members in itertools.combinations(range(n), size)
     }
     result = np.zeros((n, len(known[()])))
     for members, with_out in known.items():
         for j in set(range(n)) - set(members):
-            weight = math.factorial(len(members)) * math.factorial(n - len(members) - 1) / math.factorial(n)
+            weight = (
+                math.factorial(len(members))
+                * math.factorial(n - len(members) - 1)
+                / math.factorial(n)
+            )
             result[j] += weight * (known[tuple(sorted((*members, j)))] - with_out)
     return result, known[()]
 

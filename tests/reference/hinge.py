@@ -23,7 +23,13 @@ def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000, start=0.0):
         beta[j] -= step
         # What is within rounding of a bound is at it.
         for k in (i, j):
-            beta[k] = lo[k] if beta[k] - lo[k] < 1e-14 * c else hi[k] if hi[k] - beta[k] < 1e-14 * c else beta[k]
+            beta[k] = (
+                lo[k]
+                if beta[k] - lo[k] < 1e-14 * c
+                else hi[k]
+                if hi[k] - beta[k] < 1e-14 * c
+                else beta[k]
+            )
         E -= step * (K[i] - K[j])
     raise AssertionError("the reference has not converged")
 
@@ -92,4 +98,6 @@ def update(rho, y, column, g):
 
 def cut(rho, y, column):
     """(11) as printed: residuals towards classes of the other colour, over all rows."""
-    return sum(rho[i, k] for i in range(len(y)) for k in range(len(column)) if column[k] != column[y[i]])
+    return sum(
+        rho[i, k] for i in range(len(y)) for k in range(len(column)) if column[k] != column[y[i]]
+    )

@@ -108,7 +108,9 @@ class File:
         need(flags & 0xFFFF == 0, 4)
         need(size == len(data), 5)
         need(1 <= count <= 64 and 64 + 32 * count <= size, 6)
-        self.K, self.d, self.kind, self.link, self.decoder, also, crc, last = struct.unpack_from("<8I", data, 32)
+        self.K, self.d, self.kind, self.link, self.decoder, also, crc, last = struct.unpack_from(
+            "<8I", data, 32
+        )
         need(checksum(data[:56] + data[64 : 64 + 32 * count]) == crc, 7)
         need(reserved == also == last == 0, 8)
         need(2 <= self.K <= 65535, 9)
@@ -181,7 +183,14 @@ class File:
             S, T, P = n(b"FEAT"), n(b"TSIZ"), n(b"CODE") // K
             each = 1 if self.has(b"TCLS") else K
             values = n(b"LCLS") if self.has(b"LCLS") else (S + T) * each
-            wanted |= {b"THRS": S, b"RGHT": S, b"LEAF": values, b"TCLS": T, b"TBAS": T, b"CODE": P * K}
+            wanted |= {
+                b"THRS": S,
+                b"RGHT": S,
+                b"LEAF": values,
+                b"TCLS": T,
+                b"TBAS": T,
+                b"CODE": P * K,
+            }
             wanted |= {b"LOFF": S + T + 1, b"LALL": S + T}
             if self.has(b"LALL"):
                 need(self.has(b"LOFF") and not self.has(b"exit"), 79)
@@ -261,7 +270,11 @@ class File:
 
     def n_learners(self):
         """Number of stumps or trees."""
-        return len(self.pack.sizes) if self.kind == PACKED else self.count(b"TSIZ" if self.kind == TREES else b"FEAT")
+        return (
+            len(self.pack.sizes)
+            if self.kind == PACKED
+            else self.count(b"TSIZ" if self.kind == TREES else b"FEAT")
+        )
 
     def splits(self):
         """Features and thresholds."""
@@ -271,9 +284,18 @@ class File:
     def intervals(self):
         """Features, offsets, thresholds and table."""
         used, ends, cuts = (self.items[tag] for tag in (b"FIDX", b"IOFF", b"THRS"))
-        need(all(a < b for a, b in zip(used, used[1:], strict=False)) and all(f < self.d for f in used), 31)
+        need(
+            all(a < b for a, b in zip(used, used[1:], strict=False))
+            and all(f < self.d for f in used),
+            31,
+        )
         self.finite(b"THRS", 33)
-        need(ends[0] == 0 and ends[-1] == len(cuts) and all(a < b for a, b in zip(ends, ends[1:], strict=False)), 32)
+        need(
+            ends[0] == 0
+            and ends[-1] == len(cuts)
+            and all(a < b for a, b in zip(ends, ends[1:], strict=False)),
+            32,
+        )
         for a, b in zip(ends, ends[1:], strict=False):
             need(all(cuts[i] < cuts[i + 1] for i in range(a, b - 1)), 34)
         self.finite(b"TABL", 36)
@@ -334,7 +356,10 @@ class File:
         need(at and at[0] == 0 and len(at) == sum(named) + 1 and at[-1] == len(text), 67)
         need(all(a <= b for a, b in zip(at, at[1:], strict=False)), 67)
         for n in named:
-            names = [text[a:b] for a, b in zip(at[done : done + n], at[done + 1 : done + n + 1], strict=True)]
+            names = [
+                text[a:b]
+                for a, b in zip(at[done : done + n], at[done + 1 : done + n + 1], strict=True)
+            ]
             done += n
             need(all(len(name) <= 4096 and 0 not in name for name in names), 67)
             need(all(a < b for a, b in zip(names, names[1:], strict=False)), 67)
@@ -382,7 +407,9 @@ class File:
             return self.score_trees(row, start)
         if self.kind == PACKED:
             return self.pack.add(row, start)
-        return self.score_linear(row, start) if self.kind == LINEAR else self.score_kernel(row, start)
+        return (
+            self.score_linear(row, start) if self.kind == LINEAR else self.score_kernel(row, start)
+        )
 
     def early(self, row, way):
         """Class of a row and the learners it takes; the way is the number of a tag in EXITS."""
@@ -416,7 +443,9 @@ class File:
 
     def score_stumps(self, row, F, so_far=None):
         K, right, left = self.K, self.items[b"COEF"], self.items.get(b"COEL")
-        for j, ((feature, nan_left), t) in enumerate(zip(self.features(), self.items[b"THRS"], strict=True)):
+        for j, ((feature, nan_left), t) in enumerate(
+            zip(self.features(), self.items[b"THRS"], strict=True)
+        ):
             self.note(j, F, so_far)
             x = row[feature]
             for k in range(K):
@@ -449,7 +478,12 @@ class File:
         return at
 
     def score_trees(self, row, F, so_far=None):
-        K, values, code, features = self.K, self.items[b"LEAF"], self.items.get(b"CODE"), self.features()
+        K, values, code, features = (
+            self.K,
+            self.items[b"LEAF"],
+            self.items.get(b"CODE"),
+            self.features(),
+        )
         classes, bases = self.items.get(b"TCLS"), self.items.get(b"TBAS")
         columns = [0.0] * (len(code) // K if code else 0)
         begin = 0
@@ -483,7 +517,10 @@ class File:
         for k in range(K):
             margins = [code[j * K + k] * f for j, f in enumerate(columns)]
             if self.decoder == 1:
-                loss = sum(margin < 0 for margin in margins) + sum(margin == 0 for margin in margins) / 2
+                loss = (
+                    sum(margin < 0 for margin in margins)
+                    + sum(margin == 0 for margin in margins) / 2
+                )
             else:
                 top, total = max(-margin for margin in margins), 0.0
                 for margin in margins:
@@ -496,7 +533,14 @@ class File:
         if not all(map(math.isfinite, row)):
             return [math.nan] * self.K
         for k in range(self.K):
-            F[k] += eight([x * w for x, w in zip(row, self.items[b"WMAT"][k * self.d : (k + 1) * self.d], strict=True)])
+            F[k] += eight(
+                [
+                    x * w
+                    for x, w in zip(
+                        row, self.items[b"WMAT"][k * self.d : (k + 1) * self.d], strict=True
+                    )
+                ]
+            )
         return F
 
     def score_kernel(self, row, F):

@@ -45,7 +45,9 @@ def dual(u, H, y, owner, K, s, nu):
 
 def violations(w, slope, cap):
     """Equation (16), with the bound at cap."""
-    return np.where(w <= 0, np.maximum(-slope, 0), np.where(w >= cap, np.maximum(slope, 0), np.abs(slope)))
+    return np.where(
+        w <= 0, np.maximum(-slope, 0), np.where(w >= cap, np.maximum(slope, 0), np.abs(slope))
+    )
 
 
 def minimiser(H, y, owner, K, s, nu, cap, loss="exp"):
@@ -71,9 +73,16 @@ def cold_start(H, y, owner, K, nu, cap, loss):
 def multiboost_cold(X, y, K, rounds, C, cap, loss):
     """Scores (m, K) of MultiBoost with one stump a round for all classes, each round solved by `cold_start`."""
     X = np.asarray(X, dtype=np.float32)
-    nu, F, H, owner = len(y) * (K - 1) / C, np.zeros((len(y), K)), np.zeros((0, len(y))), np.zeros(0, dtype=int)
+    nu, F, H, owner = (
+        len(y) * (K - 1) / C,
+        np.zeros((len(y), K)),
+        np.zeros((0, len(y))),
+        np.zeros(0, dtype=int),
+    )
     for _ in range(rounds):
-        _, f, threshold, nan_left, _, signed = best_stump(X, gradient_of(weights(F, y, loss, np.ones(len(y))), y))
+        _, f, threshold, nan_left, _, signed = best_stump(
+            X, gradient_of(weights(F, y, loss, np.ones(len(y))), y)
+        )
         h = outputs(X[:, f], threshold, nan_left) * np.sign(signed)
         H, owner = np.concatenate([H, [h] * K]), np.concatenate([owner, np.arange(K)])
         F = scores(cold_start(H, y, owner, K, nu, cap, loss), H, owner, K)
@@ -128,6 +137,18 @@ def multiboost(X, y, K, rounds, C, cap, shared):
         n = len(w)
         H = np.concatenate([H, [h for h, _, _ in new]])
         owner = np.concatenate([owner, [c for _, c, _ in new]]).astype(int)
-        w, _ = sweep(np.concatenate([w, np.zeros(len(new))]), H, y, owner, K, s, nu, cap, range(n, len(owner)))
-        model.append([(*stump, c, weight) for (_, c, stump), weight in zip(new, w[n:], strict=True)])
+        w, _ = sweep(
+            np.concatenate([w, np.zeros(len(new))]),
+            H,
+            y,
+            owner,
+            K,
+            s,
+            nu,
+            cap,
+            range(n, len(owner)),
+        )
+        model.append(
+            [(*stump, c, weight) for (_, c, stump), weight in zip(new, w[n:], strict=True)]
+        )
     return model

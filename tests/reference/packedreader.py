@@ -21,14 +21,21 @@ class Pack:
 
     def __init__(self, data, n_classes):
         need(len(data) >= 32, 75)
-        T, S, C, used, least, V, flags, *bits, feature, first, last = struct.unpack("<IIIIIH10B", data[:32])
+        T, S, C, used, least, V, flags, *bits, feature, first, last = struct.unpack(
+            "<IIIIIH10B", data[:32]
+        )
         self.own, self.missing, half, half_value = (flags >> bit & 1 for bit in range(4))
         need(flags < 16 and last == 0, 75)
         need(all(width <= 32 for width in bits), 75)
         need(1 <= bits[4] <= 8 and (self.own or bits[5] == 0), 75)
         need({feature, first} <= {1, 2, 3}, 75)
         self.columns = 1 if self.own else n_classes
-        tables = [(used, SIZES[feature]), (used + 1, SIZES[first]), (C, "fe"[half]), (V, "fe"[half_value])]
+        tables = [
+            (used, SIZES[feature]),
+            (used + 1, SIZES[first]),
+            (C, "fe"[half]),
+            (V, "fe"[half_value]),
+        ]
         split, leaves = [*bits[1:4], *[1] * self.missing], (S + T) * self.columns
         streams = [(T, bits[:1]), (T, bits[5:]), (S, split), (leaves, bits[4:5])]
         size = sum(n * struct.calcsize(code) for n, code in tables)
@@ -40,7 +47,9 @@ class Pack:
         for n, widths in streams:
             found.append(list(numbers(data[at:], n, widths)))
             at += (n * sum(widths) + 7) // 8
-        self.feature, self.first, self.threshold, self.value, sizes, classes, self.split, leaves = found
+        self.feature, self.first, self.threshold, self.value, sizes, classes, self.split, leaves = (
+            found
+        )
         self.sizes, self.cls = [least + size for (size,) in sizes], [cls for (cls,) in classes]
         self.leaf = [leaf for (leaf,) in leaves]
 
@@ -54,7 +63,10 @@ class Pack:
         need(all(map(math.isfinite, self.threshold)), 33)
         need(all(map(math.isfinite, self.value)), 47)
         need(sum(self.sizes) == len(self.split), 42)
-        need(all(f < len(self.feature) and c < first[f + 1] - first[f] for f, c, *_ in self.split), 77)
+        need(
+            all(f < len(self.feature) and c < first[f + 1] - first[f] for f, c, *_ in self.split),
+            77,
+        )
         begin = 0
         for size in self.sizes:
             parts = [(begin, begin + size)]
@@ -92,6 +104,8 @@ def numbers(data, n, widths):
     for _ in range(n):
         item = []
         for width in widths:
-            item.append(sum((data[b // 8] >> b % 8 & 1) << (b - bit) for b in range(bit, bit + width)))
+            item.append(
+                sum((data[b // 8] >> b % 8 & 1) << (b - bit) for b in range(bit, bit + width))
+            )
             bit += width
         yield tuple(item)

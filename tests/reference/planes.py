@@ -19,7 +19,9 @@ def eight(terms):
     s = np.zeros((*terms.shape[:-1], 8))
     for j in range(0, n, 8):
         s[..., : min(8, n - j)] += terms[..., j : j + 8]
-    return ((s[..., 0] + s[..., 4]) + (s[..., 2] + s[..., 6])) + ((s[..., 1] + s[..., 5]) + (s[..., 3] + s[..., 7]))
+    return ((s[..., 0] + s[..., 4]) + (s[..., 2] + s[..., 6])) + (
+        (s[..., 1] + s[..., 5]) + (s[..., 3] + s[..., 7])
+    )
 
 
 def single(v):
@@ -36,7 +38,9 @@ class Planes:
         rows = [(*row.tolist(), b) for row, b in zip(coef, bias, strict=True)]
         self.twin = np.array([rows.index(row) for row in rows])
         largest = np.abs(coef).max(axis=0)
-        self.unit = np.where(largest > 0, 2.0 ** np.floor(np.log2(np.maximum(largest, 2.0**-149))), 0.0)
+        self.unit = np.where(
+            largest > 0, 2.0 ** np.floor(np.log2(np.maximum(largest, 2.0**-149))), 0.0
+        )
         self.unit[(largest > 0) & (largest < 2.0**-126)] = 2.0**-149
         self.cls, parts = self.basis()
         if self.cls:
@@ -110,7 +114,9 @@ class Planes:
         sums = shortened(sums * UP)
         bound = rest + (power * whole + (power * sums + sums * 2.0**-28))
         self.bound, tiny = single(bound * UP), np.float32(1e-37)
-        self.slack = (np.abs(self.bias).astype(np.float32) / np.float32(2.0**43) + tiny).astype(np.float64)
+        self.slack = (np.abs(self.bias).astype(np.float32) / np.float32(2.0**43) + tiny).astype(
+            np.float64
+        )
         self.bound[self.cls] = self.slack[self.cls] = 0
 
     def early(self, row):
@@ -118,7 +124,11 @@ class Planes:
         row = np.asarray(row, dtype=np.float32).astype(np.float64)
         exact = self.bias + eight(self.w * row)
         if not self.cls or not np.isfinite(row).all():
-            return int(np.nan_to_num(exact).argmax()) if np.isfinite(row).all() else 0, self.K, exact
+            return (
+                int(np.nan_to_num(exact).argmax()) if np.isfinite(row).all() else 0,
+                self.K,
+                exact,
+            )
         length = shortened(np.sqrt(eight((self.unit * row) ** 2)) * UP)
         scores, product = self.bias.copy(), eight(self.w[self.cls] * row)
         for share, v in zip(self.share, shortened(product), strict=True):

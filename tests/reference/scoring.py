@@ -40,7 +40,13 @@ def random_stumps(n_stumps, n_features, n_classes, two_sided=False, seed=0, few_
     for _ in range(n_stumps):
         threshold = rng.integers(-2, 3) / 2 if few_thresholds else rng.normal()
         left = rng.normal(size=n_classes) if two_sided else None
-        builder.add_stump(rng.integers(n_features), threshold, rng.random() < 0.5, rng.normal(size=n_classes), left)
+        builder.add_stump(
+            rng.integers(n_features),
+            threshold,
+            rng.random() < 0.5,
+            rng.normal(size=n_classes),
+            left,
+        )
     return builder.freeze()
 
 
@@ -119,7 +125,9 @@ def kernel_value(machine, value):
     if machine.kernel == "perceptron":
         return shortened(-math.sqrt(value))
     if machine.kernel == "poly":
-        base = float(np.float32(machine.gamma)) * shortened(value) + float(np.float32(machine.coef0))
+        base = float(np.float32(machine.gamma)) * shortened(value) + float(
+            np.float32(machine.coef0)
+        )
         power, left = 1.0, machine.degree
         while left:
             if left % 2:
@@ -139,7 +147,10 @@ def machine_scores(machine, X):
         return F
     if machine.scale is not None:
         scale = machine.scale
-        X = ((X.astype(np.float64) - scale.offset.astype(np.float64)) * scale.factor.astype(np.float64)).astype("f")
+        X = (
+            (X.astype(np.float64) - scale.offset.astype(np.float64))
+            * scale.factor.astype(np.float64)
+        ).astype("f")
     for vector, coef in zip(machine.support, machine.coef, strict=True):
         if machine.kernel in ("rbf", "perceptron"):
             terms = (X - vector).astype(np.float64) ** 2
@@ -198,7 +209,9 @@ def random_right(n_splits, rng, skew=None):
     return right
 
 
-def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thresholds=False, splits=(0, 12)):
+def random_trees(
+    n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thresholds=False, splits=(0, 12)
+):
     """Random trees: ``mode`` is "scalar", "base", "vector", "code", or the decoder of a code, "hamming" or "exp".
 
     Some rounds have no tree, some trees no split.
@@ -208,7 +221,9 @@ def random_trees(n_rounds, n_features, n_classes, mode="scalar", seed=0, few_thr
     n_columns = 2 * n_classes - 3 if coded else n_classes
     code = np.random.default_rng(n_columns).normal(size=(n_columns, n_classes)).round(1)
     decoder = mode if mode in ("hamming", "exp") else "linear"
-    builder = TreesBuilder(n_classes, n_features, mode == "vector", code if coded else None, decoder)
+    builder = TreesBuilder(
+        n_classes, n_features, mode == "vector", code if coded else None, decoder
+    )
     builder.bias[:] = rng.normal(size=n_classes)
     for r in range(n_rounds):
         for _ in range(0 if r == 3 else rng.integers(1, 4)):
@@ -257,7 +272,9 @@ def random_sets(n_rounds, n_features, n_classes, seed=0, vector=True):
         threshold, sets = rng.normal(size=s), {}
         for j in np.flatnonzero(np.isin(feature, [1, 3])).tolist():
             n, threshold[j] = 300 if feature[j] == 1 else 11, 0
-            sets[j] = categories.packed(feature[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j])
+            sets[j] = categories.packed(
+                feature[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j]
+            )
         leaf = rng.normal(size=(s + 1, n_classes) if vector else s + 1)
         of = (-1, -1) if vector else (t % n_classes, -1 if t % 3 == 0 else (t + 1) % n_classes)
         builder.add_tree(feature, threshold, nan_left, random_right(s, rng), leaf, *of, sets=sets)

@@ -19,7 +19,9 @@ def best_temperature(scores, codes, weight, link):
     low, high, ratio = -16 * math.log(2), 16 * math.log(2), (math.sqrt(5) - 1) / 2
     while high - low > 1e-7:
         a, b = high - ratio * (high - low), low + ratio * (high - low)
-        if log_loss(scores, codes, weight, link, math.exp(a)) <= log_loss(scores, codes, weight, link, math.exp(b)):
+        if log_loss(scores, codes, weight, link, math.exp(a)) <= log_loss(
+            scores, codes, weight, link, math.exp(b)
+        ):
             high = b
         else:
             low = a

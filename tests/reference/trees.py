@@ -29,13 +29,19 @@ class View:
         self.cuts, self.bins, self.least, self.levels = {}, {}, least or {}, {}
         self.level_cost = level_cost
         for f, column in enumerate(data.column):
-            cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
+            cuts = data.columns.threshold[
+                data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]
+            ]
             values = self.X[:, column]
             self.cuts[int(column)] = cuts
-            self.bins[int(column)] = np.where(np.isnan(values), -1, (values[:, None] > cuts).sum(axis=1))
+            self.bins[int(column)] = np.where(
+                np.isnan(values), -1, (values[:, None] > cuts).sum(axis=1)
+            )
             if int(column) in self.least:
                 self.levels[int(column)] = levels = np.unique(values[~np.isnan(values)])
-                self.bins[int(column)] = np.where(np.isnan(values), -1, np.searchsorted(levels, values))
+                self.bins[int(column)] = np.where(
+                    np.isnan(values), -1, np.searchsorted(levels, values)
+                )
         self.sides = {column: 1 + bool((bins < 0).any()) for column, bins in self.bins.items()}
 
     def side_of_missing(self, rows, split):
@@ -43,7 +49,9 @@ class View:
         missing = np.isnan(self.X[rows, split.column])
         if split.subset is not None:
             return split.nan_left
-        return side_of_missing(self.weight[rows], self.goes_left(rows, split), missing, split.nan_left)
+        return side_of_missing(
+            self.weight[rows], self.goes_left(rows, split), missing, split.nan_left
+        )
 
     def goes_left(self, rows, split):
         values = self.X[rows, split.column]
@@ -193,7 +201,9 @@ def sums_below(view, rows, values, columns):
     """
     n_cuts, sides = np.array([(len(view.cuts[column]), view.sides[column]) for column in columns]).T
     starts = np.r_[0, np.cumsum(n_cuts + 2)]
-    where = (np.array([view.bins[column][rows] for column in columns]) + 1 + starts[:-1, None]).ravel()
+    where = (
+        np.array([view.bins[column][rows] for column in columns]) + 1 + starts[:-1, None]
+    ).ravel()
     # Sums below 2^53 are exact in float64.
     by_bin = [np.bincount(where, np.tile(v, len(columns)), starts[-1]) for v in values]
     by_bin = np.array(by_bin).astype(np.int64)
@@ -202,7 +212,14 @@ def sums_below(view, rows, values, columns):
     place = np.arange(len(which)) - (np.cumsum(n_cuts * sides) - n_cuts * sides)[which]
     pos, side = np.divmod(place, sides[which])
     first = starts[which]
-    return which, pos, side, up_to[:, first + 1 + pos] - up_to[:, first] + side * by_bin[:, first], by_bin[1], starts
+    return (
+        which,
+        pos,
+        side,
+        up_to[:, first + 1 + pos] - up_to[:, first] + side * by_bin[:, first],
+        by_bin[1],
+        starts,
+    )
 
 
 def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
@@ -221,7 +238,14 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         empty += 1
     if empty < len(of_bins):
         pos = (pos + empty - 1) // 2
-    best = Split(float(found[at]), column, pos, bool(side[at]), float(view.cuts[column][pos]), float(gain[at]))
+    best = Split(
+        float(found[at]),
+        column,
+        pos,
+        bool(side[at]),
+        float(view.cuts[column][pos]),
+        float(gain[at]),
+    )
     # Each partition once, from whatever side or column it is seen.
     close = np.flatnonzero(allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed])))
     gains = {min(tuple(left[:, j]), tuple(right[:, j])): gain[j] for j in close}
@@ -234,7 +258,11 @@ def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     values = np.array([v[rows] for v in values])
     columns = [column for column in view.cuts if columns is None or column in columns]
     ordered = [column for column in columns if column not in view.levels]
-    found = [best_subset(view, rows, values, c, least, real, l2, least_h) for c in columns if c in view.levels]
+    found = [
+        best_subset(view, rows, values, c, least, real, l2, least_h)
+        for c in columns
+        if c in view.levels
+    ]
     if ordered:
         found.append(best_threshold(view, rows, values, least, real, ordered, l2, least_h))
     found = [split for split in found if split is not None]
@@ -256,7 +284,11 @@ def grow(
     Only nodes with more than the ``share`` of the h of all rows are split. ``take``: features that a node draws, 0 for
     all; where those of the root cannot split it, all nodes have all.
     """
-    options = {name: value for name, value in locals().items() if name not in ("view", "g", "h", "n", "take")}
+    options = {
+        name: value
+        for name, value in locals().items()
+        if name not in ("view", "g", "h", "n", "take")
+    }
     values = [np.asarray(v, dtype=np.int64) for v in (g, h, n)]
     bound = share * values[1][slice(None) if rows is None else rows].sum()
 
@@ -270,7 +302,9 @@ def grow(
             best.nan_left = view.side_of_missing(rows, best)
         if best is not None and h_error >= 0:
             goes_left = view.goes_left(rows, best)
-            left, right = (np.array([v[rows[side]].sum() for v in values]) for side in (goes_left, ~goes_left))
+            left, right = (
+                np.array([v[rows[side]].sum() for v in values]) for side in (goes_left, ~goes_left)
+            )
             if is_rounding(left, right, len(rows), l2, h_error):
                 best.gain = 0.0
         return Node(rows, depth, best if best is not None and best.gain > min_gain else None, key)

@@ -48,7 +48,9 @@ def any_signs(key, K, n, width):
     for j in range(n):
         of_column = mix((key - (j + 1) * GOLDEN) & MASK)
         for k in range(K):
-            signs[k, j] = (1 if mix((of_column + (k + 4) * GOLDEN) & MASK) >> 63 else -1) / np.sqrt(n)
+            signs[k, j] = (1 if mix((of_column + (k + 4) * GOLDEN) & MASK) >> 63 else -1) / np.sqrt(
+                n
+            )
     return signs
 
 
@@ -67,7 +69,9 @@ def directions(key, K, n, width, lanes):
 def drawn_rows(key, share, number):
     """Rows of these numbers that the splits of a tree are found on."""
     key, below = mix((key + 1) & MASK), int(share * 2.0**32)
-    rows = [i for i, its in enumerate(number) if mix((key + (its + 1) * GOLDEN) & MASK) >> 32 < below]
+    rows = [
+        i for i, its in enumerate(number) if mix((key + (its + 1) * GOLDEN) & MASK) >> 32 < below
+    ]
     return np.array(rows if rows and share < 1 else range(len(number)))
 
 
@@ -105,7 +109,9 @@ def by_bin(bins, gone, sums):
     return its[starts], np.add.reduceat(sums[there], starts, axis=0)
 
 
-def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=None, new_worth=1.0):
+def best_of_feature(
+    bins, n_bins, has_missing, A, lanes, n_classes, least, used=None, new_worth=1.0
+):
     """(score, position, nan_left) of one feature at a node, or None. bins: of the node's rows; A: their integers.
 
     Scores at positions that are not in ``used`` are multiplied by ``new_worth``.
@@ -117,12 +123,17 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
     sides, missing, n = 1 + bool(gone.any()), A[gone].sum(axis=0), len(values) - (not gone.any())
     if n < 1:
         return None
-    position = np.append((values[:-1] + values[1:] - 1) // 2, n_bins - 1)[:n]  # the last is before missing rows
+    position = np.append((values[:-1] + values[1:] - 1) // 2, n_bins - 1)[
+        :n
+    ]  # the last is before missing rows
     worth = np.append(np.full(len(values) - 1, new_worth), 1.0)[:n]
     for j in range(len(values) - 1) if used is not None else ():
         marked = sorted(set(range(values[j], values[j + 1])) & used)
         if marked:
-            position[j], worth[j] = min(marked, key=lambda at, middle=position[j]: (abs(at - middle), at)), 1.0
+            position[j], worth[j] = (
+                min(marked, key=lambda at, middle=position[j]: (abs(at - middle), at)),
+                1.0,
+            )
     at, nan_left = np.divmod(np.arange(sides * n - (sides > 1)), sides)
     L = np.cumsum(cells, axis=0)[at] + nan_left[:, None] * missing
     left = L[:, n_classes].astype(np.float64)
@@ -137,7 +148,11 @@ def best_of_feature(bins, n_bins, has_missing, A, lanes, n_classes, least, used=
         return None
     best = int(np.flatnonzero(score * TIE >= top)[0])
     heavier = left[best] >= right[best]
-    return score[best], int(position[at[best]]), bool(nan_left[best]) if gone.any() else bool(heavier)
+    return (
+        score[best],
+        int(position[at[best]]),
+        bool(nan_left[best]) if gone.any() else bool(heavier),
+    )
 
 
 def leading(sums, weights):
@@ -204,11 +219,16 @@ def order_of(sums, weights, u, rare):
         if not alone:
             together, weight = together + total, weight + n
     if rare.any():
-        key = [np.float32(together / weight) if few else one for one, few in zip(key, rare, strict=True)]
+        key = [
+            np.float32(together / weight) if few else one
+            for one, few in zip(key, rare, strict=True)
+        ]
     return sorted(range(len(key)), key=lambda j: (key[j], j))
 
 
-def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0):
+def best_subset(
+    bins, n_bins, has_missing, A, lanes, n_classes, least, least_levels, level_cost=0.0
+):
     """(score, bins on the left, nan_left) of one categorical feature at a node, or None.
 
     least_levels: (2, n) weights below which levels go together, and are in parts.
@@ -236,14 +256,24 @@ def best_subset(bins, n_bins, has_missing, A, lanes, n_classes, least, least_lev
         sides = np.array([one[0] for one in tries]).reshape(-1, len(total))
         left = sides[:, n_classes].astype(np.float64)
         d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
-        fine = (left >= least) & (right >= least) & (d2 > 1) & ~np.array([one[3] for one in tries], dtype=bool)
+        fine = (
+            (left >= least)
+            & (right >= least)
+            & (d2 > 1)
+            & ~np.array([one[3] for one in tries], dtype=bool)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             score = np.where(fine, d2 / (left * right), -1)
         top = score.max(initial=-1)
         at = int(np.flatnonzero(score * TIE >= top)[0]) if top >= 0 else -1
         if top < 0 or (best is not None and score[at] <= best[0] * TIE):
             break
-        best = score[at], {int(levels[j]) for j in order[: tries[at][1] + 1]}, tries[at][2], left[at]
+        best = (
+            score[at],
+            {int(levels[j]) for j in order[: tries[at][1] + 1]},
+            tries[at][2],
+            left[at],
+        )
         inside = np.isin(levels, list(best[1]))
         if len(levels) < 3 or inside.all():
             break
@@ -285,7 +315,9 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
     multiplied by ``worth`` of the feature, and by ``new_worth`` at positions that are not in ``used`` of the feature.
     """
     m, d = len(A), len(bins)
-    features = list(range(d)) if pool in (None, d) else sample(mix((key + GOLDEN + 1) & MASK), d, pool)
+    features = (
+        list(range(d)) if pool in (None, d) else sample(mix((key + GOLDEN + 1) & MASK), d, pool)
+    )
 
     def node(rows, key, depth):
         found = {"rows": rows, "key": key, "depth": depth, "gain": -1.0, "children": None}
@@ -307,8 +339,13 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
             f, score, position, nan_left = next(b for b in best if b[1] * TIE >= top)
             found.update(gain=score * weight, split=(f, position, nan_left))
             goes_left = is_left(found, rows)
-            left, right = (float(A[rows[side], n_classes].sum()) for side in (goes_left, ~goes_left))
-            if score * left * right <= (row_error * (2 * rows_per_weight * left * right / weight + 1)) ** 2:
+            left, right = (
+                float(A[rows[side], n_classes].sum()) for side in (goes_left, ~goes_left)
+            )
+            if (
+                score * left * right
+                <= (row_error * (2 * rows_per_weight * left * right / weight + 1)) ** 2
+            ):
                 found["gain"] = 0.0
         return found
 

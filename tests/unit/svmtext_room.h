@@ -5,7 +5,9 @@
 
 #include "svmtext.h"
 
-static double to_double(const char *text) { return strtod(text, NULL); }
+static double to_double(const char *text) {
+    return strtod(text, NULL);
+}
 
 static void *room(size_t size) {
     void *p = malloc(size ? size : 1);

@@ -20,7 +20,13 @@ def stump(polarity):
 def tree():
     """Feature 0 above 1 (or missing): -1; otherwise -1 or +1 by feature 1."""
     parts = [0, 1], [1.0, 1.0], [False, False], [2, 1], [-1.0, 1.0, -1.0], [3.0, 2.0]
-    return TreeFit(*(np.array(part) for part in parts), 0, 1.0, np.array([-1, 1, -1, -1, -1], dtype=np.int8), {})
+    return TreeFit(
+        *(np.array(part) for part in parts),
+        0,
+        1.0,
+        np.array([-1, 1, -1, -1, -1], dtype=np.int8),
+        {},
+    )
 
 
 def scores(builder):
@@ -29,7 +35,8 @@ def scores(builder):
 
 @pytest.mark.parametrize("minus", [None, MINUS])
 @pytest.mark.parametrize(
-    ("found", "stumps"), [(stump(1), True), (stump(-1), True), (stump(1), False), (stump(-1), False), (tree(), False)]
+    ("found", "stumps"),
+    [(stump(1), True), (stump(-1), True), (stump(1), False), (stump(-1), False), (tree(), False)],
 )
 def test_values_of_both_outputs(found, stumps, minus):
     builder = EnsembleBuilder(3, 2) if stumps else TreesBuilder(3, 2, vector=True)
@@ -52,15 +59,25 @@ def test_as_tree(found):
     assert (feature, threshold) == (splits[0][0], splits[1][0])
 
 
-@pytest.mark.parametrize("name", ["AdaBoostMHClassifier", "SAMMEClassifier", "GentleBoostClassifier"])
+@pytest.mark.parametrize(
+    "name", ["AdaBoostMHClassifier", "SAMMEClassifier", "GentleBoostClassifier"]
+)
 def test_rows_that_are_not_drawn_take_no_part(name):
     """Trees learnt from rows drawn end where these are told apart; no leaf speaks for rows left out alone."""
     generator = np.random.default_rng(0)
     y = np.arange(400) % 4
     X = generator.random((400, 3), dtype=np.float32)
     X[:, 0] = y
-    words = {"n_estimators": 3, "weak_learner": "tree", "max_leaf_nodes": 50, "subsample": 0.1, "random_state": 0}
+    words = {
+        "n_estimators": 3,
+        "weak_learner": "tree",
+        "max_leaf_nodes": 50,
+        "subsample": 0.1,
+        "random_state": 0,
+    }
     made = getattr(pymcboost, name)(**words, n_jobs=1).fit(X, y)
     # Three splits of the first feature tell the classes apart; rounding may part equal ones now and then.
-    assert np.diff(made.model_.ensemble.offset).max() <= (10 if name == "GentleBoostClassifier" else 3)
+    assert np.diff(made.model_.ensemble.offset).max() <= (
+        10 if name == "GentleBoostClassifier" else 3
+    )
     assert (made.predict(X) == y).all()

@@ -36,7 +36,9 @@ def made(n=N, seed=0):
 
 
 def trees(**params):
-    return VectorTreeBoostClassifier(**{"n_estimators": 4, "calibrate": None, "random_state": 0, **params})
+    return VectorTreeBoostClassifier(
+        **{"n_estimators": 4, "calibrate": None, "random_state": 0, **params}
+    )
 
 
 def file_of(model):
@@ -59,7 +61,14 @@ def test_bytes_do_not_depend_on_blocks(n, weighted):
     arrays = (X, y, weight)[: 2 + weighted]
     expected = file_of(trees().fit(*arrays))
     by_class = np.searchsorted(np.sort(y), np.unique(y))[1:]
-    for at in ([], [1, 1, 60], [n - 1], range(50, n, 50), by_class, [0, n]):  # empty blocks and blocks of one row, too
+    for at in (
+        [],
+        [1, 1, 60],
+        [n - 1],
+        range(50, n, 50),
+        by_class,
+        [0, n],
+    ):  # empty blocks and blocks of one row, too
         assert file_of(trees().fit(from_blocks(cut(at, *arrays)))) == expected
     assert file_of(trees(n_jobs=2).fit(from_blocks(lambda: iter(cut([7], *arrays))))) == expected
 
@@ -119,7 +128,9 @@ def test_rows_with_any_number_of_labels():
     X, y, _ = made()
     labels = np.column_stack([y == "low", X[:, 0] > 0]).astype(int)
     model = trees(loss="logistic")
-    assert file_of(model.fit(from_blocks(cut([100, 3000], X, labels)))) == file_of(model.fit(X, labels))
+    assert file_of(model.fit(from_blocks(cut([100, 3000], X, labels)))) == file_of(
+        model.fit(X, labels)
+    )
 
 
 LISTS = [tuple(np.flatnonzero(row).tolist()) for row in made(300)[0][:, 4:7] > 0]
@@ -131,7 +142,10 @@ LISTS100, INDICATOR100 = LISTS[:100], INDICATOR[:100]
     ("y", "parts"),
     [
         ([*LISTS[:-2], (0, 1), (1, 2)], None),
-        ([(row, 2 + row) for row in INDICATOR[:, 1].tolist()], None),  # as many for each row, but no indicator
+        (
+            [(row, 2 + row) for row in INDICATOR[:, 1].tolist()],
+            None,
+        ),  # as many for each row, but no indicator
         ([{"abc"[label] for label in row} for row in LISTS], None),
         (INDICATOR, [scipy.sparse.csr_array(INDICATOR[:100]), INDICATOR[100:]]),
         (INDICATOR, [INDICATOR[:100], scipy.sparse.csc_matrix(INDICATOR[100:])]),
@@ -142,13 +156,18 @@ def test_forms_of_several_labels(y, parts):
     X = made(300)[0]
     first, second = parts or (y[:100], y[100:])
     blocks = [(X[:0], []), (X[:100], first), (X[100:], second)]
-    assert file_of(trees(loss="logistic").fit(from_blocks(blocks))) == file_of(trees(loss="logistic").fit(X, y))
+    assert file_of(trees(loss="logistic").fit(from_blocks(blocks))) == file_of(
+        trees(loss="logistic").fit(X, y)
+    )
 
 
 def test_a_column_of_labels():
     X, y, _ = made(300)
     expected = file_of(trees().fit(X, y))
-    assert file_of(trees().fit(from_blocks([(X[:100], y[:100, None]), (X[100:], y[100:])]))) == expected
+    assert (
+        file_of(trees().fit(from_blocks([(X[:100], y[:100, None]), (X[100:], y[100:])])))
+        == expected
+    )
     objects = y[100:].astype(object)[:, None]
     assert file_of(trees().fit(from_blocks([(X[:100], y[:100]), (X[100:], objects)]))) == expected
 
@@ -160,7 +179,9 @@ def test_integers_of_several_types():
     assert model.classes_.tolist() == [2**53 + k for k in range(4)]
     assert file_of(model) == file_of(trees().fit(X, labels))
     parts[1][1][0] = 2**63
-    with pytest.raises(ValueError, match=r"y has the label 9223372036854775808, and .* must lie in \[-2\^63"):
+    with pytest.raises(
+        ValueError, match=r"y has the label 9223372036854775808, and .* must lie in \[-2\^63"
+    ):
         trees().fit(from_blocks(parts))
 
 
@@ -183,7 +204,9 @@ def test_values_that_have_merged_are_told(dtype):
     X, y = stamps()
     X[:, 1] = 1.7e9 + 40 * np.arange(len(X))
     X = X.astype(dtype)
-    with pytest.warns(UserWarning, match=r"Column 1 \(from 0\): \d+ distinct values of a sample are neighbours"):
+    with pytest.warns(
+        UserWarning, match=r"Column 1 \(from 0\): \d+ distinct values of a sample are neighbours"
+    ):
         trees().fit(from_blocks(cut([300], X, y)))
 
 
@@ -205,7 +228,10 @@ def test_sources(tmp_path):
     table = pd.DataFrame(X, columns=names)
     expected = file_of(trees().fit(table, y))
     frames = cut([100], X, y)
-    frames = [(pd.DataFrame(part, columns=names)[names[:: -1 if i else 1]], y) for i, (part, y) in enumerate(frames)]
+    frames = [
+        (pd.DataFrame(part, columns=names)[names[:: -1 if i else 1]], y)
+        for i, (part, y) in enumerate(frames)
+    ]
     assert file_of(trees().fit(from_blocks(frames))) == expected  # by name, not by place
     numbered = pd.DataFrame(X).astype({0: "Float64", 1: "Int64"})
     numbered.loc[[3, 200], 0] = pd.NA
@@ -244,8 +270,14 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
     [
         ([], "they have no rows"),
         ([(X100[:0], Y100[:0])], "they have no rows"),
-        ([X100], "block 0: it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), not ndarray"),
-        ([(X100, Y100, None, S100[1:])], "block 0: X has 100 rows, init_score has the shape (99, 3)"),
+        (
+            [X100],
+            "block 0: it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), not ndarray",
+        ),
+        (
+            [(X100, Y100, None, S100[1:])],
+            "block 0: X has 100 rows, init_score has the shape (99, 3)",
+        ),
         (
             [(X100, Y100, None, S100), (X100, Y100)],
             "block 1: it has no init_score, the first block has an init_score of 3",
@@ -254,23 +286,59 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
             [(X100, Y100, None, S100), (X100, Y100, None, S100[:, :2])],
             "block 1: it has an init_score of 2 numbers a row",
         ),
-        ([(X100, Y100, None, S100[:, :2])], "init_score has the shape (100, 2); give a score for each row and class"),
+        (
+            [(X100, Y100, None, S100[:, :2])],
+            "init_score has the shape (100, 2); give a score for each row and class",
+        ),
         ([(X100, Y100), (X100[:, :3], Y100)], "block 1: X has 3 columns, the first block has 8"),
-        ([(FRAME, Y100), (FRAME.rename(columns={"b": "d"}), Y100)], "block 1: the columns of X are not those"),
-        ([(FRAME, Y100), (X100[:, :2], Y100)], "block 1: X is a data frame in some blocks and an array in others"),
+        (
+            [(FRAME, Y100), (FRAME.rename(columns={"b": "d"}), Y100)],
+            "block 1: the columns of X are not those",
+        ),
+        (
+            [(FRAME, Y100), (X100[:, :2], Y100)],
+            "block 1: X is a data frame in some blocks and an array in others",
+        ),
         ([(FRAME.astype({"a": "category"}), Y100)], "block 0: X has columns of categories"),
-        ([(pd.DataFrame(X100.round()).astype({0: "category"}), Y100)], "block 0: X has columns of categories"),
-        ([(pd.DataFrame({0: X100[:, 0], 1: "blue"}), Y100)], "block 0: X has columns of categories or text; give"),
+        (
+            [(pd.DataFrame(X100.round()).astype({0: "category"}), Y100)],
+            "block 0: X has columns of categories",
+        ),
+        (
+            [(pd.DataFrame({0: X100[:, 0], 1: "blue"}), Y100)],
+            "block 0: X has columns of categories or text; give",
+        ),
         ([(FRAME.assign(b="blue"), Y100)], "block 0: X has columns of categories or text; give"),
-        ([(X100, Y100), (INFINITE, Y100)], "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite"),
+        (
+            [(X100, Y100), (INFINITE, Y100)],
+            "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite",
+        ),
         ([(X100, Y100[1:])], "block 0: X has 100 rows, y and the weights have the shapes [(99,)]"),
-        ([(X100, Y100, W100), (X100, Y100)], "block 1: it has no sample_weight, the first block has"),
+        (
+            [(X100, Y100, W100), (X100, Y100)],
+            "block 1: it has no sample_weight, the first block has",
+        ),
         ([(X100, Y100), (X100, X100[:, 1])], "block 1: it has labels that are numbers, the first"),
-        ([(X100, W100 > 0), (X100, (W100 > 0).astype(object)), (X100, Y100)], "block 2: it has labels of text"),
-        ([(X100, LISTS100), (X100, INDICATOR100)], "block 1: it has an indicator of 3 columns, the"),
-        ([(X100, INDICATOR100), (X100, LISTS100)], "block 1: it has lists of labels, the first block has"),
-        ([(X100, INDICATOR100), (X100, INDICATOR100[:, :2])], "block 1: it has an indicator of 2 columns, the first"),
-        ([(X100, scipy.sparse.csr_array(INDICATOR))], "block 0: X has 100 rows, y and the weights have"),
+        (
+            [(X100, W100 > 0), (X100, (W100 > 0).astype(object)), (X100, Y100)],
+            "block 2: it has labels of text",
+        ),
+        (
+            [(X100, LISTS100), (X100, INDICATOR100)],
+            "block 1: it has an indicator of 3 columns, the",
+        ),
+        (
+            [(X100, INDICATOR100), (X100, LISTS100)],
+            "block 1: it has lists of labels, the first block has",
+        ),
+        (
+            [(X100, INDICATOR100), (X100, INDICATOR100[:, :2])],
+            "block 1: it has an indicator of 2 columns, the first",
+        ),
+        (
+            [(X100, scipy.sparse.csr_array(INDICATOR))],
+            "block 0: X has 100 rows, y and the weights have",
+        ),
         ([(X100, np.ma.masked_array([1] * 100, [True] * 100))], "block 0: y holds NaN"),
         ([(X100, X100[:, 3])], "block 0: y holds NaN"),
         ([(X100[0], Y100)], "block 0: X must be two-dimensional, but has shape (8,)"),
@@ -289,7 +357,10 @@ def test_blocks_have_scores_to_begin_with(n, weighted):
     scores = np.random.default_rng(1).normal(size=(n, 3)).astype(np.float32)
     weight = weight if weighted else np.ones(n)
     expected = file_of(trees().fit(X, y, weight, init_score=scores))
-    parts = [(*part[:2], part[2] if weighted else None, part[3]) for part in cut([10, 10, 150], X, y, weight, scores)]
+    parts = [
+        (*part[:2], part[2] if weighted else None, part[3])
+        for part in cut([10, 10, 150], X, y, weight, scores)
+    ]
     data = from_blocks(parts)
     assert file_of(trees().fit(data)) == expected
     assert file_of(trees().fit(X, y, weight)) != expected
@@ -319,7 +390,10 @@ def test_dask_takes_no_scores_to_begin_with():
 
 
 def test_wrong_use():
-    for source, words in ((iter([]), "an iterator can be read once"), (3, "must be an iterable or a function")):
+    for source, words in (
+        (iter([]), "an iterator can be read once"),
+        (3, "must be an iterable or a function"),
+    ):
         with pytest.raises(TypeError, match=words):
             from_blocks(source)
     with pytest.raises(TypeError, match="the function must return or yield blocks, not NoneType"):
@@ -349,7 +423,9 @@ def test_files_count_as_free_memory_of_a_control_group(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 200\nfile 600\nshmem 50\n")
-    monkeypatch.setattr(threads, "_read", lambda path: (tmp_path / path.rpartition("/")[2]).read_text())
+    monkeypatch.setattr(
+        threads, "_read", lambda path: (tmp_path / path.rpartition("/")[2]).read_text()
+    )
     assert threads._read_memory() == 1000 - 900 + 600 - 50
 
 
@@ -403,7 +479,9 @@ def test_a_sample_does_not_depend_on_blocks():
 
 
 @pytest.mark.usefixtures("few_sampled")
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, MCBoostClassifier, ABCMartClassifier, GradBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, MCBoostClassifier, ABCMartClassifier, GradBoostClassifier]
+)
 def test_errors_with_bins_of_a_sample(cls):
     X, y, weight = made()
     model = cls(n_estimators=20, random_state=0)
@@ -446,10 +524,19 @@ def test_going_on_with_the_same_bins():
     data = from_blocks(cut([3000], X, y))
     for cls in (VectorTreeBoostClassifier, MCBoostClassifier):
         params = {"random_state": 0, "calibrate": None}
-        model = cls(n_estimators=3, warm_start=True, **params).fit(data).set_params(n_estimators=6).fit(data)
+        model = (
+            cls(n_estimators=3, warm_start=True, **params)
+            .fit(data)
+            .set_params(n_estimators=6)
+            .fit(data)
+        )
         assert file_of(model) == file_of(cls(n_estimators=6, **params).fit(data))
-        with pytest.raises(ValueError, match="is no cut of the bins of this Dataset of blocks; .* give arrays"):
-            cls(n_estimators=3, **params).fit(data, init_model=cls(n_estimators=3, **params).fit(X, y))
+        with pytest.raises(
+            ValueError, match="is no cut of the bins of this Dataset of blocks; .* give arrays"
+        ):
+            cls(n_estimators=3, **params).fit(
+                data, init_model=cls(n_estimators=3, **params).fit(X, y)
+            )
 
 
 @pytest.mark.usefixtures("few_sampled")
@@ -457,9 +544,13 @@ def test_values_that_are_not_kept():
     X, y, _ = made()
     X[:, 3] = 0
     data = from_blocks(cut([3000], X, y))
-    with pytest.raises(TypeError, match="HingeBoostOCClassifier looks at values, and a Dataset of blocks keeps"):
+    with pytest.raises(
+        TypeError, match="HingeBoostOCClassifier looks at values, and a Dataset of blocks keeps"
+    ):
         HingeBoostOCClassifier().fit(data)
-    with pytest.raises(TypeError, match="keeps no values to predict; predict the blocks one after the other"):
+    with pytest.raises(
+        TypeError, match="keeps no values to predict; predict the blocks one after the other"
+    ):
         trees().fit(data).predict(data)
 
 
@@ -467,7 +558,9 @@ def test_values_that_are_not_kept():
 def test_more_codes_than_memory(monkeypatch):
     X, y, _ = made()
     monkeypatch.setattr(blocks, "available_memory", lambda: 100_000)
-    with pytest.raises(MemoryError, match=r"the bins of 6000 rows and 8 features take about 140\.6 KiB"):
+    with pytest.raises(
+        MemoryError, match=r"the bins of 6000 rows and 8 features take about 140\.6 KiB"
+    ):
         from_blocks(cut([3000], X, y))
 
 
@@ -480,5 +573,7 @@ def test_a_source_that_changes_after_the_first_reading():
         calls.append(1)
         return cut([3000], X + len(calls), y)
 
-    with pytest.raises(ValueError, match=r"gave other rows than the first \(6000 rows after 6000\)"):
+    with pytest.raises(
+        ValueError, match=r"gave other rows than the first \(6000 rows after 6000\)"
+    ):
         from_blocks(source)

@@ -8,12 +8,24 @@ import numpy as np
 import pytest
 from format.tampering import parse
 from reference.modelreader import File
-from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
+from reference.scoring import (
+    finite_rows,
+    random_kernel,
+    random_linear,
+    random_rows,
+    random_stumps,
+    random_trees,
+)
 from scipy.sparse import csr_array
 from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedKFold, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    GroupKFold,
+    PredefinedSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
 from pymcboost import (
     ABCLogitBoostClassifier,
@@ -44,7 +56,9 @@ def models():
             yield Model.from_ensemble(random_stumps(9, 4, k), range(k), link=link, layout=layout)
         for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
             trees = random_trees(5, 4, k, mode)
-            yield Model.from_ensemble(trees, range(k), link=link, leaves="float16" if k == 3 else "float32")
+            yield Model.from_ensemble(
+                trees, range(k), link=link, leaves="float16" if k == 3 else "float32"
+            )
         yield Model.from_ensemble(random_linear(4, k), range(k), link=link)
         yield Model.from_ensemble(random_kernel(6, 4, k), range(k), link=link)
 
@@ -63,7 +77,9 @@ def test_probabilities_are_those_of_the_format_and_nothing_else_changes(temperat
         assert (warm.predict(rows) == model.predict(rows)).all()
         z = (scores if model.link != "softmax2" else 2 * scores) / temperature
         z -= z.max(axis=1, keepdims=True)
-        np.testing.assert_allclose(expected, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-300)
+        np.testing.assert_allclose(
+            expected, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-300
+        )
         assert warm.temperature == pytest.approx(temperature, rel=1e-15)
         assert (warm.link, warm.layout, warm.leaves) == (model.link, model.layout, model.leaves)
 
@@ -85,7 +101,9 @@ def test_without_a_temperature_the_old_bytes():
         assert warm.with_temperature(2.0).to_bytes() == warm.to_bytes() != data
         tags = [section[0] for section in parse(warm.to_bytes()).sections]
         assert tags.index(b"CALB") == tags.index(b"BIAS") + 1
-        assert [tag for tag in tags if tag != b"CALB"] == [section[0] for section in parse(data).sections]
+        assert [tag for tag in tags if tag != b"CALB"] == [
+            section[0] for section in parse(data).sections
+        ]
         assert model.temperature is None
         assert model.has_probabilities == (model.link != "none")
         assert warm.has_probabilities
@@ -98,7 +116,9 @@ def test_temperatures_that_are_none(bad):
 
 
 def test_what_keeps_it_and_what_drops_it(tmp_path):
-    model = Model.from_ensemble(random_trees(5, 4, 3, "scalar"), range(3), link="softmax").with_temperature(2.5)
+    model = Model.from_ensemble(
+        random_trees(5, 4, 3, "scalar"), range(3), link="softmax"
+    ).with_temperature(2.5)
     assert pickle.loads(pickle.dumps(model)).temperature == 2.5
     assert copy.deepcopy(model).temperature == 2.5
     model.save(tmp_path / "m.mcb", leaves="float16")
@@ -125,7 +145,9 @@ def test_calibrated_on_rows(link):
     warm = model.calibrated(rows, labels, weight)
 
     def loss(temperature):
-        return log_loss(labels, model.with_temperature(temperature).predict_proba(rows), sample_weight=weight)
+        return log_loss(
+            labels, model.with_temperature(temperature).predict_proba(rows), sample_weight=weight
+        )
 
     least = loss(warm.temperature)
     assert least < min(loss(warm.temperature * 1.01), loss(warm.temperature / 1.01))
@@ -140,7 +162,10 @@ def test_estimators(tmp_path):
     assert fitted.model_.temperature > 1
     assert log_loss(y[1::2], fitted.predict_proba(X[1::2])) < before
     fitted.save(tmp_path / "m.mcb")
-    assert load_model(tmp_path / "m.mcb").predict_proba(X).tobytes() == fitted.predict_proba(X).tobytes()
+    assert (
+        load_model(tmp_path / "m.mcb").predict_proba(X).tobytes()
+        == fitted.predict_proba(X).tobytes()
+    )
     assert pickle.loads(pickle.dumps(fitted)).model_.temperature == fitted.model_.temperature
     again = fitted.set_params(n_estimators=61).fit(X[::2], NAMES[y[::2]])
     assert again.model_.temperature is None
@@ -156,7 +181,9 @@ def test_labels_of_other_types():
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", lambda a, b: a @ b.T])
 def test_hingeboost_has_probabilities_once_calibrated(kernel):
-    machine = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0).fit(X[::2], y[::2])
+    machine = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0).fit(
+        X[::2], y[::2]
+    )
     assert not hasattr(machine, "predict_proba")
     with pytest.raises(AttributeError, match="calibrate_on"):
         _ = machine.predict_proba
@@ -208,11 +235,19 @@ def test_reweighted(temperature):
         np.testing.assert_allclose(other.predict_proba(rows), expected, rtol=1e-5, atol=1e-12)
         clear = np.sort(expected, axis=1)[:, -2] < np.sort(expected, axis=1)[:, -1] - 1e-6
         assert (other.predict(rows) == expected.argmax(axis=1))[clear].all()
-        assert (other.layout, other.leaves, other.temperature) == (model.layout, model.leaves, model.temperature)
-        np.testing.assert_allclose(other.reweighted(1 / factors).predict_proba(rows), model.predict_proba(rows), 1e-5)
+        assert (other.layout, other.leaves, other.temperature) == (
+            model.layout,
+            model.leaves,
+            model.temperature,
+        )
+        np.testing.assert_allclose(
+            other.reweighted(1 / factors).predict_proba(rows), model.predict_proba(rows), 1e-5
+        )
 
 
-@pytest.mark.parametrize("bad", [[1, 2], [1, 2, 0], [1, 2, -1], [1, 2, np.nan], [1, 2, np.inf], 1.0])
+@pytest.mark.parametrize(
+    "bad", [[1, 2], [1, 2, 0], [1, 2, -1], [1, 2, np.nan], [1, 2, np.inf], 1.0]
+)
 def test_factors_that_are_none(bad):
     model = Model.from_ensemble(random_stumps(9, 4, 3), range(3), link="softmax")
     with pytest.raises(ValueError, match="3 finite numbers above 0"):
@@ -228,7 +263,9 @@ def test_priors_are_restored(cls, class_weight):
     more = {"n_estimators": 8, "random_state": 0, "class_weight": class_weight}
     plain = cls(**more).fit(X[RARE], y[RARE])
     restored = cls(**more, restore_priors=True).fit(X[RARE], y[RARE])
-    weight = {"balanced": 110 / 3 / np.array([50, 50, 10])}.get(str(class_weight), np.array([2.0, 1.0, 9.0]))
+    weight = {"balanced": 110 / 3 / np.array([50, 50, 10])}.get(
+        str(class_weight), np.array([2.0, 1.0, 9.0])
+    )
     expected = plain.predict_proba(X) / weight
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(restored.predict_proba(X), expected, rtol=1e-5)
@@ -238,7 +275,9 @@ def test_priors_are_restored(cls, class_weight):
     assert restored.model_.meta["params"]["restore_priors"] is True
     assert "restore_priors" not in plain.model_.meta["params"]
     # A warm start adds to the rounds, not to the bias.
-    again = cls(**{**more, "n_estimators": 5}, restore_priors=True, warm_start=True).fit(X[RARE], y[RARE])
+    again = cls(**{**more, "n_estimators": 5}, restore_priors=True, warm_start=True).fit(
+        X[RARE], y[RARE]
+    )
     again.set_params(n_estimators=8).fit(X[RARE], y[RARE])
     assert again.model_.to_bytes() == restored.model_.to_bytes()
 
@@ -253,7 +292,12 @@ def test_priors_of_the_first_rounds(cls):
         model = whole.model_
         assert "first_temperature" not in model.meta
         again = model.with_temperature(7.0).with_temperature(0.5)
-        for found in (model, model.with_temperature(None), again, whole.calibrate_on(X[::2], y[::2]).model_):
+        for found in (
+            model,
+            model.with_temperature(None),
+            again,
+            whole.calibrate_on(X[::2], y[::2]).model_,
+        ):
             assert found.truncate(8).to_bytes() == found.to_bytes()
             first = found.truncate(4)
             for same in (model, found.with_temperature(None)):
@@ -265,7 +309,9 @@ def test_priors_of_the_first_rounds(cls):
             np.testing.assert_allclose(first.predict_proba(X), short.predict_proba(X), rtol=1e-5)
             assert first.truncate(2).ensemble.bias.tobytes() == first.ensemble.bias.tobytes()
             np.testing.assert_allclose(
-                first.reweighted([1, 2, 3]).predict_proba(X), short.reweighted([1, 2, 3]).predict_proba(X), rtol=1e-5
+                first.reweighted([1, 2, 3]).predict_proba(X),
+                short.reweighted([1, 2, 3]).predict_proba(X),
+                rtol=1e-5,
             )
 
 
@@ -301,7 +347,10 @@ def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
     plain = cls(n_estimators=6, random_state=0, calibrate=None, **more).fit(A, b)
     warm = cls(n_estimators=6, random_state=0, calibrate="temperature", **more).fit(A, b)
     assert 1 / 100 < warm.model_.temperature < 100
-    assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
+    assert (
+        warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes()
+        == plain.model_.to_bytes()
+    )
     assert not plain.model_.is_calibrated
     # What is the class's default is not in the file.
     default = cls().calibrate
@@ -309,7 +358,9 @@ def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
     assert plain.model_.meta["params"].get("calibrate", default) is None
     np.testing.assert_allclose(warm.predict_proba(A).sum(axis=1), 1)
     for n_jobs in (1, 3):
-        again = cls(n_estimators=6, random_state=0, calibrate="temperature", n_jobs=n_jobs, **more).fit(A, b)
+        again = cls(
+            n_estimators=6, random_state=0, calibrate="temperature", n_jobs=n_jobs, **more
+        ).fit(A, b)
         assert again.model_.to_bytes() == warm.model_.to_bytes()
 
 
@@ -323,7 +374,9 @@ def test_few_rows_have_no_second_set(monkeypatch):
     X, y = load_iris(return_X_y=True)
     trained, original = [], calibration.held_scores
     monkeypatch.setattr(calibration, "FEW", 151)
-    monkeypatch.setattr(calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args))
+    monkeypatch.setattr(
+        calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args)
+    )
     LogitBoostClassifier(n_estimators=3).fit(X, y)
     assert len(trained) == 1
     monkeypatch.setattr(calibration, "FEW", 150)
@@ -334,18 +387,29 @@ def test_few_rows_have_no_second_set(monkeypatch):
 def test_stumps_have_a_second_model_of_few_rows(monkeypatch):
     trained, original = [], calibration.held_scores
     monkeypatch.setattr(calibration, "FEW", 500)  # as it is without the fixture above
-    monkeypatch.setattr(calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args))
+    monkeypatch.setattr(
+        calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args)
+    )
     MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(*load_iris(return_X_y=True))
     assert len(trained) == 2
 
 
 def test_models_of_few_rows_that_know_nothing_have_little_say():
     """Labels at random: before, T = 0.07 and a log loss of 12."""
-    given = {"n_redundant": 0, "n_clusters_per_class": 1, "class_sep": 0.5, "flip_y": 1.0, "random_state": 2}
+    given = {
+        "n_redundant": 0,
+        "n_clusters_per_class": 1,
+        "class_sep": 0.5,
+        "flip_y": 1.0,
+        "random_state": 2,
+    }
     X, y = make_classification(1390, 20, n_informative=3, n_classes=3, **given)
     train, test = next(StratifiedShuffleSplit(1, test_size=0.4, random_state=2).split(X, y))
     model = ABCLogitBoostClassifier(n_estimators=100, random_state=2).fit(X[train], y[train]).model_
-    raw, found = (log_loss(y[test], one.predict_proba(X[test])) for one in (model.with_temperature(None), model))
+    raw, found = (
+        log_loss(y[test], one.predict_proba(X[test]))
+        for one in (model.with_temperature(None), model)
+    )
     assert found < min(raw, 1.15)
 
 
@@ -353,9 +417,15 @@ def test_a_second_model_without_classes_to_hold_out_is_left_aside():
     """The rows of the first two folds have no class in common, but all training parts have all classes."""
     rng = np.random.default_rng(0)
     X, group = rng.normal(size=(160, 3)), np.repeat([0, 1, 2, 3], 40)
-    y = np.where(group == 0, np.arange(160) % 2, np.where(group == 1, 2 + np.arange(160) % 2, np.arange(160) % 4))
+    y = np.where(
+        group == 0,
+        np.arange(160) % 2,
+        np.where(group == 1, 2 + np.arange(160) % 2, np.arange(160) % 4),
+    )
     X[:, 0] += y
-    machine = MCBoostClassifier(n_estimators=20, calibrate="temperature", cv=PredefinedSplit(group), random_state=0)
+    machine = MCBoostClassifier(
+        n_estimators=20, calibrate="temperature", cv=PredefinedSplit(group), random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert machine.fit(X, y).model_.is_calibrated
@@ -382,7 +452,11 @@ def twin(parts, A, b, weight=None):
             held = [row for row in held if b[row] in b[train]]
             found = np.full((len(held), 3), -1e9)
             found[:, model.classes_] = model.raw_scores(A[held])
-            scores, codes, weights = [*scores, *found], [*codes, *b[held]], [*weights, *weight[held]]
+            scores, codes, weights = (
+                [*scores, *found],
+                [*codes, *b[held]],
+                [*weights, *weight[held]],
+            )
         return fit_temperature(np.array(scores), np.array(codes), np.array(weights), "softmax2")
 
     held, rows, used = [part[1] for part in parts], 0, 0
@@ -390,7 +464,10 @@ def twin(parts, A, b, weight=None):
         rows, used = rows + len(held[used]), used + 1
     first = temperature(parts[:used])
     second = temperature([(held[0], held[1])])
-    big, small = np.mean([len(train) for train, _ in parts[:used]]), np.mean([len(rows) for rows in held[:used]])
+    big, small = (
+        np.mean([len(train) for train, _ in parts[:used]]),
+        np.mean([len(rows) for rows in held[:used]]),
+    )
     power = np.log(len(b) / big) / np.log(big / small) if big > small else 0.0
     return first, second, first * min(1.0, max(first / second, 1 / 4)) ** power
 
@@ -399,9 +476,14 @@ def test_no_more_folds_than_are_needed(monkeypatch):
     """The first folds that hold out so many rows; one more model is that of a single fold."""
     monkeypatch.setattr(calibration, "ENOUGH", 60)
     sets, held_scores = [], calibration.held_scores
-    monkeypatch.setattr(calibration, "held_scores", lambda *given: sets.append(given[4]) or held_scores(*given))
+    monkeypatch.setattr(
+        calibration, "held_scores", lambda *given: sets.append(given[4]) or held_scores(*given)
+    )
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
-    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)] * 2, [(30, 30)]]
+    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [
+        [(120, 30)] * 2,
+        [(30, 30)],
+    ]
     sets.clear()
     monkeypatch.setattr(calibration, "ENOUGH", 30)
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
@@ -409,7 +491,10 @@ def test_no_more_folds_than_are_needed(monkeypatch):
     sets.clear()
     monkeypatch.setattr(calibration, "ENOUGH", 600)
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
-    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)] * 3, [(30, 30)]]
+    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [
+        [(120, 30)] * 3,
+        [(30, 30)],
+    ]
 
 
 @pytest.mark.parametrize("n_folds", [3, 5])
@@ -428,7 +513,9 @@ def test_folds_of_which_none_is_much_smaller_are_not_corrected():
     assert warm.model_.temperature == pytest.approx(twin(parts, X, y)[0], rel=1e-15)
     # Rows held out together are of one class: no model can be trained on them.
     order = np.argsort(y, kind="stable")
-    blocks = [(np.concatenate([order[:i], order[i + 10 :]]), order[i : i + 10]) for i in range(0, 150, 10)]
+    blocks = [
+        (np.concatenate([order[:i], order[i + 10 :]]), order[i : i + 10]) for i in range(0, 150, 10)
+    ]
     MCBoostClassifier(n_estimators=7, calibrate="temperature", cv=blocks).fit(X, y)
 
 
@@ -446,7 +533,9 @@ def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
     expected = warm.model_.calibrated(X[held], y[held], *weights.values())
     assert warm.model_.to_bytes() == expected.to_bytes()
     monkeypatch.setattr(calibration, "ENOUGH", 15)
-    stopped = cls(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
+    stopped = cls(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature").fit(
+        X, y
+    )
     assert stopped.model_.temperature is not None
     # Sets that are only watched are none.
     with pytest.raises(AssertionError, match="folds are trained"):
@@ -455,7 +544,9 @@ def test_validation_rows_are_taken_where_there_are_any(cls, monkeypatch):
 
 def test_rows_that_are_split_off_may_be_too_few(monkeypatch):
     monkeypatch.setattr(calibration, "held_scores", no_folds)
-    stopped = LogitBoostClassifier(n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature")
+    stopped = LogitBoostClassifier(
+        n_estimators=6, random_state=0, early_stopping=True, calibrate="temperature"
+    )
     with pytest.raises(AssertionError, match="folds are trained"):
         stopped.fit(X, y)
     stopped.set_params(scoring="error").fit(X, y)  # the log loss does not matter there
@@ -463,7 +554,9 @@ def test_rows_that_are_split_off_may_be_too_few(monkeypatch):
 
 
 def test_early_stopping_goes_by_the_later_of_both_best_rounds():
-    stopped = VectorTreeBoostClassifier(random_state=0, early_stopping=True, calibrate="temperature").fit(X, y)
+    stopped = VectorTreeBoostClassifier(
+        random_state=0, early_stopping=True, calibrate="temperature"
+    ).fit(X, y)
     curves = [stopped.history_[f"val_{name}"] for name in ("log_loss", "calibrated_log_loss")]
     assert stopped.n_estimators_ == len(curves[0]) == 1 + max(curve.argmin() for curve in curves)
     assert (curves[1] <= curves[0] + 0.05).all()
@@ -490,8 +583,12 @@ def test_rows_that_early_stopping_sets_aside(n, n_classes, more, expected, comm,
     )
     y = np.arange(n) % n_classes
     X = y[:, None] + np.random.default_rng(0).normal(size=(n, 2))
-    VectorTreeBoostClassifier(n_estimators=1, early_stopping=True, random_state=0, **more).fit(X, y, comm=comm)
-    assert sizes[0] == expected if comm is None else abs(sizes[0] - expected) <= n_classes / 2  # rounded for each class
+    VectorTreeBoostClassifier(n_estimators=1, early_stopping=True, random_state=0, **more).fit(
+        X, y, comm=comm
+    )
+    assert (
+        sizes[0] == expected if comm is None else abs(sizes[0] - expected) <= n_classes / 2
+    )  # rounded for each class
 
 
 def test_unknown_labels_of_validation_rows_are_left_out():
@@ -505,19 +602,28 @@ def test_unknown_labels_of_validation_rows_are_left_out():
 def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
     sizes, held_scores = [], calibration.held_scores
     monkeypatch.setattr(
-        calibration, "held_scores", lambda *given: sizes.append(len(given[4][0][0])) or held_scores(*given)
+        calibration,
+        "held_scores",
+        lambda *given: sizes.append(len(given[4][0][0])) or held_scores(*given),
     )
     more = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
     warm = VectorTreeBoostClassifier(calibrate="temperature", **more).fit(X, y)
     assert sizes == [50]  # only the second set
-    plain = VectorTreeBoostClassifier(calibrate=None, n_estimators=warm.n_estimators_, random_state=0).fit(X, y)
-    assert warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes() == plain.model_.to_bytes()
+    plain = VectorTreeBoostClassifier(
+        calibrate=None, n_estimators=warm.n_estimators_, random_state=0
+    ).fit(X, y)
+    assert (
+        warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes()
+        == plain.model_.to_bytes()
+    )
 
 
 def test_folds_have_as_many_rounds_as_the_model(monkeypatch):
     """Also where that has ended by itself."""
     seen, held_scores = [], calibration.held_scores
-    monkeypatch.setattr(calibration, "held_scores", lambda *given: seen.append(given[3]) or held_scores(*given))
+    monkeypatch.setattr(
+        calibration, "held_scores", lambda *given: seen.append(given[3]) or held_scores(*given)
+    )
     params = {"min_gain": 1.0, "min_relative_gain": 0.25, "subsample": 1.0, "random_state": 0}
     model = VectorTreeBoostClassifier(n_estimators=400, **params).fit(X, y)
     assert 0 < model.n_estimators_ < 400
@@ -526,9 +632,13 @@ def test_folds_have_as_many_rounds_as_the_model(monkeypatch):
 
 def test_groups_stay_together(monkeypatch):
     seen, held_scores = [], calibration.held_scores
-    monkeypatch.setattr(calibration, "held_scores", lambda *given: seen.extend(given[4]) or held_scores(*given))
+    monkeypatch.setattr(
+        calibration, "held_scores", lambda *given: seen.extend(given[4]) or held_scores(*given)
+    )
     groups = np.arange(150) // 2 % 20
-    VectorTreeBoostClassifier(n_estimators=3, calibrate="temperature", random_state=0).fit(X, y, groups=groups)
+    VectorTreeBoostClassifier(n_estimators=3, calibrate="temperature", random_state=0).fit(
+        X, y, groups=groups
+    )
     assert len(seen) == 3
     for train, held in seen:
         assert not np.isin(groups[held], groups[train]).any()
@@ -539,10 +649,14 @@ def test_groups_stay_together(monkeypatch):
 def test_classes_of_few_rows():
     """A row that is alone in its class cannot be scored by a model that knows it; it has no say."""
     rows = np.concatenate([np.arange(40), np.arange(50, 90), [100]])
-    warm = MCBoostClassifier(n_estimators=6, calibrate="temperature", random_state=0).fit(X[rows], y[rows])
+    warm = MCBoostClassifier(n_estimators=6, calibrate="temperature", random_state=0).fit(
+        X[rows], y[rows]
+    )
     assert 1 / 100 < warm.model_.temperature < 100
     with pytest.warns(UserWarning, match="the probabilities are not calibrated: cv=3"):
-        few = MCBoostClassifier(n_estimators=6, calibrate="temperature").fit(X[[0, 100]], y[[0, 100]])
+        few = MCBoostClassifier(n_estimators=6, calibrate="temperature").fit(
+            X[[0, 100]], y[[0, 100]]
+        )
     assert few.model_.temperature is None
     alone = [(np.flatnonzero(y != k), np.flatnonzero(y == k)) for k in range(3)]
     with pytest.raises(ValueError, match="no fold trains on a class that it holds out"):
@@ -556,7 +670,10 @@ def test_other_ways_to_train(tmp_path):
     assert sparse.model_.temperature == warm.model_.temperature
     # Weights of 0 are rows that are not there.
     weight = (np.arange(150) % 3 > 0) * 1.0
-    assert VectorTreeBoostClassifier(**more).fit(X, y, weight).model_.temperature != warm.model_.temperature
+    assert (
+        VectorTreeBoostClassifier(**more).fit(X, y, weight).model_.temperature
+        != warm.model_.temperature
+    )
     longer = VectorTreeBoostClassifier(**{**more, "n_estimators": 4}, warm_start=True).fit(X, y)
     longer.set_params(n_estimators=6).fit(X, y)
     assert longer.model_.temperature == warm.model_.temperature
@@ -564,12 +681,19 @@ def test_other_ways_to_train(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         VectorTreeBoostClassifier(**more).fit(X, y, callbacks=[checkpoint, StopAfter(3)])
     assert load_model(tmp_path / "part").temperature is None
-    assert checkpoint.fit(VectorTreeBoostClassifier(**more), X, y).model_.to_bytes() == warm.model_.to_bytes()
-    balanced = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}, restore_priors=True).fit(X, y)
+    assert (
+        checkpoint.fit(VectorTreeBoostClassifier(**more), X, y).model_.to_bytes()
+        == warm.model_.to_bytes()
+    )
+    balanced = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}, restore_priors=True).fit(
+        X, y
+    )
     assert balanced.model_.temperature is not None
     plain = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}).fit(X, y)
     expected = plain.predict_proba(X) / [5, 1, 1]
-    np.testing.assert_allclose(balanced.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        balanced.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), rtol=1e-5
+    )
 
 
 class StopAfter:
@@ -594,7 +718,11 @@ def test_an_interrupted_training_has_no_temperature():
 @pytest.mark.parametrize(
     ("more", "given", "message"),
     [
-        ({"cv": PredefinedSplit(np.arange(120) % 3)}, {}, "names the folds of 120 rows, and there are 150"),
+        (
+            {"cv": PredefinedSplit(np.arange(120) % 3)},
+            {},
+            "names the folds of 120 rows, and there are 150",
+        ),
         ({"cv": GroupKFold(3)}, {}, "'groups' parameter should not be None"),
         ({"cv": PredefinedSplit(y)}, {}, "no fold trains on a class that it holds out"),
         (
@@ -602,18 +730,30 @@ def test_an_interrupted_training_has_no_temperature():
             {"X_val": X[:4], "y_val": [0, 1, 9, 9], "sample_weight_val": [0, 0, 1, 1]},
             "'val' has no row of positive weight with a label of the training",
         ),
-        ({"calibrate": None, "restore_priors": True, "class_weight": {1: 5e-324}}, {}, "that of 1 is 4.94066e-324"),
+        (
+            {"calibrate": None, "restore_priors": True, "class_weight": {1: 5e-324}},
+            {},
+            "that of 1 is 4.94066e-324",
+        ),
     ],
 )
 def test_refusals_come_before_the_first_round(more, given, message, monkeypatch):
-    monkeypatch.setattr(VectorTreeBoostClassifier.booster, "round", lambda self: pytest.fail("a round was trained"))
+    monkeypatch.setattr(
+        VectorTreeBoostClassifier.booster, "round", lambda self: pytest.fail("a round was trained")
+    )
     with pytest.raises(ValueError, match=message):
-        VectorTreeBoostClassifier(**{"n_estimators": 3, "calibrate": "temperature", **more}).fit(X, y, **given)
+        VectorTreeBoostClassifier(**{"n_estimators": 3, "calibrate": "temperature", **more}).fit(
+            X, y, **given
+        )
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(ValueError("no room"), "no room"), (MemoryError("no room"), "no room"), (MemoryError(), "not enough memory")],
+    [
+        (ValueError("no room"), "no room"),
+        (MemoryError("no room"), "no room"),
+        (MemoryError(), "not enough memory"),
+    ],
 )
 def test_no_training_is_lost_by_its_calibration(error, said, monkeypatch):
     def fail(*given):
@@ -639,7 +779,9 @@ def test_thresholds_without_memory_for_folds_stay(monkeypatch):
 def test_folds_of_a_generator_are_asked_for_once():
     parts = list(StratifiedKFold(3).split(X, y))
     found = [
-        MCBoostClassifier(n_estimators=3, calibrate="temperature", cv=cv).fit(X, y).model_.temperature
+        MCBoostClassifier(n_estimators=3, calibrate="temperature", cv=cv)
+        .fit(X, y)
+        .model_.temperature
         for cv in (parts, iter(parts))
     ]
     assert found[0] == found[1] is not None
@@ -650,9 +792,13 @@ def test_folds_of_ones_own_take_no_room_in_the_model(tmp_path):
 
     def fit(parts, n_estimators):
         words = {"n_estimators": n_estimators, "calibrate": "temperature", "random_state": 0}
-        return Checkpoint(tmp_path / "part", 0).fit(VectorTreeBoostClassifier(**words, cv=parts), X, y)
+        return Checkpoint(tmp_path / "part", 0).fit(
+            VectorTreeBoostClassifier(**words, cv=parts), X, y
+        )
 
-    parts, others = (list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y)) for seed in (0, 1))
+    parts, others = (
+        list(StratifiedKFold(3, shuffle=True, random_state=seed).split(X, y)) for seed in (0, 1)
+    )
     assert fit(parts, 1).model_.meta["params"]["cv"].startswith("3 folds with the checksum ")
     assert fit(parts, 2).n_estimators_ == 2
     with pytest.raises(ValueError, match="cv was '3 folds with the checksum .*', it is '3 folds"):
@@ -670,19 +816,26 @@ def test_hingeboost_promises_probabilities_where_it_is_told_to():
         machine.set_params(cv=50).fit(X[::3], y[::3])
     assert not hasattr(machine, "predict_proba") and not hasattr(machine, "predict_log_proba")
     assert hasattr(machine.calibrate_on(X[1::2], y[1::2]), "predict_proba")
-    odd = HingeBoostOCClassifier(n_estimators=5, random_state=0, kernel=lambda a, b: a @ b.T, calibrate="temperature")
+    odd = HingeBoostOCClassifier(
+        n_estimators=5, random_state=0, kernel=lambda a, b: a @ b.T, calibrate="temperature"
+    )
     assert odd.fit(X, y).predict_proba(X).shape == (150, 3)
 
 
 def test_no_other_calibration():
-    with pytest.raises(ValueError, match="calibrate='sigmoid' is not allowed; .*'temperature' or None"):
+    with pytest.raises(
+        ValueError, match="calibrate='sigmoid' is not allowed; .*'temperature' or None"
+    ):
         VectorTreeBoostClassifier(calibrate="sigmoid").fit(X, y)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "expected"), [(2.0, 1.0, 2.0), (2.0, 4.0, 2.0 * 0.5 ** (np.log(1.5) / np.log(2)))]
+    ("first", "second", "expected"),
+    [(2.0, 1.0, 2.0), (2.0, 4.0, 2.0 * 0.5 ** (np.log(1.5) / np.log(2)))],
 )
-def test_temperatures_that_rise_with_the_rows_are_not_extrapolated(monkeypatch, first, second, expected):
+def test_temperatures_that_rise_with_the_rows_are_not_extrapolated(
+    monkeypatch, first, second, expected
+):
     found = iter([first, second])
     monkeypatch.setattr(calibration, "_temperature", lambda *given: next(found))
     warm = MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(X, y)

@@ -33,10 +33,16 @@ COLOURS = np.array(["red", "green", "blue", "violet", "ochre"])
 def frame(m=300, seed=0):
     """Text, a category of numbers, codes and a number, with missing values; and classes that depend on all."""
     rng = np.random.default_rng(seed)
-    colour, size, code = COLOURS[rng.integers(0, 5, m)], rng.integers(1, 5, m) * 10, rng.integers(0, 40, m)
+    colour, size, code = (
+        COLOURS[rng.integers(0, 5, m)],
+        rng.integers(1, 5, m) * 10,
+        rng.integers(0, 40, m),
+    )
     number = rng.normal(size=m)
     y = ((colour == "red") + 2 * (size == 20) + (code % 3 == 1) + (number > 0)) % 3
-    X = pandas.DataFrame({"colour": colour, "size": size, "code": code.astype(float), "number": number})
+    X = pandas.DataFrame(
+        {"colour": colour, "size": size, "code": code.astype(float), "number": number}
+    )
     X["size"] = X["size"].astype("category")
     X.loc[rng.random(m) < 0.1, "colour"] = None
     X.loc[rng.random(m) < 0.1, "code"] = np.nan
@@ -92,7 +98,10 @@ def test_trees_too_large_to_be_prepared_score_alike():
     builder = TreesBuilder(2, 4, True, categories=trees.categories)
     s = 1500  # a chain of sets that all differ
     rng = np.random.default_rng(0)
-    sets = {j: trees.categories.packed(1, np.flatnonzero(rng.random(300) < 0.5), False) for j in range(s)}
+    sets = {
+        j: trees.categories.packed(1, np.flatnonzero(rng.random(300) < 0.5), False)
+        for j in range(s)
+    }
     builder.add_tree([1] * s, [0] * s, [False] * s, [1] * s, rng.normal(size=(s + 1, 2)), sets=sets)
     builder.end_round()
     model = Model.from_ensemble(builder.freeze(), range(2))
@@ -110,7 +119,12 @@ def test_a_frame_is_learnt_and_scored_alike_everywhere(fitted, tmp_path):
     codes = model.categories.encoded(X).to_numpy(np.float32)
     again = pickle.loads(pickle.dumps(fitted))
     turned = X[["number", "code", "size", "colour"]]
-    others = (model.raw_scores(X), model.raw_scores(codes), model.raw_scores(turned), again.decision_function(X))
+    others = (
+        model.raw_scores(X),
+        model.raw_scores(codes),
+        model.raw_scores(turned),
+        again.decision_function(X),
+    )
     for other in others:
         assert other.tobytes() == scores.tobytes()
     assert model.categories.names == (sorted(COLOURS), ["10", "20", "30", "40"], None)
@@ -120,7 +134,12 @@ def test_a_frame_is_learnt_and_scored_alike_everywhere(fitted, tmp_path):
 
 def test_values_that_were_not_seen_are_missing(fitted):
     X, _ = frame(50, 1)
-    others = ("colour", "mauve", None), ("size", 15, None), ("code", 40.0, np.nan), ("code", 1.5, np.nan)
+    others = (
+        ("colour", "mauve", None),
+        ("size", 15, None),
+        ("code", 40.0, np.nan),
+        ("code", 1.5, np.nan),
+    )
     for name, new, none in others:
         new, none = X.assign(**{name: new}), X.assign(**{name: none})
         assert fitted.decision_function(new).tobytes() == fitted.decision_function(none).tobytes()
@@ -138,7 +157,9 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-@pytest.mark.parametrize("name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCLogitBoostClassifier"])
+@pytest.mark.parametrize(
+    "name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCLogitBoostClassifier"]
+)
 @pytest.mark.part(3)
 def test_columns_of_text_are_categories(kind, name):
     pytest.importorskip("pyarrow")
@@ -147,14 +168,19 @@ def test_columns_of_text_are_categories(kind, name):
     options = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "calibrate": None}
     named = estimator(**options, categorical_features=["colour"]).fit(X[["number", "colour"]], y)
     model = estimator(**options).fit(given, y)
-    assert estimator(**options).fit(pymcboost.Dataset(given, y)).model_.to_bytes() == model.model_.to_bytes()
+    assert (
+        estimator(**options).fit(pymcboost.Dataset(given, y)).model_.to_bytes()
+        == model.model_.to_bytes()
+    )
     followed = estimator(**options, scoring="error").fit(given, y, X_val=given, y_val=y)
     assert followed.history_["val_error"][-1] == pytest.approx(1 - followed.score(given, y))
     assert model.model_.categories.names == (sorted(COLOURS),)
     scores = named.decision_function(X[["number", "colour"]])
     assert np.array_equal(model.decision_function(given), scores)
     assert np.array_equal(model.model_.decision_function(given), scores)
-    with pytest.raises(ValueError, match="column 'colour': .* is text .*; name the column in categorical_features"):
+    with pytest.raises(
+        ValueError, match="column 'colour': .* is text .*; name the column in categorical_features"
+    ):
         estimator(**options, categorical_features=None).fit(given, y)
 
 
@@ -164,10 +190,16 @@ def test_columns_of_text_are_categories(kind, name):
         (["a", "b", None, "1"], True),
         (["a", np.nan, pandas.NaT, "b"], True),
         (["nan", "inf", "no", "no"], True),
-        (["1", "2.5", None, " 3 "], False),  # numbers that are written as text have been numbers ever since
+        (
+            ["1", "2.5", None, " 3 "],
+            False,
+        ),  # numbers that are written as text have been numbers ever since
         ([1, 2.5, None, 3], False),
         ([True, False, None, True], False),
-        (["a", 1, "b", "c"], False),  # a stray word among numbers is a mistake to show, not a category
+        (
+            ["a", 1, "b", "c"],
+            False,
+        ),  # a stray word among numbers is a mistake to show, not a category
         ([None, None, None, None], False),
         ([b"a", b"b", b"a", b"b"], False),
     ],
@@ -182,9 +214,13 @@ def test_text_that_is_no_category_is_refused_by_its_column():
     X, y = frame()
     stray = X[["number"]].astype(object)
     stray.loc[7, "number"] = "unknown"
-    with pytest.raises(ValueError, match=r"column 'number': 'unknown' is text \(row 7\); name the column in categ"):
+    with pytest.raises(
+        ValueError, match=r"column 'number': 'unknown' is text \(row 7\); name the column in categ"
+    ):
         VectorTreeBoostClassifier(**SMALL).fit(stray, y)
-    with pytest.raises(ValueError, match=r"column 'colour': .* is text .* or use VectorTreeBoost.* columns of text"):
+    with pytest.raises(
+        ValueError, match=r"column 'colour': .* is text .* or use VectorTreeBoost.* columns of text"
+    ):
         pymcboost.SAMMEClassifier(n_estimators=2).fit(X[["colour", "number"]], y)
     data = pymcboost.Dataset(X[["colour", "number"]].fillna("none"), y)
     with pytest.raises(ValueError, match="SAMME.* does not know categories"):
@@ -202,7 +238,9 @@ def test_other_frames(library, fitted):
         given = other.Table.from_pandas(X)
         given = given.set_column(0, "colour", given.column("colour").dictionary_encode())
     twin = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour", "size"]).fit(X, y)
-    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour", "size"]).fit(given, y)
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour", "size"]).fit(
+        given, y
+    )
     assert model.model_.to_bytes() == twin.model_.to_bytes()
     assert model.decision_function(given).tobytes() == twin.decision_function(X).tobytes()
     assert twin.model_.raw_scores(given).tobytes() == twin.decision_function(X).tobytes()
@@ -224,7 +262,14 @@ def test_which_columns_are_categories():
     assert find(None, X) is None
     assert find([], X) is None
     assert find("from_dtype", X[["code", "number"]]) is None
-    assert [text_of(value) for value in (3, 3.0, 0.5, "a", None, np.nan)] == ["3", "3", "0.5", "a", None, None]
+    assert [text_of(value) for value in (3, 3.0, 0.5, "a", None, np.nan)] == [
+        "3",
+        "3",
+        "0.5",
+        "a",
+        None,
+        None,
+    ]
 
 
 def test_wrong_input_is_explained():
@@ -241,14 +286,20 @@ def test_wrong_input_is_explained():
     with pytest.raises(ValueError, match="column 'colour': .* is text .*categorical_features"):
         VectorTreeBoostClassifier(**SMALL, categorical_features=["code"]).fit(X, y)
     with pytest.raises(ValueError, match="column 'empty' is missing in all rows; leave it out"):
-        VectorTreeBoostClassifier(**SMALL, categorical_features=["empty"]).fit(X.assign(empty=None), y)
+        VectorTreeBoostClassifier(**SMALL, categorical_features=["empty"]).fit(
+            X.assign(empty=None), y
+        )
     many = pandas.DataFrame({"many": [str(j) for j in range(70_000)]})
     with pytest.raises(ValueError, match="column 'many' has 70000 levels, and at most 65535 go"):
         find(["many"], many)
     with pytest.raises(ValueError, match="dense arrays or data frames; give X.toarray"):
-        VectorTreeBoostClassifier(categorical_features=[0]).fit(scipy.sparse.csr_array(np.eye(4)), [0, 1, 0, 1])
+        VectorTreeBoostClassifier(categorical_features=[0]).fit(
+            scipy.sparse.csr_array(np.eye(4)), [0, 1, 0, 1]
+        )
     codes, labels = np.tile([[0.0], [1.0], [2.0]], (20, 1)), np.arange(60) % 3
-    model = VectorTreeBoostClassifier(**SMALL, categorical_features=[0], warm_start=True).fit(codes, labels)
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=[0], warm_start=True).fit(
+        codes, labels
+    )
     sparse = scipy.sparse.csr_array(codes)
     for call in (
         lambda: model.set_params(n_estimators=8).fit(sparse, labels),
@@ -258,7 +309,9 @@ def test_wrong_input_is_explained():
         with pytest.raises(ValueError, match="dense arrays or data frames; give X.toarray"):
             call()
     with pytest.raises(ValueError, match="text in an array; give X as a data frame"):
-        VectorTreeBoostClassifier(categorical_features=[0]).fit(np.array([["a"], ["b"]], dtype=object), [0, 1])
+        VectorTreeBoostClassifier(categorical_features=[0]).fit(
+            np.array([["a"], ["b"]], dtype=object), [0, 1]
+        )
     with pytest.raises(TypeError, match="categorical_features"):
         HingeBoostOCClassifier(categorical_features=[0])
 
@@ -276,7 +329,9 @@ def test_trainings_go_on_to_the_same_bytes(fitted, tmp_path):
     Checkpoint(tmp_path / "c", every=0).fit(resumed, X, y)
     assert resumed.model_.to_bytes() == fitted.model_.to_bytes()
     more = VectorTreeBoostClassifier(**{**options, "n_estimators": 3}).fit(X, y)
-    going_on = VectorTreeBoostClassifier(**{**options, "n_estimators": 3}).fit(*frame(80, 3), init_model=more)
+    going_on = VectorTreeBoostClassifier(**{**options, "n_estimators": 3}).fit(
+        *frame(80, 3), init_model=more
+    )
     assert going_on.model_.n_rounds == 6
     assert going_on.model_.categories.names == fitted.model_.categories.names
 
@@ -310,8 +365,13 @@ def test_what_is_seen_of_sets(fitted):
     assert asked["threshold"].isna().all()
     X = frame(40, 1)[0]
     found = contributions(model.with_covers(X), X)
-    np.testing.assert_allclose(found.base + found.values.sum(axis=1), model.raw_scores(X), rtol=0, atol=1e-9)
-    by_name, codes = contributions(model, X, X[:10]), model.categories.encoded(X).to_numpy(np.float32)
+    np.testing.assert_allclose(
+        found.base + found.values.sum(axis=1), model.raw_scores(X), rtol=0, atol=1e-9
+    )
+    by_name, codes = (
+        contributions(model, X, X[:10]),
+        model.categories.encoded(X).to_numpy(np.float32),
+    )
     assert by_name.values.tolist() == contributions(model, codes, codes[:10]).values.tolist()
     assert importance(model, "shap", X=X)[:2].min() > 0 < importance(model, "gain", X=X)[:2].min()
     with pytest.raises(ValueError, match="no categories; save the model as a list"):
@@ -428,7 +488,9 @@ def test_a_loss_of_ones_own():
 def test_many_classes(n_classes):
     rng = np.random.default_rng(n_classes)
     y = np.arange(40 * n_classes) % n_classes
-    X = np.column_stack([(7 * y + rng.integers(0, 2, len(y))) % (2 * n_classes), rng.normal(size=len(y))])
+    X = np.column_stack(
+        [(7 * y + rng.integers(0, 2, len(y))) % (2 * n_classes), rng.normal(size=len(y))]
+    )
     options = {**SMALL, "n_estimators": 12, "min_samples_leaf": 1}
     model = VectorTreeBoostClassifier(**options, categorical_features=[0]).fit(X, y)
     ordered = VectorTreeBoostClassifier(**options).fit(X, y)
@@ -449,26 +511,40 @@ TAKERS = sorted(
 def test_all_that_take_categories(name, weak_learner):
     """Frames and codes, the slow reader, threads, going on from half of the rounds, and text of the sets."""
     cls, (X, y) = getattr(pymcboost, name), frame()
-    options = {"categorical_features": WANTED, "random_state": 0, "min_samples_category": 2, "n_estimators": 4}
+    options = {
+        "categorical_features": WANTED,
+        "random_state": 0,
+        "min_samples_category": 2,
+        "n_estimators": 4,
+    }
     if "weak_learner" in cls.__dataclass_fields__:
         options["weak_learner"] = weak_learner
     model = cls(n_jobs=1, **options).fit(X, y)
     trees = model.model_.ensemble
     assert trees.subset.max() > 0
-    assert weak_learner == "tree" or "weak_learner" not in options or np.diff(trees.offset).max() == 1
+    assert (
+        weak_learner == "tree" or "weak_learner" not in options or np.diff(trees.offset).max() == 1
+    )
     if "threshold" in model.history_:
         roots = trees.offset[trees.rounds[:-1]]
         known = np.where(trees.subset[roots] > 0, np.nan, trees.threshold[roots])
         np.testing.assert_array_equal(model.history_["threshold"], known)
     assert cls(n_jobs=3, **options).fit(X, y).model_.to_bytes() == model.model_.to_bytes()
-    part = cls(**{**options, "n_estimators": 2}, warm_start=True).fit(X, y).set_params(n_estimators=4).fit(X, y)
+    part = (
+        cls(**{**options, "n_estimators": 2}, warm_start=True)
+        .fit(X, y)
+        .set_params(n_estimators=4)
+        .fit(X, y)
+    )
     assert part.model_.to_bytes() == model.model_.to_bytes()
     rows = frame(60, 3)[0].assign(code=[50.0, -1.0, 0.5, np.nan] * 15)
     codes = model.model_.categories.encoded(rows).to_numpy(np.float32)
     reader = File(model.model_.to_bytes())
     expected = np.array([reader.scores(row) for row in codes.tolist()])
     assert model.model_.raw_scores(codes).tobytes() == expected.tobytes()
-    assert model.decision_function(rows).tobytes() == model.model_.decision_function(codes).tobytes()
+    assert (
+        model.decision_function(rows).tobytes() == model.model_.decision_function(codes).tobytes()
+    )
     missing = rows.assign(code=np.nan)
     assert model.predict(missing).tolist() == model.predict(rows).tolist()
     assert " in {" in "".join(as_text(model.model_))
@@ -482,18 +558,28 @@ def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
     """Below a mean of 1. Above, bounds have it, too; trees of classes have weights with a mean of 1."""
     rng = np.random.default_rng(0)
     y = np.arange(600) % 3
-    X, weight = (20 * y + rng.integers(0, 20, 600)).astype(float)[:, None], np.where(np.arange(600) % 2, 0.5, 1.5)
+    X, weight = (
+        (20 * y + rng.integers(0, 20, 600)).astype(float)[:, None],
+        np.where(np.arange(600) % 2, 0.5, 1.5),
+    )
     cls = getattr(pymcboost, name)
     known = cls().get_params()
     if "weak_learner" not in known and weak_learner == "stump":
         return
-    params = {"random_state": 0, "weak_learner": weak_learner, "n_estimators": 3, "categorical_features": [0]}
+    params = {
+        "random_state": 0,
+        "weak_learner": weak_learner,
+        "n_estimators": 3,
+        "categorical_features": [0],
+    }
     params = {key: value for key, value in params.items() if key in known}
     for scales in ((1.0, 2.0**-8, 2.0**-12), (2.0**9, 2.0**12)):
         scores = []
         for scale in scales:
             bound = 15.0 * max(1.0, scale)
-            model = cls(**params, min_samples_category=bound).fit(X, y, sample_weight=scale * weight)
+            model = cls(**params, min_samples_category=bound).fit(
+                X, y, sample_weight=scale * weight
+            )
             scores.append(model.model_.raw_scores(X))
         assert (scores[0].argmax(axis=1) == y).mean() > 0.95
         for found in scores[1:]:
@@ -522,7 +608,9 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
     for ask in (
         lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="need thresholds in all splits, and this model has categories"):
+        with pytest.raises(
+            ValueError, match="need thresholds in all splits, and this model has categories"
+        ):
             ask()
     early = model.with_early_exit("certified")
     assert early.predict(codes, early="certified").tolist() == model.predict(codes).tolist()
@@ -532,22 +620,31 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
 def unasked():
     """Models with a column of categories that no split asks about, by the names of the estimators; rows, and codes."""
     rng = np.random.default_rng(0)
-    X = pandas.DataFrame({"a": rng.normal(size=200), "c": pandas.Categorical(rng.choice(list("xyz"), 200))})
+    X = pandas.DataFrame(
+        {"a": rng.normal(size=200), "c": pandas.Categorical(rng.choice(list("xyz"), 200))}
+    )
     names = ("LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier")
-    models = {name: getattr(pymcboost, name)(n_estimators=3).fit(X, (X["a"] > 0).astype(int)).model_ for name in names}
+    models = {
+        name: getattr(pymcboost, name)(n_estimators=3).fit(X, (X["a"] > 0).astype(int)).model_
+        for name in names
+    }
     for model in models.values():
         assert model.categories is not None and not model.ensemble.subset.any()
     return models, X, next(iter(models.values())).categories.encoded(X).to_numpy(np.float32)
 
 
-@pytest.mark.parametrize("name", ["LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier"])
+@pytest.mark.parametrize(
+    "name", ["LogitBoostClassifier", "MCBoostClassifier", "VectorTreeBoostClassifier"]
+)
 def test_runtimes_of_categories_that_no_split_asks_about(unasked, name):
     models, X, codes = unasked
     model = models[name]
     found, error = outputs(model, codes)
     assert np.abs(found["scores"] - model.raw_scores(X)).max() <= error
     treelite = pytest.importorskip("treelite")
-    scores = treelite.gtil.predict(treelite.Model.deserialize_bytes(to_treelite(model)), codes, nthread=1)
+    scores = treelite.gtil.predict(
+        treelite.Model.deserialize_bytes(to_treelite(model)), codes, nthread=1
+    )
     np.testing.assert_allclose(scores.reshape(200, 2), model.raw_scores(X), atol=1e-5)
 
 
@@ -564,8 +661,13 @@ def test_other_estimators_name_what_to_do_with_categories(name):
     if not name.endswith("Classifier"):
         return
     X, y = frame(60)
-    for rows in (X[["size", "number"]], X[["size", "number"]].astype({"size": "str"}).astype({"size": "category"})):
-        with pytest.raises(ValueError, match="column 'size' holds categories, .*OneHotEncoder.* or use VectorTree"):
+    for rows in (
+        X[["size", "number"]],
+        X[["size", "number"]].astype({"size": "str"}).astype({"size": "category"}),
+    ):
+        with pytest.raises(
+            ValueError, match="column 'size' holds categories, .*OneHotEncoder.* or use VectorTree"
+        ):
             cls().fit(rows, y)
     with pytest.raises(TypeError, match="categorical_features"):
         cls(categorical_features=["size"])
@@ -591,17 +693,28 @@ def test_missing_values_of_pandas_are_missing(kind):
 def test_a_batch_of_pyarrow_is_a_frame():
     arrow = pytest.importorskip("pyarrow")
     X, y = frame(120)
-    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour"]).fit(X[["colour", "number"]], y)
+    model = VectorTreeBoostClassifier(**SMALL, categorical_features=["colour"]).fit(
+        X[["colour", "number"]], y
+    )
     batch = arrow.Table.from_pandas(X[["colour", "number"]]).to_batches()[0]
-    assert np.array_equal(model.model_.raw_scores(batch), model.model_.raw_scores(X[["colour", "number"]]))
+    assert np.array_equal(
+        model.model_.raw_scores(batch), model.model_.raw_scores(X[["colour", "number"]])
+    )
 
 
 def test_levels_that_no_file_can_hold_are_refused_before_the_first_round():
     X, y = frame(120)
     rounds = []
-    for level, message in (("\udcff", "a level is not valid Unicode text"), ("a\0b", "has a zero character")):
+    for level, message in (
+        ("\udcff", "a level is not valid Unicode text"),
+        ("a\0b", "has a zero character"),
+    ):
         levels = pandas.Series(np.array([level, "b", "c"], dtype=object)[y], dtype=object)
         model = VectorTreeBoostClassifier(**SMALL, categorical_features=["kind"])
         with pytest.raises(ValueError, match=f"^column 'kind': .*{message}"):
-            model.fit(X[["number"]].assign(kind=levels), y, callbacks=[SimpleNamespace(after_round=rounds.append)])
+            model.fit(
+                X[["number"]].assign(kind=levels),
+                y,
+                callbacks=[SimpleNamespace(after_round=rounds.append)],
+            )
     assert not rounds

@@ -6,7 +6,12 @@ from contract.variants import as_published
 from divided.threads import ThreadWorkers, numbered, one_model, run, sums_of_rounds
 from unit.test_workers import more_classes, parts_of, rows
 
-from pymcboost import ABCLogitBoostClassifier, ABCMartClassifier, LogitBoostClassifier, MartClassifier
+from pymcboost import (
+    ABCLogitBoostClassifier,
+    ABCMartClassifier,
+    LogitBoostClassifier,
+    MartClassifier,
+)
 from pymcboost._kernels import class_loss, weights
 from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.comm import Alone, WorkerError
@@ -14,8 +19,8 @@ from pymcboost.data import tree_data
 from pymcboost.learners import class_trees
 from pymcboost.learners.sampling import drawn_rows, scrambled
 
-ALL = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier] = as_published(
-    LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier
+ALL = [LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier] = (
+    as_published(LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier, ABCMartClassifier)
 )
 BASED = ALL[2:]
 
@@ -26,7 +31,12 @@ def by_class(y, size):
 
 def check(cls, X, y, parts, weight=None, **params):
     """The workers' models are those of one worker."""
-    params = {"n_estimators": 4, "random_state": 0, **({"gap": 2} if cls in BASED else {}), **params}
+    params = {
+        "n_estimators": 4,
+        "random_state": 0,
+        **({"gap": 2} if cls in BASED else {}),
+        **params,
+    }
     return one_model(cls, X, y, parts, weight, **params)
 
 
@@ -57,7 +67,9 @@ def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     fewer = cls(random_state=0, **({"gap": 2} if cls in BASED else {}), **params).fit(X, y, weight)
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
     del params["n_jobs"]
-    one = check(cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), weight, **params)
+    one = check(
+        cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), weight, **params
+    )
     np.testing.assert_allclose(one.decision_function(X), fewer.decision_function(X), atol=5e-3)
 
 
@@ -82,13 +94,21 @@ def test_options(cls, name):
     check(cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), **OPTIONS[name])
 
 
-@pytest.mark.parametrize(("K", "params"), [(2, {}), (20, {}), (20, {"n_candidates": 2, "gap": 1, "warmup_rounds": 1})])
+@pytest.mark.parametrize(
+    ("K", "params"), [(2, {}), (20, {}), (20, {"n_candidates": 2, "gap": 1, "warmup_rounds": 1})]
+)
 @pytest.mark.parametrize("cls", ALL)
 @pytest.mark.part(4)
 def test_numbers_of_classes(cls, K, params):
     X, y = rows(2500)
     params = params if cls in BASED else {}
-    check(cls, X, more_classes(y, K), parts_of(len(y), 3, "random", np.random.default_rng(2)), **params)
+    check(
+        cls,
+        X,
+        more_classes(y, K),
+        parts_of(len(y), 3, "random", np.random.default_rng(2)),
+        **params,
+    )
 
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
@@ -111,8 +131,13 @@ def test_columns_of_many_kinds(cls):
     m = 12_000
     away = rng.random(m) < np.where(np.arange(m) < 8000, 0.1, 0.9)
     X = np.where(away[:, None], rng.integers(0, 40, (m, 20)), 3).astype(np.float32)
-    X[:, 18], X[:, 19] = rng.normal(size=m), np.where(rng.random(m) < 0.2, np.nan, rng.normal(size=m))
-    X = np.hstack([X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1), dtype=np.float32)])
+    X[:, 18], X[:, 19] = (
+        rng.normal(size=m),
+        np.where(rng.random(m) < 0.2, np.nan, rng.normal(size=m)),
+    )
+    X = np.hstack(
+        [X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1), dtype=np.float32)]
+    )
     y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
     check(cls, X, y, [np.arange(8000), np.arange(8000, m)], max_leaf_nodes=10)
 
@@ -129,7 +154,9 @@ def test_little_memory(cls, monkeypatch):
     check(cls, X, y, parts, n_estimators=2)
 
 
-@pytest.mark.parametrize("params", [{}, {"subsample": 0.5, "max_features": 0.5}, {"min_samples_category": 1.0}])
+@pytest.mark.parametrize(
+    "params", [{}, {"subsample": 0.5, "max_features": 0.5}, {"min_samples_category": 1.0}]
+)
 @pytest.mark.parametrize("cls", ALL)
 @pytest.mark.part(2)
 def test_categories(cls, params):
@@ -150,7 +177,12 @@ def test_weights_and_categories_where_a_worker_has_no_rows(cls):
     X, y = rows(300)
     X[:, 1] = (y + rng.integers(0, 3, len(y))) % 5
     weight = np.exp(2 * rng.normal(size=len(y)))
-    params = {"n_estimators": 6, "random_state": 0, "categorical_features": [1], "max_leaf_nodes": 6}
+    params = {
+        "n_estimators": 6,
+        "random_state": 0,
+        "categorical_features": [1],
+        "max_leaf_nodes": 6,
+    }
     parts = [np.arange(len(y)), np.arange(0)]
     one = one_model(cls, X, y, parts, weight, **params)
 
@@ -175,8 +207,20 @@ def test_features_drawn_that_cannot_split_the_root():
 def test_validation_rows_of_one_worker(cls):
     X, y = rows(900)
     held = {"X_val": X[:200], "y_val": y[:200]}
-    params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 30, "n_iter_no_change": 3}
-    check(cls, X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params)
+    params = {
+        "early_stopping": True,
+        "calibrate": "temperature",
+        "n_estimators": 30,
+        "n_iter_no_change": 3,
+    }
+    check(
+        cls,
+        X[200:],
+        y[200:],
+        parts_of(700, 3, "random", np.random.default_rng(7)),
+        held=held,
+        **params,
+    )
 
 
 @pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
@@ -202,7 +246,9 @@ def test_rows_are_drawn_by_their_numbers():
     for n in (1, 7, 1500, 3000):
         order = np.argsort(scrambled(number, 5), kind="stable")
         expected = np.sort(order[:n])
-        found = run(3, lambda w, n=n: parts[w.rank][drawn_rows(Data(number[parts[w.rank]], w), n, 5)])
+        found = run(
+            3, lambda w, n=n: parts[w.rank][drawn_rows(Data(number[parts[w.rank]], w), n, 5)]
+        )
         assert np.array_equal(np.sort(np.concatenate(found)), expected)
     assert len(np.unique(scrambled(np.arange(1 << 16), 3) >> np.uint64(60))) == 16
 
@@ -240,7 +286,10 @@ def test_sums_in_parts_are_those_of_the_twin(weighted, real):
     for j, terms in enumerate((x, x * (1 - s))):
         first = np.rint(terms / units[0, 0])
         second = np.rint((terms - first * units[0, 0]) / units[0, 1])
-        expected[:, j, 0], expected[:, j, 1] = first.astype(np.int64).sum(axis=1), second.astype(np.int64).sum(axis=1)
+        expected[:, j, 0], expected[:, j, 1] = (
+            first.astype(np.int64).sum(axis=1),
+            second.astype(np.int64).sum(axis=1),
+        )
     assert np.array_equal(sums.sum(axis=0), expected)
     np.testing.assert_allclose(of_parts(sums.sum(axis=0), units)[:, 0], x.sum(axis=1), rtol=1e-12)
 
@@ -254,7 +303,11 @@ def test_models_that_rounds_are_added_to():
 
     def task(workers):
         part = parts[workers.rank]
-        return LogitBoostClassifier(**params).fit(X[part], y[part], comm=workers, init_model=begun).model_.to_bytes()
+        return (
+            LogitBoostClassifier(**params)
+            .fit(X[part], y[part], comm=workers, init_model=begun)
+            .model_.to_bytes()
+        )
 
     assert set(run(3, task)) == {one.model_.to_bytes()}
 
@@ -275,11 +328,18 @@ def wide_rows(how, m=9000):
     """Rows with 44 columns, in three tiles or more. Equal ones are a tie, within a tile or in several."""
     X, y = rows(m)
     rng = np.random.default_rng(1)
-    X = np.hstack([X[:, [j % 6]] if how == "ties in one tile" else X[:, [j // 8]] + (j % 3) for j in range(44)])
+    X = np.hstack(
+        [
+            X[:, [j % 6]] if how == "ties in one tile" else X[:, [j // 8]] + (j % 3)
+            for j in range(44)
+        ]
+    )
     if how == "bundles":
         X = np.hstack([X, np.arange(30) == rng.integers(0, 40, (m, 1))])
     if how == "categories":
-        X[:, [0, 18, 19, 37]] = rng.integers(0, [3, 70, 200, 9], (m, 4)) + 2 * y[:, None] * (rng.random((m, 1)) < 0.3)
+        X[:, [0, 18, 19, 37]] = rng.integers(0, [3, 70, 200, 9], (m, 4)) + 2 * y[:, None] * (
+            rng.random((m, 1)) < 0.3
+        )
     return X.astype(np.float32), y
 
 

@@ -25,7 +25,9 @@ from pymcboost.losses.codes import separators
 def test_gentleboost_learns_whatever_the_scale_of_the_weights(weak_learner, scale):
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(1).random(len(y)) * scale
-    model = GentleBoostClassifier(n_estimators=10, weak_learner=weak_learner).fit(X, y, sample_weight=weight)
+    model = GentleBoostClassifier(n_estimators=10, weak_learner=weak_learner).fit(
+        X, y, sample_weight=weight
+    )
     assert model.n_estimators_ == 10
     assert model.score(X, y, sample_weight=weight) > 0.95
 
@@ -63,7 +65,9 @@ def test_denormal_weights_are_those_a_power_of_two_larger(weak_learner):
     X, y = load_iris(return_X_y=True)
     weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(np.float64)
     models = [
-        AdaBoostECCClassifier(n_estimators=10, weak_learner=weak_learner, random_state=0).fit(X, y, sample_weight=w)
+        AdaBoostECCClassifier(n_estimators=10, weak_learner=weak_learner, random_state=0).fit(
+            X, y, sample_weight=w
+        )
         for w in (np.ldexp(weight, 40), np.ldexp(weight, -1074))
     ]
     np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
@@ -87,17 +91,27 @@ def test_an_unlucky_sample_of_the_rows_does_not_end_a_training(cls, weak_learner
     X, y = load_iris(return_X_y=True)
     for subsample in (0.02, 0.1, 0.7):
         for seed in range(2):
-            words = {"n_estimators": 40, "subsample": subsample, "weak_learner": weak_learner, "random_state": seed}
+            words = {
+                "n_estimators": 40,
+                "subsample": subsample,
+                "weak_learner": weak_learner,
+                "random_state": seed,
+            }
             model = cls(**words).fit(X, y)
             # Learners without errors are the last ones of SAMME, AdaBoost.M2 and AdaBoost.MH.
             kept = model.history_
             errors = kept.get("error", kept.get("pseudo_loss"))
-            perfect = errors[-1] == 0 if errors is not None else "edge" in kept and kept["edge"][-1] > 1 - 1e-9
+            perfect = (
+                errors[-1] == 0
+                if errors is not None
+                else "edge" in kept and kept["edge"][-1] > 1 - 1e-9
+            )
             assert model.n_estimators_ == 40 or perfect
 
 
 @pytest.mark.parametrize(
-    "name", ["PIBoostClassifier", "SAMMEClassifier", "GentleBoostClassifier", "AdaBoostMHClassifier"]
+    "name",
+    ["PIBoostClassifier", "SAMMEClassifier", "GentleBoostClassifier", "AdaBoostMHClassifier"],
 )
 def test_small_nodes_are_not_split(name):
     """A share next to 1 splits the root alone; 1/K leaves smaller trees."""
@@ -105,7 +119,11 @@ def test_small_nodes_are_not_split(name):
     sizes = []
     for share in (0.0, 0.125, 0.999):
         model = getattr(pymcboost, name)(
-            n_estimators=3, weak_learner="tree", max_leaf_nodes=64, min_weight_fraction_split=share, random_state=0
+            n_estimators=3,
+            weak_learner="tree",
+            max_leaf_nodes=64,
+            min_weight_fraction_split=share,
+            random_state=0,
         ).fit(X, y)
         sizes.append(np.diff(model.model_.ensemble.offset).max())
     assert sizes[0] > sizes[1] > sizes[2]
@@ -118,7 +136,8 @@ def test_a_bound_on_leaves_is_about_the_rows_that_are_drawn(name, subsample):
     X, y = make_blobs(400, centers=4, n_features=4, cluster_std=2.0, random_state=0)
     words = {"n_estimators": 5, "weak_learner": "tree", "subsample": subsample, "random_state": 0}
     free, bounded = (
-        getattr(pymcboost, name)(**words, min_weight_fraction_leaf=share).fit(X, y) for share in (0.0, 0.1)
+        getattr(pymcboost, name)(**words, min_weight_fraction_leaf=share).fit(X, y)
+        for share in (0.0, 0.1)
     )
     assert bounded.n_estimators_ == 5
     sizes = [np.diff(model.model_.ensemble.offset).mean() for model in (free, bounded)]

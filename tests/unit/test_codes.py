@@ -22,7 +22,10 @@ from pymcboost.losses.codes import (
 
 def problems(code):
     """What every column sets apart: (positive classes, negative classes), the pair in a fixed order."""
-    return [frozenset((frozenset(np.flatnonzero(c > 0)), frozenset(np.flatnonzero(c < 0)))) for c in code.T]
+    return [
+        frozenset((frozenset(np.flatnonzero(c > 0)), frozenset(np.flatnonzero(c < 0))))
+        for c in code.T
+    ]
 
 
 def check_columns(code):
@@ -42,7 +45,9 @@ def test_named_codes(K):
         check_columns(code)
     code = all_pairs(K)
     check_columns(code)
-    assert set(problems(code)) == {frozenset((frozenset([a]), frozenset([b]))) for a, b in combinations(range(K), 2)}
+    assert set(problems(code)) == {
+        frozenset((frozenset([a]), frozenset([b]))) for a, b in combinations(range(K), 2)
+    }
     assert set(np.unique(code)) <= {-1.0, 0.0, 1.0}
     code = exhaustive(K)
     check_columns(code)
@@ -105,7 +110,9 @@ def test_dense_code_of_few_classes_has_every_column_once():
     for K in (2, 3, 4, 5):
         np.testing.assert_array_equal(dense_random(K, np.random.default_rng(0)), exhaustive(K))
     for n in (7, 8, 100):
-        np.testing.assert_array_equal(dense_random(4, np.random.default_rng(0), n_columns=n), exhaustive(4))
+        np.testing.assert_array_equal(
+            dense_random(4, np.random.default_rng(0), n_columns=n), exhaustive(4)
+        )
     assert dense_random(4, np.random.default_rng(0), n_columns=6).shape == (4, 6)
     check_columns(dense_random(4, np.random.default_rng(0), n_columns=6))
 
@@ -134,7 +141,9 @@ def subsets_of(code):
     return result
 
 
-@pytest.mark.parametrize(("K", "singles", "pairs"), [(2, 1, 1), (3, 3, 3), (4, 4, 7), (5, 5, 15), (6, 6, 21)])
+@pytest.mark.parametrize(
+    ("K", "singles", "pairs"), [(2, 1, 1), (3, 3, 3), (4, 4, 7), (5, 5, 15), (6, 6, 21)]
+)
 def test_separators(K, singles, pairs):
     for spec, n in (("singles", singles), ("pairs", pairs)):
         code = separators(spec, K)
@@ -176,11 +185,17 @@ def test_classes_that_no_separator_tells_apart(subsets, pair):
 
 def test_too_many_separators_are_refused():
     assert separators("pairs", 90).shape == (90, 4095)
-    with pytest.raises(ValueError, match="separators='pairs' are 4186 class subsets .*more than 4096"):
+    with pytest.raises(
+        ValueError, match="separators='pairs' are 4186 class subsets .*more than 4096"
+    ):
         separators("pairs", 91)
     with pytest.raises(ValueError, match="than 4096; list fewer$"):  # not what it is already
         separators("singles", MOST_COLUMNS + 1)
-    with pytest.raises(ValueError, match=r"separators='singles' are 30000 class subsets .*; list fewer"):
+    with pytest.raises(
+        ValueError, match=r"separators='singles' are 30000 class subsets .*; list fewer"
+    ):
         separators("singles", 30_000)
-    with pytest.raises(ValueError, match=r"separators=\[\[0\], ...\] are 4097 or more class subsets"):
+    with pytest.raises(
+        ValueError, match=r"separators=\[\[0\], ...\] are 4097 or more class subsets"
+    ):
         separators([[k] for k in range(6000)], 7000)

@@ -36,11 +36,16 @@ PARAMS = {"n_estimators": 10, "random_state": 0, "calibrate": None}
 def client():
     from distributed import Client, LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
         yield client
         for nanny in cluster.workers.values():  # a training that was cancelled would be waited for
             nanny.auto_restart = False
-            with suppress(TimeoutError):  # it is told to end, and the end of the cluster waits for it
+            with suppress(
+                TimeoutError
+            ):  # it is told to end, and the end of the cluster waits for it
                 cluster.sync(nanny.kill, timeout=0.1)
 
 
@@ -93,7 +98,9 @@ def test_sparse_blocks(client, cls):
 
     X, y = sparse_rows(900)
     starts, none = range(0, 900, 300), X[:0]
-    blocks = [da.from_delayed(delayed(X[i : i + 300]), (300, 12), X.dtype, meta=none) for i in starts]
+    blocks = [
+        da.from_delayed(delayed(X[i : i + 300]), (300, 12), X.dtype, meta=none) for i in starts
+    ]
     params = {"n_estimators": 5, "random_state": 0, "calibrate": None}
     model = cls(client=client, **params).fit(da.concatenate(blocks), da.from_array(y, chunks=300))
     one = cls._of(**params).fit(X, y, comm=Alone())
@@ -105,7 +112,9 @@ def test_sparse_blocks(client, cls):
 def test_defaults_are_calibrated(client):
     X, y = rows()
     whole = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y, comm=Alone())
-    found = DaskVectorTreeBoostClassifier(client=client, n_estimators=5, random_state=0).fit(*divided(X, y))
+    found = DaskVectorTreeBoostClassifier(client=client, n_estimators=5, random_state=0).fit(
+        *divided(X, y)
+    )
     assert found.model_.temperature is not None
     assert found.model_.to_bytes() == whole.model_.to_bytes()
 
@@ -117,9 +126,16 @@ def test_data_frames_and_validation_sets(client):
     frame = pd.DataFrame(X, columns=list("abcdef"))
     params = {**PARAMS, "calibrate": "temperature", "early_stopping": True}
     held = frame[1000:], y[1000:]
-    whole = VectorTreeBoostClassifier(**params).fit(frame[:1000], y[:1000], X_val=held[0], y_val=held[1])
-    parts = [dd.from_pandas(part, npartitions=3) for part in (frame[:1000], pd.Series(y[:1000]), *map(_series, held))]
-    found = DaskVectorTreeBoostClassifier(client=client, **params).fit(*parts[:2], X_val=parts[2], y_val=parts[3])
+    whole = VectorTreeBoostClassifier(**params).fit(
+        frame[:1000], y[:1000], X_val=held[0], y_val=held[1]
+    )
+    parts = [
+        dd.from_pandas(part, npartitions=3)
+        for part in (frame[:1000], pd.Series(y[:1000]), *map(_series, held))
+    ]
+    found = DaskVectorTreeBoostClassifier(client=client, **params).fit(
+        *parts[:2], X_val=parts[2], y_val=parts[3]
+    )
     assert found.model_.to_bytes() == whole.model_.to_bytes()
     assert found.feature_names_in_.tolist() == list("abcdef")
     assert np.array_equal(found.predict(parts[0]).compute(), whole.predict(frame[:1000]))
@@ -135,12 +151,20 @@ def test_lazy_answers_of_frames(client, levels):
     dd = pytest.importorskip("dask.dataframe")
     X, y = rows(400)
     code = np.random.default_rng(0).integers(0, 4, 400)
-    frame = pd.DataFrame({"c": pd.Categorical(np.array(levels)[code]), "x": X[:, 0], "n": pd.array(code, "Int64")})
+    frame = pd.DataFrame(
+        {"c": pd.Categorical(np.array(levels)[code]), "x": X[:, 0], "n": pd.array(code, "Int64")}
+    )
     frame.loc[::7, "n"] = pd.NA
-    parts, dy = dd.from_pandas(frame, npartitions=4), dd.from_pandas(pd.Series(y ^ code % 2), npartitions=4)
+    parts, dy = (
+        dd.from_pandas(frame, npartitions=4),
+        dd.from_pandas(pd.Series(y ^ code % 2), npartitions=4),
+    )
     found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
     for method in METHODS:
-        want, lazy = getattr(found.to_local(), method)(frame), getattr(found, method)(parts[["x", "n", "c"]])
+        want, lazy = (
+            getattr(found.to_local(), method)(frame),
+            getattr(found, method)(parts[["x", "n", "c"]]),
+        )
         assert lazy.dtype == want.dtype
         assert lazy.ndim == want.ndim
         assert np.array_equal(lazy.compute(), want)
@@ -159,7 +183,9 @@ def test_lazy_answers_of_a_frame_with_one_partition(client):
     part, dy = dd.from_pandas(frame, npartitions=1), dd.from_pandas(pd.Series(y), npartitions=1)
     found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(part, dy)
     for method in METHODS:
-        assert np.array_equal(getattr(found, method)(part).compute(), getattr(found.to_local(), method)(frame))
+        assert np.array_equal(
+            getattr(found, method)(part).compute(), getattr(found.to_local(), method)(frame)
+        )
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -191,11 +217,14 @@ def test_a_second_fit_keeps_nothing_of_the_first(client):
     X, y = rows()
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), npartitions=2)
     model = DaskVectorTreeBoostClassifier(
-        client=client, **PARAMS | {"n_estimators": "auto", "n_iter_no_change": 1, "cv": 2, "learning_rate": 1.0}
+        client=client,
+        **PARAMS | {"n_estimators": "auto", "n_iter_no_change": 1, "cv": 2, "learning_rate": 1.0},
     )
     model.fit(frame, dd.from_pandas(pd.Series(y), npartitions=2))
     assert {"cv_results_", "feature_names_in_"} <= vars(model).keys()
-    assert not {"oof_decision_function_", "oof_fold_"} & vars(model).keys()  # a worker has only those of its rows
+    assert (
+        not {"oof_decision_function_", "oof_fold_"} & vars(model).keys()
+    )  # a worker has only those of its rows
     model.set_params(n_estimators=2).fit(*divided(X, y))
     assert not {"cv_results_", "feature_names_in_"} & vars(model).keys()
     assert (model.client, model.n_estimators, model.n_estimators_) == (client, 2, 2)
@@ -214,14 +243,18 @@ def test_labels_of_several_types_of_integers(client):
     parts = [delayed(labels[100 * i : 100 * i + 100].astype(types[i % 2])) for i in range(4)]
     dy = da.concatenate([da.from_delayed(part, (100,), np.int64) for part in parts])
     whole = VectorTreeBoostClassifier(**PARAMS).fit(X, labels)
-    given = client.persist([*divided(X, size=100), dy], workers=sorted(client.scheduler_info()["workers"])[:1])
+    given = client.persist(
+        [*divided(X, size=100), dy], workers=sorted(client.scheduler_info()["workers"])[:1]
+    )
     wait(given)
     found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(*given)
     assert found.model_.to_bytes() == whole.model_.to_bytes()
 
 
 def test_a_loss_that_is_a_function_has_no_probabilities(client):
-    model = DaskVectorTreeBoostClassifier(loss=gradient_hessian, client=client, **PARAMS | {"n_estimators": 1})
+    model = DaskVectorTreeBoostClassifier(
+        loss=gradient_hessian, client=client, **PARAMS | {"n_estimators": 1}
+    )
     for one in model, model.fit(*divided(*rows(200))):
         assert not hasattr(one, "predict_proba")
         assert hasattr(one, "decision_function")
@@ -251,9 +284,13 @@ def test_what_is_refused(client):
     dX, dy = divided(X, y)
     model = DaskVectorTreeBoostClassifier(client=client, **PARAMS)
     for method in METHODS:
-        with pytest.raises(NotFittedError, match="This DaskVectorTreeBoostClassifier instance is not fitted yet"):
+        with pytest.raises(
+            NotFittedError, match="This DaskVectorTreeBoostClassifier instance is not fitted yet"
+        ):
             getattr(model, method)(dX)
-    with pytest.raises(TypeError, match="X must be a Dask array, data frame or series, not ndarray"):
+    with pytest.raises(
+        TypeError, match="X must be a Dask array, data frame or series, not ndarray"
+    ):
         model.fit(X, y)
     with pytest.raises(ValueError, match=r"X has 2 chunks of columns; give whole rows: X.rechunk"):
         model.fit(dX.rechunk((400, 3)), dy)
@@ -266,7 +303,9 @@ def test_what_is_refused(client):
         model.fit(dX, dy, other)
     with pytest.raises(ValueError, match="^partition 0: X_val has 400 rows, y_val has 500"):
         model.fit(dX, dy, X_val=dX[400:].rechunk((400, 6)), y_val=other[300:])
-    with pytest.raises(ValueError, match="^DaskVectorTreeBoostClassifier: warm_start is for .* one worker"):
+    with pytest.raises(
+        ValueError, match="^DaskVectorTreeBoostClassifier: warm_start is for .* one worker"
+    ):
         DaskVectorTreeBoostClassifier(client=client, warm_start=True).fit(*divided(X, y, size=1500))
     with pytest.raises(TypeError, match="y must be a Dask array, .*, not NoneType"):
         model.fit(dX, None)
@@ -274,9 +313,15 @@ def test_what_is_refused(client):
         ({"y_val": dy}, "X_val and y_val go together"),
         ({"X_val": dX}, "X_val and y_val go together"),
         ({"sample_weight_val": dy}, "sample_weight_val needs the rows that it weights"),
-        ({"X_val": X, "y_val": dy}, "^X_val must be a Dask array, data frame or series, not ndarray"),
+        (
+            {"X_val": X, "y_val": dy},
+            "^X_val must be a Dask array, data frame or series, not ndarray",
+        ),
         ({"X_val": dX, "y_val": y}, "^y_val must be a Dask array"),
-        ({"X_val": dX, "y_val": dy, "sample_weight_val": y}, "^sample_weight_val must be a Dask array"),
+        (
+            {"X_val": dX, "y_val": dy, "sample_weight_val": y},
+            "^sample_weight_val must be a Dask array",
+        ),
         ({"X_val": dX, "y_val": divided(y, size=500)[0]}, "^y_val has 3 partitions, X_val has 4"),
         ({"X_val": dX.rechunk((400, 3)), "y_val": dy}, "^X_val has 2 .* rows: X_val.rechunk"),
     ):
@@ -286,14 +331,23 @@ def test_what_is_refused(client):
         DaskVectorTreeBoostClassifier(client=client, timeout=0).fit(dX, dy)
     model.set_params(timeout=0.5).fit(dX, dy)
     for method in METHODS:
-        with pytest.raises(ValueError, match=r"^X has 2 chunks of columns; give whole rows: X.rechunk"):
+        with pytest.raises(
+            ValueError, match=r"^X has 2 chunks of columns; give whole rows: X.rechunk"
+        ):
             getattr(model, method)(dX.rechunk((400, 3)))
 
 
 def test_copies_have_the_client_and_pickles_have_not(client):
     X, y = rows(200)
-    model = DaskVectorTreeBoostClassifier(client=client, class_weight={0: 2.0}, **PARAMS).fit(*divided(X, y))
-    for one in copy.copy(model), copy.deepcopy(model), clone(model), pickle.loads(pickle.dumps(model)):
+    model = DaskVectorTreeBoostClassifier(client=client, class_weight={0: 2.0}, **PARAMS).fit(
+        *divided(X, y)
+    )
+    for one in (
+        copy.copy(model),
+        copy.deepcopy(model),
+        clone(model),
+        pickle.loads(pickle.dumps(model)),
+    ):
         assert one.get_params() | {"client": client} == model.get_params()
         if hasattr(one, "model_"):
             assert np.array_equal(one.predict(X), model.predict(X))
@@ -306,7 +360,10 @@ def test_copies_have_the_client_and_pickles_have_not(client):
 
 def test_parameters_are_those_of_the_estimator():
     own = set(inspect.signature(VectorTreeBoostClassifier).parameters)
-    assert set(inspect.signature(DaskVectorTreeBoostClassifier).parameters) == own | {"client", "timeout"}
+    assert set(inspect.signature(DaskVectorTreeBoostClassifier).parameters) == own | {
+        "client",
+        "timeout",
+    }
     assert "client :" in DaskVectorTreeBoostClassifier.__doc__
 
 
@@ -323,7 +380,10 @@ def ctrl_c(client, before=lambda: None):
                 signal.pthread_kill(main, signal.SIGALRM)
                 return
 
-    thread, old = threading.Thread(target=watch), signal.signal(signal.SIGALRM, signal.default_int_handler)
+    thread, old = (
+        threading.Thread(target=watch),
+        signal.signal(signal.SIGALRM, signal.default_int_handler),
+    )
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -347,7 +407,10 @@ def test_ctrl_c_ends_the_training_on_the_workers(client):
         model = DaskVectorTreeBoostClassifier(client=client, random_state=0, **params)
         with ctrl_c(client):
             model.fit(*given)
-        small = [client.submit(int, 1, workers=[one], pure=False) for one in client.scheduler_info()["workers"]]
+        small = [
+            client.submit(int, 1, workers=[one], pure=False)
+            for one in client.scheduler_info()["workers"]
+        ]
         assert [one.result(timeout=60) for one in small] == [1, 1]
     assert not hasattr(model, "model_")
 
@@ -366,7 +429,9 @@ def test_ctrl_c_does_not_wait_for_a_silent_worker(client, monkeypatch):
 
     try:
         with ctrl_c(client, stop):
-            DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(*divided(*rows(4000), size=1000))
+            DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(
+                *divided(*rows(4000), size=1000)
+            )
         assert time.monotonic() - silent[0] < 15
     finally:
         wakes.cancel()
@@ -385,5 +450,7 @@ def test_a_second_ctrl_c_cancels_the_tasks(client, monkeypatch):
     monkeypatch.setattr(client, "run", interrupted)
     monkeypatch.setattr(client, "cancel", lambda tasks: cancelled.extend(tasks) or cancel(tasks))
     with ctrl_c(client):
-        DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(*divided(*rows(4000), size=1000))
+        DaskVectorTreeBoostClassifier(client=client, n_estimators=100_000).fit(
+            *divided(*rows(4000), size=1000)
+        )
     assert len(cancelled) == 2

@@ -1,6 +1,5 @@
 """Rows divided among workers, each of which has its own in blocks: bytes, and what goes wrong on one worker."""
 
-
 import numpy as np
 import pytest
 from divided.threads import numbered, run
@@ -33,7 +32,11 @@ def test_bytes_are_those_of_one_worker_with_all_rows_in_memory(cls, n):
     def task(workers):
         own = slice(workers.rank, None, 3)
         comm = numbered(workers, np.arange(n)[own])
-        return file_of(model_of(cls).fit(Dataset.from_blocks(cut([5, 50], X[own], y[own], weight[own]), comm=comm)))
+        return file_of(
+            model_of(cls).fit(
+                Dataset.from_blocks(cut([5, 50], X[own], y[own], weight[own]), comm=comm)
+            )
+        )
 
     assert set(run(3, task)) == {expected}
     one = Dataset.from_blocks(cut([70], X, y, weight), comm=Alone())
@@ -55,7 +58,9 @@ def test_scores_to_begin_with(cls):
         return file_of(model_of(cls).fit(Dataset.from_blocks(source, comm=numbered(workers, own))))
 
     assert set(run(3, task)) == {expected}
-    assert all("init_score" in str(error) for error in run(3, lambda workers: task(workers, without=2)))
+    assert all(
+        "init_score" in str(error) for error in run(3, lambda workers: task(workers, without=2))
+    )
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -68,7 +73,11 @@ def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
     def task(workers, parts):
         own = parts[workers.rank]
         comm = numbered(workers, own)
-        return file_of(model_of(cls).fit(Dataset.from_blocks(cut([50], X[own], y[own], weight[own]), comm=comm)))
+        return file_of(
+            model_of(cls).fit(
+                Dataset.from_blocks(cut([50], X[own], y[own], weight[own]), comm=comm)
+            )
+        )
 
     expected = task(Alone(), [np.arange(n)])
     random = np.split(np.random.default_rng(0).permutation(n), [100, 4000])
@@ -78,7 +87,12 @@ def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
 
 def errors_of(cls, blocks_of):
     """What each of three workers raises."""
-    found = run(3, lambda workers: model_of(cls).fit(Dataset.from_blocks(blocks_of(workers.rank), comm=workers)))
+    found = run(
+        3,
+        lambda workers: model_of(cls).fit(
+            Dataset.from_blocks(blocks_of(workers.rank), comm=workers)
+        ),
+    )
     assert all(isinstance(one, Exception) for one in found), found
     return found
 
@@ -101,12 +115,19 @@ def test_source_that_changes_on_one_worker():
         return [(X[: 100 - len(calls)], y[: 100 - len(calls)])]
 
     found = errors_of(MCBoostClassifier, lambda rank: source if rank == 2 else [(X, y)])
-    one_alone(found, 2, ValueError, "another reading of the blocks gave other rows than the first (98 rows after 99)")
+    one_alone(
+        found,
+        2,
+        ValueError,
+        "another reading of the blocks gave other rows than the first (98 rows after 99)",
+    )
 
 
 def test_wrong_block_on_one_worker():
     X, y, _ = made(300)
-    found = errors_of(VectorTreeBoostClassifier, lambda rank: [(X, y), (X[:, :3], y)] if rank == 0 else [(X, y)])
+    found = errors_of(
+        VectorTreeBoostClassifier, lambda rank: [(X, y), (X[:, :3], y)] if rank == 0 else [(X, y)]
+    )
     one_alone(found, 0, ValueError, "block 1: X has 3 columns, the first block has 8")
 
 
@@ -122,6 +143,10 @@ def test_worker_without_rows():
             data = Dataset.from_blocks([(rows[:end], y[:end], weight[:end])], comm=workers)
             return file_of(model_of(VectorTreeBoostClassifier).fit(data))
 
-        assert set(run(2, task)) == {file_of(model_of(VectorTreeBoostClassifier).fit(rows, y, weight))}
+        assert set(run(2, task)) == {
+            file_of(model_of(VectorTreeBoostClassifier).fit(rows, y, weight))
+        }
     found = errors_of(VectorTreeBoostClassifier, lambda rank: [] if rank == 1 else [(X, y)])
-    one_alone(found, 1, ValueError, "they have no rows; a worker without rows gives a block of none")
+    one_alone(
+        found, 1, ValueError, "they have no rows; a worker without rows gives a block of none"
+    )

@@ -114,7 +114,12 @@ def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
 
 def test_early_stopping_and_calibration_go_on(tmp_path):
     X, y = rows(500)
-    more = {"early_stopping": True, "n_iter_no_change": 3, "calibrate": "temperature", "n_estimators": 40}
+    more = {
+        "early_stopping": True,
+        "n_iter_no_change": 3,
+        "calibrate": "temperature",
+        "n_estimators": 40,
+    }
     held = {"X_val": X[400:], "y_val": y[400:]}
     X, y, path = X[:400], y[:400], tmp_path / "m.part"
     whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, **held).model_.to_bytes()
@@ -126,7 +131,13 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
 
 def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
     X, y = rows(500)
-    more = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 40, "random_state": 0, "subsample": 0.5}
+    more = {
+        "early_stopping": True,
+        "n_iter_no_change": 3,
+        "n_estimators": 40,
+        "random_state": 0,
+        "subsample": 0.5,
+    }
     parts, path = parts_of(500, 3, "random", np.random.default_rng(0)), tmp_path / "m.part"
     whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
@@ -160,7 +171,11 @@ def other_numbers(X, y, number):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(other_value, "the features differ"), (other_label, "the labels differ"), (other_numbers, "the features differ")],
+    [
+        (other_value, "the features differ"),
+        (other_label, "the labels differ"),
+        (other_numbers, "the features differ"),
+    ],
 )
 def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
     X, y = rows(300)
@@ -171,7 +186,9 @@ def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
     def task(workers):
         part = parts[workers.rank]
         model = VectorTreeBoostClassifier(**PLAIN)
-        model.fit(X[part], y[part], comm=numbered(workers, number[part]), callbacks=[Checkpoint(path, 0)])
+        model.fit(
+            X[part], y[part], comm=numbered(workers, number[part]), callbacks=[Checkpoint(path, 0)]
+        )
 
     for found in run(3, task):
         assert isinstance(found, (ValueError, WorkerError)), found
@@ -204,7 +221,10 @@ def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
-    [(b"nothing of ours", ModelFormatError, "shorter than the 64-byte header"), (None, OSError, "is a folder")],
+    [
+        (b"nothing of ours", ModelFormatError, "shorter than the 64-byte header"),
+        (None, OSError, "is a folder"),
+    ],
 )
 def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
     X, y = rows(300)
@@ -217,7 +237,9 @@ def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
 
 def test_a_checkpoint_on_some_workers_is_refused(tmp_path):
     X, y = rows(300)
-    found = divided(tmp_path / "m", VectorTreeBoostClassifier, X, y, parts_of(300, 2, "even", None), alone=(0,))
+    found = divided(
+        tmp_path / "m", VectorTreeBoostClassifier, X, y, parts_of(300, 2, "even", None), alone=(0,)
+    )
     assert all("Checkpoint, worker 0 has " in str(one) for one in found), found
 
 
@@ -249,7 +271,9 @@ def test_blocks_go_on(cls, params, tmp_path, monkeypatch):
     path, whole = tmp_path / "m.part", cls(**params).fit(X, y).model_.to_bytes()
 
     def blocks(step):
-        return Dataset.from_blocks([(X[at : at + step], y[at : at + step]) for at in range(0, 400, step)])
+        return Dataset.from_blocks(
+            [(X[at : at + step], y[at : at + step]) for at in range(0, 400, step)]
+        )
 
     for rounds, step in ((3, 100), (6, 37)):
         with pytest.raises(ZeroDivisionError):

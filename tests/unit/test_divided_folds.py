@@ -21,7 +21,9 @@ from pymcboost.training.training_set import TrainingSet
 def rows(m, noise=0.3, K=4, seed=0):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(m, 6)), 2).astype(np.float32)
-    y = (X[:, 0] + noise * rng.normal(size=m) > 0).astype(int) + 2 * (X[:, 1] + noise * rng.normal(size=m) > 0.5)
+    y = (X[:, 0] + noise * rng.normal(size=m) > 0).astype(int) + 2 * (
+        X[:, 1] + noise * rng.normal(size=m) > 0.5
+    )
     y[: K + 1] = np.arange(K + 1)  # a class of one row
     return X, y
 
@@ -47,11 +49,15 @@ def check(model, X, y, weight=None, parts=None, **more):
 
     one = fit(np.arange(X.shape[0]), Alone())
     for own in divisions(X.shape[0]).values() if parts is None else parts:
-        assert run(len(own), lambda workers, own=own: fit(own[workers.rank], workers)) == [one] * len(own)
+        assert run(len(own), lambda workers, own=own: fit(own[workers.rank], workers)) == [
+            one
+        ] * len(own)
     return Model.from_bytes(one)
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, ABCLogitBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, ABCLogitBoostClassifier]
+)
 def test_defaults_are_calibrated(cls):
     """With 900 rows there are several folds, and a second model."""
     X, y = rows(900)
@@ -64,21 +70,45 @@ def test_weights_sparse_rows_and_stumps():
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     params = {"n_estimators": 20, "random_state": 0, "calibrate": "temperature", "n_jobs": 1}
     parts = [divisions(len(y))["random"]]
-    assert check(lambda: MCBoostClassifier(**params), csr_array(X), y, weight, parts).temperature is not None
-    assert check(lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight, parts).temperature is not None
+    assert (
+        check(lambda: MCBoostClassifier(**params), csr_array(X), y, weight, parts).temperature
+        is not None
+    )
+    assert (
+        check(
+            lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight, parts
+        ).temperature
+        is not None
+    )
 
 
 def test_few_rows_for_early_stopping_are_not_those_of_the_temperature():
     X, y = rows(800)
-    params = {"n_estimators": 30, "early_stopping": True, "random_state": 0, "n_jobs": 1, "calibrate": "temperature"}
-    assert check(lambda: VectorTreeBoostClassifier(**params), X, y, parts=[divisions(800)["even"]]).temperature
+    params = {
+        "n_estimators": 30,
+        "early_stopping": True,
+        "random_state": 0,
+        "n_jobs": 1,
+        "calibrate": "temperature",
+    }
+    assert check(
+        lambda: VectorTreeBoostClassifier(**params), X, y, parts=[divisions(800)["even"]]
+    ).temperature
 
 
 def test_thresholds_of_labels():
     X, y = rows(500, K=3)
     labels = np.stack([y & 1, y >> 1, y == 0], axis=1).astype(int)
-    params = {"loss": "logistic", "n_estimators": 20, "decision_threshold": "f1", "random_state": 0, "n_jobs": 1}
-    model = check(lambda: VectorTreeBoostClassifier(**params), X, labels, parts=[divisions(500)["random"]])
+    params = {
+        "loss": "logistic",
+        "n_estimators": 20,
+        "decision_threshold": "f1",
+        "random_state": 0,
+        "n_jobs": 1,
+    }
+    model = check(
+        lambda: VectorTreeBoostClassifier(**params), X, labels, parts=[divisions(500)["random"]]
+    )
     assert len(set(np.asarray(model.thresholds).tolist())) > 1
 
 
@@ -87,7 +117,9 @@ def test_rows_beyond_a_bound_are_drawn(monkeypatch):
     X, y = rows(9000, K=3)
     seen = []
     old = divided_folds.smallest
-    monkeypatch.setattr(divided_folds, "smallest", lambda *args: seen.append(args[3].tolist()) or old(*args))
+    monkeypatch.setattr(
+        divided_folds, "smallest", lambda *args: seen.append(args[3].tolist()) or old(*args)
+    )
     model = check(lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1), X, y,
                   parts=[divisions(9000)["random"]])  # fmt: skip
     assert [1024] in seen
@@ -99,7 +131,9 @@ def test_rows_of_all_come_in_the_order_of_their_numbers():
 
     def task(workers):
         own = np.array_split(order, 3)[workers.rank]
-        dataset = TrainingSet(None, np.arange(2), own % 2, np.ones(len(own)), comm=numbered(workers, own))
+        dataset = TrainingSet(
+            None, np.arange(2), own % 2, np.ones(len(own)), comm=numbered(workers, own)
+        )
         return divided_folds.of_all(dataset, own % 5 > 0, own, 2.0 * own)
 
     for number, twice in run(3, task):
@@ -122,7 +156,9 @@ def dealt(codes, cv, size=1, weight=None, seed=7):
             assert (weight[own[np.append(train, held)]] > 0).all()
             fold[own[held]] = i
 
-    for error in sorted(filter(None, run(size, task)), key=lambda error: isinstance(error, WorkerError)):
+    for error in sorted(
+        filter(None, run(size, task)), key=lambda error: isinstance(error, WorkerError)
+    ):
         raise error
     return fold
 
@@ -185,17 +221,27 @@ def test_folds_of_several_workers_are_a_number():
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
             VectorTreeBoostClassifier(n_estimators=2, cv=cv).fit(X, y, comm=Alone(), **more)
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
-            labels = VectorTreeBoostClassifier(n_estimators=2, loss="logistic", cv=cv, decision_threshold="f1")
+            labels = VectorTreeBoostClassifier(
+                n_estimators=2, loss="logistic", cv=cv, decision_threshold="f1"
+            )
             labels.fit(X, np.eye(5, dtype=int)[y], comm=Alone(), **more)
 
 
 @pytest.mark.parametrize("scoring", ["log_loss", "error"])
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
+)
 def test_rounds_that_folds_find(cls, scoring):
     X, y = rows(300)
     if cls is MCBoostClassifier and scoring == "log_loss":
         scoring = "auc_ovr"
-    params = {"n_estimators": "auto", "scoring": scoring, "cv": 3, "n_iter_no_change": 3, "random_state": 0}
+    params = {
+        "n_estimators": "auto",
+        "scoring": scoring,
+        "cv": 3,
+        "n_iter_no_change": 3,
+        "random_state": 0,
+    }
     params |= {"max_leaf_nodes": 4} if cls is not MCBoostClassifier else {}
     own = {name: part for name, part in divisions(300).items() if name in ("random", "empty")}
     model = check(lambda: cls(**params, n_jobs=1), X, y, parts=own.values())
@@ -205,7 +251,13 @@ def test_rounds_that_folds_find(cls, scoring):
 def test_rounds_of_rows_with_labels():
     X, y = rows(400, K=3)
     labels = np.stack([y & 1, y >> 1], axis=1).astype(int)
-    params = {"loss": "logistic", "n_estimators": "auto", "cv": 3, "n_iter_no_change": 3, "decision_threshold": "f1"}
+    params = {
+        "loss": "logistic",
+        "n_estimators": "auto",
+        "cv": 3,
+        "n_iter_no_change": 3,
+        "decision_threshold": "f1",
+    }
     check(lambda: VectorTreeBoostClassifier(**params, random_state=0, n_jobs=1), X, labels,
           parts=[divisions(400)["random"]])  # fmt: skip
 

@@ -38,8 +38,12 @@ def shrinking(ensemble, factor=0.8, scale=1.0):
     for name, values in changed.items():
         if values is not None:
             shape = (-1,) + (1,) * (values.ndim - 1)
-            changed[name] = np.clip(values * weight.reshape(shape), -limit, limit).astype(np.float32)
-    return replace(ensemble, bias=(ensemble.bias.astype(np.float64) * scale).clip(-limit, limit), **changed)
+            changed[name] = np.clip(values * weight.reshape(shape), -limit, limit).astype(
+                np.float32
+            )
+    return replace(
+        ensemble, bias=(ensemble.bias.astype(np.float64) * scale).clip(-limit, limit), **changed
+    )
 
 
 def ensembles(k, seed):
@@ -91,7 +95,9 @@ def test_certified_labels_are_those_of_all_learners(k, scale):
 
 def test_half_precision_leaves_are_certified_too():
     X = random_rows(200, 5)
-    model = model_of(shrinking(random_trees(25, 5, 4, "vector")), leaves="float16").with_early_exit("certified")
+    model = model_of(shrinking(random_trees(25, 5, 4, "vector")), leaves="float16").with_early_exit(
+        "certified"
+    )
     labels, learners = model.predict_early(X)
     assert (labels == model.predict(X)).all()
     assert learners.min() < model.n_learners
@@ -110,7 +116,9 @@ def test_bounds_hold_for_every_row_and_are_tight(k):
                     for j in range(k):
                         assert row[j] - row[i] <= Fraction(found[number, i, j])
         one = model_of(ensemble).ensemble
-        if hasattr(one, "offset") and one.cls is None:  # one tree is left: the bound is that of its leaves
+        if (
+            hasattr(one, "offset") and one.cls is None
+        ):  # one tree is left: the bound is that of its leaves
             leaf = one.leaf[one.offset[-2] + len(one) - 1 :].astype(np.float64)
             largest = (leaf[:, None, :] - leaf[:, :, None]).max(axis=0)
             last = bounds(one, np.array([len(one) - 1]))[0]
@@ -129,12 +137,16 @@ def test_every_way_is_that_of_the_slow_twin(prepared_by):
             rows = X
             if prepared_by in ("sparse", "wide"):
                 rows = scipy.sparse.csr_array(X)
-                rows = scipy.sparse.csr_array((rows.data, rows.indices, rows.indptr), shape=(len(X), n))
+                rows = scipy.sparse.csr_array(
+                    (rows.data, rows.indices, rows.indptr), shape=(len(X), n)
+                )
             rows = X.astype(np.float64) if prepared_by == "float64" else rows
             model = with_all(model, rows if prepared_by != "wide" else scipy.sparse.csr_array(rows))
             file = File(model.to_bytes())
             for number, way in enumerate(WAYS):
-                labels, learners = model.predict_early(rows, way, n_jobs=3 if prepared_by == "threads" else None)
+                labels, learners = model.predict_early(
+                    rows, way, n_jobs=3 if prepared_by == "threads" else None
+                )
                 wanted = [file.early(row.tolist(), number) for row in X]
                 assert list(zip(labels.tolist(), learners.tolist(), strict=True)) == wanted
 
@@ -147,7 +159,9 @@ def with_all(model, X):
 
 def test_calibrated_thresholds_and_what_they_promise():
     X = random_rows(4000, 5, seed=5)
-    model = model_of(shrinking(random_trees(60, 5, 4, "vector"), 0.97)).with_early_exit("calibrated", X, rate=0.01)
+    model = model_of(shrinking(random_trees(60, 5, 4, "vector"), 0.97)).with_early_exit(
+        "calibrated", X, rate=0.01
+    )
     changed = (model.predict(X, early="calibrated") != model.predict(X)).sum()
     assert 0 < changed <= may_fail(4000, 0.01, "")
     rate, rows, allowed, *thresholds = model._sections()["marg"].tolist()
@@ -190,7 +204,11 @@ def test_rejection_loses_few_rows_of_other_classes():
 def test_ties_never_exit_and_go_to_the_lowest_class():
     trees = random_trees(12, 5, 3, "vector")
     trees = replace(trees, leaf=trees.leaf[:, [0, 0, 0]], bias=np.zeros(3))
-    model = model_of(trees).with_early_exit("certified").with_early_exit("calibrated", random_rows(100, 5), rate=0.1)
+    model = (
+        model_of(trees)
+        .with_early_exit("certified")
+        .with_early_exit("calibrated", random_rows(100, 5), rate=0.1)
+    )
     for way in WAYS[:2]:
         labels, learners = model.predict_early(random_rows(30, 5), way)
         assert (labels == 0).all()
@@ -203,7 +221,9 @@ def test_one_tree_and_no_rows():
         for way in WAYS:
             labels, learners = model.predict_early(random_rows(30, 5), way)
             assert (learners <= n).all()
-            assert way == "rejection" or n > 1 or (labels == model.predict(random_rows(30, 5))).all()
+            assert (
+                way == "rejection" or n > 1 or (labels == model.predict(random_rows(30, 5))).all()
+            )
             assert [len(part) for part in model.predict_early(np.zeros((0, 5)), way)] == [0, 0]
 
 
@@ -240,7 +260,13 @@ def test_where_no_row_exits_nothing_is_looked_at():
 
 def test_rounded_up_is_never_below():
     rng = np.random.default_rng(0)
-    for scale, dtype in ((1.0, np.float16), (1e4, np.float16), (1e5, np.float32), (1e-30, np.float32), (1e300, None)):
+    for scale, dtype in (
+        (1.0, np.float16),
+        (1e4, np.float16),
+        (1e5, np.float32),
+        (1e-30, np.float32),
+        (1e300, None),
+    ):
         values = rng.normal(size=1000) * scale
         found = rounded_up(values)
         assert (found.astype(np.float64) >= values).all()
@@ -257,15 +283,27 @@ def test_what_keeps_early_exits_and_what_takes_them_away():
     assert model.early_exits == WAYS
     assert plain.to_bytes()[10] == 0
     assert model.to_bytes()[10] == 3
-    for other in (model.with_temperature(2.0), model.with_meta({}), pickle.loads(pickle.dumps(model))):
+    for other in (
+        model.with_temperature(2.0),
+        model.with_meta({}),
+        pickle.loads(pickle.dumps(model)),
+    ):
         assert other.early_exits == WAYS
-        assert (other.predict_early(X, "calibrated")[1] == model.predict_early(X, "calibrated")[1]).all()
+        assert (
+            other.predict_early(X, "calibrated")[1] == model.predict_early(X, "calibrated")[1]
+        ).all()
     assert model.with_early_exit(None).to_bytes() == plain.to_bytes()
-    for other in (model.truncate(9), model.reweighted([1, 2, 3]), Model.from_bytes(model.to_bytes(leaves="float16"))):
+    for other in (
+        model.truncate(9),
+        model.reweighted([1, 2, 3]),
+        Model.from_bytes(model.to_bytes(leaves="float16")),
+    ):
         assert other.early_exits == ()
     assert model.truncate(model.n_rounds).early_exits == WAYS
     X = np.nan_to_num(X, posinf=9, neginf=-9)
-    fitted = VectorTreeBoostClassifier(n_estimators=9, calibrate=None, random_state=0).fit(X, X[:, 0] > 0)
+    fitted = VectorTreeBoostClassifier(n_estimators=9, calibrate=None, random_state=0).fit(
+        X, X[:, 0] > 0
+    )
     fitted.model_ = with_all(fitted.model_, X)
     assert fitted.refit_leaves(X, X[:, 0] > 0.5).model_.early_exits == ()
     assert (model.raw_scores(X) == plain.raw_scores(X)).all()
@@ -281,19 +319,33 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
         (model_of(random_kernel(5, 5, 3)), "this model has none .kernel machine"),
         (model_of(random_trees(5, 5, 3, "hamming")), "decoder='hamming'"),
     ):
-        for way in set(WAYS) - set(model.early_exits):  # linear machines have certified ones as they are
+        for way in set(WAYS) - set(
+            model.early_exits
+        ):  # linear machines have certified ones as they are
             with pytest.raises(ValueError, match=why):
                 model.with_early_exit(way, X, background=0 if way == "rejection" else None)
     for options, why in (
         ({"way": "sure"}, "way must be None or one of 'certified'"),
         ({"way": "calibrated"}, "needs rows X"),
         ({"way": "calibrated", "X": X}, "rate=0.001 needs 3000 rows X or more, not 200"),
-        ({"way": "rejection", "X": X, "background": 0}, "needs 6000 rows X of other classes than the background"),
-        ({"way": "rejection", "X": X, "background": 7}, r"background must be a class of the model \(0, 1, 2\), not 7"),
+        (
+            {"way": "rejection", "X": X, "background": 0},
+            "needs 6000 rows X of other classes than the background",
+        ),
+        (
+            {"way": "rejection", "X": X, "background": 7},
+            r"background must be a class of the model \(0, 1, 2\), not 7",
+        ),
         ({"way": "rejection", "X": X}, "background, a class of the model, goes with"),
         ({"way": "certified", "background": 1}, "background, a class of the model, goes with"),
-        *(({"way": "calibrated", "X": X, "rate": rate}, "rate must be above 0") for rate in (0, 1, -1, np.nan, "a")),
-        ({"way": "rejection", "X": X, "background": [0, 1]}, r"a class of the model \(0, 1, 2\), not \[0, 1\]"),
+        *(
+            ({"way": "calibrated", "X": X, "rate": rate}, "rate must be above 0")
+            for rate in (0, 1, -1, np.nan, "a")
+        ),
+        (
+            {"way": "rejection", "X": X, "background": [0, 1]},
+            r"a class of the model \(0, 1, 2\), not \[0, 1\]",
+        ),
         ({"way": "calibrated", "X": X[:, :4]}, "X has 4 features, but this model needs 5"),
     ):
         with pytest.raises(ValueError, match=why):

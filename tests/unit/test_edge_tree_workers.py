@@ -34,7 +34,11 @@ def coded_rows(m, seed=0):
 
 
 def division(y, size, how, seed=0):
-    return by_class(y, size) if how == "by class" else parts_of(len(y), size, how, np.random.default_rng(seed))
+    return (
+        by_class(y, size)
+        if how == "by class"
+        else parts_of(len(y), size, how, np.random.default_rng(seed))
+    )
 
 
 def check(X, y, parts, weight=None, name="mcboost", **params):
@@ -60,7 +64,10 @@ def test_order_of_the_rows_does_not_change_the_model(name):
     X, y = coded_rows(3000)
     order, (cls, params) = np.random.default_rng(0).permutation(len(y)), ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
-    one, other = (cls(**params).fit(X[its], y[its], comm=numbered(Alone(), its)) for its in (np.arange(len(y)), order))
+    one, other = (
+        cls(**params).fit(X[its], y[its], comm=numbered(Alone(), its))
+        for its in (np.arange(len(y)), order)
+    )
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
 
@@ -103,20 +110,39 @@ def test_options(name):
     check(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])
 
 
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 30), marks=pytest.mark.slow)], ids=["few", "more"])
+@pytest.mark.parametrize(
+    "seeds", [range(12), pytest.param(range(12, 30), marks=pytest.mark.slow)], ids=["few", "more"]
+)
 @pytest.mark.parametrize("name", ALL)
 def test_light_bins_of_few_rows_are_joined(name, seeds):
     X = np.array([[0, 0], [np.nan, np.nan], [1, 2], [1, 0], [0, 1], [3, 1], [2, 2]])
     y, weight = np.array([0, 1, 0, 0, 1, 1, 0]), np.array([7, 7, 1, 7, 2, 0.3, 7])
-    heavy = {"weak_learner": "tree", "n_estimators": 1, "min_weight_fraction_leaf": 0.01, "max_leaf_nodes": 2}
+    heavy = {
+        "weak_learner": "tree",
+        "n_estimators": 1,
+        "min_weight_fraction_leaf": 0.01,
+        "max_leaf_nodes": 2,
+    }
     check(X, y, np.array_split(np.arange(7), 2), weight, name, **heavy)
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        X, y, weight = rng.integers(0, 8, (40, 2)).astype(float), rng.integers(0, 3, 40), rng.choice([0.1, 1, 2, 7], 40)
+        X, y, weight = (
+            rng.integers(0, 8, (40, 2)).astype(float),
+            rng.integers(0, 3, 40),
+            rng.choice([0.1, 1, 2, 7], 40),
+        )
         X[rng.random((40, 2)) < 0.1], y[:3] = np.nan, range(3)
         more = ({}, {"categorical_features": [1]}, {"max_bins": 5})[seed % 3]
         parts = np.array_split(np.arange(40), 2)
-        check(X, y, parts, weight, name, **{**heavy, "n_estimators": 2, "min_weight_fraction_leaf": 0.05}, **more)
+        check(
+            X,
+            y,
+            parts,
+            weight,
+            name,
+            **{**heavy, "n_estimators": 2, "min_weight_fraction_leaf": 0.05},
+            **more,
+        )
 
 
 @pytest.mark.parametrize("K", [2, 20])
@@ -142,7 +168,9 @@ def test_weights(name, kind):
 def test_trees_that_no_single_split_begins(monkeypatch):
     """One class has most rows on either side of every split: trees are split by the Gini impurity."""
     begun, new = [], _EdgeTrees._new_grower
-    monkeypatch.setattr(_EdgeTrees, "_new_grower", lambda self, gini: begun.append(gini) or new(self, gini))
+    monkeypatch.setattr(
+        _EdgeTrees, "_new_grower", lambda self, gini: begun.append(gini) or new(self, gini)
+    )
     X = np.random.default_rng(0).integers(0, 4, (900, 2)).astype(float)
     y = ((X[:, 0] > 1) & (X[:, 1] > 1) & (np.arange(900) % 5 > 1)).astype(int)
     check(X, y, division(y, 3, "random"), n_estimators=1, weak_learner="tree", max_leaf_nodes=2)
@@ -177,12 +205,16 @@ def test_rows_in_blocks():
 
     def task(workers):
         own = slice(workers.rank, None, workers.size)
-        blocks = [(X[own][at : at + 400], y[own][at : at + 400]) for at in range(0, len(y[own]), 400)]
+        blocks = [
+            (X[own][at : at + 400], y[own][at : at + 400]) for at in range(0, len(y[own]), 400)
+        ]
         comm = numbered(workers, np.arange(len(y))[own])
         data = Dataset.from_blocks(blocks, categorical_features=[2], comm=comm)
         return MCBoostClassifier(**params).fit(data).model_.to_bytes()
 
-    assert {*run(3, task), task(Alone())} == {MCBoostClassifier(**params).fit(X, y, comm=Alone()).model_.to_bytes()}
+    assert {*run(3, task), task(Alone())} == {
+        MCBoostClassifier(**params).fit(X, y, comm=Alone()).model_.to_bytes()
+    }
 
 
 def test_checkpoints_go_on_with_other_workers(tmp_path, monkeypatch):
@@ -195,7 +227,10 @@ def test_checkpoints_go_on_with_other_workers(tmp_path, monkeypatch):
     killed(tmp_path / "m.part", cls, X, y, division(y, 3, "random"), **more)
     found = divided(tmp_path / "m.part", cls, X, y, division(y, 2, "by class"), **more)
     assert [its for its, _ in found] == [whole] * 2
-    assert {rounds for _, rounds in found} in ({2}, {4})  # the first worker may not have come to the second
+    assert {rounds for _, rounds in found} in (
+        {2},
+        {4},
+    )  # the first worker may not have come to the second
 
 
 @pytest.mark.parametrize("how", ["plain", "ties in one tile", "bundles", "categories"])
@@ -240,7 +275,9 @@ def test_sizes_of_columns(real):
     assert np.array_equal(top, columns.max(axis=1))
     unit = 2.0 ** np.arange(-30, -30 + P)
     _trees.edge_sizes(A, unit, sums, 2)
-    assert np.array_equal(sums[0], np.floor(columns / unit[:, None] + 0.5).astype(np.int64).sum(axis=1))
+    assert np.array_equal(
+        sums[0], np.floor(columns / unit[:, None] + 0.5).astype(np.int64).sum(axis=1)
+    )
     assert np.array_equal(sums[1], (columns > 0).sum(axis=1))
 
     class Data:
@@ -277,18 +314,25 @@ def test_any_number_of_labels(form):
 
     def fit(part, comm):
         more = held if comm.rank == 0 else {}
-        model = VectorTreeBoostClassifier(**params).fit(X[part], make(Y[part]), comm=numbered(comm, part), **more)
+        model = VectorTreeBoostClassifier(**params).fit(
+            X[part], make(Y[part]), comm=numbered(comm, part), **more
+        )
         return model.model_.to_bytes(), model.classes_.tolist()
 
     one = fit(np.arange(len(X)), Alone())
     for how in ("even", "by class", "empty"):
         parts = division(Y[:, 0], 3, how)
-        assert run(len(parts), lambda workers, parts=parts: fit(parts[workers.rank], workers)) == [one] * len(parts)
+        assert run(len(parts), lambda workers, parts=parts: fit(parts[workers.rank], workers)) == [
+            one
+        ] * len(parts)
 
 
 @pytest.mark.parametrize(
     ("others", "words"),
-    [("an indicator", "lists of labels on some workers and an indicator"), ("lists of numbers", "labels of text")],
+    [
+        ("an indicator", "lists of labels on some workers and an indicator"),
+        ("lists of numbers", "labels of text"),
+    ],
 )
 def test_labels_of_different_forms_are_refused(others, words):
     X, Y = labelled()

@@ -63,7 +63,9 @@ def check(cls, X, fit=nothing, **params):
 
         def task(workers, parts=parts):
             part = parts[workers.rank]
-            model = cls(**params).fit(X[part], y[part], comm=numbered(workers, part), **fit(workers.rank))
+            model = cls(**params).fit(
+                X[part], y[part], comm=numbered(workers, part), **fit(workers.rank)
+            )
             return model.model_.to_bytes()
 
         assert run(len(parts), task) == [one.to_bytes()] * len(parts), sizes
@@ -87,7 +89,9 @@ def test_a_worker_whose_weights_are_0(cls):
 
     def task(workers):
         part = parts[workers.rank]
-        model = cls(n_estimators=3, calibrate=None).fit(X[part], y[part], weight[part], comm=workers)
+        model = cls(n_estimators=3, calibrate=None).fit(
+            X[part], y[part], weight[part], comm=workers
+        )
         return model.model_.to_bytes()
 
     assert run(2, task) == [one.to_bytes()] * 2
@@ -108,21 +112,32 @@ def test_models_without_rounds(cls):
 @pytest.mark.parametrize("cls", WORKHORSES)
 def test_a_constant_model_with_rows_to_validate_on(cls):
     X = ROWS["constant"]
-    check(cls, X, fit=lambda rank=0: {} if rank else {"X_val": X, "y_val": y}, calibrate="temperature")
+    check(
+        cls, X, fit=lambda rank=0: {} if rank else {"X_val": X, "y_val": y}, calibrate="temperature"
+    )
 
 
 @pytest.mark.parametrize("cls", WORKHORSES)
 def test_a_constant_model_of_a_checkpoint_and_one_to_go_on_from(cls, tmp_path):
     X, path = ROWS["constant"], tmp_path / "model.mcb"
     cls(n_estimators=2, calibrate=None).fit(ROWS["random"], y).model_.save(path)
-    check(cls, X, fit=lambda rank=0: {"callbacks": [Checkpoint(tmp_path / "rounds", every=1)]}, calibrate=None)
+    check(
+        cls,
+        X,
+        fit=lambda rank=0: {"callbacks": [Checkpoint(tmp_path / "rounds", every=1)]},
+        calibrate=None,
+    )
     check(cls, X, fit=lambda rank=0: {"init_model": load_model(path)}, calibrate=None)
 
 
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize("what", ["dtype", "shape", "operation"])
 def test_operations_that_differ_are_refused_by_name(what, size):
-    others = {"dtype": "sum of int64 (3,)", "shape": "sum of float64 (4,)", "operation": "maximum of float64 (3,)"}
+    others = {
+        "dtype": "sum of int64 (3,)",
+        "shape": "sum of float64 (4,)",
+        "operation": "maximum of float64 (3,)",
+    }
 
     def task(workers):
         if not workers.rank:
@@ -150,7 +165,9 @@ def test_models_that_differ_after_the_rounds_are_refused(monkeypatch):
 
     def task(workers):
         part = np.array_split(np.arange(40), 2)[workers.rank]
-        return VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X[part], y[part], comm=workers)
+        return VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(
+            X[part], y[part], comm=workers
+        )
 
     for error in run(2, task):
         assert isinstance(error, WorkerError)

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reference.scoring import leaf_number, random_right, random_rows, random_stumps, random_trees, raw_scores
+from reference.scoring import (
+    leaf_number,
+    random_right,
+    random_rows,
+    random_stumps,
+    random_trees,
+    raw_scores,
+)
 
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.model.model import Model
@@ -50,7 +57,9 @@ def test_equal_models_give_equal_bytes():
         plain.bias,
         4,
     )
-    assert Model.from_ensemble(a, range(3)).to_bytes() == Model.from_ensemble(b, range(3)).to_bytes()
+    assert (
+        Model.from_ensemble(a, range(3)).to_bytes() == Model.from_ensemble(b, range(3)).to_bytes()
+    )
     assert Model.from_ensemble(a, range(3), layout="interval").to_bytes() == (
         Model.from_ensemble(b, range(3), layout="interval").to_bytes()
     )
@@ -58,17 +67,32 @@ def test_equal_models_give_equal_bytes():
 
 def test_minus_zero_threshold():
     stumps = Stumps(
-        np.array([0, 0]), np.array([-0.0, 0.0]), np.array([False, False]), np.ones((2, 2)), None, np.zeros(2), 1
+        np.array([0, 0]),
+        np.array([-0.0, 0.0]),
+        np.array([False, False]),
+        np.ones((2, 2)),
+        None,
+        np.zeros(2),
+        1,
     )
     X = np.array([[-0.0], [0.0], [1e-45], [-1e-45]], dtype=np.float32)
     for layout in ("list", "interval"):
-        assert Model.from_ensemble(stumps, range(2), layout=layout).raw_scores(X)[:, 0].tolist() == [-2, -2, 2, -2]
+        assert Model.from_ensemble(stumps, range(2), layout=layout).raw_scores(X)[
+            :, 0
+        ].tolist() == [-2, -2, 2, -2]
     assert len(stumps.merge().threshold) == 1
 
 
 @pytest.mark.parametrize(
     ("largest", "n_features", "width"),
-    [(127, 128, 1), (127, 40_000, 1), (128, 129, 2), (32767, 32768, 2), (32768, 40_000, 4), (2**31 - 2, 2**31 - 1, 4)],
+    [
+        (127, 128, 1),
+        (127, 40_000, 1),
+        (128, 129, 2),
+        (32767, 32768, 2),
+        (32768, 40_000, 4),
+        (2**31 - 2, 2**31 - 1, 4),
+    ],
 )
 def test_feature_indices_take_the_narrowest_type(largest, n_features, width):
     for nan_left in (False, True):
@@ -122,7 +146,10 @@ def test_merging_sums_exactly():
         ({"right": np.ones((2, 3))}, "right has shape"),
         ({"left": np.ones((1, 2))}, "left has shape"),
         ({"bias": np.array([np.nan, 0])}, "bias holds"),
-        ({"bias": np.zeros(1), "right": np.ones((2, 1))}, "needs 2 classes or more, its bias has 1"),
+        (
+            {"bias": np.zeros(1), "right": np.ones((2, 1))},
+            "needs 2 classes or more, its bias has 1",
+        ),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )
@@ -191,7 +218,9 @@ def test_tail_of_trees(mode):
                     if tree[6] >= 0:
                         F[i, tree[6]] -= value
         np.testing.assert_allclose(added, F, rtol=1e-12, atol=1e-12)
-    builder.add_tree([], [], [], [], [[1, 2, 3]] if mode == "vector" else [1], -1 if mode == "vector" else 2)
+    builder.add_tree(
+        [], [], [], [], [[1, 2, 3]] if mode == "vector" else [1], -1 if mode == "vector" else 2
+    )
     assert builder.n_rounds == 12
     assert (
         builder.freeze().n_rounds
@@ -208,8 +237,16 @@ def test_tree_needs_a_class_or_vectors():
     for vector, arguments, message in (
         (False, ([], [], [], [], [1.0]), "needs cls"),
         (True, ([], [], [], [], [[1.0, 2.0, 3.0]], 1), "needs cls"),
-        (False, ([0], [0.5], [False], [1], [1.0], 0), "a tree of 1 splits cannot have leaves of shape"),
-        (True, ([0], [0.5], [False], [1], [1.0, 2.0]), "a tree of 1 splits cannot have leaves of shape"),
+        (
+            False,
+            ([0], [0.5], [False], [1], [1.0], 0),
+            "a tree of 1 splits cannot have leaves of shape",
+        ),
+        (
+            True,
+            ([0], [0.5], [False], [1], [1.0, 2.0]),
+            "a tree of 1 splits cannot have leaves of shape",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             TreesBuilder(3, 2, vector=vector).add_tree(*arguments)
@@ -218,12 +255,23 @@ def test_tree_needs_a_class_or_vectors():
 def test_depths():
     rng = np.random.default_rng(0)
     builder = TreesBuilder(2, 1)
-    for right in ([], [1], [2, 1], [1, 1, 1], [4, 2, 1, 1, 1], random_right(50, rng, 0), random_right(50, rng, 1)):
+    for right in (
+        [],
+        [1],
+        [2, 1],
+        [1, 1, 1],
+        [4, 2, 1, 1, 1],
+        random_right(50, rng, 0),
+        random_right(50, rng, 1),
+    ):
         s = len(right)
         builder.add_tree([0] * s, [0.0] * s, [False] * s, right, [1.0] * (s + 1), 0)
     assert builder.freeze().depths().tolist() == [0, 1, 2, 3, 3, 50, 50]
     # Many trees, of which a few are far deeper than the rest: levels at once first, then split by split.
-    rights = [random_right(int(s), rng) for s in rng.integers(0, 60, size=300)] + [[1] * 500, random_right(400, rng, 1)]
+    rights = [random_right(int(s), rng) for s in rng.integers(0, 60, size=300)] + [
+        [1] * 500,
+        random_right(400, rng, 1),
+    ]
     builder = TreesBuilder(2, 1)
     for right in rights:
         s = len(right)
@@ -247,9 +295,13 @@ def depth_of(right):
 def test_depth_of_a_chain_takes_no_pass_over_the_arrays_for_every_level(monkeypatch):
     s, passes = 100_000, []
     builder = TreesBuilder(2, 1)
-    builder.add_tree(np.zeros(s, int), np.zeros(s), np.zeros(s, bool), np.arange(s, 0, -1), np.zeros(s + 1), 0)
+    builder.add_tree(
+        np.zeros(s, int), np.zeros(s), np.zeros(s, bool), np.arange(s, 0, -1), np.zeros(s + 1), 0
+    )
     trees, concatenate = builder.freeze(), np.concatenate
-    monkeypatch.setattr(np, "concatenate", lambda *arguments: passes.append(1) or concatenate(*arguments))
+    monkeypatch.setattr(
+        np, "concatenate", lambda *arguments: passes.append(1) or concatenate(*arguments)
+    )
     assert trees.depths().tolist() == [s]
     assert len(passes) < 100
 
@@ -305,8 +357,12 @@ def test_coded_trees(P):
     by_column = raw_scores(whole.columns(), X)
     assert by_column.shape == (50, max(2, P))
     np.testing.assert_array_equal(by_column[:, P:], 0)
-    np.testing.assert_allclose(raw_scores(whole, X), by_column[:, :P] @ code.astype(float), rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(Model.from_ensemble(whole.columns(), range(max(2, P))).raw_scores(X), by_column)
+    np.testing.assert_allclose(
+        raw_scores(whole, X), by_column[:, :P] @ code.astype(float), rtol=1e-12, atol=1e-12
+    )
+    np.testing.assert_array_equal(
+        Model.from_ensemble(whole.columns(), range(max(2, P))).raw_scores(X), by_column
+    )
     for n in (0, 1, 7, 10):
         part = whole.truncate_rounds(n)
         again = TreesBuilder(4, 5, code=np.zeros((3, 4)))
@@ -319,7 +375,10 @@ def test_coded_trees(P):
         np.testing.assert_array_equal(stage, raw_scores(whole.truncate_rounds(n), X))
     minus = Trees(**(vars(whole) | {"code": np.where(code < 0, code, -0.0)}))
     plus = Trees(**(vars(whole) | {"code": np.where(code < 0, code, 0.0).astype(np.float64)}))
-    assert Model.from_ensemble(minus, range(4)).to_bytes() == Model.from_ensemble(plus, range(4)).to_bytes()
+    assert (
+        Model.from_ensemble(minus, range(4)).to_bytes()
+        == Model.from_ensemble(plus, range(4)).to_bytes()
+    )
 
 
 @pytest.mark.parametrize(
@@ -331,8 +390,14 @@ def test_coded_trees(P):
         ({"code": np.ones((3, 2)), "cls": np.array([0, 3])}, "cls must be from 0 to 2"),
         ({"code": np.array([[1, 2], [3, np.nan]])}, "code holds"),
         ({"code": np.array([[1, 2], [3, 1e39]])}, "code holds"),
-        ({"code": np.ones((2, 2)), "cls": None, "leaf": np.ones((5, 2))}, "code needs a row or more, and trees with"),
-        ({"code": np.ones((2, 2)), "base": np.array([1, -1])}, "base must be None or -1 where there is a code"),
+        (
+            {"code": np.ones((2, 2)), "cls": None, "leaf": np.ones((5, 2))},
+            "code needs a row or more, and trees with",
+        ),
+        (
+            {"code": np.ones((2, 2)), "base": np.array([1, -1])},
+            "base must be None or -1 where there is a code",
+        ),
         ({"feature": np.array([0, 5, 0])}, "feature indices"),
         ({"threshold": np.array([0, np.inf, 0])}, "threshold holds"),
         ({"threshold": np.zeros(2)}, "threshold has shape"),
@@ -354,7 +419,10 @@ def test_coded_trees(P):
         ({"base": np.array([1, 2])}, "base must be from 0 to 1, or -1"),
         ({"base": np.array([1, -2])}, "base must be from 0 to 1, or -1"),
         ({"base": np.array([1, 1])}, "base must not be the tree's own class"),
-        ({"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])}, "base must be None or -1"),
+        (
+            {"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])},
+            "base must be None or -1",
+        ),
         ({"bias": np.zeros(1)}, "needs 2 classes or more, its bias has 1"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],

@@ -25,7 +25,9 @@ def data(m=600, K=12, d=6, seed=0):
 
 
 def classifier(n=6, **params):
-    return VectorTreeBoostClassifier(**{"n_estimators": n, "random_state": 0, "calibrate": None, **params})
+    return VectorTreeBoostClassifier(
+        **{"n_estimators": n, "random_state": 0, "calibrate": None, **params}
+    )
 
 
 def dense(model):
@@ -36,12 +38,16 @@ def dense(model):
 @pytest.mark.parametrize("K", [2, 5, 40])
 def test_the_twin_keeps_the_same_numbers(K, invariant):
     rng = np.random.default_rng(K)
-    value = rng.choice([-1.0, -0.9, 0.0, 2.0, 4.0], (50, K)) + (rng.random((50, K)) < 0.5) * rng.normal(size=(50, K))
+    value = rng.choice([-1.0, -0.9, 0.0, 2.0, 4.0], (50, K)) + (
+        rng.random((50, K)) < 0.5
+    ) * rng.normal(size=(50, K))
     value[0], value[1] = 0, 1
     for most in {1, K // 2, K - 1, K, K + 3}:
         found = value.copy()
         sparse_leaves(found, most, invariant)
-        np.testing.assert_allclose(found, [twin.sparse_leaf(v, most, invariant) for v in value], rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(
+            found, [twin.sparse_leaf(v, most, invariant) for v in value], rtol=1e-6, atol=1e-12
+        )
         assert (np.count_nonzero(found, axis=1) <= most).all()
         np.testing.assert_array_equal(found, found.astype(np.float32) if most < K else found)
 
@@ -68,7 +74,9 @@ def labels(m=600, K=30, seed=0):
 @pytest.mark.parametrize("K", [2, 5, 40])
 def test_the_twin_shares_the_same_numbers(K):
     rng = np.random.default_rng(K)
-    value = rng.choice([-1.0, -0.9, 0.0, 2.0, 9.0], (50, K)) + (rng.random((50, K)) < 0.5) * rng.normal(size=(50, K))
+    value = rng.choice([-1.0, -0.9, 0.0, 2.0, 9.0], (50, K)) + (
+        rng.random((50, K)) < 0.5
+    ) * rng.normal(size=(50, K))
     curvature = 10.0 ** rng.uniform(-5, 2, (50, K))
     value[0], value[1], curvature[2] = 0, 1, 0
     for most in {1, K // 2, K - 1, K, K + 3}:
@@ -89,14 +97,19 @@ def test_labels_share_a_number_of_a_leaf(tmp_path):
     model = classifier(20, **params, max_leaf_entries=4).fit(X, Y)
     leaf = model.model_.ensemble.leaf
     assert np.diff(leaf.start).max() <= 4 and (leaf.shared < 0).mean() > 0.9
-    loss = [-np.log(np.where(Y > 0, P, 1 - P)).mean() for P in (one.predict_proba(X) for one in (full, model))]
+    loss = [
+        -np.log(np.where(Y > 0, P, 1 - P)).mean()
+        for P in (one.predict_proba(X) for one in (full, model))
+    ]
     assert loss[1] < 1.1 * loss[0]
     F = model.decision_function(X)
     # Sums of such numbers are exact: one row or many, all rounds or one after the other, dense or not.
     np.testing.assert_array_equal(dense(model.model_).raw_scores(X), F)
     *_, last = model.staged_decision_function(X)
     np.testing.assert_array_equal(last, F)
-    np.testing.assert_array_equal(np.concatenate([model.decision_function(X[i : i + 1]) for i in range(9)]), F[:9])
+    np.testing.assert_array_equal(
+        np.concatenate([model.decision_function(X[i : i + 1]) for i in range(9)]), F[:9]
+    )
     model.save(tmp_path / "m.mcb")
     file = load_model(tmp_path / "m.mcb")
     assert file.to_bytes()[10] == 10 and file.to_bytes() == model.model_.to_bytes()
@@ -116,20 +129,28 @@ def test_labels_go_on_to_the_same_bytes(tmp_path, more):
     assert warm.model_.to_bytes() == whole
     path = tmp_path / "c"
     classifier(4, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)])
-    assert classifier(9, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)]).model_.to_bytes() == whole
+    assert (
+        classifier(9, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)]).model_.to_bytes()
+        == whole
+    )
 
 
 def test_what_shared_numbers_ask_for():
     X, Y = labels(300, 12)
     params = {"loss": "logistic", "max_leaf_entries": 3}
     full = classifier(2, loss="logistic").fit(X, Y)
-    with pytest.raises(ValueError, match="init_model: the model so far has all numbers of its leaves"):
+    with pytest.raises(
+        ValueError, match="init_model: the model so far has all numbers of its leaves"
+    ):
         classifier(2, **params).fit(X, Y, init_model=full)
     few = classifier(2, **params).fit(X, Y)
     more = classifier(3, loss="logistic").fit(X, Y, init_model=few)  # from few numbers to all
     assert more.n_estimators_ == 5 and more.model_.to_bytes()[10] == 5
     leaf = few.model_.ensemble.leaf
-    for value, shared in ((leaf.value + np.float32(0.3), leaf.shared), (leaf.value, leaf.shared + np.float32(9))):
+    for value, shared in (
+        (leaf.value + np.float32(0.3), leaf.shared),
+        (leaf.value, leaf.shared + np.float32(9)),
+    ):
         with pytest.raises(ValueError, match=r"must be multiples of 2\^-20 up to 8"):
             wrong = LeafEntries(leaf.start, leaf.cls, value, 12, shared)
             Model.from_ensemble(replace(few.model_.ensemble, leaf=wrong), range(12), link="sigmoid")
@@ -165,7 +186,9 @@ def test_all_that_reads_leaves():
     trees = [list(dict(one.ensemble.dump())["trees"]) for one in (model, full)]
     assert trees[0] == trees[1]
     some = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
-    for found, expected in zip(*(contributions(one, some, background=some) for one in (model, full)), strict=True):
+    for found, expected in zip(
+        *(contributions(one, some, background=some) for one in (model, full)), strict=True
+    ):
         np.testing.assert_array_equal(found, expected)
     model, full = model.with_covers(some), full.with_covers(some)
     np.testing.assert_array_equal(importance(model), importance(full))
@@ -190,7 +213,9 @@ def test_the_first_labels(monkeypatch):
         np.testing.assert_array_equal(model.model_.predict_top(X, k)[0], found)
     np.testing.assert_array_equal(model.predict_top(X, 1)[0][:, 0], model.predict(X))
     for k in (0, 10):
-        with pytest.raises(ValueError, match=f"k must be from 1 to 9, the number of classes, not {k}"):
+        with pytest.raises(
+            ValueError, match=f"k must be from 1 to 9, the number of classes, not {k}"
+        ):
             model.predict_top(X, k)
 
 
@@ -208,7 +233,11 @@ def test_the_first_of_many_labels_are_those_of_all_scores(K, shared):
         F = model.raw_scores(X)
         order = np.argsort(-F, axis=1, kind="stable")
         for k in {1, 2, K // 2, K}:
-            for part, jobs in ((X, 1), (np.asfortranarray(X, dtype=np.float64), 3), (scipy.sparse.csr_matrix(X), 2)):
+            for part, jobs in (
+                (X, 1),
+                (np.asfortranarray(X, dtype=np.float64), 3),
+                (scipy.sparse.csr_matrix(X), 2),
+            ):
                 found, scores = model.predict_top(part, k, n_jobs=jobs)
                 np.testing.assert_array_equal(found, order[:, :k])
                 np.testing.assert_array_equal(scores, np.take_along_axis(F, order[:, :k], axis=1))

@@ -57,11 +57,15 @@ def shown_by_program(model, row, command, folder):
     """What a program that includes the bytes of a model, and the lines of their comment, prints of a row."""
     text = to_c(model)
     (folder / "model.h").write_text(text)
-    code = [line.removeprefix(" *     ") for line in text.splitlines() if line.startswith(" *     ")]
+    code = [
+        line.removeprefix(" *     ") for line in text.splitlines() if line.startswith(" *     ")
+    ]
     assert len(code) == 4
     whole = model.classes_.dtype.kind in "iu"
     if model.link == "sigmoid":
-        shown = ", ".join(['"' + "%d" * model.n_classes_ + '"', *(f"given[{k}]" for k in range(model.n_classes_))])
+        shown = ", ".join(
+            ['"' + "%d" * model.n_classes_ + '"', *(f"given[{k}]" for k in range(model.n_classes_))]
+        )
     else:
         shown = '"%lld", (long long)label' if whole else '"%.*s", (int)length, label'
     words = {
@@ -72,20 +76,36 @@ def shown_by_program(model, row, command, folder):
         "SHOWN": shown,
     }
     source = folder / "main.c"
-    source.write_text(re.sub(r"\b(D|K|ROW|LINES|SHOWN)\b", lambda found: str(words[found[1]]), INCLUDED))
-    command = [compiler(command[0]), *command[1:], *STRICTEST, f"-I{folder}", f"-I{pymcboost.get_include()}"]
-    done = subprocess.run([*command, source, "-o", folder / "program"], capture_output=True, text=True)
+    source.write_text(
+        re.sub(r"\b(D|K|ROW|LINES|SHOWN)\b", lambda found: str(words[found[1]]), INCLUDED)
+    )
+    command = [
+        compiler(command[0]),
+        *command[1:],
+        *STRICTEST,
+        f"-I{folder}",
+        f"-I{pymcboost.get_include()}",
+    ]
+    done = subprocess.run(
+        [*command, source, "-o", folder / "program"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[:3000]
-    return subprocess.run([folder / "program"], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run(
+        [folder / "program"], capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 @pytest.mark.parametrize("command", [["gcc", "-std=c99"], ["g++", "-std=c++11", "-x", "c++"]])
 @pytest.mark.parametrize("kind", ["stumps", "packed", "kernel"])
 @pytest.mark.part(2)
 def test_bytes_of_the_file(kind, command, tmp_path):
-    ensemble = {"stumps": random_stumps, "packed": random_trees, "kernel": random_kernel}[kind](5, 3, 3)
+    ensemble = {"stumps": random_stumps, "packed": random_trees, "kernel": random_kernel}[kind](
+        5, 3, 3
+    )
     how = {"layout": "packed", "leaves": "int8"} if kind == "packed" else {}
-    model = Model.from_ensemble(ensemble, ["a", "b", "é"] if kind == "stumps" else [-7, 0, 1 << 40], **how)
+    model = Model.from_ensemble(
+        ensemble, ["a", "b", "é"] if kind == "stumps" else [-7, 0, 1 << 40], **how
+    )
     row = np.array([0.5, -1.25, 0.75], dtype=np.float32)
     *scores, label = shown_by_program(model, row, command, tmp_path)
     assert [float.fromhex(score) for score in scores] == model.raw_scores(row[None])[0].tolist()
@@ -102,7 +122,9 @@ def test_bytes_of_a_model_of_any_number_of_labels(tmp_path):
 def test_bytes_are_those_of_the_model():
     model = Model.from_ensemble(random_stumps(60, 5, 3, True), range(3))
     text = to_c(model, "some_name")
-    (numbers,) = re.findall(r"^static const unsigned char some_name_bytes\[\d+\] = \{(.*)\};$", text, re.M | re.S)
+    (numbers,) = re.findall(
+        r"^static const unsigned char some_name_bytes\[\d+\] = \{(.*)\};$", text, re.M | re.S
+    )
     assert bytes(map(int, numbers.split(","))) == model.to_bytes()
     assert f"some_name_bytes[{len(model.to_bytes())}]" in text
     assert text == to_c(model, "some_name")
@@ -110,9 +132,13 @@ def test_bytes_are_those_of_the_model():
 
 @pytest.mark.parametrize("name", ["a b", "a" * 41, "9", "é", ""])
 def test_names_that_are_none_in_c(name):
-    model = Model.from_ensemble(random_trees(5, 3, 4, "vector"), range(4), layout="packed", leaves="int8")
+    model = Model.from_ensemble(
+        random_trees(5, 3, 4, "vector"), range(4), layout="packed", leaves="int8"
+    )
     for export in (to_c, to_integer_c):
-        with pytest.raises(ValueError, match="must be a name in C: a letter, then at most 39 letters, digits and"):
+        with pytest.raises(
+            ValueError, match="must be a name in C: a letter, then at most 39 letters, digits and"
+        ):
             export(model, name)
 
 
@@ -120,8 +146,14 @@ def packed_trees(n, d, k, mode, whole=False, labels=None, **how):
     """A model of packed trees; ``whole``: missing values all go to one side, thresholds are integers and halves."""
     trees = random_trees(n, d, k, mode, **how)
     if whole:
-        trees = replace(trees, threshold=np.rint(trees.threshold * 2) / 2, nan_left=np.zeros_like(trees.nan_left))
-    return Model.from_ensemble(trees, range(k) if labels is None else labels, layout="packed", leaves="int8")
+        trees = replace(
+            trees,
+            threshold=np.rint(trees.threshold * 2) / 2,
+            nan_left=np.zeros_like(trees.nan_left),
+        )
+    return Model.from_ensemble(
+        trees, range(k) if labels is None else labels, layout="packed", leaves="int8"
+    )
 
 
 def compiled(model, folder, header=False, **how):
@@ -129,31 +161,52 @@ def compiled(model, folder, header=False, **how):
     text = to_integer_c(model, "m", header=header, **how)
     (given,) = re.search(r"m_scores\(const (\w+) \*x, int32_t \*scores\);", text).groups()
     whole = model.classes_.dtype.kind in "iu"
-    words = {"INPUT": given, "D": model.n_features_in_, "K": model.n_classes_, "LABEL": '"%lld"' if whole else '"%s"'}
+    words = {
+        "INPUT": given,
+        "D": model.n_features_in_,
+        "K": model.n_classes_,
+        "LABEL": '"%lld"' if whole else '"%s"',
+    }
     main = MAIN.replace("m_label(i)", "(long long)m_label(i)") if whole else MAIN
     main = re.sub(r"\b(INPUT|D|K|LABEL)\b", lambda found: str(words[found[1]]), main)
-    declared = "\n".join(line for line in text.splitlines() if re.match(r"(void|int|const char|int64_t).*;$", line))
+    declared = "\n".join(
+        line for line in text.splitlines() if re.match(r"(void|int|const char|int64_t).*;$", line)
+    )
     (folder / "m.h").write_text(text if header else f"#include <stdint.h>\n{declared}\n")
     (folder / "main.c").write_text(f'#include "m.h"\n{main}')
     (folder / "m.c").write_text("int nothing;\n" if header else text)
-    command = [compiler("gcc"), *STRICT, folder / "m.c", folder / "main.c", "-o", folder / "program"]
+    command = [
+        compiler("gcc"),
+        *STRICT,
+        folder / "m.c",
+        folder / "main.c",
+        "-o",
+        folder / "program",
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
     dtype = given.removesuffix("_t")
 
     def score(X):
         rows = X.astype(np.float32).view(np.uint32) if dtype == "uint32" else X.astype(dtype)
-        done = subprocess.run([folder / "program"], input=rows.tobytes(), capture_output=True, check=True, timeout=60)
-        found = np.frombuffer(done.stdout, [("scores", np.int32, model.n_classes_), ("best", np.int32)])
+        done = subprocess.run(
+            [folder / "program"], input=rows.tobytes(), capture_output=True, check=True, timeout=60
+        )
+        found = np.frombuffer(
+            done.stdout, [("scores", np.int32, model.n_classes_), ("best", np.int32)]
+        )
         return found["scores"], found["best"]
 
-    labels = subprocess.run([folder / "program", "labels"], capture_output=True, check=True, timeout=60).stdout.decode()
+    labels = subprocess.run(
+        [folder / "program", "labels"], capture_output=True, check=True, timeout=60
+    ).stdout.decode()
     return score, labels.splitlines()
 
 
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32"])
 @pytest.mark.parametrize(
-    ("mode", "k", "d"), [("vector", 4, 300), ("scalar", 4, 6), ("vector", 2, 1), ("scalar", 3, 2), ("none", 3, 2)]
+    ("mode", "k", "d"),
+    [("vector", 4, 300), ("scalar", 4, 6), ("vector", 2, 1), ("scalar", 3, 2), ("none", 3, 2)],
 )
 @pytest.mark.part(4)
 def test_integers(tmp_path, mode, k, d, kind):
@@ -179,7 +232,9 @@ def test_integers(tmp_path, mode, k, d, kind):
     assert unequal == 0 or kind == "int8"
 
 
-@pytest.mark.parametrize("labels", [[-1, 0, 2, 1 << 40], [-(1 << 63), 0, 1, 2], [f'{i} "\\n"??/ü' for i in range(4)]])
+@pytest.mark.parametrize(
+    "labels", [[-1, 0, 2, 1 << 40], [-(1 << 63), 0, 1, 2], [f'{i} "\\n"??/ü' for i in range(4)]]
+)
 def test_labels(labels, tmp_path):
     model = packed_trees(5, 3, 4, "vector", labels=labels)
     assert compiled(model, tmp_path)[1] == [str(label) for label in labels]
@@ -187,14 +242,27 @@ def test_labels(labels, tmp_path):
 
 def test_names_that_differ_in_case_are_two(tmp_path):
     for name, k in (("Leaf", 2), ("leaf", 4)):
-        (tmp_path / f"{name}_.h").write_text(to_integer_c(packed_trees(5, 3, k, "vector"), name, header=True))
+        (tmp_path / f"{name}_.h").write_text(
+            to_integer_c(packed_trees(5, 3, k, "vector"), name, header=True)
+        )
     main = "int main(void) { uint32_t x[3] = {0, 0, 0}; return Leaf_predict(x) + leaf_predict(x) < 0; }\n"
     (tmp_path / "main.c").write_text(f'#include "Leaf_.h"\n#include "leaf_.h"\n{main}')
-    command = [compiler("gcc"), "-std=c99", "-Wall", "-Wextra", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o"]
+    command = [
+        compiler("gcc"),
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-c",
+        tmp_path / "main.c",
+        "-o",
+        tmp_path / "main.o",
+    ]
     assert subprocess.run(command, capture_output=True, text=True).stderr == ""
 
 
-@pytest.mark.parametrize("name", ["MY_NAME", "ADD", "INPUT", "VALUE", "CLASSES", "THRESHOLD", "while", "int"])
+@pytest.mark.parametrize(
+    "name", ["MY_NAME", "ADD", "INPUT", "VALUE", "CLASSES", "THRESHOLD", "while", "int"]
+)
 @pytest.mark.part(2)
 def test_any_name_can_begin_those_in_c(name, tmp_path):
     for number, mode in enumerate(("vector", "scalar")):
@@ -213,7 +281,17 @@ def test_masks_where_an_int_has_16_bits(tmp_path):
     if not shutil.which("clang") or b" avr " not in subprocess.run(ask, capture_output=True).stdout:
         pytest.skip("clang for AVR is not installed")
     (tmp_path / "m.c").write_text(text)
-    command = ["clang", "--target=avr", "-mmcu=atmega328p", "-ffreestanding", "-O0", "-S", "-emit-llvm", "-o", "-"]
+    command = [
+        "clang",
+        "--target=avr",
+        "-mmcu=atmega328p",
+        "-ffreestanding",
+        "-O0",
+        "-S",
+        "-emit-llvm",
+        "-o",
+        "-",
+    ]
     done = subprocess.run([*command, tmp_path / "m.c"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
     assert "shl i32" in done.stdout and "shl i16" not in done.stdout
@@ -247,7 +325,9 @@ def test_thresholds_between_integers(tmp_path, mode, whole):
     X = np.random.default_rng(0).integers(-2, 3, size=(300, 6))
     assert (model.ensemble.threshold != np.rint(model.ensemble.threshold)).any()
     scores, best = compiled(model, tmp_path, integer="int32", rows=X)[0](X)
-    np.testing.assert_allclose(scores / scores.max(), model.raw_scores(X) / model.raw_scores(X).max(), atol=1e-6)
+    np.testing.assert_allclose(
+        scores / scores.max(), model.raw_scores(X) / model.raw_scores(X).max(), atol=1e-6
+    )
     assert (best == model.predict_codes(X)).all()
 
 

@@ -39,13 +39,19 @@ def plain(data):
 def answer(rng, data):
     """Classes that depend on the sets of levels, and on whether a value is missing."""
     y = data.text.isin(["z", "a"]).to_numpy().astype(int) + data.whole.isin([2, 100]).to_numpy()
-    y = y + (data.text.isna() | (np.nan_to_num(data.x) > 1)).to_numpy() + (data["many"].cat.codes % 7 == 0).to_numpy()
+    y = (
+        y
+        + (data.text.isna() | (np.nan_to_num(data.x) > 1)).to_numpy()
+        + (data["many"].cat.codes % 7 == 0).to_numpy()
+    )
     return np.where(rng.random(len(y)) < 0.2, rng.integers(3, size=len(y)), y % 3)
 
 
 def codes_of(data):
     """The columns as numbers, in the codes of the frame; missing values are NaN."""
-    X = np.column_stack([column.cat.codes if hasattr(column, "cat") else column for _, column in data.items()])
+    X = np.column_stack(
+        [column.cat.codes if hasattr(column, "cat") else column for _, column in data.items()]
+    )
     X = X.astype(np.float64)
     categories = [j for j, name in enumerate(data) if hasattr(data[name], "cat")]
     X[:, categories] = np.where(X[:, categories] < 0, np.nan, X[:, categories])
@@ -61,7 +67,13 @@ def agrees(model, X, expected):
 
 # -- LightGBM ------------------------------------------------------------------------------------------------------
 
-LIGHT = {"verbose": -1, "num_threads": 1, "min_data_per_group": 5, "cat_smooth": 1, "min_data_in_leaf": 5}
+LIGHT = {
+    "verbose": -1,
+    "num_threads": 1,
+    "min_data_per_group": 5,
+    "cat_smooth": 1,
+    "min_data_in_leaf": 5,
+}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -71,7 +83,9 @@ def test_lightgbms_frames(tmp_path, seed, n_classes):
     data = frame(rng, 1500)
     y = np.minimum(answer(rng, data), n_classes - 1)
     how = {**LIGHT, "max_cat_to_onehot": int(rng.choice([1, 4, 10])), "use_missing": bool(seed % 2)}
-    how |= {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": 3}
+    how |= (
+        {"objective": "binary"} if n_classes == 2 else {"objective": "multiclass", "num_class": 3}
+    )
     booster = lgb.train(how, lgb.Dataset(data, y), 15)
     booster.save_model(tmp_path / "m.txt")
     model = from_lightgbm(booster)
@@ -83,7 +97,9 @@ def test_lightgbms_frames(tmp_path, seed, n_classes):
         shuffled = test[["many", "whole", "x", "text"]]
         np.testing.assert_array_equal(model.raw_scores(shuffled), model.raw_scores(test))
     model.save(tmp_path / "m.mcb")
-    np.testing.assert_array_equal(load_model(tmp_path / "m.mcb").raw_scores(test), model.raw_scores(test))
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "m.mcb").raw_scores(test), model.raw_scores(test)
+    )
     # In an array, the positions among the sorted names; LightGBM's own codes without names.
     known = data.assign(**{name: data[name].cat.set_categories(sorted(data[name].cat.categories, key=str))
                            for name in ("text", "whole", "many")})  # fmt: skip
@@ -106,7 +122,10 @@ def test_lightgbms_codes(seed):
     model = from_lightgbm(booster)
     assert model.categories.feature.tolist() == [0, 2]
     test = X.copy()
-    test[:, 0], test[:, 2] = rng.integers(-2, 60, size=1500), rng.choice([0, 1, 3, 500, 40001, 1e6, np.nan], size=1500)
+    test[:, 0], test[:, 2] = (
+        rng.integers(-2, 60, size=1500),
+        rng.choice([0, 1, 3, 500, 40001, 1e6, np.nan], size=1500),
+    )
     for rows in (X, test):
         agrees(model, rows, booster.predict(rows, raw_score=True))
 
@@ -115,14 +134,20 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
     lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(5)
     data = frame(rng, 1200).assign(
         size=pd.Categorical(
-            rng.choice(["low", "mid", "high", None], 1200), categories=["low", "mid", "high"], ordered=True
+            rng.choice(["low", "mid", "high", None], 1200),
+            categories=["low", "mid", "high"],
+            ordered=True,
         ),
         same=pd.Categorical(["q"] * 1200),
     )
     y = answer(rng, data) ^ (data["size"] == "high").to_numpy()
     y = np.minimum(y, 2)
-    booster = lgb.train({**LIGHT, "objective": "multiclass", "num_class": 3}, lgb.Dataset(data, y), 10)
-    with pytest.raises(ModelFormatError, match="the frame had 5 columns of categories, and the model has 4"):
+    booster = lgb.train(
+        {**LIGHT, "objective": "multiclass", "num_class": 3}, lgb.Dataset(data, y), 10
+    )
+    with pytest.raises(
+        ModelFormatError, match="the frame had 5 columns of categories, and the model has 4"
+    ):
         from_lightgbm(booster)
     names = ["text", "whole", "many", "size", "same"]
     for columns in (names, names[::-1], [0, 2, 3, 4, 5]):
@@ -144,13 +169,23 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
 def test_lightgbms_codes_beside_ordered_categories():
     """As many columns of categories as categorical features, which are others."""
     lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(6)
-    size = pd.Categorical(rng.choice(["low", "mid", "high"], 900), categories=["low", "mid", "high"], ordered=True)
+    size = pd.Categorical(
+        rng.choice(["low", "mid", "high"], 900), categories=["low", "mid", "high"], ordered=True
+    )
     data = pd.DataFrame({"size": size, "code": rng.integers(9, size=900)})
     y = (data["size"] == "high") ^ data["code"].isin([1, 4, 7])
-    booster = lgb.train({**LIGHT, "objective": "binary"}, lgb.Dataset(data, y, categorical_feature=["code"]), 10)
-    with pytest.raises(ModelFormatError, match="feature 1 had the code 8, .* has 3 levels, .*category_columns"):
+    booster = lgb.train(
+        {**LIGHT, "objective": "binary"}, lgb.Dataset(data, y, categorical_feature=["code"]), 10
+    )
+    with pytest.raises(
+        ModelFormatError, match="feature 1 had the code 8, .* has 3 levels, .*category_columns"
+    ):
         from_lightgbm(booster)
-    agrees(from_lightgbm(booster, category_columns=["size"]), data, booster.predict(data, raw_score=True))
+    agrees(
+        from_lightgbm(booster, category_columns=["size"]),
+        data,
+        booster.predict(data, raw_score=True),
+    )
 
 
 def lightgbm_text(words=(6,), ends=(0, 1), more="", last="pandas_categorical:null"):
@@ -171,12 +206,29 @@ def read(reader, folder, text, **more):
 def test_a_set_of_lightgbm(tmp_path):
     model = read(from_lightgbm, tmp_path, lightgbm_text((6, 1 << 31), (0, 2)))
     X = np.array([0, 1, 2, 3, 62, 63, 64, -1, np.nan, 1e9])[:, None] * [1, 0]
-    assert (model.decision_function(X) > 0).tolist() == [False, True, True, False, False, True, *[False] * 4]
+    assert (model.decision_function(X) > 0).tolist() == [
+        False,
+        True,
+        True,
+        False,
+        False,
+        True,
+        *[False] * 4,
+    ]
     assert model.categories.levels.tolist() == [64]
-    named = read(from_lightgbm, tmp_path, lightgbm_text(last='pandas_categorical:[["z", 1.0, true, 2.5]]'))
+    named = read(
+        from_lightgbm, tmp_path, lightgbm_text(last='pandas_categorical:[["z", 1.0, true, 2.5]]')
+    )
     assert named.categories.names == (["1", "2.5", "True", "z"],)
-    assert (named.decision_function([[0, 0], [1, 0], [2, 0], [3, 0]]) > 0).tolist() == [True, False, True, False]
-    levels = pd.DataFrame({"a": pd.Categorical(["z", 1, True, 2.5], categories=["z", 1, 2.5]), "b": 0.0})
+    assert (named.decision_function([[0, 0], [1, 0], [2, 0], [3, 0]]) > 0).tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    levels = pd.DataFrame(
+        {"a": pd.Categorical(["z", 1, True, 2.5], categories=["z", 1, 2.5]), "b": 0.0}
+    )
     assert (named.decision_function(levels) > 0).tolist() == [False, True, True, False]
 
 
@@ -188,25 +240,61 @@ def test_a_set_of_lightgbm(tmp_path):
         ({"ends": (0, 0)}, "cat_boundaries must rise from 0"),
         ({"words": (-1,)}, "cat_threshold must hold integers from 0 to 4294967295"),
         ({"words": (2**32,)}, "cat_threshold must hold integers from 0 to 4294967295"),
-        ({"words": [0] * 2048 + [1], "ends": (0, 2049)}, "the category 65536; a model has categories up to 65534"),
-        ({"more": "threshold=1\n"}, "the threshold of a categorical split must be the number of a set, below 1"),
-        ({"more": "threshold=0.5\n"}, "the threshold of a categorical split must be the number of a set, below 1"),
+        (
+            {"words": [0] * 2048 + [1], "ends": (0, 2049)},
+            "the category 65536; a model has categories up to 65534",
+        ),
+        (
+            {"more": "threshold=1\n"},
+            "the threshold of a categorical split must be the number of a set, below 1",
+        ),
+        (
+            {"more": "threshold=0.5\n"},
+            "the threshold of a categorical split must be the number of a set, below 1",
+        ),
         ({"more": "num_cat=2\n"}, "num_cat is '2'; it must be an integer from 0 to 1"),
         ({"more": "num_cat=0\n"}, "the tree has the key 'cat_boundaries'"),
         ({"more": "cat_news=0\n"}, "the tree has the key 'cat_news'"),
         ({"last": 'pandas_categorical:[["a"'}, "pandas_categorical is no JSON"),
         ({"last": "pandas_categorical:" + "[" * 100000}, "pandas_categorical is no JSON"),
-        ({"last": 'pandas_categorical:{"a": 1}'}, "pandas_categorical must hold lists of text and numbers"),
-        ({"last": "pandas_categorical:[[null]]"}, "pandas_categorical must hold lists of text and numbers"),
-        ({"last": 'pandas_categorical:[["a", "b"]]'}, "feature 0 had the code 2, and the column of"),
-        ({"last": 'pandas_categorical:[["a", "b", "a"]]'}, "the categories of feature 0: 'a' is there twice, as text"),
+        (
+            {"last": 'pandas_categorical:{"a": 1}'},
+            "pandas_categorical must hold lists of text and numbers",
+        ),
+        (
+            {"last": "pandas_categorical:[[null]]"},
+            "pandas_categorical must hold lists of text and numbers",
+        ),
+        (
+            {"last": 'pandas_categorical:[["a", "b"]]'},
+            "feature 0 had the code 2, and the column of",
+        ),
+        (
+            {"last": 'pandas_categorical:[["a", "b", "a"]]'},
+            "the categories of feature 0: 'a' is there twice, as text",
+        ),
         ({"last": 'pandas_categorical:[["1", "b", 1]]'}, "'1' is there twice, as text"),
         ({"last": 'pandas_categorical:[["a", "b", NaN]]'}, "one is missing"),
-        ({"last": 'pandas_categorical:[["a", "b", "x\\u0000"]]'}, "has a zero character, or over 4096 bytes"),
-        ({"last": 'pandas_categorical:[["a", "b", "\\ud800"]]'}, "a name is not valid Unicode text"),
-        ({"last": f'pandas_categorical:[["a", "b", "{"x" * 4097}"]]'}, "has a zero character, or over 4096 bytes"),
-        ({"last": f"pandas_categorical:[{list(range(65536))}]"}, "there are 65536, and a model has at most 65535"),
-        ({"last": 'pandas_categorical:[["a", "b", "c"], []]'}, "the frame had 2 columns of categories"),
+        (
+            {"last": 'pandas_categorical:[["a", "b", "x\\u0000"]]'},
+            "has a zero character, or over 4096 bytes",
+        ),
+        (
+            {"last": 'pandas_categorical:[["a", "b", "\\ud800"]]'},
+            "a name is not valid Unicode text",
+        ),
+        (
+            {"last": f'pandas_categorical:[["a", "b", "{"x" * 4097}"]]'},
+            "has a zero character, or over 4096 bytes",
+        ),
+        (
+            {"last": f"pandas_categorical:[{list(range(65536))}]"},
+            "there are 65536, and a model has at most 65535",
+        ),
+        (
+            {"last": 'pandas_categorical:[["a", "b", "c"], []]'},
+            "the frame had 2 columns of categories",
+        ),
     ],
 )
 def test_what_lightgbm_does_not_write_is_refused(tmp_path, change, words):
@@ -221,16 +309,31 @@ def test_what_lightgbm_does_not_write_is_refused(tmp_path, change, words):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_xgboosts_frames(tmp_path, seed, n_classes):
     xgb, rng = pytest.importorskip("xgboost"), np.random.default_rng(seed)
-    text = (lambda data: data) if tuple(map(int, xgb.__version__.split(".")[:2])) >= (3, 4) else plain
+    text = (
+        (lambda data: data) if tuple(map(int, xgb.__version__.split(".")[:2])) >= (3, 4) else plain
+    )
     data = frame(rng, 1500)
     y, data = np.minimum(answer(rng, data), n_classes - 1), text(data)
-    how = {"nthread": 1, "max_depth": 5, "max_cat_to_onehot": int(rng.choice([1, 4, 10])), "tree_method": "hist"}
-    how |= {"objective": "binary:logistic"} if n_classes == 2 else {"objective": "multi:softprob", "num_class": 3}
+    how = {
+        "nthread": 1,
+        "max_depth": 5,
+        "max_cat_to_onehot": int(rng.choice([1, 4, 10])),
+        "tree_method": "hist",
+    }
+    how |= (
+        {"objective": "binary:logistic"}
+        if n_classes == 2
+        else {"objective": "multi:softprob", "num_class": 3}
+    )
     booster = xgb.train(how, xgb.DMatrix(data, y, enable_categorical=True), 10)
     booster.save_model(tmp_path / "m.json")
     model = from_xgboost(booster)
     assert from_xgboost(tmp_path / "m.json").to_bytes() == model.to_bytes()
-    assert sorted(model.categories.names[1]) == model.categories.names[1] == ["10", "100", "2", "33", "4"]
+    assert (
+        sorted(model.categories.names[1])
+        == model.categories.names[1]
+        == ["10", "100", "2", "33", "4"]
+    )
     other = text(frame(rng, 700))
     other["whole"] = other["whole"].cat.reorder_categories([4, 100, 33, 10, 2])
     for test in (data, other):
@@ -238,12 +341,15 @@ def test_xgboosts_frames(tmp_path, seed, n_classes):
         agrees(model, test, booster.predict(matrix, output_margin=True))
     unknown = text(frame(rng, 50, others=True))
     as_missing = unknown.assign(
-        text=unknown.text.cat.remove_categories(["new"]), whole=unknown["whole"].cat.remove_categories([7])
+        text=unknown.text.cat.remove_categories(["new"]),
+        whole=unknown["whole"].cat.remove_categories([7]),
     )
     np.testing.assert_array_equal(model.raw_scores(unknown), model.raw_scores(as_missing))
 
 
-@pytest.mark.parametrize("more", [{}, {"booster": "dart", "rate_drop": 0.3}, {"multi_strategy": "multi_output_tree"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"booster": "dart", "rate_drop": 0.3}, {"multi_strategy": "multi_output_tree"}]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_xgboosts_codes(seed, more):
     """Arrays with codes, of which some are in no set; missing values may go the other way than these."""
@@ -251,8 +357,17 @@ def test_xgboosts_codes(seed, more):
     X = rng.normal(size=(1500, 3)).astype(np.float32)
     X[:, 0], X[:, 2] = rng.integers(12, size=1500), rng.choice([0, 3, 500, 4000], size=1500)
     X[rng.random(X.shape) < 0.1] = np.nan
-    y = (np.isin(X[:, 0], (1, 5, 11)) ^ (np.isin(X[:, 2], (3, 4000)) | np.isnan(X[:, 0]))) + (X[:, 1] > 1)
-    how = {"nthread": 1, "max_depth": 6, "objective": "multi:softprob", "num_class": 3, "max_cat_to_onehot": 4, **more}
+    y = (np.isin(X[:, 0], (1, 5, 11)) ^ (np.isin(X[:, 2], (3, 4000)) | np.isnan(X[:, 0]))) + (
+        X[:, 1] > 1
+    )
+    how = {
+        "nthread": 1,
+        "max_depth": 6,
+        "objective": "multi:softprob",
+        "num_class": 3,
+        "max_cat_to_onehot": 4,
+        **more,
+    }
     types = ["c", "float", "c"]
     try:
         booster = xgb.train(how, xgb.DMatrix(X, y, feature_types=types, enable_categorical=True), 6)
@@ -261,7 +376,10 @@ def test_xgboosts_codes(seed, more):
     model = from_xgboost(booster)
     assert model.categories.names == (None, None)
     test = X.copy()
-    test[:, 0], test[:, 2] = rng.integers(60, size=1500), rng.choice([0, 1, 3, 500, 4001, 1e6, np.nan], size=1500)
+    test[:, 0], test[:, 2] = (
+        rng.integers(60, size=1500),
+        rng.choice([0, 1, 3, 500, 4001, 1e6, np.nan], size=1500),
+    )
     for rows in (X, test):
         matrix = xgb.DMatrix(rows, feature_types=types, enable_categorical=True)
         agrees(model, rows, booster.predict(matrix, output_margin=True))
@@ -275,14 +393,26 @@ def xgboost_dict(codes=(1, 2), default_left=0, cats=None, version=(3, 4, 1)):
         "categories": list(codes), "categories_nodes": [0], "categories_segments": [0],
         "categories_sizes": [len(codes)], "tree_param": {"num_nodes": "3", "size_leaf_vector": "1"},
     }  # fmt: skip
-    model = {"trees": [tree], "tree_info": [0], "iteration_indptr": [0, 1], **({"cats": cats} if cats else {})}
+    model = {
+        "trees": [tree],
+        "tree_info": [0],
+        "iteration_indptr": [0, 1],
+        **({"cats": cats} if cats else {}),
+    }
     about = {"base_score": "[5E-1]", "num_class": "0", "num_feature": "2", "num_target": "1"}
     learner = {"gradient_booster": {"model": model, "name": "gbtree"}, "learner_model_param": about}
-    return {"learner": {**learner, "objective": {"name": "binary:logistic"}}, "version": list(version)}
+    return {
+        "learner": {**learner, "objective": {"name": "binary:logistic"}},
+        "version": list(version),
+    }
 
 
 NAMES = {"offsets": [0, 1, 3, 5], "values": [122, 97, 98, -61, -87]}  # z, ab, é
-CATS = {"enc": [NAMES, {"offsets": [], "values": []}], "feature_segments": [0, 3, 3], "sorted_idx": [1, 0, 2]}
+CATS = {
+    "enc": [NAMES, {"offsets": [], "values": []}],
+    "feature_segments": [0, 3, 3],
+    "sorted_idx": [1, 0, 2],
+}
 
 
 @pytest.mark.parametrize("default_left", [0, 1])
@@ -291,12 +421,24 @@ def test_a_set_of_xgboost(tmp_path, default_left):
     X = np.array([0, 1, 2, 9, 10, 15, 16, 70000, np.nan])[:, None] * [1, 0]
     expected = [True, False, True, False, True, True, True, True, bool(default_left)]
     assert (model.decision_function(X) > 0).tolist() == expected
-    named = read(from_xgboost, tmp_path, json.dumps(xgboost_dict(default_left=default_left, cats=CATS)))
+    named = read(
+        from_xgboost, tmp_path, json.dumps(xgboost_dict(default_left=default_left, cats=CATS))
+    )
     assert named.categories.names == (["ab", "z", "é"],)
     data = pd.DataFrame({"a": pd.Categorical(["z", "ab", "é", None, "new"]), "b": 0.0})
-    assert (named.decision_function(data) > 0).tolist() == [True, False, False, *[bool(default_left)] * 2]
-    whole = {**CATS, "enc": [{"type": 15, "values": [10, 2, 33]}, NAMES | {"offsets": [], "values": []}]}
-    named = read(from_xgboost, tmp_path, json.dumps(xgboost_dict(default_left=default_left, cats=whole)))
+    assert (named.decision_function(data) > 0).tolist() == [
+        True,
+        False,
+        False,
+        *[bool(default_left)] * 2,
+    ]
+    whole = {
+        **CATS,
+        "enc": [{"type": 15, "values": [10, 2, 33]}, NAMES | {"offsets": [], "values": []}],
+    }
+    named = read(
+        from_xgboost, tmp_path, json.dumps(xgboost_dict(default_left=default_left, cats=whole))
+    )
     assert named.categories.names == (["10", "2", "33"],)
     data = pd.DataFrame({"a": pd.Categorical([33, 2, 10, 4]), "b": 0.0})
     assert (named.decision_function(data) > 0).tolist() == [False, False, True, bool(default_left)]
@@ -308,14 +450,32 @@ def test_a_set_of_xgboost(tmp_path, default_left):
         ({"codes": (1, 70000)}, "the category 70000; a model has categories up to 65534"),
         ({"codes": (-1,)}, "categories must not be negative"),
         ({"codes": ("x",)}, "categories must hold 1 numbers"),
-        ({"cats": {**CATS, "enc": [NAMES]}}, "cats must have an item in enc for each of the 2 features"),
+        (
+            {"cats": {**CATS, "enc": [NAMES]}},
+            "cats must have an item in enc for each of the 2 features",
+        ),
         ({"cats": {**CATS, "news": 1}}, "cats has the key 'news'"),
         ({"cats": {**CATS, "enc": [{**NAMES, "news": 1}, {}]}}, "enc has the key 'news'"),
-        ({"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 3, 1, 5]}, {}]}}, "the offsets of the names of categories"),
-        ({"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 1, 3, 9]}, {}]}}, "the offsets of the names of categories"),
-        ({"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 1, 4, 5]}, {}]}}, "the names of categories are not UTF-8"),
-        ({"cats": {**CATS, "enc": [{"values": [1.5, 2.5, 3.5]}, {}]}}, "values must hold 3 numbers"),
-        ({"cats": CATS, "version": (3, 2, 0)}, "is not ASCII, and XGBoost before 3.4 cuts such names off"),
+        (
+            {"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 3, 1, 5]}, {}]}},
+            "the offsets of the names of categories",
+        ),
+        (
+            {"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 1, 3, 9]}, {}]}},
+            "the offsets of the names of categories",
+        ),
+        (
+            {"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 1, 4, 5]}, {}]}},
+            "the names of categories are not UTF-8",
+        ),
+        (
+            {"cats": {**CATS, "enc": [{"values": [1.5, 2.5, 3.5]}, {}]}},
+            "values must hold 3 numbers",
+        ),
+        (
+            {"cats": CATS, "version": (3, 2, 0)},
+            "is not ASCII, and XGBoost before 3.4 cuts such names off",
+        ),
         ({"cats": CATS, "codes": (3,)}, "a set has the code 3, but there are 3 names"),
     ],
 )
@@ -367,7 +527,9 @@ def test_unknown_codes_go_left_and_missing_values_right(seed):
     X = rng.normal(size=(300, 2)).astype(np.float32)
     X[:, 0] = rng.choice([*range(20), 1000, 1e6, np.nan], size=300)
     X[rng.random(300) < 0.1, 1] = np.nan
-    np.testing.assert_array_equal(model.decision_function(X), [np.float32(leaf_of(tree, x)) for x in X])
+    np.testing.assert_array_equal(
+        model.decision_function(X), [np.float32(leaf_of(tree, x)) for x in X]
+    )
 
 
 def test_a_tree_that_would_become_too_large_is_refused():
@@ -377,11 +539,17 @@ def test_a_tree_that_would_become_too_large_is_refused():
     sets = {node: Set(np.array([1]), False) for node in range(0, 2 * n, 2)}
     zeros = np.zeros(2 * n + 1)
     chain = Tree(left, right, left < 0, zeros.astype(int), zeros, zeros > 0, zeros, 1, sets)
-    assert len(model_of(with_unknown_codes_left(chain, list(sets), "a chain")).ensemble.leaf) == 2 * n + 1
+    assert (
+        len(model_of(with_unknown_codes_left(chain, list(sets), "a chain")).ensemble.leaf)
+        == 2 * n + 1
+    )
     full = np.arange(2**14 - 1)
     inner = full < 2**13 - 1
     left, right = np.where(inner, 2 * full + 1, -1), np.where(inner, 2 * full + 2, -1)
-    zeros, sets = np.zeros(len(full)), {node: Set(np.array([1]), False) for node in range(2**13 - 1)}
+    zeros, sets = (
+        np.zeros(len(full)),
+        {node: Set(np.array([1]), False) for node in range(2**13 - 1)},
+    )
     tree = Tree(left, right, ~inner, zeros.astype(int), zeros, zeros > 0, zeros, 1, sets)
     with pytest.raises(ModelFormatError, match=r"would take 1.59e\+06 leaves in place of 8192"):
         with_unknown_codes_left(tree, list(sets), "a tree")
@@ -401,7 +569,10 @@ def test_a_tree_that_would_become_too_large_is_refused():
     ],
 )
 def test_labels_in_any_order(vector, labels, sorted_labels):
-    rng, X = np.random.default_rng(0), np.random.default_rng(1).normal(size=(100, 2)).astype(np.float32)
+    rng, X = (
+        np.random.default_rng(0),
+        np.random.default_rng(1).normal(size=(100, 2)).astype(np.float32),
+    )
     trees = [random_tree(rng, 6, sets=False)._replace(cls=c) for c in (0, 1, 2, 2)]
     if vector:
         trees = [tree._replace(value=rng.normal(size=(len(tree.value), 3))) for tree in trees]
@@ -428,7 +599,10 @@ def test_labels_in_any_order(vector, labels, sorted_labels):
     ],
 )
 def test_labels_that_do_not_fit_are_refused(tmp_path, labels, words):
-    for reader, text in ((from_lightgbm, lightgbm_text()), (from_xgboost, json.dumps(xgboost_dict()))):
+    for reader, text in (
+        (from_lightgbm, lightgbm_text()),
+        (from_xgboost, json.dumps(xgboost_dict())),
+    ):
         with pytest.raises(ValueError, match=words):
             read(reader, tmp_path, text, labels=labels)
         model = read(reader, tmp_path, text, labels=["yes", "no"])

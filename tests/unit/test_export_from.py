@@ -58,12 +58,27 @@ def lightgbm_left(node, x):
 
 def lightgbm_text(trees, k, d, objective):
     per_round = 1 if objective.startswith("binary") else k
-    head = ["tree", "version=v4", f"num_class={per_round}", f"num_tree_per_iteration={per_round}", "label_index=0"]
-    head += [f"max_feature_idx={d - 1}", f"objective={objective}", "feature_names=" + " ".join("abcdef"[:d]), ""]
+    head = [
+        "tree",
+        "version=v4",
+        f"num_class={per_round}",
+        f"num_tree_per_iteration={per_round}",
+        "label_index=0",
+    ]
+    head += [
+        f"max_feature_idx={d - 1}",
+        f"objective={objective}",
+        "feature_names=" + " ".join("abcdef"[:d]),
+        "",
+    ]
     for number, tree in enumerate(trees):
         nodes = tree.each()
-        splits, leaves = ([node for node in nodes if (node.value is None) == want] for want in (True, False))
-        at = {id(node): i for i, node in enumerate(splits)} | {id(node): ~i for i, node in enumerate(leaves)}
+        splits, leaves = (
+            [node for node in nodes if (node.value is None) == want] for want in (True, False)
+        )
+        at = {id(node): i for i, node in enumerate(splits)} | {
+            id(node): ~i for i, node in enumerate(leaves)
+        }
         line = lambda of, where=splits: " ".join(str(of(node)) for node in where)  # noqa: E731
         head += [f"Tree={number}", f"num_leaves={len(leaves)}", "num_cat=0"]
         head += [f"split_feature={line(lambda node: node.feature)}"]
@@ -71,8 +86,16 @@ def lightgbm_text(trees, k, d, objective):
         head += [f"decision_type={line(lambda node: 2 * node.default + 4 * node.missing)}"]
         head += [f"left_child={line(lambda node, at=at: at[id(node.left)])}"]
         head += [f"right_child={line(lambda node, at=at: at[id(node.right)])}"]
-        head += [f"leaf_value={line(lambda node: repr(node.value), leaves)}", "is_linear=0", "shrinkage=1", "", ""]
-    return "\n".join([*head, "end of trees", "", "feature_importances:", "parameters:", "end of parameters", ""])
+        head += [
+            f"leaf_value={line(lambda node: repr(node.value), leaves)}",
+            "is_linear=0",
+            "shrinkage=1",
+            "",
+            "",
+        ]
+    return "\n".join(
+        [*head, "end of trees", "", "feature_importances:", "parameters:", "end of parameters", ""]
+    )
 
 
 def lightgbm(objective="multiclass num_class:3", n=12, k=3):
@@ -87,11 +110,15 @@ def imported(read, folder, data):
     return read(path)
 
 
-@pytest.mark.parametrize("objective", ["multiclass num_class:3", "multiclassova num_class:3 sigmoid:1"])
+@pytest.mark.parametrize(
+    "objective", ["multiclass num_class:3", "multiclassova num_class:3 sigmoid:1"]
+)
 def test_lightgbm(tmp_path, objective):
     trees, text = lightgbm(objective)
     model, X = imported(from_lightgbm, tmp_path, text), rows(300, 4)
-    expected = np.array([[sum(t.leaf(x, lightgbm_left) for t in trees[c::3]) for c in range(3)] for x in X])
+    expected = np.array(
+        [[sum(t.leaf(x, lightgbm_left) for t in trees[c::3]) for c in range(3)] for x in X]
+    )
     error = model.meta["score_error"]
     assert 0 < error < 1e-5 and np.abs(model.raw_scores(X) - expected).max() <= error
     assert (model.n_rounds, model.n_learners, model.feature_names) == (4, 12, list("abcd"))
@@ -104,7 +131,9 @@ def test_lightgbm_of_two_classes(tmp_path):
     model, X = imported(from_lightgbm, tmp_path, text.replace("\n", "\r\n")), rows(300, 4)
     expected = np.array([sum(t.leaf(x, lightgbm_left) for t in trees) for x in X])
     assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
-    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5)
+    np.testing.assert_allclose(
+        model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5
+    )
     expected = np.array([trees[0].leaf(x, lightgbm_left) for x in X])
     first = model.truncate(1).predict_proba(X)
     np.testing.assert_allclose(first[:, 1], 1 / (1 + np.exp(-2 * expected)), rtol=1e-5)
@@ -117,7 +146,9 @@ def test_lightgbm_of_two_classes(tmp_path):
 
 def test_lightgbm_zeros_that_are_missing(tmp_path):
     """They are where the threshold sends them, or the file is refused."""
-    text = lightgbm_text([Node(np.random.default_rng(0), 1, 1, lambda: 1.0)] * 3, 3, 1, "multiclass num_class:3")
+    text = lightgbm_text(
+        [Node(np.random.default_rng(0), 1, 1, lambda: 1.0)] * 3, 3, 1, "multiclass num_class:3"
+    )
     for threshold, decision, fine in (
         (0.5, 2, True),
         (-0.5, 0, True),
@@ -132,13 +163,18 @@ def test_lightgbm_zeros_that_are_missing(tmp_path):
         found = re.sub(r"threshold=\S*", f"threshold={threshold}", text)
         found = re.sub(r"decision_type=\d*", f"decision_type={decision + 4}", found)
         if fine:
-            assert imported(from_lightgbm, tmp_path, found).ensemble.nan_left.tolist() == [decision == 2] * 3
+            assert (
+                imported(from_lightgbm, tmp_path, found).ensemble.nan_left.tolist()
+                == [decision == 2] * 3
+            )
         else:
             with pytest.raises(ModelFormatError, match="zero_as_missing"):
                 imported(from_lightgbm, tmp_path, found)
 
 
-@pytest.mark.parametrize("threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300, ZERO, -ZERO, 0.0])
+@pytest.mark.parametrize(
+    "threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300, ZERO, -ZERO, 0.0]
+)
 def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
     tree = Node(np.random.default_rng(0), 1, 1, lambda: 1.0)
     tree.threshold, tree.left.value, tree.right.value = threshold, -1.0, 1.0
@@ -146,7 +182,9 @@ def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
     with np.errstate(over="ignore"):
         near = min(np.float32(threshold), np.finfo(np.float32).max)
     at = np.array([near, ZERO, -ZERO], dtype=np.float32)
-    X = np.concatenate([at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(4e37))])[:, None]
+    X = np.concatenate(
+        [at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(4e37))]
+    )[:, None]
     assert (model.decision_function(X) < 0).tolist() == [lightgbm_left(tree, x) for x in X[:, 0]]
 
 
@@ -196,19 +234,28 @@ def xgboost_dict(trees, k, d, vector=False, objective="multi:softprob"):
     found = []
     for number, tree in enumerate(trees):
         nodes = tree.each()
-        at, leaves = {id(node): i for i, node in enumerate(nodes)}, [node for node in nodes if node.value is not None]
+        at, leaves = (
+            {id(node): i for i, node in enumerate(nodes)},
+            [node for node in nodes if node.value is not None],
+        )
         column = lambda of, leaf: [leaf(n) if n.value is not None else of(n) for n in nodes]  # noqa: B023, E731
         one = {
             "id": number,
             "left_children": column(lambda n, at=at: at[id(n.left)], lambda n: -1),
             "right_children": column(
-                lambda n, at=at: at[id(n.right)], lambda n, leaves=leaves: leaves.index(n) if vector else -1
+                lambda n, at=at: at[id(n.right)],
+                lambda n, leaves=leaves: leaves.index(n) if vector else -1,
             ),
             "split_indices": column(lambda n: n.feature, lambda n: 0),
-            "split_conditions": column(lambda n: n.threshold, lambda n: 1e-45 if vector else n.value),
+            "split_conditions": column(
+                lambda n: n.threshold, lambda n: 1e-45 if vector else n.value
+            ),
             "default_left": column(lambda n: n.default, lambda n: 0),
             "split_type": [0] * len(nodes),
-            "tree_param": {"num_nodes": str(len(nodes)), "size_leaf_vector": str(k if vector else 1)},
+            "tree_param": {
+                "num_nodes": str(len(nodes)),
+                "size_leaf_vector": str(k if vector else 1),
+            },
         }
         if vector:
             one["leaf_weights"] = [value for leaf in leaves for value in leaf.value]
@@ -266,7 +313,13 @@ def ubj(value):
     if isinstance(value, list) and value and all(type(item) in (int, float) for item in value):
         floats = any(type(item) is float for item in value)
         array = np.array(value, dtype=">f4" if floats else ">i8")
-        return b"[$" + (b"d" if floats else b"L") + b"#L" + struct.pack(">q", len(value)) + array.tobytes()
+        return (
+            b"[$"
+            + (b"d" if floats else b"L")
+            + b"#L"
+            + struct.pack(">q", len(value))
+            + array.tobytes()
+        )
     if isinstance(value, list):
         return b"[" + b"".join(map(ubj, value)) + b"]"
     return b"l" + struct.pack(">i", value)
@@ -283,12 +336,21 @@ def test_xgboost(tmp_path, vector, objective):
     leaves = np.array([[t.leaf(x, xgboost_left) for t in trees] for x in X])
     if objective == "binary:logistic":
         scores, expected = model.decision_function(X), leaves.sum(axis=1) + np.log(1 / 3)
-        np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-expected)), rtol=1e-6)
+        np.testing.assert_allclose(
+            model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-expected)), rtol=1e-6
+        )
     else:
-        sums = leaves.sum(axis=1) if vector else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
+        sums = (
+            leaves.sum(axis=1)
+            if vector
+            else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
+        )
         scores, expected = model.raw_scores(X), sums + [1, -2, 0.5]
     assert np.abs(scores - expected).max() <= model.meta["score_error"] < 1e-4
-    assert (model.n_learners, model.n_rounds) == (12, 4 if objective != "binary:logistic" and not vector else 12)
+    assert (model.n_learners, model.n_rounds) == (
+        12,
+        4 if objective != "binary:logistic" and not vector else 12,
+    )
     assert model.feature_names == list("abcd")
 
 
@@ -305,7 +367,11 @@ def changed(found, path, value):
 LEARNER, MODEL = "learner/", "learner/gradient_booster/model/"
 WRONG = [
     ("learner", [], "learner is missing"),
-    (f"{LEARNER}objective/name", "reg:squarederror", "the objective 'reg:squarederror' is not known"),
+    (
+        f"{LEARNER}objective/name",
+        "reg:squarederror",
+        "the objective 'reg:squarederror' is not known",
+    ),
     (f"{LEARNER}gradient_booster/name", "gblinear", "the booster 'gblinear' cannot be imported"),
     ("news", 1, "the file has the key 'news', which XGBoost 1.0 to 3.4 do not write"),
     (f"{LEARNER}news", 1, "learner has the key 'news'"),
@@ -320,9 +386,17 @@ WRONG = [
     (f"{MODEL}trees/2/tree_param/news", "1", "tree_param has the key 'news'"),
     (f"{MODEL}weight_drop", [1.0] * 11, "weight_drop must hold 12 numbers"),
     (f"{MODEL}weight_drop", [1.0] * 11 + [math.nan], "weight_drop must hold finite numbers"),
-    (f"{LEARNER}learner_model_param/num_class", "0", "num_class is 0, which is not what multi:softprob has"),
+    (
+        f"{LEARNER}learner_model_param/num_class",
+        "0",
+        "num_class is 0, which is not what multi:softprob has",
+    ),
     (f"{LEARNER}learner_model_param/num_class", "9" * 30, "num_class is '9999999999"),
-    (f"{LEARNER}learner_model_param/num_target", "2", "num_target is '2'; it must be an integer from 1 to 1"),
+    (
+        f"{LEARNER}learner_model_param/num_target",
+        "2",
+        "num_target is '2'; it must be an integer from 1 to 1",
+    ),
     (f"{LEARNER}learner_model_param/num_feature", "2", "features must be from 0 to 1"),
     (f"{LEARNER}learner_model_param/num_feature", 4.5, "num_feature is '4.5'"),
     (f"{LEARNER}learner_model_param/base_score", "[1,2]", "base_score is '[1,2]'"),
@@ -330,24 +404,44 @@ WRONG = [
     (f"{MODEL}tree_info", [0] * 11, "tree_info must hold 12 numbers"),
     (f"{MODEL}tree_info/0", 3, "tree_info must hold classes below 3"),
     (f"{MODEL}iteration_indptr/1", 0, "iteration_indptr must rise from 0 to the 12 trees"),
-    (f"{LEARNER}attributes", {"best_iteration": "4"}, "best_iteration is '4'; it must be an integer from 0 to 3"),
+    (
+        f"{LEARNER}attributes",
+        {"best_iteration": "4"},
+        "best_iteration is '4'; it must be an integer from 0 to 3",
+    ),
     (f"{LEARNER}attributes", {"best_iteration": "-1"}, "best_iteration is '-1'"),
     (f"{LEARNER}attributes", {"best_iteration": "1.5"}, "best_iteration is '1.5'"),
     (f"{LEARNER}attributes", [], "attributes is missing"),
     (f"{MODEL}trees", {}, "trees is missing"),
     (f"{MODEL}trees/2", "tree", "tree 2: tree_param is missing"),
     (f"{MODEL}trees/2/tree_param/num_nodes", "1000000000", "tree 2: num_nodes is '1000000000'"),
-    (f"{MODEL}trees/2/split_type/0", 1, "tree 2: node 0 is a categorical split, which categories_nodes does"),
-    (f"{MODEL}trees/2/split_type/0", 2, "tree 2: split_type is 2; known are 0 (a number) and 1 (categories)"),
+    (
+        f"{MODEL}trees/2/split_type/0",
+        1,
+        "tree 2: node 0 is a categorical split, which categories_nodes does",
+    ),
+    (
+        f"{MODEL}trees/2/split_type/0",
+        2,
+        "tree 2: split_type is 2; known are 0 (a number) and 1 (categories)",
+    ),
     (f"{MODEL}trees/2/split_conditions/0", "x", "tree 2: split_conditions must hold"),
     (f"{MODEL}trees/2/split_conditions/0", [1], "tree 2: split_conditions must hold"),
-    (f"{MODEL}trees/2/split_conditions/0", -3.4028234663852886e38, "tree 2: a threshold is not finite"),
+    (
+        f"{MODEL}trees/2/split_conditions/0",
+        -3.4028234663852886e38,
+        "tree 2: a threshold is not finite",
+    ),
     (f"{MODEL}trees/2/left_children/0", 0, "tree 2: node 0 is reached in two ways"),
     (f"{MODEL}trees/2/left_children/0", 1 << 40, f"tree 2: there is no node {1 << 40}"),
     (f"{MODEL}trees/2/left_children/0", 1 << 70, "tree 2: left_children must hold"),
     (f"{MODEL}trees/2/split_indices/0", -1, "tree 2: features must be from 0 to 3"),
     (f"{MODEL}trees/2/tree_param/size_leaf_vector", "3", "tree 2: there are no leaf_weights"),
-    (f"{MODEL}trees/2/tree_param/size_leaf_vector", "2", "tree 2: leaves have 2 numbers, and there are 3 classes"),
+    (
+        f"{MODEL}trees/2/tree_param/size_leaf_vector",
+        "2",
+        "tree 2: leaves have 2 numbers, and there are 3 classes",
+    ),
 ]
 
 
@@ -362,7 +456,11 @@ def test_xgboost_refusals(tmp_path, path, value, message):
 
 def stopped(best):
     """A dictionary of XGBoost, four rounds of three trees, which early stopping found best after some."""
-    return json.loads(changed(xgboost()[1], f"{LEARNER}attributes", {"best_iteration": str(best), "best_score": "1"}))
+    return json.loads(
+        changed(
+            xgboost()[1], f"{LEARNER}attributes", {"best_iteration": str(best), "best_score": "1"}
+        )
+    )
 
 
 def test_xgboost_stopped_early(tmp_path):
@@ -372,21 +470,29 @@ def test_xgboost_stopped_early(tmp_path):
         found = stopped(best)
         model, X = imported(from_xgboost, tmp_path, json.dumps(found)), rows(50, 4)
         assert model.n_rounds == best + 1 and model.meta.get("rounds_left_out", 0) == 3 - best
-        assert model.raw_scores(X).tobytes() == all_rounds.truncate(best + 1).raw_scores(X).tobytes()
+        assert (
+            model.raw_scores(X).tobytes() == all_rounds.truncate(best + 1).raw_scores(X).tobytes()
+        )
         inner = found["learner"]["gradient_booster"]["model"]
         del inner["iteration_indptr"]
         inner["gbtree_model_param"] = {"num_trees": "12"}
         assert imported(from_xgboost, tmp_path, ubj(found)).to_bytes() == model.to_bytes()
     inner["gbtree_model_param"]["num_parallel_tree"] = "3"
-    with pytest.raises(ModelFormatError, match="there are 12 trees, no multiple of the 9 of a round"):
+    with pytest.raises(
+        ModelFormatError, match="there are 12 trees, no multiple of the 9 of a round"
+    ):
         imported(from_xgboost, tmp_path, ubj(found))
 
 
-@pytest.mark.parametrize("n_classes, more", [(2, {}), (3, {"num_parallel_tree": 2, "subsample": 0.5})])
+@pytest.mark.parametrize(
+    "n_classes, more", [(2, {}), (3, {"num_parallel_tree": 2, "subsample": 0.5})]
+)
 def test_xgboost_itself_stopped_early(n_classes, more):
     xgb = pytest.importorskip("xgboost")
     X, y = rows(600, 4), np.random.default_rng(0).integers(n_classes, size=600)
-    trained = xgb.XGBClassifier(n_estimators=40, max_depth=3, early_stopping_rounds=5, n_jobs=1, **more)
+    trained = xgb.XGBClassifier(
+        n_estimators=40, max_depth=3, early_stopping_rounds=5, n_jobs=1, **more
+    )
     trained.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], verbose=False)
     booster, expected = trained.get_booster(), trained.predict(X, output_margin=True)
     model = from_xgboost(booster)
@@ -403,7 +509,11 @@ def dart(vector, nested):
     factors = np.random.default_rng(4).uniform(0.2, 1, size=len(trees)).astype(np.float32).tolist()
     booster = found["learner"]["gradient_booster"]
     if nested:
-        found["learner"]["gradient_booster"] = {"name": "dart", "gbtree": booster, "weight_drop": factors}
+        found["learner"]["gradient_booster"] = {
+            "name": "dart",
+            "gbtree": booster,
+            "weight_drop": factors,
+        }
     else:
         booster["model"]["weight_drop"] = factors
     return trees, found, factors
@@ -415,9 +525,23 @@ def test_xgboost_dart(tmp_path, vector, nested):
     """The leaves of a tree count as often as its weight says."""
     trees, found, factors = dart(vector, nested)
     X, model = rows(300, 4), imported(from_xgboost, tmp_path, ubj(found))
-    leaves = np.array([[np.multiply(t.leaf(x, xgboost_left), f) for t, f in zip(trees, factors)] for x in X])  # noqa: B905
-    sums = leaves.sum(axis=1) if vector else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
-    assert np.abs(model.raw_scores(X) - sums - [1, -2, 0.5]).max() <= model.meta["score_error"] < 1e-4
+    leaves = np.array(
+        [
+            [
+                np.multiply(tree.leaf(x, xgboost_left), factor)
+                for tree, factor in zip(trees, factors, strict=True)
+            ]
+            for x in X
+        ]
+    )
+    sums = (
+        leaves.sum(axis=1)
+        if vector
+        else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
+    )
+    assert (
+        np.abs(model.raw_scores(X) - sums - [1, -2, 0.5]).max() <= model.meta["score_error"] < 1e-4
+    )
 
 
 @pytest.mark.parametrize("more", [{}, {"num_parallel_tree": 2, "subsample": 0.5}])
@@ -426,7 +550,14 @@ def test_dart_of_xgboost_itself(more):
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(500, 4)).astype(np.float32), rng.integers(3, size=500)
-    params = {"objective": "multi:softprob", "num_class": 3, "nthread": 1, "booster": "dart", "rate_drop": 0.5, **more}
+    params = {
+        "objective": "multi:softprob",
+        "num_class": 3,
+        "nthread": 1,
+        "booster": "dart",
+        "rate_drop": 0.5,
+        **more,
+    }
     booster = xgb.train(params, xgb.DMatrix(X, y), 8)
     model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
     assert np.abs(model.raw_scores(X) - expected).max() <= model.meta["score_error"] < 1e-4
@@ -434,7 +565,9 @@ def test_dart_of_xgboost_itself(more):
 
 def test_xgboost_trees_of_both_kinds_are_refused(tmp_path):
     found, vector = xgboost()[1], xgboost(True)[1]
-    text = changed(found, f"{MODEL}trees/3", vector["learner"]["gradient_booster"]["model"]["trees"][3])
+    text = changed(
+        found, f"{MODEL}trees/3", vector["learner"]["gradient_booster"]["model"]["trees"][3]
+    )
     with pytest.raises(ModelFormatError, match="some trees have a number in a leaf"):
         imported(from_xgboost, tmp_path, text)
 
@@ -478,7 +611,10 @@ def test_marks_of_utf_8_are_passed_over(tmp_path):
         (gzip.compress, "this is compressed data; unpack it first, as with gzip -dc"),
         (bz2.compress, "this is compressed data"),
         (lzma.compress, "this is compressed data"),
-        (lambda data: lzma.compress(data, lzma.FORMAT_ALONE), "this is a .lzma archive; decompress it"),
+        (
+            lambda data: lzma.compress(data, lzma.FORMAT_ALONE),
+            "this is a .lzma archive; decompress it",
+        ),
         (lambda data: b"(\xb5/\xfd\x04" + data, "this is a zstd archive; decompress it"),
         (lambda data: b"PK\x03\x04" + data, "this is a zip archive; extract the file first"),
     ],
@@ -492,7 +628,9 @@ def test_archives_and_other_text_are_named_as_what_they_are(read, pack, said, tm
 def test_ubjson():
     value = {"a": [1, -2], "b": [1.5], "c": "ü", "d": {"e": []}, "f": [{}, "x"], "g": 7}
     found = ubjson.loads(ubj(value))
-    assert {key: item.tolist() if hasattr(item, "tolist") else item for key, item in found.items()} == value
+    assert {
+        key: item.tolist() if hasattr(item, "tolist") else item for key, item in found.items()
+    } == value
     assert ubjson.loads(b"[#U\x03TFZ") == [True, False, None]
     assert ubjson.loads(b"[U\x07CaD?\xf0\x00\x00\x00\x00\x00\x00]") == [7, "a", 1.0]
 
@@ -500,8 +638,14 @@ def test_ubjson():
 def test_damaged_files(tmp_path):
     """Whatever the damage, a file is read or refused."""
     draw, refused = random.Random(3), 0
-    files = [(from_lightgbm, lightgbm()[1].encode()), (from_xgboost, json.dumps(xgboost()[1]).encode())]
-    files += [(from_xgboost, json.dumps(xgboost(True)[1]).encode()), (from_xgboost, ubj(xgboost(True)[1]))]
+    files = [
+        (from_lightgbm, lightgbm()[1].encode()),
+        (from_xgboost, json.dumps(xgboost()[1]).encode()),
+    ]
+    files += [
+        (from_xgboost, json.dumps(xgboost(True)[1]).encode()),
+        (from_xgboost, ubj(xgboost(True)[1])),
+    ]
     for number in range(600):
         read, data = files[number % 4]
         data = bytearray(data)
@@ -545,7 +689,12 @@ def test_with_the_libraries_themselves(tmp_path):
     booster = lgb.train(common, lgb.Dataset(X, y), 20)
     check(from_lightgbm(booster), booster.predict(X, raw_score=True), X)
     for strategy in ("one_output_per_tree", "multi_output_tree"):
-        common = {"num_class": 3, "nthread": 1, "objective": "multi:softprob", "multi_strategy": strategy}
+        common = {
+            "num_class": 3,
+            "nthread": 1,
+            "objective": "multi:softprob",
+            "multi_strategy": strategy,
+        }
         booster = xgb.train(common, xgb.DMatrix(X, y), 20)
         booster.save_model(tmp_path / "m.json")
         assert from_xgboost(tmp_path / "m.json").to_bytes() == from_xgboost(booster).to_bytes()
@@ -555,12 +704,20 @@ def test_with_the_libraries_themselves(tmp_path):
 def test_values_near_0_go_where_lightgbm_sends_them():
     lgb = pytest.importorskip("lightgbm")
     value = np.float32([-1, -1e-30, -2e-35, -ZERO, -1e-36, 0, 1e-36, ZERO, 2e-35, 1e-30, 1, np.nan])
-    X = np.concatenate([value, np.nextafter(value, np.float32(np.inf)), np.nextafter(value, np.float32(-np.inf))])
+    X = np.concatenate(
+        [value, np.nextafter(value, np.float32(np.inf)), np.nextafter(value, np.float32(-np.inf))]
+    )
     X, read = X[:, None], 0
     signs = np.tile(np.float32([-1, 0, 1]), 40)[:, None]
     for more in ({}, {"zero_as_missing": True}, {"use_missing": False}):
         for y in (signs[:, 0] < 0, signs[:, 0] > 0):
-            how = {"objective": "binary", "num_threads": 1, "verbose": -1, "min_data_in_leaf": 1, **more}
+            how = {
+                "objective": "binary",
+                "num_threads": 1,
+                "verbose": -1,
+                "min_data_in_leaf": 1,
+                **more,
+            }
             booster = lgb.train(how, lgb.Dataset(signs, y), 2)
             try:
                 model = from_lightgbm(booster)
@@ -573,10 +730,16 @@ def test_values_near_0_go_where_lightgbm_sends_them():
     assert read >= 5
 
 
-@pytest.mark.parametrize("base", [1e-12, 1e-7, 0.3, 0.5, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12])
+@pytest.mark.parametrize(
+    "base", [1e-12, 1e-7, 0.3, 0.5, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12]
+)
 def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
     found = xgboost(objective="binary:logistic", n=0)[1]
-    model = imported(from_xgboost, tmp_path, changed(found, f"{LEARNER}learner_model_param/base_score", f"[{base!r}]"))
+    model = imported(
+        from_xgboost,
+        tmp_path,
+        changed(found, f"{LEARNER}learner_model_param/base_score", f"[{base!r}]"),
+    )
     one, least = np.float32(1), np.float32(1e-6)
     p = min(max(np.float32(base), least), one - least)
     expected = -np.log(np.float64(one / p - one))
@@ -584,7 +747,9 @@ def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
     assert abs(margin - expected) <= 2.0**-23 * abs(expected)
 
 
-@pytest.mark.parametrize("base", [0.0, 1e-12, 1e-7, 0.3, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12, None])
+@pytest.mark.parametrize(
+    "base", [0.0, 1e-12, 1e-7, 0.3, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12, None]
+)
 def test_base_scores_of_xgboost_itself(base):
     xgb = pytest.importorskip("xgboost")
     X, y = np.random.default_rng(0).normal(size=(20000, 3)).astype(np.float32), np.ones(20000)
@@ -601,9 +766,13 @@ def test_xgboost_without_a_round(params):
     """Before the first round XGBoost takes a base score that it is still to find for a margin."""
     xgb = pytest.importorskip("xgboost")
     X, y = rows(60, 3), np.arange(60) % 3 == 0
-    booster = xgb.train({"objective": "binary:logistic", "nthread": 1, **params}, xgb.DMatrix(X, y), 0)
+    booster = xgb.train(
+        {"objective": "binary:logistic", "nthread": 1, **params}, xgb.DMatrix(X, y), 0
+    )
     model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
-    assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"] + 2.0**-23
+    assert (
+        np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"] + 2.0**-23
+    )
 
 
 @pytest.mark.parametrize("missing_left", [0, 1])
@@ -611,8 +780,16 @@ def test_xgboost_splits_on_missing_values_alone(tmp_path, missing_left):
     """No number is below minus infinity, where XGBoost 3.4 splits with monotone constraints."""
     found = xgboost(objective="binary:logistic", n=1)[1]
     (tree,) = found["learner"]["gradient_booster"]["model"]["trees"]
-    tree |= {"left_children": [1, -1, -1], "right_children": [2, -1, -1], "split_indices": [0, 0, 0]}
-    tree |= {"split_conditions": [-math.inf, 1.0, -1.0], "default_left": [missing_left, 0, 0], "split_type": [0] * 3}
+    tree |= {
+        "left_children": [1, -1, -1],
+        "right_children": [2, -1, -1],
+        "split_indices": [0, 0, 0],
+    }
+    tree |= {
+        "split_conditions": [-math.inf, 1.0, -1.0],
+        "default_left": [missing_left, 0, 0],
+        "split_type": [0] * 3,
+    }
     tree["tree_param"]["num_nodes"] = "3"
     found["learner"]["learner_model_param"]["base_score"] = "[5E-1]"
     model = imported(from_xgboost, tmp_path, json.dumps(found))
@@ -626,7 +803,13 @@ def test_xgboost_itself_with_monotone_constraints_and_missing_values():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(300, 3)).astype(np.float32), rng.integers(3, size=300)
     X[rng.random(X.shape) < 0.1] = np.nan
-    params = {"objective": "multi:softprob", "num_class": 3, "monotone_constraints": "(1,1,1)", "nthread": 1, "eta": 1}
+    params = {
+        "objective": "multi:softprob",
+        "num_class": 3,
+        "monotone_constraints": "(1,1,1)",
+        "nthread": 1,
+        "eta": 1,
+    }
     booster = xgb.train(params, xgb.DMatrix(X, y), 7)
     model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
     assert np.abs(model.raw_scores(X) - expected).max() <= model.meta["score_error"] < 1e-4
@@ -665,7 +848,9 @@ def test_files_that_are_too_large_for_the_memory(read, tmp_path, monkeypatch):
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, 1 << 25)
-    with pytest.raises(MemoryError, match="large: the file has 32.0 MiB or more, .* 57.2 MiB are free"):
+    with pytest.raises(
+        MemoryError, match="large: the file has 32.0 MiB or more, .* 57.2 MiB are free"
+    ):
         read(path)
     if os.path.exists("/dev/zero"):
         with pytest.raises(MemoryError, match="/dev/zero: the file has 10.0 MiB or more"):

@@ -5,7 +5,14 @@ import sys
 
 import numpy as np
 import pytest
-from reference.scoring import finite_rows, random_kernel, random_linear, random_rows, random_stumps, random_trees
+from reference.scoring import (
+    finite_rows,
+    random_kernel,
+    random_linear,
+    random_rows,
+    random_stumps,
+    random_trees,
+)
 
 from pymcboost import Model
 from pymcboost.data.svmlight import CompressedRows
@@ -21,10 +28,14 @@ def outputs(model, X):
     session = runtime.InferenceSession(data, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_outputs()]
     props = {prop.key: prop.value for prop in onnx.load_from_string(data).metadata_props}
-    return dict(zip(names, session.run(None, {"X": X}), strict=True)), float(props.get("score_error", "nan"))
+    return dict(zip(names, session.run(None, {"X": X}), strict=True)), float(
+        props.get("score_error", "nan")
+    )
 
 
-@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code", "stumps", "stumps of two sides", "no tree"])
+@pytest.mark.parametrize(
+    "mode", ["scalar", "base", "vector", "code", "stumps", "stumps of two sides", "no tree"]
+)
 @pytest.mark.parametrize("link", ["none", "softmax", "softmax2"])
 def test_trees(mode, link):
     if mode == "no tree":
@@ -68,10 +79,14 @@ def test_bound_of_linear_machines(block, monkeypatch):
         assert found.dtype == np.float32
         apart = np.abs(found - expected).max(axis=1)
         assert (apart <= bound).all() and (apart > bound / 1e4).any()
-    size = (np.abs(X.astype(float))[:, None] * np.abs(ensemble.coef.astype(float))).sum(axis=2) + np.abs(ensemble.bias)
+    size = (np.abs(X.astype(float))[:, None] * np.abs(ensemble.coef.astype(float))).sum(
+        axis=2
+    ) + np.abs(ensemble.bias)
     np.testing.assert_allclose(bound, 302 * 2.0**-24 * size.max(axis=1), rtol=1e-4)
     rows, columns = np.nonzero(X)
-    sparse = CompressedRows(X[rows, columns], columns, np.searchsorted(rows, np.arange(51)), X.shape)
+    sparse = CompressedRows(
+        X[rows, columns], columns, np.searchsorted(rows, np.arange(51)), X.shape
+    )
     np.testing.assert_allclose(errors_of(model, sparse), bound, rtol=1e-12)
     assert np.isnan(errors_of(model, np.full((1, 300), np.nan, np.float32))).all()
 
@@ -79,7 +94,10 @@ def test_bound_of_linear_machines(block, monkeypatch):
 def test_what_onnx_cannot_hold():
     for model, what in (
         (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "has kind 6: kernel machine"),
-        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "has kind 2: interval table"),
+        (
+            Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"),
+            "has kind 2: interval table",
+        ),
         (Model.from_ensemble(random_trees(5, 3, 4, "hamming"), range(4)), "decoder='hamming'"),
     ):
         with pytest.raises(ValueError, match=re.escape(what)):

@@ -5,7 +5,11 @@ import json
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+)
 
 from pymcboost import Model, ModelFormatError, load_model
 from pymcboost.cli.info import main as info
@@ -28,7 +32,11 @@ def agrees(model, forest, X):
     found = model.predict_proba(X)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
-    assert np.abs(model.raw_scores(X) - len(forest.estimators_) * expected).max() <= model.meta["score_error"] < 1e-4
+    assert (
+        np.abs(model.raw_scores(X) - len(forest.estimators_) * expected).max()
+        <= model.meta["score_error"]
+        < 1e-4
+    )
     order = np.sort(expected, axis=1)
     apart = order[:, -1] - order[:, -2] > 1e-6
     assert apart.mean() > 0.8
@@ -51,12 +59,18 @@ def agrees(model, forest, X):
 def test_probabilities_are_those_of_the_forest(tmp_path, kind, more, missing):
     rng = np.random.default_rng(len(more))
     X, y = data(rng, missing=missing)
-    forest = kind(**{"n_estimators": 20, "random_state": 0, **more}).fit(X, y, sample_weight=rng.random(len(y)))
+    forest = kind(**{"n_estimators": 20, "random_state": 0, **more}).fit(
+        X, y, sample_weight=rng.random(len(y))
+    )
     model = from_sklearn(forest)
     test, _ = data(rng, missing=missing)
     for rows in (X, test):
         agrees(model, forest, rows)
-    assert (model.link, model.n_rounds, model.temperature) == ("shares", len(forest.estimators_), None)
+    assert (model.link, model.n_rounds, model.temperature) == (
+        "shares",
+        len(forest.estimators_),
+        None,
+    )
     model.save(tmp_path / "m.mcb")
     again = load_model(tmp_path / "m.mcb")
     assert again.link == "shares"
@@ -66,14 +80,18 @@ def test_probabilities_are_those_of_the_forest(tmp_path, kind, more, missing):
 @pytest.mark.parametrize("kind", FORESTS)
 def test_digits_with_two_and_ten_classes_and_labels(kind):
     X, y = load_digits(return_X_y=True)
-    names = np.array(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+    names = np.array(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    )
     for chosen, labels in ((y < 10, y), (y < 2, y > 0), (y < 10, names[y]), (y < 4, y - 1.0)):
         forest = kind(n_estimators=15, random_state=0).fit(X[chosen][::2], labels[chosen][::2])
         model = from_sklearn(forest)
         assert model.classes_.tolist() == forest.classes_.tolist()
         agrees(model, forest, X[chosen][1::2])
     model = from_sklearn(forest, labels=["d", "c", "b", "a"])
-    np.testing.assert_array_equal(model.predict_proba(X)[:, ::-1], from_sklearn(forest).predict_proba(X))
+    np.testing.assert_array_equal(
+        model.predict_proba(X)[:, ::-1], from_sklearn(forest).predict_proba(X)
+    )
 
 
 @pytest.mark.parametrize("kind", FORESTS)
@@ -99,7 +117,9 @@ def test_the_first_rounds_are_the_forest_of_these_trees():
     np.testing.assert_array_equal(staged[-1], model.predict_proba(X))
     np.testing.assert_array_equal(model.truncate(0).predict_proba(X[:2]), np.full((2, 3), 1 / 3))
     with np.errstate(divide="ignore"):
-        np.testing.assert_allclose(model.predict_log_proba(X), np.log(model.predict_proba(X)), rtol=1e-14)
+        np.testing.assert_allclose(
+            model.predict_log_proba(X), np.log(model.predict_proba(X)), rtol=1e-14
+        )
 
 
 def test_other_forms_of_a_forest():
@@ -107,16 +127,25 @@ def test_other_forms_of_a_forest():
     X, y = data(rng, missing=0)
     forest = ExtraTreesClassifier(10, random_state=0, min_samples_leaf=3).fit(X, y)
     model, expected = from_sklearn(forest), forest.predict_proba(X)
-    for layout, leaves in (("packed", "float32"), ("packed", "float16"), ("list", "float16"), ("packed", "int8")):
+    for layout, leaves in (
+        ("packed", "float32"),
+        ("packed", "float16"),
+        ("list", "float16"),
+        ("packed", "int8"),
+    ):
         other = Model.from_bytes(model.to_bytes(layout, leaves))
-        np.testing.assert_allclose(other.predict_proba(X), expected, atol=1e-6 if leaves == "float32" else 3e-3)
+        np.testing.assert_allclose(
+            other.predict_proba(X), expected, atol=1e-6 if leaves == "float32" else 3e-3
+        )
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(to_onnx(model))
     labels, _, found = session.run(["label", "scores", "probabilities"], {"X": X})
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_array_equal(labels, model.predict(X))
     treelite = pytest.importorskip("treelite")
-    scores = treelite.gtil.predict(treelite.Model.deserialize_bytes(to_treelite(model)), X).reshape(len(X), -1)
+    scores = treelite.gtil.predict(treelite.Model.deserialize_bytes(to_treelite(model)), X).reshape(
+        len(X), -1
+    )
     np.testing.assert_allclose(scores / 10, expected, atol=1e-6)
 
 
@@ -128,7 +157,9 @@ def test_a_softmax_is_no_link_of_a_forest(tmp_path, capsys):
         lambda: model.calibrated(X, y),
         lambda: model.reweighted([1, 2, 3]),
     ):
-        with pytest.raises(ValueError, match="is for scores whose softmax is taken; those of this model are sums"):
+        with pytest.raises(
+            ValueError, match="is for scores whose softmax is taken; those of this model are sums"
+        ):
             call()
     assert model.with_temperature(None).to_bytes() == model.to_bytes()
     path = tmp_path / "m.mcb"
@@ -156,7 +187,9 @@ def test_what_is_no_forest_of_one_output_is_refused(monkeypatch):
         pass
 
     for other in (GradientBoostingClassifier(), Other(), None, "forest"):
-        with pytest.raises(TypeError, match="RandomForestClassifier or ExtraTreesClassifier of scikit-learn, not "):
+        with pytest.raises(
+            TypeError, match="RandomForestClassifier or ExtraTreesClassifier of scikit-learn, not "
+        ):
             from_sklearn(other)
     with pytest.raises(ValueError, match="this RandomForestClassifier is not fitted"):
         from_sklearn(RandomForestClassifier())
@@ -168,5 +201,8 @@ def test_what_is_no_forest_of_one_output_is_refused(monkeypatch):
         from_sklearn(RandomForestClassifier(2).fit(X, y), labels=[0.5, 1, 2])
     forest = RandomForestClassifier(2, random_state=0).fit(X, y)
     monkeypatch.setattr(scikit_learn, "FIELDS", scikit_learn.FIELDS - {"missing_go_to_left"})
-    with pytest.raises(ModelFormatError, match="tree 0: it has the field 'missing_go_to_left', which scikit-learn 1.9"):
+    with pytest.raises(
+        ModelFormatError,
+        match="tree 0: it has the field 'missing_go_to_left', which scikit-learn 1.9",
+    ):
         from_sklearn(forest)

@@ -13,7 +13,9 @@ from pymcboost import Model
 from pymcboost.export import to_treelite
 
 
-@pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code", "stumps", "stumps of two sides", "no tree"])
+@pytest.mark.parametrize(
+    "mode", ["scalar", "base", "vector", "code", "stumps", "stumps of two sides", "no tree"]
+)
 def test_trees(mode):
     treelite = pytest.importorskip("treelite")
     if mode == "no tree":
@@ -22,7 +24,10 @@ def test_trees(mode):
         ensemble = random_stumps(60, 5, 4, mode != "stumps")
     else:
         ensemble = random_trees(20, 5, 4, mode, few_thresholds=mode == "base")
-    model, X = Model.from_ensemble(ensemble, ["a", "b", "c ü", "d"], link="softmax"), random_rows(500, 5)
+    model, X = (
+        Model.from_ensemble(ensemble, ["a", "b", "c ü", "d"], link="softmax"),
+        random_rows(500, 5),
+    )
     kept = treelite.Model.deserialize_bytes(to_treelite(model))
     error, expected = kept.attributes["score_error"], model.raw_scores(X)
     found = treelite.gtil.predict(kept, X, nthread=1).reshape(expected.shape)
@@ -37,7 +42,10 @@ def test_what_treelite_cannot_hold():
     for model, what in (
         (Model.from_ensemble(random_kernel(5, 3, 2), [0, 1]), "has kind 6: kernel machine"),
         (Model.from_ensemble(random_linear(3, 2), [0, 1]), "has kind 5: linear machine"),
-        (Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"), "has kind 2: interval table"),
+        (
+            Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"),
+            "has kind 2: interval table",
+        ),
         (Model.from_ensemble(random_trees(5, 3, 4, "exp"), range(4)), "decoder='exp'"),
     ):
         with pytest.raises(ValueError, match=re.escape(what)):

@@ -20,7 +20,11 @@ ROOT = os.path.dirname(os.path.dirname(pymcboost.__file__))
 
 @pytest.fixture
 def model():
-    return MartClassifier(n_estimators=2, min_samples_leaf=1).fit([[0], [1], [0], [1]], [0, 1, 0, 1]).model_
+    return (
+        MartClassifier(n_estimators=2, min_samples_leaf=1)
+        .fit([[0], [1], [0], [1]], [0, 1, 0, 1])
+        .model_
+    )
 
 
 def test_leftovers_of_long_names(tmp_path):
@@ -45,7 +49,9 @@ def test_a_file_system_without_locks(tmp_path, model, monkeypatch):
     left = tmp_path / "m.mcb.tmp-0123456789ab"
     left.write_bytes(b"")
     model.save(tmp_path / "m.mcb")
-    assert sorted(os.listdir(tmp_path)) == ["m.mcb", left.name], "without locks nobody knows what is in use"
+    assert sorted(os.listdir(tmp_path)) == ["m.mcb", left.name], (
+        "without locks nobody knows what is in use"
+    )
 
 
 def test_without_locks_leftovers_are_old_files_that_nobody_has_open(tmp_path, model, monkeypatch):
@@ -98,9 +104,17 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 def child(path, how):
     """A process whose signals are as usual, also where the tests run as a job that ignores some."""
-    command, environment = [sys.executable, "-c", CHILD, str(path), str(how)], {**os.environ, "PYTHONPATH": ROOT}
+    command, environment = (
+        [sys.executable, "-c", CHILD, str(path), str(how)],
+        {**os.environ, "PYTHONPATH": ROOT},
+    )
     return subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=60, preexec_fn=usual_signals
+        command,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        preexec_fn=usual_signals,
     )
 
 
@@ -146,7 +160,12 @@ def test_a_file_of_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / f"out.tmp-{'1' * 12}").symlink_to("missing")
     files.write(tmp_path / "out", b"new")
     assert (tmp_path / "victim").read_text() == "keep"
-    assert sorted(os.listdir(tmp_path)) == ["out", f"out.tmp-{'0' * 12}", f"out.tmp-{'1' * 12}", "victim"]
+    assert sorted(os.listdir(tmp_path)) == [
+        "out",
+        f"out.tmp-{'0' * 12}",
+        f"out.tmp-{'1' * 12}",
+        "victim",
+    ]
     assert next(names, None) is None
 
 
@@ -171,9 +190,17 @@ def test_same_file(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     same = lambda one, other: files.same_file(tmp_path / one, tmp_path / other)  # noqa: E731
-    assert same("a", "a") and same("a", "hard") and same("soft", "hard") and same("folder/../a", "a")
+    assert (
+        same("a", "a") and same("a", "hard") and same("soft", "hard") and same("folder/../a", "a")
+    )
     assert same("dangling", "new") and same("new", "folder/../new")
-    assert not (same("a", "b") or same("a", "new") or same("new", "a") or same("pipe", "pipe") or same("new", "newer"))
+    assert not (
+        same("a", "b")
+        or same("a", "new")
+        or same("new", "a")
+        or same("pipe", "pipe")
+        or same("new", "newer")
+    )
 
 
 @pytest.mark.posix

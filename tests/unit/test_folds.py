@@ -72,9 +72,13 @@ def test_early_stopping_holds_out_whole_groups(scoring, n_groups, monkeypatch):
     X, y = some_rows()
     groups, seen = np.random.default_rng(1).integers(0, n_groups, len(y)), []
     original = fitting.held_out
-    monkeypatch.setattr(fitting, "held_out", lambda *given: seen.append(original(*given)) or seen[-1])
+    monkeypatch.setattr(
+        fitting, "held_out", lambda *given: seen.append(original(*given)) or seen[-1]
+    )
     weight = np.repeat([0.0, 1.0], [20, 130])
-    fit = VectorTreeBoostClassifier(n_estimators=2, early_stopping=True, scoring=scoring, calibrate=None).fit
+    fit = VectorTreeBoostClassifier(
+        n_estimators=2, early_stopping=True, scoring=scoring, calibrate=None
+    ).fit
     fit(X, y, weight, groups=groups)
     (rows,) = seen
     rest = np.setdiff1d(np.arange(20, 150), rows)
@@ -89,7 +93,11 @@ def test_groups_held_out_are_near_the_share_of_every_class(seed):
     rows = held_out(codes, np.ones(1000), 0.1, seed, groups)
     assert np.bincount(codes[rows]).tolist() == [50, 50]
     codes = np.random.default_rng(seed).integers(0, 2, 1000)
-    for sizes, expected in ([99, 450, 451], {99}), ([20, 20, 20, 20, 460, 460], {60, 80}), ([490, 510], {490}):
+    for sizes, expected in (
+        ([99, 450, 451], {99}),
+        ([20, 20, 20, 20, 460, 460], {60, 80}),
+        ([490, 510], {490}),
+    ):
         groups = np.repeat(np.arange(len(sizes)), sizes)
         assert len(held_out(codes, np.ones(1000), 0.1, seed, groups)) in expected
 
@@ -107,11 +115,19 @@ def test_groups_that_cannot_be_held_out_are_refused():
 
 
 @pytest.mark.parametrize(
-    "params", [{"calibrate": "temperature"}, {"early_stopping": True}, {"n_estimators": "auto", "calibrate": None}]
+    "params",
+    [
+        {"calibrate": "temperature"},
+        {"early_stopping": True},
+        {"n_estimators": "auto", "calibrate": None},
+    ],
 )
 def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
     X, y = some_rows()
-    rounds, model = [], VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params})
+    rounds, model = (
+        [],
+        VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params}),
+    )
     for wrong, message in (
         (np.zeros((150, 2)), r"groups must be .* each of 150 rows, not of shape \(150, 2\)"),
         ([(0, 1)] * 150, r"groups must be .* not of shape \(150, 2\)"),
@@ -125,7 +141,9 @@ def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
     assert model.fit(X, y, groups=np.arange(150)[:, None] // 5)
 
 
-@pytest.mark.parametrize("params", [{"calibrate": "temperature"}, {"n_estimators": "auto", "calibrate": None}])
+@pytest.mark.parametrize(
+    "params", [{"calibrate": "temperature"}, {"n_estimators": "auto", "calibrate": None}]
+)
 def test_groups_for_a_splitter_of_ones_own_need_no_order(params, recwarn):
     X, y = some_rows()
     groups, seen = np.array([None if i % 7 == 0 else i % 50 for i in range(150)], dtype=object), []
@@ -135,7 +153,9 @@ def test_groups_for_a_splitter_of_ones_own_need_no_order(params, recwarn):
             seen.append(groups)
             return super().split(X, y)
 
-    model = VectorTreeBoostClassifier(**{"n_estimators": 2, "cv": Own(3), **params}).fit(X, y, groups=groups)
+    model = VectorTreeBoostClassifier(**{"n_estimators": 2, "cv": Own(3), **params}).fit(
+        X, y, groups=groups
+    )
     assert seen and all(given.tolist() == groups.tolist() for given in seen) and not recwarn
     with pytest.raises(ValueError, match="groups: .* give all rows numbers, or all text"):
         model.set_params(n_estimators=2, early_stopping=True).fit(X, y, groups=groups)
@@ -167,14 +187,18 @@ def test_splitters_and_iterables_are_taken(form):
     for found, one in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
     if form == "generator":
-        with pytest.raises(ValueError, match="no folds left; a generator of them serves for one fit"):
+        with pytest.raises(
+            ValueError, match="no folds left; a generator of them serves for one fit"
+        ):
             splits(cv, dataset_of(X, y), 0)
 
 
 def test_what_a_splitter_leaves_out_of_a_training_stays_out():
     X, y = some_rows(n=90)
     rows = np.arange(90)
-    purged = [(np.setdiff1d(rows, np.arange(b - 5, b + 35)), np.arange(b, b + 30)) for b in (0, 30, 60)]
+    purged = [
+        (np.setdiff1d(rows, np.arange(b - 5, b + 35)), np.arange(b, b + 30)) for b in (0, 30, 60)
+    ]
     for (train, held), one in zip(splits(purged, dataset_of(X, y), 0), purged, strict=True):
         assert np.array_equal(train, one[0]) and np.array_equal(held, one[1])
 
@@ -187,23 +211,71 @@ def zero_in_fold(y):
 
 ROWS = np.arange(150)
 BAD = {
-    "fewer-rows-than-folds": (151, {}, "cv=151: there are only 150 rows; use at most that many folds"),
+    "fewer-rows-than-folds": (
+        151,
+        {},
+        "cv=151: there are only 150 rows; use at most that many folds",
+    ),
     "few-rows-of-weight": (101, {"weight": zero_in_fold}, "cv=101: there are only 100 rows"),
-    "few-of-every-class": (149, {}, "cv=149: the largest class has only 55 rows; use at most that many folds"),
-    "classes-of-one-row": (2, {"y": lambda _: ROWS}, "cv=2: the largest class has only 1 row; folds need"),
-    "few-groups": (4, {"groups": lambda y: np.arange(len(y)) % 2}, "cv=4: Cannot have number of splits"),
+    "few-of-every-class": (
+        149,
+        {},
+        "cv=149: the largest class has only 55 rows; use at most that many folds",
+    ),
+    "classes-of-one-row": (
+        2,
+        {"y": lambda _: ROWS},
+        "cv=2: the largest class has only 1 row; folds need",
+    ),
+    "few-groups": (
+        4,
+        {"groups": lambda y: np.arange(len(y)) % 2},
+        "cv=4: Cannot have number of splits",
+    ),
     "no-groups": (GroupKFold(3), {}, "cv=GroupKFold.*The 'groups' parameter should not be None"),
-    "weights-zero-in-a-fold": (KFold(3), {"weight": zero_in_fold}, "fold 0 holds out no row of positive weight"),
-    "weights-zero-in-a-training": ([(ROWS[:50], ROWS[50:])], {"weight": zero_in_fold}, "trains on rows of 0 classes"),
-    "one-class": (KFold(2), {"y": lambda y: np.arange(150) // 75}, "fold 0 trains on rows of 1 class, and needs 2"),
-    "drawn": (ShuffleSplit(30, random_state=0), {}, r"row \d+ is held out \d+ times; a row may be held out once"),
+    "weights-zero-in-a-fold": (
+        KFold(3),
+        {"weight": zero_in_fold},
+        "fold 0 holds out no row of positive weight",
+    ),
+    "weights-zero-in-a-training": (
+        [(ROWS[:50], ROWS[50:])],
+        {"weight": zero_in_fold},
+        "trains on rows of 0 classes",
+    ),
+    "one-class": (
+        KFold(2),
+        {"y": lambda y: np.arange(150) // 75},
+        "fold 0 trains on rows of 1 class, and needs 2",
+    ),
+    "drawn": (
+        ShuffleSplit(30, random_state=0),
+        {},
+        r"row \d+ is held out \d+ times; a row may be held out once",
+    ),
     "twice": (RepeatedKFold(n_splits=3, n_repeats=2), {}, "row 0 is held out 2 times"),
-    "overlapping": ([(ROWS, ROWS[:75]), (ROWS, ROWS[75:])], {}, "fold 0 trains on rows that it holds out"),
-    "repeated-row": ([(ROWS[75:], ROWS[[*range(75), 0]]), (ROWS[:75], ROWS[75:])], {}, "row 0 is held out 2 times"),
+    "overlapping": (
+        [(ROWS, ROWS[:75]), (ROWS, ROWS[75:])],
+        {},
+        "fold 0 trains on rows that it holds out",
+    ),
+    "repeated-row": (
+        [(ROWS[75:], ROWS[[*range(75), 0]]), (ROWS[:75], ROWS[75:])],
+        {},
+        "row 0 is held out 2 times",
+    ),
     "beyond": ([(ROWS[75:], ROWS[:75] + 100), (ROWS[:75], ROWS[75:])], {}, "is out of bounds"),
     "empty": ([], {}, "cv has no folds; give one or more pairs of rows"),
-    "none-held-out": (PredefinedSplit([-1] * 150), {}, "cv=PredefinedSplit.* has no folds; give one"),
-    "folds-of-other-rows": (PredefinedSplit(ROWS[:120] % 3), {}, "names the folds of 120 rows, and there are 150"),
+    "none-held-out": (
+        PredefinedSplit([-1] * 150),
+        {},
+        "cv=PredefinedSplit.* has no folds; give one",
+    ),
+    "folds-of-other-rows": (
+        PredefinedSplit(ROWS[:120] % 3),
+        {},
+        "names the folds of 120 rows, and there are 150",
+    ),
     "no-pairs": ([3, 4], {}, "cv: cannot unpack"),
 }
 
@@ -230,7 +302,9 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     """The slow twin: one fit for every fold, in which the rows held out weigh nothing, or are not there."""
     cls = get_class(name)
     X, y = some_rows()
-    rate = {"learning_rate": 0.2} if name == "vector-tree" else {}  # at which models of folds take no larger steps
+    rate = (
+        {"learning_rate": 0.2} if name == "vector-tree" else {}
+    )  # at which models of folds take no larger steps
     estimator = cls(n_estimators=6, n_jobs=1, calibrate=None, **rate)
     dataset = dataset_of(X, y)
     scores, link = held_scores(estimator, dataset, 7, 6, splits(3, dataset, 7))
@@ -239,14 +313,18 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     original = cls._booster
     for i, (_, held) in enumerate(splits(3, dataset, 7)):
         assert (auto.fold[held] == i).all()
-        monkeypatch.setattr(cls, "_booster", lambda self, draw=None, comm=ALONE, i=i: original(self, lambda: 7 + i))
+        monkeypatch.setattr(
+            cls, "_booster", lambda self, draw=None, comm=ALONE, i=i: original(self, lambda: 7 + i)
+        )
         rest = np.setdiff1d(np.arange(len(y)), held)
 
         def fit(n, rest=rest, held=held):
             rows, more = rest, {}
             if vars(estimator).get("subsample") == "auto":  # draws go by the places of rows in X
                 rows, more = np.arange(len(y)), {"sample_weight": np.isin(np.arange(len(y)), rest)}
-            return cls(n_estimators=n, n_jobs=1, **rate).fit(X[rows], y[rows], X_val=X[held], y_val=y[held], **more)
+            return cls(n_estimators=n, n_jobs=1, **rate).fit(
+                X[rows], y[rows], X_val=X[held], y_val=y[held], **more
+            )
 
         model = fit(6)
         assert auto.link == link == model.model_.link
@@ -256,7 +334,9 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
         # Machines are rounded to float32 round by round, or as one.
         bound = 1e-6 if name == "hingeboost" else 1e-12
         for found, n in (scores, 6), (auto.scores, auto.best_round):
-            np.testing.assert_allclose(found[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound)
+            np.testing.assert_allclose(
+                found[held], fit(n).model_.raw_scores(X[held]), rtol=bound, atol=bound
+            )
 
 
 def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature():
@@ -288,11 +368,15 @@ def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
     """Twice the rate up to 0.2, and as many rounds fewer; rounds that are looked for are those of the rate itself."""
     X, y = some_rows(n=120)
     dataset, parts = dataset_of(X, y), splits(3, dataset_of(X, y), 3)
-    scores, _ = held_scores(VectorTreeBoostClassifier(learning_rate=rate), dataset, 3, rounds, parts)
+    scores, _ = held_scores(
+        VectorTreeBoostClassifier(learning_rate=rate), dataset, 3, rounds, parts
+    )
     booster = VectorTreeBoostClassifier(learning_rate=rate)._booster()
     assert booster.hasten(rounds) == fewer
     assert booster.learning_rate == pytest.approx(larger, rel=1e-12)
-    expected, _ = held_scores(_Unhurried(learning_rate=booster.learning_rate), dataset, 3, fewer, parts)
+    expected, _ = held_scores(
+        _Unhurried(learning_rate=booster.learning_rate), dataset, 3, fewer, parts
+    )
     np.testing.assert_array_equal(scores, expected)
 
 
@@ -301,7 +385,9 @@ class _Unhurried(VectorTreeBoostClassifier):
         hasten = Booster.hasten
 
 
-@pytest.mark.parametrize("name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"])
+@pytest.mark.parametrize(
+    "name", ["vector-tree", "mcboost", "multiboost", "adaboost-mo", "hingeboost"]
+)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.part(3)
 def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
@@ -311,18 +397,29 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
     results, fixed = [], []
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     monkeypatch.setattr(threads, "available_cpus", lambda: 3)
-    for n_jobs, step, held_back in ((1, 8, 1 << 20), (3, 8, 1 << 20), (2, 1, 1 << 20), (3, 5, 1 << 20), (2, 8, 1)):
+    for n_jobs, step, held_back in (
+        (1, 8, 1 << 20),
+        (3, 8, 1 << 20),
+        (2, 1, 1 << 20),
+        (3, 5, 1 << 20),
+        (2, 8, 1),
+    ):
         monkeypatch.setattr(folds, "STEP", step)
         monkeypatch.setattr(folds, "STEP_SCORES", held_back)
         results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), dataset_of(X, y), seed=3))
-        fixed.append(held_scores(estimator, dataset_of(X, y), 3, 4, splits(3, dataset_of(X, y), 3))[0])
+        fixed.append(
+            held_scores(estimator, dataset_of(X, y), 3, 4, splits(3, dataset_of(X, y), 3))[0]
+        )
     for one in fixed[1:]:
         np.testing.assert_array_equal(one, fixed[0])
     for one in results[1:]:
         np.testing.assert_array_equal(one.scores, results[0].scores)
         np.testing.assert_array_equal(one.curves, results[0].curves)
         np.testing.assert_array_equal(one.rounds, results[0].rounds)
-        assert (one.best_round, one.n_estimators) == (results[0].best_round, results[0].n_estimators)
+        assert (one.best_round, one.n_estimators) == (
+            results[0].best_round,
+            results[0].n_estimators,
+        )
 
 
 @pytest.mark.parametrize(
@@ -330,7 +427,9 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
 )
 def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     X, y = some_rows(n=300)
-    estimator = VectorTreeBoostClassifier(learning_rate=0.2, scoring=scoring, n_iter_no_change=6, random_state=0)
+    estimator = VectorTreeBoostClassifier(
+        learning_rate=0.2, scoring=scoring, n_iter_no_change=6, random_state=0
+    )
     found = out_of_fold(estimator, dataset_of(X, y), seed=3)
     mean = found.curves.mean(axis=0)
     rounds = found.rounds
@@ -340,7 +439,9 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     steps = np.diff(np.concatenate(([0], rounds)))
     np.testing.assert_array_equal(steps, np.maximum(1, (rounds - steps) // 16))
     assert found.n_estimators == round(found.best_round * 1.5**0.5)
-    fixed, _ = held_scores(estimator, dataset_of(X, y), 3, found.best_round, splits(3, dataset_of(X, y), 3))
+    fixed, _ = held_scores(
+        estimator, dataset_of(X, y), 3, found.best_round, splits(3, dataset_of(X, y), 3)
+    )
     np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
 
 
@@ -368,7 +469,9 @@ def test_min_delta_ends_the_wait_but_keeps_the_best():
 def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     monkeypatch.setattr(folds, "MOST_ROUNDS", 9)
     X, y = some_rows(n=60)
-    X[:20] = np.eye(3)[y[:20]] @ np.random.default_rng(0).normal(size=(3, 4)) * 9  # two folds of three are not easy
+    X[:20] = (
+        np.eye(3)[y[:20]] @ np.random.default_rng(0).normal(size=(3, 4)) * 9
+    )  # two folds of three are not easy
     parts = [(np.arange(20), np.arange(20, 60)), (np.arange(20, 60), np.arange(20))]
     estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3, n_iter_no_change=9)
     found = out_of_fold(estimator, dataset_of(X, y), seed=0)
@@ -400,7 +503,9 @@ def test_rows_of_weight_zero_are_in_no_fold():
     X, y = some_rows()
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     for cv in 3, StratifiedKFold(3):
-        found = out_of_fold(MartClassifier(cv=cv, n_iter_no_change=2), dataset_of(X, y, weight), seed=0)
+        found = out_of_fold(
+            MartClassifier(cv=cv, n_iter_no_change=2), dataset_of(X, y, weight), seed=0
+        )
         unused = weight == 0
         assert np.isnan(found.scores[unused]).all() and (found.fold[unused] == -1).all()
         assert np.isfinite(found.scores[~unused]).all() and (found.fold[~unused] >= 0).all()

@@ -96,7 +96,10 @@ def test_workers_that_do_not_agree(monkeypatch):
 def test_meta_is_no_part_of_the_bytes():
     X, y, _ = golden_cases.read("iris")
     cls = golden_cases.estimators()["mart"]
-    one, other = (cls(n_estimators=2, n_iter_no_change=n, random_state=0).fit(X, y).model_.to_bytes() for n in (5, 6))
+    one, other = (
+        cls(n_estimators=2, n_iter_no_change=n, random_state=0).fit(X, y).model_.to_bytes()
+        for n in (5, 6)
+    )
     assert one != other and golden_cases.sections(one) == golden_cases.sections(other)
 
 
@@ -109,7 +112,8 @@ def test_complete_rows_do_not_ask_for_the_side_of_missing_values():
         for changed in ({}, {"nan_left": ~ensemble.nan_left}, {"threshold": ensemble.threshold + 1})
     ]
     whole, complete = (
-        [golden_cases.fingerprint(one, X, other, sides=sides) for one in models] for sides in (True, False)
+        [golden_cases.fingerprint(one, X, other, sides=sides) for one in models]
+        for sides in (True, False)
     )
     for part in range(2):
         assert len({pair[part] for pair in whole}) == 3
@@ -174,12 +178,16 @@ def test_absent_commit_is_an_error(recorded):
 def test_table_has_every_training():
     table = json.loads(golden.TABLE.read_text())
     assert sorted(table["trainings"]) == sorted(golden_cases.trainings())
-    assert {name.split("/")[0] for name in golden_cases.trainings(subset=True)} == set(golden_cases.estimators())
+    assert {name.split("/")[0] for name in golden_cases.trainings(subset=True)} == set(
+        golden_cases.estimators()
+    )
 
 
 @pytest.mark.slow
 def test_every_training_has_its_bytes():
-    done = subprocess.run([sys.executable, golden.__file__, "check"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, golden.__file__, "check"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -218,7 +226,10 @@ def test_more_memory_is_noticed():
 
 def test_every_subject_runs(monkeypatch, tmp_path):
     few = {name: (300, 12, K, sparse) for name, (_, _, K, sparse) in bench_guard.DATA.items()}
-    fits = {name: (data, cls, {**params, "n_estimators": 2}) for name, (data, cls, params) in bench_guard.FITS.items()}
+    fits = {
+        name: (data, cls, {**params, "n_estimators": 2})
+        for name, (data, cls, params) in bench_guard.FITS.items()
+    }
     monkeypatch.setattr(bench_guard, "DATA", few)
     monkeypatch.setattr(bench_guard, "FITS", fits)
     monkeypatch.setattr(bench_guard, "SCORED", dict.fromkeys(bench_guard.SCORED, (1, 200)))

@@ -52,14 +52,18 @@ def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     X[rng.random(X.shape) < 0.05] = np.nan
-    y = np.array(["low", "mid", "top"])[np.digitize(np.nan_to_num(X[:, 1] + X[:, 0] * (X[:, 3] > 0)), [-0.7, 0.7])]
+    y = np.array(["low", "mid", "top"])[
+        np.digitize(np.nan_to_num(X[:, 1] + X[:, 0] * (X[:, 3] > 0)), [-0.7, 0.7])
+    ]
     return pd.DataFrame(X, columns=NAMES), y
 
 
 @pytest.fixture(scope="module")
 def fitted(data):
     return {
-        "vector": VectorTreeBoostClassifier(n_estimators=12, max_leaf_nodes=6, random_state=0).fit(*data),
+        "vector": VectorTreeBoostClassifier(n_estimators=12, max_leaf_nodes=6, random_state=0).fit(
+            *data
+        ),
         "class": MartClassifier(n_estimators=6, max_leaf_nodes=5).fit(*data),
         "stumps": MCBoostClassifier(n_estimators=30).fit(*data),
         "class stumps": MultiBoostCWClassifier(n_estimators=30, random_state=0).fit(*data),
@@ -89,7 +93,10 @@ def test_it_loads_neither_scikit_learn_nor_plots():
         "import sys, pymcboost.inspection\n"
         "print(sorted({'sklearn', 'scipy', 'matplotlib', 'pandas', 'joblib'} & set(sys.modules)))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "[]"
+    )
 
 
 def test_callbacks_do_not_load_what_looks_inside():
@@ -98,7 +105,10 @@ def test_callbacks_do_not_load_what_looks_inside():
         "import pymcboost.callbacks\n"
         "print([name for name in sys.modules if 'pymcboost.inspection' in name])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+        == "[]\n"
+    )
 
 
 def test_the_kernel_has_the_limit_that_python_has():
@@ -107,7 +117,10 @@ def test_the_kernel_has_the_limit_that_python_has():
 
     assert kernel.MOST_FEATURES == covers.MOST_FEATURES
     code = "import sys, pymcboost; pymcboost.Model; print('pymcboost._kernels.contributions' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip()
+        == "False"
+    )
 
 
 def test_public_names():
@@ -133,16 +146,23 @@ def test_what_is_no_model(function, data):
     more = data[:1] if function is contributions else ()
     with pytest.raises(TypeError, match="MartClassifier is not fitted yet; call fit first"):
         function(MartClassifier(), *more)
-    with pytest.raises(TypeError, match="give a Model or a fitted estimator .*, not str; load_model"):
+    with pytest.raises(
+        TypeError, match="give a Model or a fitted estimator .*, not str; load_model"
+    ):
         function("model.mcb", *more)
 
 
 def test_machines_of_callable_kernels_are_told_from_what_is_not_fitted(data):
     X, y = data[0].fillna(0.0), data[1]
-    machine = HingeBoostOCClassifier(n_estimators=2, kernel=lambda a, b: a @ b.T, calibrate="temperature").fit(X, y)
+    machine = HingeBoostOCClassifier(
+        n_estimators=2, kernel=lambda a, b: a @ b.T, calibrate="temperature"
+    ).fit(X, y)
     for what in (machine, machine.model_):
         for function in (to_text, lambda of: importance(of, "permutation", X=X, y=y)):
-            with pytest.raises(TypeError, match=f"kernel of this {type(what).__name__} is a function of Python, whose"):
+            with pytest.raises(
+                TypeError,
+                match=f"kernel of this {type(what).__name__} is a function of Python, whose",
+            ):
                 function(what)
 
 
@@ -157,7 +177,10 @@ def test_contributions_add_up_with_missing_values(fitted, data, kind):
         found = contributions(held, X, background)
         assert found.values.shape == (300, 4, 3)
         assert np.abs(found.base + found.values.sum(axis=1) - scores).max() < 1e-9
-        assert np.abs(found.base - (scores if background is None else scores[:40]).mean(axis=0)).max() < 1e-9
+        assert (
+            np.abs(found.base - (scores if background is None else scores[:40]).mean(axis=0)).max()
+            < 1e-9
+        )
 
 
 def test_contributions_of_an_interval_table(fitted, data):
@@ -183,8 +206,12 @@ def test_sparse_rows_of_many_columns_stay_sparse(data):
     d = 1 << 24
     columns = np.column_stack([np.full(200, 5), d - 1 - np.arange(200)])
     values = np.column_stack([np.arange(200.0), np.ones(200)])
-    X = scipy.sparse.csr_matrix((values.ravel(), columns.ravel(), np.arange(0, 401, 2)), shape=(200, d))
-    model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, calibrate=None).fit(X, np.arange(200) // 100)
+    X = scipy.sparse.csr_matrix(
+        (values.ravel(), columns.ravel(), np.arange(0, 401, 2)), shape=(200, d)
+    )
+    model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, calibrate=None).fit(
+        X, np.arange(200) // 100
+    )
     found = contributions(model, X, X[:30], only_used=True)
     assert 5 in found.features and len(found.features) < 100
     assert np.abs(found.base + found.values.sum(axis=1) - model.model_.raw_scores(X)).max() < 1e-9
@@ -195,7 +222,10 @@ def test_sparse_rows_of_many_columns_stay_sparse(data):
 def test_columns_go_by_name(fitted, data):
     model, X = fitted["vector"].model_, data[0]
     turned = X[NAMES[::-1]]
-    assert contributions(model, turned, X[:9]).values.tobytes() == contributions(model, X, turned[:9]).values.tobytes()
+    assert (
+        contributions(model, turned, X[:9]).values.tobytes()
+        == contributions(model, X, turned[:9]).values.tobytes()
+    )
     assert model.with_covers(turned).to_bytes() == model.with_covers(X).to_bytes()
 
 
@@ -206,7 +236,11 @@ def test_contributions_of_no_rows_and_of_no_splits(data):
     found = contributions(model, np.zeros((2, 2)), np.zeros((1, 2)))
     assert not found.values.any()
     np.testing.assert_allclose(found.base, model.raw_scores(np.zeros((1, 2)))[0])
-    assert contributions(model.with_covers(np.zeros((4, 2))), np.zeros((0, 2))).values.shape == (0, 2, 3)
+    assert contributions(model.with_covers(np.zeros((4, 2))), np.zeros((0, 2))).values.shape == (
+        0,
+        2,
+        3,
+    )
 
 
 def test_interactions_of_used_features_alone(data):
@@ -214,10 +248,17 @@ def test_interactions_of_used_features_alone(data):
     wide = np.zeros((300, 30))
     wide[:, [7, 20]] = np.nan_to_num(X.to_numpy()[:, :2])
     model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(wide, y).model_
-    full, part = (interactions(model, wide[:9], wide[:20], only_used=only) for only in (False, True))
+    full, part = (
+        interactions(model, wide[:9], wide[:20], only_used=only) for only in (False, True)
+    )
     assert part.features.tolist() == [7, 20]
     assert full.values[:, [7, 20]][:, :, [7, 20]].tobytes() == part.values.tobytes()
-    assert np.argwhere(full.values.any(axis=(0, 3))).tolist() == [[7, 7], [7, 20], [20, 7], [20, 20]]
+    assert np.argwhere(full.values.any(axis=(0, 3))).tolist() == [
+        [7, 7],
+        [7, 20],
+        [20, 7],
+        [20, 20],
+    ]
     dense, sparse = full, interactions(model, scipy.sparse.csr_matrix(wide[:9]), wide[:20])
     assert dense.values.tobytes() == sparse.values.tobytes()
 
@@ -249,7 +290,9 @@ def test_wrong_input_of_trees_for_shap(fitted, machine):
 def test_wrong_input_of_contributions(fitted, machine, data):
     X, y = data
     model = fitted["vector"].model_
-    with pytest.raises(ValueError, match=r"need a background: rows .* or a model that holds covers"):
+    with pytest.raises(
+        ValueError, match=r"need a background: rows .* or a model that holds covers"
+    ):
         contributions(model, X)
     with pytest.raises(ValueError, match="X has 3 features, but this model needs 4"):
         contributions(model, X.to_numpy()[:, :3], X)
@@ -309,7 +352,9 @@ def test_covers_that_do_not_fit_are_refused(fitted, data):
     with pytest.raises(ValueError, match=f"cover must hold {len(counts)} integers"):
         _ = Model.from_bytes(file.to_bytes()).ensemble
     file.set_items(b"covr", "B", [counts[0] ^ 1, *counts[1:]])
-    with pytest.raises(ValueError, match="not those of the same rows for every tree: make them again"):
+    with pytest.raises(
+        ValueError, match="not those of the same rows for every tree: make them again"
+    ):
         contributions(Model.from_bytes(file.to_bytes()), data[0])
 
 
@@ -330,7 +375,10 @@ def test_a_curve_steps_behind_its_thresholds(fitted):
     found = curve(model, 1)
     assert (np.diff(found.thresholds) > 0).all()
     assert found.at(found.thresholds).tolist() == found.values[:-1].tolist()
-    assert found.at(np.nextafter(found.thresholds, np.float32(np.inf))).tolist() == found.values[1:].tolist()
+    assert (
+        found.at(np.nextafter(found.thresholds, np.float32(np.inf))).tolist()
+        == found.values[1:].tolist()
+    )
     assert found.at([np.nan, np.inf, -np.inf]).tolist() == [
         values.tolist() for values in (found.missing, found.values[-1], found.values[0])
     ]
@@ -340,7 +388,11 @@ def test_curves_of_unused_features_and_wrong_ones(fitted, machine):
     X = np.column_stack([np.arange(60.0), np.zeros(60)])
     model = MCBoostClassifier(n_estimators=5).fit(X, np.arange(60) // 20).model_
     unused = curve(model, 1)
-    assert (len(unused.thresholds), unused.values.tolist(), unused.missing.tolist()) == (0, [[0.0] * 3], [0.0] * 3)
+    assert (len(unused.thresholds), unused.values.tolist(), unused.missing.tolist()) == (
+        0,
+        [[0.0] * 3],
+        [0.0] * 3,
+    )
     with pytest.raises(ValueError, match="no feature 2; give a number from 0 to 1"):
         curve(model, 2)
     with pytest.raises(ValueError, match="this model has no names of features"):
@@ -358,7 +410,9 @@ def fleet():
     """Rows with named levels, numbers, and levels that are codes; labels; rows with levels that are new."""
     rng = np.random.default_rng(0)
     fuel = rng.choice(np.array(["gas", "oil", "sun", "wind", None], dtype=object), 300)
-    X = pd.DataFrame({"fuel": fuel, "size": rng.normal(size=300), "code": rng.integers(0, 30, 300).astype(float)})
+    X = pd.DataFrame(
+        {"fuel": fuel, "size": rng.normal(size=300), "code": rng.integers(0, 30, 300).astype(float)}
+    )
     y = np.where(X["fuel"].isin(["gas", "wind"]), 2, 0) + (X["size"] > 0) + (X["code"] % 3 == 0)
     new = X.assign(fuel=["steam", None, "oil"] * 100, code=[31.0, np.nan, 4.0, -1.0, 2.5, 7.0] * 50)
     return X, y, new
@@ -366,9 +420,15 @@ def fleet():
 
 def test_curves_of_categories_add_up(fleet):
     X, y, new = fleet
-    model = MCBoostClassifier(n_estimators=30, categorical_features=["fuel", "code"], random_state=0).fit(X, y).model_
+    model = (
+        MCBoostClassifier(n_estimators=30, categorical_features=["fuel", "code"], random_state=0)
+        .fit(X, y)
+        .model_
+    )
     parts = {name: curve(model, name) for name in X}
-    assert parts["fuel"].levels == ["gas", "oil", "sun", "wind"] and parts["code"].levels == list(range(30))
+    assert parts["fuel"].levels == ["gas", "oil", "sun", "wind"] and parts["code"].levels == list(
+        range(30)
+    )
     assert parts["size"].levels is None and len(parts["size"].thresholds) > 0
     for rows in (X, new):
         total = model.ensemble.bias + sum(part.at(rows[name]) for name, part in parts.items())
@@ -379,13 +439,19 @@ def test_curves_of_categories_add_up(fleet):
         assert fuel.at(given).tolist() == expected
     codes = np.array([3.0, 30, 31, -1, 1.5, np.nan])
     assert parts["code"].at(codes)[1:].tolist() == [parts["code"].missing.tolist()] * 5
-    unused = MCBoostClassifier(n_estimators=1, categorical_features=["fuel", "code"]).fit(X, y).model_
+    unused = (
+        MCBoostClassifier(n_estimators=1, categorical_features=["fuel", "code"]).fit(X, y).model_
+    )
     assert any(not curve(unused, name).values.any() for name in X)
 
 
 def test_plot_curve_of_categories(fleet, axes):
     X, y, _ = fleet
-    model = MCBoostClassifier(n_estimators=60, categorical_features=["fuel", "code"], random_state=0).fit(X, y).model_
+    model = (
+        MCBoostClassifier(n_estimators=60, categorical_features=["fuel", "code"], random_state=0)
+        .fit(X, y)
+        .model_
+    )
     fuel = curve(model, "fuel")
     ax = looking.plot_curve(model, "fuel", classes=[0, 3], centred=False, ax=axes())
     ticks = [label.get_text() for label in ax.get_xticklabels()]
@@ -434,7 +500,10 @@ def test_gains_are_those_of_the_estimator_or_of_rows(fitted, data):
     estimator = fitted["vector"]
     assert importance(estimator).tolist() == estimator.feature_importances_.tolist()
     held = estimator.model_.with_covers(X)
-    assert importance(held, per_class=True).tolist() == importance(estimator, per_class=True, X=X).tolist()
+    assert (
+        importance(held, per_class=True).tolist()
+        == importance(estimator, per_class=True, X=X).tolist()
+    )
     with pytest.raises(ValueError, match="a model file does not hold .* the fitted estimator"):
         importance(estimator.model_)
     with pytest.raises(ValueError, match="all classes together: give rows X"):
@@ -457,7 +526,13 @@ def test_permutation_repeats_and_takes_sparse_rows_and_machines(fitted, data, ma
     X, y = data
     filled = X.fillna(0.0)
     found = importance(fitted["class"], "permutation", X=filled.to_numpy(), y=y, random_state=3)
-    same = importance(fitted["class"], "permutation", X=scipy.sparse.csr_matrix(filled.to_numpy()), y=y, random_state=3)
+    same = importance(
+        fitted["class"],
+        "permutation",
+        X=scipy.sparse.csr_matrix(filled.to_numpy()),
+        y=y,
+        random_state=3,
+    )
     assert found.tolist() == same.tolist()
     assert importance(machine, "permutation", X=filled, y=y).shape == (4,)
 
@@ -465,7 +540,11 @@ def test_permutation_repeats_and_takes_sparse_rows_and_machines(fitted, data, ma
 def test_wrong_input_of_importance(fitted, data, machine):
     X, y = data
     model = fitted["vector"]
-    wrong = {"permutation": "give X and y", "shap": "give X", "weight": "kind must be 'gain', 'split'"}
+    wrong = {
+        "permutation": "give X and y",
+        "shap": "give X",
+        "weight": "kind must be 'gain', 'split'",
+    }
     for kind, words in wrong.items():
         with pytest.raises(ValueError, match=words):
             importance(model, kind)
@@ -485,9 +564,18 @@ def test_models_without_gains_name_no_rows_as_a_remedy(fitted, data, machine):
     kernel = HingeBoostOCClassifier(n_estimators=1, kernel="rbf").fit(filled, data[1])
     table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
     machines = "gains are for stumps and trees, not for a .* machine .*; kind='permutation'"
-    wrong = ((machine.model_, machines), (kernel, machines), (kernel.model_, machines), (table, "give the model with"))
+    wrong = (
+        (machine.model_, machines),
+        (kernel, machines),
+        (kernel.model_, machines),
+        (table, "give the model with"),
+    )
     for model, words in wrong:
-        for function, more in ((importance, {}), (importance, {"per_class": True}), (looking.plot_importance, {})):
+        for function, more in (
+            (importance, {}),
+            (importance, {"per_class": True}),
+            (looking.plot_importance, {}),
+        ):
             with pytest.raises(ValueError, match=words):
                 function(model, **more)
     assert importance(machine).tolist() == machine.feature_importances_.tolist()
@@ -532,9 +620,13 @@ def test_a_frame_has_a_row_for_every_node(fitted, data, name):
                 side = "left" if value <= nodes.at[at, "threshold"] else "right"
                 at = int(nodes.at[at, nodes.at[at, "missing"] if np.isnan(value) else side])
             if name == "class":
-                scores[row, list(model.classes_).index(nodes.at[at, "class"])] += nodes.at[at, "value"]
+                scores[row, list(model.classes_).index(nodes.at[at, "class"])] += nodes.at[
+                    at, "value"
+                ]
             else:
-                scores[row] += nodes.loc[at, [f"value {label}" for label in model.classes_]].to_numpy(dtype=float)
+                scores[row] += nodes.loc[
+                    at, [f"value {label}" for label in model.classes_]
+                ].to_numpy(dtype=float)
             if row == 20:
                 break
     np.testing.assert_allclose(scores[:21], model.raw_scores(X)[:21], rtol=0, atol=1e-9)
@@ -586,26 +678,37 @@ def test_plot_tree_leaves_out_what_is_deep(axes):
     left_out = sum(int(box[1]) for box in cut if box)
     drawn = sum(": " in box for box in boxes)
     assert left_out + drawn == n_leaves
-    assert ax.get_title().endswith(f"\n{left_out} of {n_leaves} leaves lie deeper than max_depth=3 and are not drawn")
+    assert ax.get_title().endswith(
+        f"\n{left_out} of {n_leaves} leaves lie deeper than max_depth=3 and are not drawn"
+    )
     below = nodes[nodes[nodes[0]["left"]]["left"]]["left"]  # on the left edge, under three splits
     assert f"…\n{leaves_below(nodes, below)} leaves\n{nodes[below]['cover']} rows" in boxes
     assert texts(looking.plot_tree(model, max_depth=1, ax=axes()))[0] == boxes[0]
-    with pytest.raises(ValueError, match=f"tree 0 would be drawn with {n_leaves} leaves.*; give a smaller max_depth"):
+    with pytest.raises(
+        ValueError,
+        match=f"tree 0 would be drawn with {n_leaves} leaves.*; give a smaller max_depth",
+    ):
         looking.plot_tree(model, max_depth=None)
-    with pytest.raises(ValueError, match="max_depth must be 1 or more, or None for the whole tree, not 0"):
+    with pytest.raises(
+        ValueError, match="max_depth must be 1 or more, or None for the whole tree, not 0"
+    ):
         looking.plot_tree(model, max_depth=0)
 
 
 def leaves_below(nodes, number):
     node = nodes[number]
-    return 1 if "value" in node else sum(leaves_below(nodes, node[side]) for side in ("left", "right"))
+    return (
+        1 if "value" in node else sum(leaves_below(nodes, node[side]) for side in ("left", "right"))
+    )
 
 
 def test_plot_importance(fitted, data, axes):
     ax = looking.plot_importance(fitted["vector"], top=2, ax=axes())
     found = fitted["vector"].feature_importances_
     assert [bar.get_width() for bar in ax.patches] == sorted(found)[-2:]
-    assert [label.get_text() for label in ax.get_yticklabels()] == [NAMES[j] for j in np.argsort(found)[-2:]]
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        NAMES[j] for j in np.argsort(found)[-2:]
+    ]
     ax = looking.plot_importance(fitted["vector"], kind="shap", X=data[0], ax=axes())
     assert ax.get_xlabel() == "mean |contribution|"
     with pytest.raises(ValueError, match="one number for each of 4 features"):
@@ -618,7 +721,9 @@ def test_plot_curve(fitted, axes):
     assert ax.patches[0].get_data().values.tolist() == found.values[:, 2].tolist()
     assert ax.patches[0].get_data().edges[1:-1].tolist() == found.thresholds.tolist()
     low, high = ax.patches[0].get_data().edges[[0, -1]]
-    assert found.thresholds[0] - low == pytest.approx(0.1 * np.ptp(found.thresholds.astype(np.float64)))
+    assert found.thresholds[0] - low == pytest.approx(
+        0.1 * np.ptp(found.thresholds.astype(np.float64))
+    )
     ax = looking.plot_curve(fitted["stumps"], 1, ax=axes())
     assert len(ax.patches) == 3
     np.testing.assert_allclose(sum(patch.get_data().values for patch in ax.patches), 0, atol=1e-12)
@@ -632,12 +737,16 @@ def test_a_drawn_curve_ends_a_tenth_beyond_its_thresholds(spread, axes):
     model = MCBoostClassifier(n_estimators=12).fit(X, np.arange(60) // 20)
     edges = looking.plot_curve(model, 0, ax=axes()).patches[0].get_data().edges
     cuts = curve(model, 0).thresholds.astype(float)
-    np.testing.assert_allclose(edges[[0, -1]], [cuts[0] - 0.1 * np.ptp(cuts), cuts[-1] + 0.1 * np.ptp(cuts)])
+    np.testing.assert_allclose(
+        edges[[0, -1]], [cuts[0] - 0.1 * np.ptp(cuts), cuts[-1] + 0.1 * np.ptp(cuts)]
+    )
 
 
 def test_plot_history(data, fitted, axes):
     X, y = data
-    watched = MartClassifier(n_estimators=5).fit(X, y, X_val=X[:50], y_val=y[:50], validation_sets={"rest": (X, y)})
+    watched = MartClassifier(n_estimators=5).fit(
+        X, y, X_val=X[:50], y_val=y[:50], validation_sets={"rest": (X, y)}
+    )
     ax = looking.plot_history(watched, ax=axes())
     drawn = {line.get_label(): line.get_ydata().tolist() for line in ax.lines}
     names = ("val_log_loss", "rest_log_loss")
@@ -694,16 +803,25 @@ def legend(ax):
 def test_names_are_drawn_letter_by_letter(axes):
     """Dollars begin no formula, and what begins with an underscore is in the legend."""
     rng = np.random.default_rng(0)
-    labels, levels = np.array(["_hidden", "seen", "$x_$"]), np.array(["$l^$", "_", "$"], dtype=object)
+    labels, levels = (
+        np.array(["_hidden", "seen", "$x_$"]),
+        np.array(["$l^$", "_", "$"], dtype=object),
+    )
     y = np.arange(120) % 3
-    X = pd.DataFrame({"$a_$": y + rng.normal(size=120), "c_$^$": levels[(y + (rng.random(120) < 0.2)) % 3]})
+    X = pd.DataFrame(
+        {"$a_$": y + rng.normal(size=120), "c_$^$": levels[(y + (rng.random(120) < 0.2)) % 3]}
+    )
     sets = {"$a^$": (X, labels[y]), "_b": (X, labels[y])}
     stumps = MCBoostClassifier(n_estimators=9, categorical_features=["c_$^$"])
     stumps.fit(X, labels[y], validation_sets=sets)
     trees = MartClassifier(n_estimators=3, categorical_features=["c_$^$"]).fit(X, labels[y])
-    vectors = VectorTreeBoostClassifier(n_estimators=2, calibrate=None, categorical_features=["c_$^$"])
+    vectors = VectorTreeBoostClassifier(
+        n_estimators=2, calibrate=None, categorical_features=["c_$^$"]
+    )
     drawn = [looking.plot_curve(stumps, j, ax=axes()) for j in (0, 1)]
-    assert [[text.strip() for text in legend(ax)] for ax in drawn] == [[r"\$x_\$", "_hidden", "seen"]] * 2
+    assert [[text.strip() for text in legend(ax)] for ax in drawn] == [
+        [r"\$x_\$", "_hidden", "seen"]
+    ] * 2
     drawn += [looking.plot_importance(stumps, ax=axes()), looking.plot_history(stumps, ax=axes())]
     assert legend(drawn[-1]) == [r"\$a^\$ log loss", " b log loss"]
     drawn.append(looking.plot_history(stumps, curves=["$a^$_log_loss"], ax=axes()))
@@ -729,7 +847,9 @@ def test_plot_reliability(fitted, data, axes):
     with pytest.raises(ValueError, match="bins must be 1 or more"):
         looking.plot_reliability(fitted["class"], X, y, bins=0)
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
-        looking.plot_reliability(HingeBoostOCClassifier(n_estimators=1).fit(X.fillna(0), y), X.fillna(0), y)
+        looking.plot_reliability(
+            HingeBoostOCClassifier(n_estimators=1).fit(X.fillna(0), y), X.fillna(0), y
+        )
     with pytest.raises(ValueError, match=r"y\[0\] is 7 .*; give rows of its classes"):
         looking.plot_reliability(fitted["class"], X, np.full(300, 7))
 
@@ -737,7 +857,13 @@ def test_plot_reliability(fitted, data, axes):
 def test_curves_have_the_trees_without_a_split():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
-    rare = {"n_estimators": 20, "calibrate": None, "random_state": 0, "max_leaf_nodes": 2, "min_gain": 30.0}
+    rare = {
+        "n_estimators": 20,
+        "calibrate": None,
+        "random_state": 0,
+        "max_leaf_nodes": 2,
+        "min_gain": 30.0,
+    }
     model = LogitBoostClassifier(**rare).fit(X, np.digitize(X[:, 0], [-1, 1])).model_
     splits = np.diff(model.ensemble.offset)
     assert set(splits.tolist()) == {0, 1}
@@ -769,7 +895,9 @@ def test_what_is_for_one_class_a_row_refuses_labels():
     ):
         with pytest.raises(ValueError, match="is for models of one class a row"):
             call_()
-    with pytest.raises(ValueError, match=r"above must be a number or 3 numbers, but has shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"above must be a number or 3 numbers, but has shape \(2,\)"
+    ):
         model.model_.with_thresholds([1, 2])
     with pytest.raises(ValueError, match="this model has no trees, as it has no rounds"):
         looking.plot_tree(model.model_.truncate(0), 0)
@@ -778,5 +906,7 @@ def test_what_is_for_one_class_a_row_refuses_labels():
 def test_a_totally_corrective_model_stays_so():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 3))
-    model = MultiBoostCWClassifier(n_estimators=5).fit(X, X[:, 0] > 0).model_.with_meta({"by": "us"})
+    model = (
+        MultiBoostCWClassifier(n_estimators=5).fit(X, X[:, 0] > 0).model_.with_meta({"by": "us"})
+    )
     assert model.meta == {"by": "us", "stages": False} and not model.has_stages

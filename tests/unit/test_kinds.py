@@ -6,7 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference.scoring import random_kernel, random_linear, random_right, random_rows, random_stumps, random_trees
+from reference.scoring import (
+    random_kernel,
+    random_linear,
+    random_right,
+    random_rows,
+    random_stumps,
+    random_trees,
+)
 
 from pymcboost.cli.info import main
 from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
@@ -20,7 +27,10 @@ MODELS = {
     "two-sided": random_stumps(20, 6, 3, two_sided=True),
     "intervals": random_stumps(20, 6, 3).merge(),
     "intervals of float32": random_stumps(20, 6, 3).merge().single(),
-    **{mode: random_trees(8, 6, 3, mode) for mode in ("scalar", "base", "vector", "code", "hamming", "exp")},
+    **{
+        mode: random_trees(8, 6, 3, mode)
+        for mode in ("scalar", "base", "vector", "code", "hamming", "exp")
+    },
     "linear": random_linear(6, 3),
     "kernel": random_kernel(20, 6, 3),
 }
@@ -33,7 +43,11 @@ def of(ensemble):
 
 
 def layout_of(ensemble):
-    return ensemble.layout_of({"TABL": ensemble.table}) if ensemble.NAME == "interval table" else "list"
+    return (
+        ensemble.layout_of({"TABL": ensemble.table})
+        if ensemble.NAME == "interval table"
+        else "list"
+    )
 
 
 def builder_of(ensemble):
@@ -47,7 +61,9 @@ def builder_of(ensemble):
 
 
 def test_every_kind_is_tried():
-    assert {ensemble.KIND for ensemble in MODELS.values()} | {PACKED} == PLACES.keys()  # packed ones are trees
+    assert {ensemble.KIND for ensemble in MODELS.values()} | {
+        PACKED
+    } == PLACES.keys()  # packed ones are trees
     assert all(KINDS[ensemble.KIND] is type(ensemble) for ensemble in MODELS.values())
 
 
@@ -69,7 +85,9 @@ def test_scores_are_those_of_the_file(name):
     np.testing.assert_allclose(ensemble.decode(sums), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csc_matrix, sp.csr_matrix], ids=["dense", "csc", "csr"])
+@pytest.mark.parametrize(
+    "form", [np.asarray, sp.csc_matrix, sp.csr_matrix], ids=["dense", "csc", "csr"]
+)
 @pytest.mark.parametrize("name", GROWING)
 def test_rounds_add_up_as_they_were_trained(name, form):
     """Stumps one by one as the scorer adds them, each round of trees as one sum; afterwards as while they grow."""
@@ -138,7 +156,12 @@ def test_scores_of_the_columns_of_a_code(name):
             s = t % 4
             right, side = random_right(s, rng), rng.random(s) < 0.5
             builder.add_tree(
-                rng.integers(6, size=s), rng.normal(size=s), side, right, rng.normal(size=s + 1), t % n_columns
+                rng.integers(6, size=s),
+                rng.normal(size=s),
+                side,
+                right,
+                rng.normal(size=s + 1),
+                t % n_columns,
             )
             builder.end_round()
         trees = builder.freeze()
@@ -187,12 +210,22 @@ def test_a_kind_is_asked_for_all_that_is_its_own(monkeypatch, tmp_path, capsys):
     model = Model.from_ensemble(Odd(**vars(MODELS["stumps"])), range(3))
     assert type(model.ensemble) is Odd
     assert repr(model) == "<Model: something odd, 3 classes, 6 features>"
-    assert (model.layout, model.leaves, model.n_rounds, model.is_machine) == ("interval", "float16", None, True)
+    assert (model.layout, model.leaves, model.n_rounds, model.is_machine) == (
+        "interval",
+        "float16",
+        None,
+        True,
+    )
     np.testing.assert_array_equal(model.feature_importances(), [0, 0, 0.75, 0, 0.25, 0])
     with pytest.raises(ValueError, match="is odd: it has no stages"):
         model.truncate(1)
     model.save(tmp_path / "m.mcb")
     assert main([str(tmp_path / "m.mcb")]) == 0
     out = capsys.readouterr().out
-    for line in ("kind +1 .odd kind.", "oddity +float16", "top features +share in odd shares", "  3 +0.7500"):
+    for line in (
+        "kind +1 .odd kind.",
+        "oddity +float16",
+        "top features +share in odd shares",
+        "  3 +0.7500",
+    ):
         assert re.search(f"^{line}$", out, re.MULTILINE), line

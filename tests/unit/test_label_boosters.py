@@ -62,7 +62,9 @@ def twin_mh(X, Y, weight, rounds):
 def test_is_its_twin(weighted):
     X, Y = data(90)
     weight = np.random.default_rng(0).integers(1, 5, len(X)) / 2.0 if weighted else np.ones(len(X))
-    found = AdaBoostMHClassifier(n_estimators=4).fit(X, Y, sample_weight=weight if weighted else None)
+    found = AdaBoostMHClassifier(n_estimators=4).fit(
+        X, Y, sample_weight=weight if weighted else None
+    )
     expected = twin_mh(X, Y, weight, 4)
     np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.predict_proba(X), 1 / (1 + np.exp(-expected)), atol=1e-6)
@@ -82,25 +84,43 @@ def test_one_label_a_row_is_learnt_as_well():
 @pytest.mark.parametrize("learner", [{}, {"weak_learner": "tree", "max_leaf_nodes": 4}])
 def test_whatever_else_a_training_does(learner, tmp_path):
     X, Y = data()
-    make = lambda n=8, **more: AdaBoostMHClassifier(n_estimators=n, random_state=0, **learner, **more)  # noqa: E731
+
+    def make(n=8, **more):
+        return AdaBoostMHClassifier(n_estimators=n, random_state=0, **learner, **more)
+
     whole = make().fit(X, Y)
     for form in (scipy.sparse.csr_matrix(Y), Y.tolist(), list(Y), Y.astype(bool)):
         assert make(n_jobs=2).fit(X, form).model_.to_bytes() == whole.model_.to_bytes()
     warm = make(3, warm_start=True).fit(X, Y).set_params(n_estimators=8).fit(X, Y)
-    np.testing.assert_allclose(warm.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        warm.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7
+    )
     more = make(5).fit(X, Y, init_model=make(3).fit(X, Y))
-    np.testing.assert_allclose(more.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        more.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7
+    )
     for wrong in (np.arange(len(X)) % 5, Y):
         other = make(3, warm_start=True).fit(X, Y if wrong.ndim == 1 else np.arange(len(X)) % 5)
-        with pytest.raises(ValueError, match="warm_start: the model so far is for|decision_threshold"):
+        with pytest.raises(
+            ValueError, match="warm_start: the model so far is for|decision_threshold"
+        ):
             other.set_params(n_estimators=5).fit(X, wrong)
     whole.save(tmp_path / "m.mcb")
     file = load_model(tmp_path / "m.mcb")
     assert file.link == "sigmoid"
     np.testing.assert_array_equal(file.predict(X), whole.predict(X))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(whole)).predict_proba(X), file.predict_proba(X))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(whole)).predict_proba(X), file.predict_proba(X)
+    )
     Checkpoint(tmp_path / "c").fit(make(), X, Y)
-    for scoring in ("log_loss", "hamming_loss", "f1_micro", "f1_macro", "precision_at_3", "auc_ovr"):
+    for scoring in (
+        "log_loss",
+        "hamming_loss",
+        "f1_micro",
+        "f1_macro",
+        "precision_at_3",
+        "auc_ovr",
+    ):
         found = make(scoring=scoring).fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
         assert len(found.history_[f"val_{scoring}"]) == 8 and scoring in LABEL_METRICS
     best = make(decision_threshold="f1").fit(X, Y)
@@ -119,7 +139,11 @@ def test_labels_that_no_row_or_every_row_has():
     Y[:, 2] = 1
     found = AdaBoostMHClassifier(n_estimators=10).fit(X, Y)
     P = found.predict_proba(X)
-    assert (P[:, 1] < 0.3).all() and (P[:, 2] > 0.7).all() and np.isfinite(found.decision_function(X)).all()
+    assert (
+        (P[:, 1] < 0.3).all()
+        and (P[:, 2] > 0.7).all()
+        and np.isfinite(found.decision_function(X)).all()
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there may be nothing to learn
         nothing = AdaBoostMHClassifier(n_estimators=3).fit(X, np.zeros_like(Y))
@@ -130,7 +154,8 @@ def test_groups_are_for_the_folds_of_thresholds():
     X, Y = data()
     groups, params = np.arange(len(X)) // 2, {"n_estimators": 2, "random_state": 0}
     models = [
-        AdaBoostMHClassifier(decision_threshold="f1", **params).fit(X, Y, groups=of).model_ for of in (groups, None)
+        AdaBoostMHClassifier(decision_threshold="f1", **params).fit(X, Y, groups=of).model_
+        for of in (groups, None)
     ]
     assert len(models[0].thresholds) == Y.shape[1]
     assert (models[0].thresholds != models[1].thresholds).any()
@@ -147,13 +172,19 @@ def test_what_is_for_one_label():
     ):
         with pytest.raises(ValueError, match=match):
             AdaBoostMHClassifier(n_estimators=2, **params).fit(X, Y)
-    with pytest.raises(ValueError, match="is for a class for each row, not for any number of labels"):
+    with pytest.raises(
+        ValueError, match="is for a class for each row, not for any number of labels"
+    ):
         AdaBoostMHClassifier(n_estimators=2).fit(X, Y).calibrate_on(X, Y)
-    with pytest.raises(ValueError, match="decision_threshold is for rows with any number of labels"):
+    with pytest.raises(
+        ValueError, match="decision_threshold is for rows with any number of labels"
+    ):
         AdaBoostMHClassifier(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
 
 
-@pytest.mark.parametrize("model", [VectorTreeBoostClassifier(), SAMMEClassifier(), HingeBoostOCClassifier()])
+@pytest.mark.parametrize(
+    "model", [VectorTreeBoostClassifier(), SAMMEClassifier(), HingeBoostOCClassifier()]
+)
 def test_estimators_of_one_class_a_row_name_the_others(model):
     X, Y = data()
     others = "VectorTreeBoostClassifier.loss=.logistic.. and AdaBoostMH"
@@ -165,18 +196,27 @@ def test_estimators_of_one_class_a_row_name_the_others(model):
 def test_a_linear_hingeboost_for_each_label():
     """As the guide says, a machine for each label, through scikit-learn."""
     X, Y = data(300)
-    model = MultiOutputClassifier(HingeBoostOCClassifier(n_estimators=3, kernel="linear", random_state=0)).fit(X, Y)
+    model = MultiOutputClassifier(
+        HingeBoostOCClassifier(n_estimators=3, kernel="linear", random_state=0)
+    ).fit(X, Y)
     assert (model.predict(X) == Y).mean() > 0.7
 
 
-@pytest.mark.parametrize("model", [VectorTreeBoostClassifier(loss="logistic", random_state=0), AdaBoostMHClassifier()])
+@pytest.mark.parametrize(
+    "model", [VectorTreeBoostClassifier(loss="logistic", random_state=0), AdaBoostMHClassifier()]
+)
 def test_lists_of_labels(model):
     X, Y = data()
     model.set_params(n_estimators=3)
     expected = model.fit(X, Y).decision_function(X)
     as_objects = np.empty(len(X), dtype=object)
     as_objects[:] = lists_of(Y)
-    for given in (lists_of(Y), as_objects, [set(one) for one in lists_of(Y)], [list(one) for one in lists_of(Y)]):
+    for given in (
+        lists_of(Y),
+        as_objects,
+        [set(one) for one in lists_of(Y)],
+        [list(one) for one in lists_of(Y)],
+    ):
         found = model.fit(X, given)
         np.testing.assert_array_equal(found.decision_function(X), expected)
         assert found.classes_.tolist() == NAMES.tolist() == found.model_.classes_.tolist()
@@ -226,7 +266,13 @@ def test_labels_of_all_rows_and_of_none_are_learnt_by_trees(subsample):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4)).astype("f4")
     Y = np.c_[X[:, 0] > 0, np.zeros(200), np.ones(200), X[:, 1] > 0.5].astype(int)
-    trees = {"n_estimators": 20, "weak_learner": "tree", "max_depth": 2, "random_state": 0, "subsample": subsample}
+    trees = {
+        "n_estimators": 20,
+        "weak_learner": "tree",
+        "max_depth": 2,
+        "random_state": 0,
+        "subsample": subsample,
+    }
     model = AdaBoostMHClassifier(**trees, calibrate=None).fit(X, Y)
     assert model.predict(X)[:, 1:3].tolist() == [[0, 1]] * 200
     p = model.predict_proba(X)

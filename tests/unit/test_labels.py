@@ -65,7 +65,9 @@ def one_vs_rest(X, Y, weight, rounds, rate, max_leaves, l2):
         _, leaf = twin.grow(bins, n_bins, missing, A, lanes, K, 0, len(bins), max_leaves, None, 1)
         for j in range(leaf.max() + 1):
             w = weight[leaf == j, None]
-            step = (w * g[leaf == j]).sum(axis=0) / ((w * (p * (1 - p))[leaf == j]).sum(axis=0) + l2)
+            step = (w * g[leaf == j]).sum(axis=0) / (
+                (w * (p * (1 - p))[leaf == j]).sum(axis=0) + l2
+            )
             F[leaf == j] += (rate * np.clip(step, -4, 4)).astype(np.float32)
     return F
 
@@ -109,10 +111,15 @@ def test_large_data_are_trained_like_small_ones():
     found = model(1, max_leaf_nodes=2, learning_rate=1.0, **BARE).fit(X, Y)
     F = found.decision_function(X)
     share = (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
-    left = X[:, found.model_.ensemble.feature[0]].astype(np.float32) <= found.model_.ensemble.threshold[0]
+    left = (
+        X[:, found.model_.ensemble.feature[0]].astype(np.float32)
+        <= found.model_.ensemble.threshold[0]
+    )
     for rows in (left, ~left):
         step = (Y[rows] - share).mean(axis=0) / (share * (1 - share))
-        np.testing.assert_allclose(F[rows][0], np.log(share / (1 - share)) + step, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            F[rows][0], np.log(share / (1 - share)) + step, rtol=1e-4, atol=1e-5
+        )
 
 
 def test_conventions_of_scikit_learn():
@@ -123,7 +130,13 @@ def test_conventions_of_scikit_learn():
     found = model().fit(X, Y)
     assert found.classes_.tolist() == list(range(5)) and found.predict(X).dtype.kind == "i"
     assert found.score(X, Y) == metrics.accuracy_score(Y, found.predict(X))
-    for form in (scipy.sparse.csr_matrix(Y), scipy.sparse.csc_array(Y), Y.astype(bool), Y.astype(float), Y.tolist()):
+    for form in (
+        scipy.sparse.csr_matrix(Y),
+        scipy.sparse.csc_array(Y),
+        Y.astype(bool),
+        Y.astype(float),
+        Y.tolist(),
+    ):
         assert model().fit(X, form).model_.to_bytes() == found.model_.to_bytes()
     sparse = model().fit(scipy.sparse.csr_matrix(np.round(X)), Y)
     assert sparse.predict_proba(scipy.sparse.csr_matrix(np.round(X))).shape == (400, 5)
@@ -133,7 +146,11 @@ def test_no_worse_than_a_model_for_each_label():
     X, Y = data(1200, 6, 12, seed=3)
     params = {"random_state": 0, "calibrate": None, "n_estimators": 60, "learning_rate": 0.1}
     ours = model(60, learning_rate=0.1).fit(X[:800], Y[:800]).predict_proba(X[800:])
-    each = OneVsRestClassifier(VectorTreeBoostClassifier(**params)).fit(X[:800], Y[:800]).predict_proba(X[800:])
+    each = (
+        OneVsRestClassifier(VectorTreeBoostClassifier(**params))
+        .fit(X[:800], Y[:800])
+        .predict_proba(X[800:])
+    )
     losses = [-np.log(np.where(Y[800:] > 0, P, 1 - P)).mean(axis=1) for P in (ours, each)]
     difference = losses[0] - losses[1]
     assert difference.mean() < 2 * difference.std() / np.sqrt(len(difference))
@@ -146,15 +163,22 @@ def test_metrics_are_scikit_learns():
     given, P = (F > 0).astype(int), sigmoid(F)
     for w in (None, weight):
         held = Held("val", None, Y, Y, w)
-        found = {name: Metric(name, np.arange(6), "sigmoid")(F, held) for name in (*labels.METRICS, "auc_ovr")}
+        found = {
+            name: Metric(name, np.arange(6), "sigmoid")(F, held)
+            for name in (*labels.METRICS, "auc_ovr")
+        }
         per_row = -np.log(np.where(Y > 0, P, 1 - P)).mean(axis=1)
         expected = {
             "log_loss": np.average(per_row, weights=w),
             "error": 1 - metrics.accuracy_score(Y, given, sample_weight=w),
             "hamming_loss": metrics.hamming_loss(Y, given, sample_weight=w),
             "f1_micro": metrics.f1_score(Y, given, average="micro", sample_weight=w),
-            "f1_macro": metrics.f1_score(Y, given, average="macro", sample_weight=w, zero_division=0),
-            "auc_ovr": np.mean([metrics.roc_auc_score(Y[:, k], F[:, k], sample_weight=w) for k in range(4)]),
+            "f1_macro": metrics.f1_score(
+                Y, given, average="macro", sample_weight=w, zero_division=0
+            ),
+            "auc_ovr": np.mean(
+                [metrics.roc_auc_score(Y[:, k], F[:, k], sample_weight=w) for k in range(4)]
+            ),
         }
         for k in (1, 3, 5):
             best = np.argsort(-F, axis=1)[:, :k]
@@ -165,10 +189,14 @@ def test_metrics_are_scikit_learns():
             np.testing.assert_allclose(found[name], value, rtol=1e-12, err_msg=name)
 
 
-@pytest.mark.parametrize("scoring", [*labels.METRICS, "auc_ovr", "roc_auc_ovr", "average_precision"])
+@pytest.mark.parametrize(
+    "scoring", [*labels.METRICS, "auc_ovr", "roc_auc_ovr", "average_precision"]
+)
 def test_curves(scoring):
     X, Y = data()
-    found = model(scoring=scoring).fit(X[:300], Y[:300], X_val=X[300:], y_val=Y[300:], callbacks=[TrainingLoss()])
+    found = model(scoring=scoring).fit(
+        X[:300], Y[:300], X_val=X[300:], y_val=Y[300:], callbacks=[TrainingLoss()]
+    )
     assert len(found.history_[f"val_{scoring}"]) == len(found.history_[f"train_{scoring}"]) == 8
     if scoring == "log_loss":
         last = cross_entropy(Y[300:], found.predict_proba(X[300:]))
@@ -179,7 +207,9 @@ def test_early_stopping_and_rounds_that_are_found():
     X, Y = data()
     found = model(300, early_stopping=True, n_iter_no_change=5, learning_rate=0.4).fit(X, Y)
     assert 0 < found.n_estimators_ < 300
-    auto = model("auto", cv=2, n_iter_no_change=3, learning_rate=0.4, decision_threshold="f1").fit(X, Y)
+    auto = model("auto", cv=2, n_iter_no_change=3, learning_rate=0.4, decision_threshold="f1").fit(
+        X, Y
+    )
     assert auto.n_estimators_ == auto.cv_results_["n_estimators"] and auto.model_.thresholds.any()
 
 
@@ -192,16 +222,25 @@ def test_thresholds():
         given = F[:, k] > np.append(F[:, k] - 1e-9, F[:, k].max() + 1)[:, None]
         has = Y[300:, k] > 0
         best = (2 * (given & has).sum(axis=1) / (given.sum(axis=1) + has.sum())).max()
-        np.testing.assert_allclose(metrics.f1_score(Y[300:, k], F[:, k] > at.model_.thresholds[k]), best)
-    np.testing.assert_array_equal(at.predict(X), (at.decision_function(X) > at.model_.thresholds).astype(int))
+        np.testing.assert_allclose(
+            metrics.f1_score(Y[300:, k], F[:, k] > at.model_.thresholds[k]), best
+        )
+    np.testing.assert_array_equal(
+        at.predict(X), (at.decision_function(X) > at.model_.thresholds).astype(int)
+    )
     folds = model(30, decision_threshold="f1").fit(X[:300], Y[:300])
     plain = model(30).fit(X[:300], Y[:300])
-    new = [metrics.f1_score(Y[300:], one.predict(X[300:]), average="macro") for one in (plain, folds)]
+    new = [
+        metrics.f1_score(Y[300:], one.predict(X[300:]), average="macro") for one in (plain, folds)
+    ]
     assert new[1] > new[0] and not plain.model_.thresholds.any()
     third = model(30, decision_threshold=0.3).fit(X[:300], Y[:300])
     np.testing.assert_array_equal(third.predict(X), (third.predict_proba(X) > 0.3).astype(int))
     np.testing.assert_array_equal(list(third.staged_predict(X))[-1], third.predict(X))
-    assert plain.model_.with_thresholds(third.model_.thresholds).predict(X).tolist() == third.predict(X).tolist()
+    assert (
+        plain.model_.with_thresholds(third.model_.thresholds).predict(X).tolist()
+        == third.predict(X).tolist()
+    )
 
 
 def test_thresholds_of_labels_that_no_row_has():
@@ -217,7 +256,11 @@ def test_labels_that_no_row_or_every_row_has_and_rows_without_any():
     Y[:, 2] = 1
     found = model(20).fit(X, Y)
     P = found.predict_proba(X)
-    assert (P[:, 1] < 0.01).all() and (P[:, 2] > 0.99).all() and np.isfinite(found.decision_function(X)).all()
+    assert (
+        (P[:, 1] < 0.01).all()
+        and (P[:, 2] > 0.99).all()
+        and np.isfinite(found.decision_function(X)).all()
+    )
     with pytest.warns(UserWarning, match="the model is constant"):
         none = model(3).fit(X, np.zeros_like(Y))
     assert not none.predict(X).any()
@@ -236,13 +279,23 @@ def test_files_pickles_and_going_on(tmp_path):
     np.testing.assert_allclose(file.predict_proba(X), sigmoid(file.raw_scores(X)), rtol=1e-14)
     *_, last = whole.staged_predict_proba(X)
     np.testing.assert_allclose(last, whole.predict_proba(X), rtol=1e-14)
-    warm = model(3, warm_start=True, decision_threshold=0.3).fit(X, Y).set_params(n_estimators=8).fit(X, Y)
+    warm = (
+        model(3, warm_start=True, decision_threshold=0.3)
+        .fit(X, Y)
+        .set_params(n_estimators=8)
+        .fit(X, Y)
+    )
     assert warm.model_.to_bytes() == whole.model_.to_bytes()
     more = model(5).fit(X, Y, init_model=model(3).fit(X, Y))
     np.testing.assert_array_equal(more.decision_function(X), whole.decision_function(X))
-    assert model(decision_threshold=0.3, n_jobs=3).fit(X, Y).model_.to_bytes() == whole.model_.to_bytes()
+    assert (
+        model(decision_threshold=0.3, n_jobs=3).fit(X, Y).model_.to_bytes()
+        == whole.model_.to_bytes()
+    )
     new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, Y, decay=0.0)
-    np.testing.assert_allclose(new.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        new.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-6
+    )
 
     class Stop:
         def after_round(self, state):
@@ -254,15 +307,22 @@ def test_files_pickles_and_going_on(tmp_path):
         model().fit(X, Y, callbacks=[Checkpoint(path, every=0), Stop()])
     with pytest.raises(ValueError, match="the labels differ"):
         Checkpoint(path).fit(model(), X, 1 - Y)
-    assert Checkpoint(path).fit(model(), X, Y).model_.to_bytes() == model().fit(X, Y).model_.to_bytes()
+    assert (
+        Checkpoint(path).fit(model(), X, Y).model_.to_bytes() == model().fit(X, Y).model_.to_bytes()
+    )
 
 
 def test_what_a_model_of_labels_does_not_have():
     X, Y = data()
     found = model(2).fit(X, Y)
-    with pytest.raises(ValueError, match="is for a class for each row, not for any number of labels"):
+    with pytest.raises(
+        ValueError, match="is for a class for each row, not for any number of labels"
+    ):
         found.calibrate_on(X, Y)
-    for call in (lambda: found.model_.with_temperature(2.0), lambda: found.model_.reweighted(np.ones(5))):
+    for call in (
+        lambda: found.model_.with_temperature(2.0),
+        lambda: found.model_.reweighted(np.ones(5)),
+    ):
         with pytest.raises(ValueError, match="is for models of one class a row"):
             call()
     other = VectorTreeBoostClassifier(n_estimators=2).fit(X, Y[:, 0])
@@ -279,7 +339,10 @@ def test_what_a_model_of_labels_does_not_have():
             model(**params).fit(X, Y, X_val=X, y_val=Y)
     for params, match in (
         ({"decision_threshold": 0.3}, "decision_threshold is for loss='logistic'"),
-        ({"scoring": "hamming_loss"}, "scoring='hamming_loss' is for rows with any number of labels"),
+        (
+            {"scoring": "hamming_loss"},
+            "scoring='hamming_loss' is for rows with any number of labels",
+        ),
     ):
         with pytest.raises(ValueError, match=match):
             VectorTreeBoostClassifier(**params).fit(X, Y[:, 0], X_val=X, y_val=Y[:, 0])
@@ -295,7 +358,10 @@ WRONG = [
     (lambda Y: Y[:7], "X has 400 rows, the indicator y has 7"),
     (lambda Y: Y[:, :1], "the indicator y has fewer than 2 columns"),
     (lambda Y: Y.astype(str), "y must be an indicator matrix"),
-    (lambda Y: Y.astype(str).astype(object), "y must be an indicator matrix .* not object of shape"),
+    (
+        lambda Y: Y.astype(str).astype(object),
+        "y must be an indicator matrix .* not object of shape",
+    ),
 ]
 
 
@@ -321,7 +387,9 @@ def test_other_rows_must_have_the_same_labels():
     X, Y = data()
     with pytest.raises(ValueError, match="validation set 'val': the indicator y has 3 columns"):
         model().fit(X, Y, X_val=X, y_val=Y[:, :3])
-    with pytest.raises(ValueError, match="the indicator y has 3 columns; the training has 5 labels"):
+    with pytest.raises(
+        ValueError, match="the indicator y has 3 columns; the training has 5 labels"
+    ):
         model(2).fit(X, Y[:, :3], init_model=model(2).fit(X, Y))
     with pytest.raises(ValueError, match="the indicator y has 3 columns"):
         model(2).fit(X, Y).refit_leaves(X, Y[:, :3])
@@ -331,7 +399,9 @@ def test_other_rows_must_have_the_same_labels():
 
 def test_one_answer_a_row_is_refused():
     X, Y = make_multilabel_classification(60, 4, n_classes=3, random_state=0)
-    model = VectorTreeBoostClassifier(loss="logistic", n_estimators=2, random_state=0).fit(X, Y).model_
+    model = (
+        VectorTreeBoostClassifier(loss="logistic", n_estimators=2, random_state=0).fit(X, Y).model_
+    )
     with pytest.raises(ValueError, match="any number of them"):
         model.with_early_exit("certified")
     with pytest.raises(ValueError, match="any number of them"):
@@ -341,7 +411,8 @@ def test_one_answer_a_row_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("labels", "kinds"), [(["u", None], "NoneType, str"), (["u", 1], "int, str"), ([None], "NoneType")]
+    ("labels", "kinds"),
+    [(["u", None], "NoneType, str"), (["u", 1], "int, str"), ([None], "NoneType")],
 )
 def test_labels_without_an_order_are_refused(labels, kinds):
     y = np.array(labels * 4, dtype=object)
@@ -356,16 +427,25 @@ def test_indicators_in_frames_of_any_type(kind):
         pytest.importorskip("pyarrow")
     X, Y = data(60)
     frame = pandas.DataFrame(Y == 1)
-    given = frame.assign(**{"0": Y[:, 0]})[["0", 1, 2, 3, 4]] if kind == "mixed" else frame.astype(kind)
+    given = (
+        frame.assign(**{"0": Y[:, 0]})[["0", 1, 2, 3, 4]] if kind == "mixed" else frame.astype(kind)
+    )
     fitted = model(3).fit(X, Y)
     assert model(3).fit(X, given).model_.to_bytes() == fitted.model_.to_bytes()
     expected = (fitted.predict(X) == Y).all(axis=1).mean()
     AdaBoostMHClassifier(n_estimators=2).fit(X, given).score(X, given)
-    assert fitted.score(X, given) == fitted.score(X, Y) == fitted.score(X, scipy.sparse.csr_matrix(Y)) == expected
+    assert (
+        fitted.score(X, given)
+        == fitted.score(X, Y)
+        == fitted.score(X, scipy.sparse.csr_matrix(Y))
+        == expected
+    )
     if kind != "mixed":
         given.iloc[7, 2] = None
         for use in model(3).fit, fitted.score:
-            with pytest.raises(ValueError, match=r"y\[7, 2\] is nan; an indicator holds 0 and 1 alone"):
+            with pytest.raises(
+                ValueError, match=r"y\[7, 2\] is nan; an indicator holds 0 and 1 alone"
+            ):
                 use(X, given)
 
 

@@ -118,7 +118,9 @@ def test_ridge_of_the_full_leaf_step(K):
         H = twin.hessian_of(F[here], np.ones(len(here)))
         step = np.linalg.solve(H + 0.05 * np.trace(H) / K * np.eye(K), g)
         step = np.clip(step, -LARGEST_STEP, LARGEST_STEP)
-        np.testing.assert_allclose(tree.value[j, :K], 0.3 * (step - step.mean()), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            tree.value[j, :K], 0.3 * (step - step.mean()), rtol=1e-3, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -138,7 +140,9 @@ def test_odds_of_the_logistic_loss_are_capped(dtype, K):
 
     def move(plus, minus):
         tables = np.full((K, K), plus), np.full((K, K), minus)
-        weight_kernel.log_update(Q, A, h, np.full(m, 2.0), starts, classes, *tables, 1e-30, factors, 1)
+        weight_kernel.log_update(
+            Q, A, h, np.full(m, 2.0), starts, classes, *tables, 1e-30, factors, 1
+        )
         found = np.concatenate(list(Q), axis=1)
         assert (found[:, ~of_class] == 0).all()
         gradient = np.concatenate(list(A), axis=1)
@@ -181,7 +185,9 @@ def test_head_room_of_second_derivatives():
     y[y == 2] = y[2] = 0
     y[2] = 2
     data = TreeData(X, y, K, np.ones(m))
-    trees = ClassTrees(data, max_leaves=4, max_depth=None, min_samples_leaf=1, counts=False, n_threads=1)
+    trees = ClassTrees(
+        data, max_leaves=4, max_depth=None, min_samples_leaf=1, counts=False, n_threads=1
+    )
     F = np.zeros((m, K))
     F[:, 2] = -20  # two classes share all of the probability: the bound is met
     F[:, :2] = np.random.default_rng(0).normal(size=(m, 2)) / 4

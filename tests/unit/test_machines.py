@@ -36,7 +36,9 @@ def check(machine, X):
 def test_linear_equals_the_twin(n_classes):
     # a chunk is 512 features; rows come in fours and eights
     for n_features, n_rows in ((1, 1), (5, 3), (8, 4), (13, 9), (64, 17), (515, 12), (1031, 5)):
-        check(random_linear(n_features, n_classes, seed=n_features), finite_rows(n_rows, n_features))
+        check(
+            random_linear(n_features, n_classes, seed=n_features), finite_rows(n_rows, n_features)
+        )
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -81,7 +83,8 @@ def test_shift_of_the_perceptron_cancels():
     X = finite_rows(5, 6)
     scores = [
         Model.from_ensemble(
-            KernelMachine("perceptron", 0, shift, 0, machine.support, coef, machine.intercept), range(3)
+            KernelMachine("perceptron", 0, shift, 0, machine.support, coef, machine.intercept),
+            range(3),
         ).raw_scores(X)
         for shift in (0.0, 100.0)
     ]
@@ -112,7 +115,9 @@ def test_scale():
     np.testing.assert_allclose(Z.max(axis=0), [1, 1, 0, 1], atol=1e-4)
     # A machine with a scale scores rows as one without scores scaled rows, in all bits.
     scaled = random_kernel(30, 4, 3)
-    with_scale = KernelMachine("rbf", scaled.gamma, 0, 0, scaled.support, scaled.coef, scaled.intercept, scale)
+    with_scale = KernelMachine(
+        "rbf", scaled.gamma, 0, 0, scaled.support, scaled.coef, scaled.intercept, scale
+    )
     without = Model.from_ensemble(scaled, range(3)).raw_scores(Z)
     model = check(with_scale, X)
     assert same_bits(model.raw_scores(X), without)
@@ -121,7 +126,10 @@ def test_scale():
     linear = random_linear(4, 3)
     folded = Model.from_ensemble(LinearMachine(linear.coef, linear.intercept, scale), range(3))
     np.testing.assert_allclose(
-        folded.raw_scores(X), Model.from_ensemble(linear, range(3)).raw_scores(Z), rtol=1e-4, atol=1e-4
+        folded.raw_scores(X),
+        Model.from_ensemble(linear, range(3)).raw_scores(Z),
+        rtol=1e-4,
+        atol=1e-4,
     )
     assert folded.ensemble.scale is None
 
@@ -132,7 +140,9 @@ def test_far_features_lose_little_when_a_scale_is_folded():
     X = rng.integers(100_000, 100_100, size=(200, 5)).astype(np.float32)
     scale = Scale.from_range(X.min(axis=0), X.max(axis=0))
     linear = random_linear(5, 3)
-    folded = Model.from_ensemble(LinearMachine(linear.coef, linear.intercept, scale), range(3)).raw_scores(X)
+    folded = Model.from_ensemble(
+        LinearMachine(linear.coef, linear.intercept, scale), range(3)
+    ).raw_scores(X)
     plain = Model.from_ensemble(linear, range(3)).raw_scores(scale.apply(X))
     size = np.abs(linear.coef * scale.factor * scale.offset).sum(axis=1).max()
     assert np.abs(folded - plain).max() < 2 * size * 2.0**-24
@@ -146,7 +156,10 @@ def test_sparse_rows(index, dtype):
         X = sp.random(n_rows, n_features, density=0.05, format="csr", random_state=rng, dtype=dtype)
         X.data[::5] *= -1
         X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
-        for machine in (random_linear(n_features, n_classes), random_kernel(5, n_features, n_classes)):
+        for machine in (
+            random_linear(n_features, n_classes),
+            random_kernel(5, n_features, n_classes),
+        ):
             expected = raw_scores(machine, X.toarray())
             model = Model.from_ensemble(machine, range(n_classes))
             for n_jobs in (1, 3):
@@ -188,7 +201,10 @@ def test_missing_values_are_refused(kernel, value):
                 for form in (X, sp.csr_matrix(X)):
                     with (
                         np.errstate(over="ignore"),
-                        pytest.raises(ValueError, match=f"^row {row} of X holds .* in column {column}; .*fill in"),
+                        pytest.raises(
+                            ValueError,
+                            match=f"^row {row} of X holds .* in column {column}; .*fill in",
+                        ),
                     ):
                         call(form)
     assert model.predict(np.zeros((0, 11))).shape == (0,)
@@ -204,11 +220,19 @@ def test_missing_values_among_the_highest_scores_have_the_row_of_all(monkeypatch
 
 def test_scores_too_large_are_refused():
     machine = KernelMachine(
-        "poly", 1, 0, 1000, np.full((1, 2), 100), np.array([[1e30, 0.0]]), np.zeros(2, dtype=np.float32)
+        "poly",
+        1,
+        0,
+        1000,
+        np.full((1, 2), 100),
+        np.array([[1e30, 0.0]]),
+        np.zeros(2, dtype=np.float32),
     )
     model = Model.from_ensemble(machine, range(2))
     assert np.isfinite(model.raw_scores([[0.005, 0.005]])).all()
-    with pytest.raises(ValueError, match="row 1 of X holds numbers that are too large for this model"):
+    with pytest.raises(
+        ValueError, match="row 1 of X holds numbers that are too large for this model"
+    ):
         model.raw_scores([[0, 0], [100, 100]])
 
 
@@ -226,7 +250,10 @@ def test_model_of_a_machine(tmp_path):
         model.save(tmp_path / "m.mcb")
         assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes()
         again = load_model(tmp_path / "m.mcb")
-        assert Model.from_ensemble(again.ensemble, again.classes_, meta=again.meta).to_bytes() == model.to_bytes()
+        assert (
+            Model.from_ensemble(again.ensemble, again.classes_, meta=again.meta).to_bytes()
+            == model.to_bytes()
+        )
         assert same_bits(pickle.loads(pickle.dumps(model)).raw_scores(X), model.raw_scores(X))
         assert model.n_learners is None
         assert model.n_rounds is None
@@ -238,14 +265,22 @@ def test_model_of_a_machine(tmp_path):
         with pytest.raises(ValueError, match=merged):
             model.truncate(1)
         for some in (X, sp.csr_matrix(X)):
-            for ask in (model.apply, model.paths, lambda some, model=model: next(model.staged_apply(some))):
+            for ask in (
+                model.apply,
+                model.paths,
+                lambda some, model=model: next(model.staged_apply(some)),
+            ):
                 with pytest.raises(ValueError, match="in which weak learners are merged"):
                     ask(some)
         with pytest.raises(ValueError, match="no link from scores to probabilities"):
             model.predict_proba(X)
-        with pytest.raises(ValueError, match="interval table is for stumps; a .* machine has one layout"):
+        with pytest.raises(
+            ValueError, match="interval table is for stumps; a .* machine has one layout"
+        ):
             model.save(tmp_path / "m.mcb", layout="interval")
-        with pytest.raises(ValueError, match="interval table is for stumps; a .* machine has one layout"):
+        with pytest.raises(
+            ValueError, match="interval table is for stumps; a .* machine has one layout"
+        ):
             Model.from_ensemble(machine, range(3), layout="interval")
         with pytest.raises(ValueError, match="leaves='float16' is for trees"):
             Model.from_ensemble(machine, range(3), leaves="float16")
@@ -264,7 +299,9 @@ def test_model_of_a_machine(tmp_path):
 def test_highest_scores_of_a_callable_kernel():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)).astype(np.float32), np.array(["a", "b", "c"])[np.arange(60) % 3]
-    model = HingeBoostOCClassifier(n_estimators=4, kernel=lambda A, B: A @ B.T, random_state=0).fit(X, y)
+    model = HingeBoostOCClassifier(n_estimators=4, kernel=lambda A, B: A @ B.T, random_state=0).fit(
+        X, y
+    )
     every = model.decision_function(X)
     labels, scores = model.predict_top(X, 2)
     assert (labels[:, 0] == model.predict(X)).all()
@@ -275,7 +312,11 @@ def test_highest_scores_of_a_callable_kernel():
 
 
 def test_rows_that_a_callable_kernel_cannot_take_are_refused():
-    model = HingeBoostOCClassifier(n_estimators=2, kernel=lambda A, B: A @ B.T).fit(np.eye(6), np.arange(6) % 3).model_
+    model = (
+        HingeBoostOCClassifier(n_estimators=2, kernel=lambda A, B: A @ B.T)
+        .fit(np.eye(6), np.arange(6) % 3)
+        .model_
+    )
     for X, message in (
         (sp.csr_array(np.eye(6)), r"needs dense X: use X.toarray\(\)"),
         (np.ones((2, 5)), "X has 5 features, but this model needs 6"),
@@ -293,11 +334,20 @@ def test_what_a_callable_kernel_returns_is_checked():
         return values
 
     for kernel, message in (
-        (lambda A, B: np.ones(3), r"must return values of shape \(6, 6\); it returned shape \(3,\)"),
-        (lambda A, B: spoilt(A, B, np.nan), "must return finite values; it returned nan for row 2 .* and row 3"),
+        (
+            lambda A, B: np.ones(3),
+            r"must return values of shape \(6, 6\); it returned shape \(3,\)",
+        ),
+        (
+            lambda A, B: spoilt(A, B, np.nan),
+            "must return finite values; it returned nan for row 2 .* and row 3",
+        ),
         (lambda A, B: spoilt(A, B, -np.inf), "must return finite values; it returned -inf"),
         (lambda A, B: A @ B.T + 0j, "must return an array of real numbers; it returned complex"),
-        (lambda A, B: sp.csr_array(A @ B.T), "must return an array of real numbers; it returned csr_array"),
+        (
+            lambda A, B: sp.csr_array(A @ B.T),
+            "must return an array of real numbers; it returned csr_array",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             HingeBoostOCClassifier(n_estimators=2, kernel=kernel).fit(np.eye(6), np.arange(6) % 3)
@@ -313,14 +363,21 @@ def test_a_callable_kernel_has_rows_of_its_own():
 
     X, y = load_iris(return_X_y=True)
     found = [
-        HingeBoostOCClassifier(n_estimators=3, kernel=kernel, random_state=0).fit(X, y).decision_function(X)
+        HingeBoostOCClassifier(n_estimators=3, kernel=kernel, random_state=0)
+        .fit(X, y)
+        .decision_function(X)
         for kernel in (writes, lambda A, B: A @ B.T)
     ]
     np.testing.assert_array_equal(found[0], found[1])
-    assert HingeBoostOCClassifier(n_estimators=3, C=100.0, kernel=chi2_kernel).fit(X, y).score(X, y) > 0.9
+    assert (
+        HingeBoostOCClassifier(n_estimators=3, C=100.0, kernel=chi2_kernel).fit(X, y).score(X, y)
+        > 0.9
+    )
 
 
-@pytest.mark.parametrize("cost", [[[0, 1, 1], [1, 0], [1, 1, 0]], [["a", "b"], ["c", "d"]], "costs", [[0, {}], [1, 0]]])
+@pytest.mark.parametrize(
+    "cost", [[[0, 1, 1], [1, 0], [1, 1, 0]], [["a", "b"], ["c", "d"]], "costs", [[0, {}], [1, 0]]]
+)
 def test_cost_matrices_that_are_no_numbers_are_refused(cost):
     with pytest.raises(ValueError, match="^cost_matrix must be K x K numbers"):
         HingeBoostOCClassifier(n_estimators=2, cost_matrix=cost).fit(np.eye(6), np.arange(6) % 3)
@@ -340,7 +397,13 @@ def test_every_form_of_rows_gives_the_same_bits():
     for machine in (random_linear(13, 5), random_kernel(30, 13, 5, "perceptron", scaled=True)):
         model = Model.from_ensemble(machine, range(5))
         expected = raw_scores(machine, X)
-        for form in (X.astype(np.float64), np.asfortranarray(X), wide[:, 2:15], X.tolist(), X[::-1].copy()[::-1]):
+        for form in (
+            X.astype(np.float64),
+            np.asfortranarray(X),
+            wide[:, 2:15],
+            X.tolist(),
+            X[::-1].copy()[::-1],
+        ):
             for n_jobs in (1, 2, 8):
                 assert same_bits(model.raw_scores(form, n_jobs=n_jobs), expected)
 
@@ -348,7 +411,10 @@ def test_every_form_of_rows_gives_the_same_bits():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kernel": "sigmoid"}, "kernel must be one of 'linear', 'poly', 'rbf', 'perceptron', not 'sigmoid'"),
+        (
+            {"kernel": "sigmoid"},
+            "kernel must be one of 'linear', 'poly', 'rbf', 'perceptron', not 'sigmoid'",
+        ),
         ({"gamma": 0}, "gamma must be positive and at least 1.5e-45, not 0"),
         ({"gamma": -1.0}, "gamma must be positive"),
         ({"gamma": 1e-60}, "gamma must be positive"),
@@ -358,13 +424,22 @@ def test_every_form_of_rows_gives_the_same_bits():
         ({"degree": -1}, "degree must be an integer from 0 to 1000, not -1"),
         ({"degree": 1001}, "degree must be an integer from 0 to 1000, not 1001"),
         ({"degree": 2.5}, "degree must be an integer from 0 to 1000, not 2.5"),
-        ({"support": np.zeros(3)}, r"support must have shape \(support vectors, features\), not \(3,\)"),
+        (
+            {"support": np.zeros(3)},
+            r"support must have shape \(support vectors, features\), not \(3,\)",
+        ),
         ({"support": np.full((7, 4), np.nan)}, "support holds a number that is not finite"),
         ({"coef": np.zeros((6, 3))}, r"coef has shape \(6, 3\), but must have \(7, 3\)"),
         ({"coef": np.full((7, 3), 1e39)}, "coef holds a number that is not finite in float32"),
         ({"intercept": np.zeros(1)}, "needs 2 classes or more, its intercept has 1"),
-        ({"scale": Scale(np.zeros(4), np.zeros(3))}, r"scale.factor has shape \(3,\), but must have \(4,\)"),
-        ({"scale": Scale(np.full(4, np.nan), np.zeros(4))}, "scale.offset holds a number that is not finite"),
+        (
+            {"scale": Scale(np.zeros(4), np.zeros(3))},
+            r"scale.factor has shape \(3,\), but must have \(4,\)",
+        ),
+        (
+            {"scale": Scale(np.full(4, np.nan), np.zeros(4))},
+            "scale.offset holds a number that is not finite",
+        ),
     ],
 )
 def test_wrong_kernel_machines(change, message):
@@ -386,8 +461,13 @@ def test_wrong_linear_machines():
 def test_equal_machines_give_equal_bytes():
     """Parameters that the kernel does not have, and signs of zero, leave no trace."""
     machine = random_kernel(7, 4, 3, "rbf")
-    other = KernelMachine("rbf", machine.gamma, 9.0, 4, machine.support, machine.coef.astype("d"), machine.intercept)
-    assert Model.from_ensemble(machine, range(3)).to_bytes() == Model.from_ensemble(other, range(3)).to_bytes()
+    other = KernelMachine(
+        "rbf", machine.gamma, 9.0, 4, machine.support, machine.coef.astype("d"), machine.intercept
+    )
+    assert (
+        Model.from_ensemble(machine, range(3)).to_bytes()
+        == Model.from_ensemble(other, range(3)).to_bytes()
+    )
     zeros = [LinearMachine(np.full((2, 3), zero), np.full(2, zero)) for zero in (0.0, -0.0)]
     assert len({Model.from_ensemble(machine, range(2)).to_bytes() for machine in zeros}) == 1
 

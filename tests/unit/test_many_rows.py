@@ -57,7 +57,9 @@ def scores(cls, copies, monkeypatch, **options):
 
     def task(workers):
         part = np.array_split(np.arange(M), 2)[workers.rank]
-        model = cls(n_estimators=8, random_state=0, n_jobs=1, **options).fit(X[part], y[part], comm=workers)
+        model = cls(n_estimators=8, random_state=0, n_jobs=1, **options).fit(
+            X[part], y[part], comm=workers
+        )
         return model.decision_function(X)
 
     found = run(2, task)
@@ -101,7 +103,9 @@ def test_more_rows_are_refused(monkeypatch):
         for its in run(2, lambda comm: MCBoostClassifier(n_estimators=1).fit(X, y, comm=comm)):
             raise its
     monkeypatch.setattr("pymcboost.training.divided.OWN_ROWS", M - 1)
-    with pytest.raises(ValueError, match="X has 1000 rows, more than 999; divide them among workers"):
+    with pytest.raises(
+        ValueError, match="X has 1000 rows, more than 999; divide them among workers"
+    ):
         MCBoostClassifier(n_estimators=1).fit(X, y)
     with pytest.raises(ValueError, match="worker 0 has 1000 rows, more than 999; .* more workers"):
         for its in run(2, lambda comm: MCBoostClassifier(n_estimators=1).fit(X, y, comm=comm)):
@@ -113,7 +117,9 @@ def test_class_wise_trees_refuse_more_rows_than_their_cells_hold(cls, monkeypatc
     monkeypatch.setattr(exact, "WIDE_ROWS", 999)
     monkeypatch.setattr("pymcboost.data.tree_data.WIDE_ROWS", 999)
     X, y = rows()
-    with pytest.raises(ValueError, match=r"X has 1000 rows; .* at most 999.*VectorTreeBoostClassifier"):
+    with pytest.raises(
+        ValueError, match=r"X has 1000 rows; .* at most 999.*VectorTreeBoostClassifier"
+    ):
         cls(n_estimators=2).fit(X, y)
 
 
@@ -137,7 +143,9 @@ def test_workers_threads_and_blocks_agree(cls, options, small, monkeypatch):
     assert cls(**words, n_jobs=3).fit(X, y, weight, comm=Alone()).model_.to_bytes() == expected
     if cls is VectorTreeBoostClassifier:
         parts = [(X[:300], y[:300], weight[:300]), (X[300:], y[300:], weight[300:])]
-        blocks = Dataset.from_blocks(parts, categorical_features=options.get("categorical_features"))
+        blocks = Dataset.from_blocks(
+            parts, categorical_features=options.get("categorical_features")
+        )
         assert cls(**words).fit(blocks).model_.to_bytes() == expected
 
     def task(workers):

@@ -79,7 +79,8 @@ def test_values_are_scikit_learns(K, link, weighted):
         {
             "log_loss": sklearn.metrics.log_loss(held.y, p, sample_weight=w, labels=labels),
             "error": 1 - sklearn.metrics.accuracy_score(held.y, said, sample_weight=w),
-            "balanced_error": 1 - sklearn.metrics.balanced_accuracy_score(held.y, said, sample_weight=w),
+            "balanced_error": 1
+            - sklearn.metrics.balanced_accuracy_score(held.y, said, sample_weight=w),
             "auc_ovr": sklearn.metrics.roc_auc_score(held.y, **area, sample_weight=w),
         },
         rel=1e-12,
@@ -91,15 +92,22 @@ def test_rows_that_tie_count_half_in_the_area():
     scores, codes = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200)
     weight = rng.integers(1, 4, 200)
     held = held_of(codes, weight)
-    areas = [sklearn.metrics.roc_auc_score(codes == k, scores[:, k], sample_weight=weight) for k in range(3)]
-    assert Metric("auc_ovr", CLASSES[:3], "none")(scores, held) == pytest.approx(np.mean(areas), rel=1e-12)
+    areas = [
+        sklearn.metrics.roc_auc_score(codes == k, scores[:, k], sample_weight=weight)
+        for k in range(3)
+    ]
+    assert Metric("auc_ovr", CLASSES[:3], "none")(scores, held) == pytest.approx(
+        np.mean(areas), rel=1e-12
+    )
 
 
 def test_log_loss_of_impossible_rows_is_bounded_as_in_scikit_learn():
     scores = np.array([[1e6, 0.0, -1e300], [0.0, 5.0, -1e300], [0.0, 0.0, 0.0]])
     metric = Metric("log_loss", CLASSES[:3], "softmax")
     bound = -np.log(LEAST)
-    assert metric(scores, held_of([1, 2, 0])) == pytest.approx((2 * bound + np.log(3)) / 3, rel=1e-14)
+    assert metric(scores, held_of([1, 2, 0])) == pytest.approx(
+        (2 * bound + np.log(3)) / 3, rel=1e-14
+    )
     assert metric(scores[:1], held_of([0])) == 0.0
     p = softmax(scores, "softmax")
     labels = CLASSES[:3]
@@ -112,9 +120,13 @@ def test_labels_that_training_has_not_seen_are_wrong_and_impossible():
     held = held_of([0, 0, -1, 1], weight=[1, 2, 3, 4])
     own = np.log1p(np.exp(-2)), 2 + np.log1p(np.exp(-2)), -np.log(LEAST), 1 + np.log1p(np.exp(-1))
     labels = CLASSES[:2]
-    assert Metric("log_loss", labels, "softmax")(scores, held) == pytest.approx(np.average(own, weights=[1, 2, 3, 4]))
+    assert Metric("log_loss", labels, "softmax")(scores, held) == pytest.approx(
+        np.average(own, weights=[1, 2, 3, 4])
+    )
     assert Metric("error", labels, "softmax")(scores, held) == pytest.approx(0.9)
-    assert Metric("balanced_error", labels, "softmax")(scores, held) == pytest.approx((2 / 3 + 1 + 1) / 3)
+    assert Metric("balanced_error", labels, "softmax")(scores, held) == pytest.approx(
+        (2 / 3 + 1 + 1) / 3
+    )
 
 
 @pytest.mark.parametrize("weight", [None, [1, 1, 1, 1, 1, 1, 0]])
@@ -122,12 +134,16 @@ def test_classes_without_rows_do_not_count(weight):
     scores = np.random.default_rng(0).normal(size=(7, 4))
     held = held_of([0, 2, 0, 2, 2, 0, 2 if weight is None else 1], weight=weight)
     labels, p, w = CLASSES[:4], softmax(scores, "softmax"), held.weight
-    areas = [sklearn.metrics.roc_auc_score(held.codes == k, p[:, k], sample_weight=w) for k in (0, 2)]
+    areas = [
+        sklearn.metrics.roc_auc_score(held.codes == k, p[:, k], sample_weight=w) for k in (0, 2)
+    ]
     assert Metric("auc_ovr", labels, "softmax")(scores, held) == pytest.approx(np.mean(areas))
     expected = sklearn.metrics.log_loss(held.y, p, labels=labels, sample_weight=w)
     assert Metric("log_loss", labels, "softmax")(scores, held) == pytest.approx(expected)
     wrong = [np.average(scores[held.codes == k].argmax(axis=1) != k) for k in (0, 2)]
-    assert Metric("balanced_error", labels, "softmax")(scores, held) == pytest.approx(np.mean(wrong))
+    assert Metric("balanced_error", labels, "softmax")(scores, held) == pytest.approx(
+        np.mean(wrong)
+    )
 
 
 @pytest.mark.parametrize("weight", [None, [0, 0, 3]])
@@ -137,7 +153,9 @@ def test_one_class_has_no_area(weight):
         metric.check(held_of([1, 1, 1] if weight is None else [0, 1, 2], weight))
 
 
-@pytest.mark.parametrize(("weight", "how"), [([0, 0], "no row of positive weight"), ([1, np.inf], "that overflow")])
+@pytest.mark.parametrize(
+    ("weight", "how"), [([0, 0], "no row of positive weight"), ([1, np.inf], "that overflow")]
+)
 def test_weights_without_a_mean_are_refused(weight, how):
     with pytest.raises(ValueError, match=how):
         held_of([0, 1], weight)
@@ -152,7 +170,14 @@ def test_the_scale_of_the_weights_does_not_matter(factor):
         assert metric(scores, scaled) == pytest.approx(metric(scores, held), rel=1e-12)
 
 
-SCORERS = ("accuracy", "neg_log_loss", "roc_auc_ovr", "f1_macro", "matthews_corrcoef", "balanced_accuracy")
+SCORERS = (
+    "accuracy",
+    "neg_log_loss",
+    "roc_auc_ovr",
+    "f1_macro",
+    "matthews_corrcoef",
+    "balanced_accuracy",
+)
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -177,15 +202,23 @@ def test_callables_get_the_rows_and_labels_as_given_and_predict_nothing_again():
     def depth(estimator, X_val, y_val):
         seen.append((X_val, y_val))
         labels = estimator.predict(None)  # it looks at no X
-        assert np.array_equal(labels, estimator.classes_[estimator.decision_function(None).argmax(axis=1)])
-        assert np.array_equal(labels, estimator.classes_[estimator.predict_proba(None).argmax(axis=1)])
+        assert np.array_equal(
+            labels, estimator.classes_[estimator.decision_function(None).argmax(axis=1)]
+        )
+        assert np.array_equal(
+            labels, estimator.classes_[estimator.predict_proba(None).argmax(axis=1)]
+        )
         return len(seen)
 
-    model = VectorTreeBoostClassifier(n_estimators=6, scoring=depth, early_stopping=True, n_iter_no_change=2)
+    model = VectorTreeBoostClassifier(
+        n_estimators=6, scoring=depth, early_stopping=True, n_iter_no_change=2
+    )
     model.fit(X, y, X_val=X[:50], y_val=y[:50])
     assert model.history_["val_score"].tolist() == [1, 2, 3, 4, 5, 6]
     assert len(seen) == 6
-    assert all(np.array_equal(X_val, X[:50]) and np.array_equal(y_val, y[:50]) for X_val, y_val in seen)
+    assert all(
+        np.array_equal(X_val, X[:50]) and np.array_equal(y_val, y[:50]) for X_val, y_val in seen
+    )
 
 
 LETTERS = np.array(["a", "b", "c"])[np.arange(120) % 3]
@@ -204,7 +237,18 @@ def shown(X):
     """Rows of any kind as text, one for each."""
     if hasattr(X, "column_names"):
         X = X.to_pandas()
-    return list(map(str, (X.toarray() if hasattr(X, "toarray") else X.to_numpy() if hasattr(X, "columns") else X)[:]))
+    return list(
+        map(
+            str,
+            (
+                X.toarray()
+                if hasattr(X, "toarray")
+                else X.to_numpy()
+                if hasattr(X, "columns")
+                else X
+            )[:],
+        )
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -213,7 +257,11 @@ def shown(X):
 def test_functions_see_rows_as_they_were_given(how, form):
     """Time stamps whole, categories by name, frames as frames and sparse rows by rows."""
     rng = np.random.default_rng(0)
-    X, y, seen = np.column_stack([1.7e9 + np.arange(120), rng.normal(size=120)]), rng.integers(0, 2, 120), []
+    X, y, seen = (
+        np.column_stack([1.7e9 + np.arange(120), rng.normal(size=120)]),
+        rng.integers(0, 2, 120),
+        [],
+    )
     X = FORMS[form](X)
 
     class Splits(KFold):
@@ -249,7 +297,12 @@ def test_two_classes_have_one_decision():
         assert estimator.decision_function(X).shape == y.shape
         return (estimator.decision_function(X) - (scores[:, 1] - scores[:, 0])).sum()
 
-    assert Metric(difference, CLASSES[:2], "none")(scores, Held.of("val", None, held.y, held.codes, np.ones(300))) == 0
+    assert (
+        Metric(difference, CLASSES[:2], "none")(
+            scores, Held.of("val", None, held.y, held.codes, np.ones(300))
+        )
+        == 0
+    )
 
 
 def test_weights_go_to_scorers_that_take_them():
@@ -274,11 +327,16 @@ def test_what_is_no_number_is_refused_with_the_set(value):
 def test_scorers_that_refuse_a_set_name_it():
     scores, _ = some_rows(2)
     unseen = held_of(np.resize([0, 1, -1], 300))
-    with pytest.raises(ValueError, match="log_loss.* fails on the validation set 'val': y_true contains"):
+    with pytest.raises(
+        ValueError, match="log_loss.* fails on the validation set 'val': y_true contains"
+    ):
         Metric("neg_log_loss", CLASSES[:2], "softmax")(scores, unseen)
     one = held_of(np.zeros(300, dtype=int))
     message = "roc_auc_score.* the validation set 'val'.*; the set has no row of the class 'bee': give rows of all"
-    with pytest.warns(sklearn.exceptions.UndefinedMetricWarning), pytest.raises(ValueError, match=message):
+    with (
+        pytest.warns(sklearn.exceptions.UndefinedMetricWarning),
+        pytest.raises(ValueError, match=message),
+    ):
         Metric("roc_auc", CLASSES[:2], "softmax")(scores, one)
 
 
@@ -289,7 +347,9 @@ BY_CLASS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("scoring", [*BY_CLASS, make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")])
+@pytest.mark.parametrize(
+    "scoring", [*BY_CLASS, make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")]
+)
 @pytest.mark.parametrize("how", ["X_val", "split", "folds", "two classes"])
 @pytest.mark.part(4)
 def test_scorers_measure_rows_that_lack_a_class(scoring, how):
@@ -297,7 +357,11 @@ def test_scorers_measure_rows_that_lack_a_class(scoring, how):
     rng = np.random.default_rng(0)
     y = np.arange(120) % 3
     X = rng.normal(size=(120, 3)) + y[:, None]
-    params = {"X_val": {}, "split": {"early_stopping": True, "validation_fraction": 0.3}, "two classes": {}}
+    params = {
+        "X_val": {},
+        "split": {"early_stopping": True, "validation_fraction": 0.3},
+        "two classes": {},
+    }
     params["folds"] = {"n_estimators": "auto", "n_iter_no_change": 2}
     keep, more = np.ones(120, dtype=bool), {}
     if how == "X_val":
@@ -312,7 +376,9 @@ def test_scorers_measure_rows_that_lack_a_class(scoring, how):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "'k' .* greater than or equal to 'n_classes'")
-        model = VectorTreeBoostClassifier(**{"n_estimators": 2, "scoring": scoring, "random_state": 0, **params[how]})
+        model = VectorTreeBoostClassifier(
+            **{"n_estimators": 2, "scoring": scoring, "random_state": 0, **params[how]}
+        )
         model.fit(X[keep], y[keep], **more)
     name = scoring if isinstance(scoring, str) else "score"
     measured = model.cv_results_["folds"] if how == "folds" else model.history_[f"val_{name}"]
@@ -325,10 +391,14 @@ def test_values_of_scorers_where_a_class_has_no_row(weighted):
     codes = np.resize([0, 2], 200)
     held = held_of(codes, 1 + np.arange(200) % 3 if weighted else None)
     p, weight, labels = softmax(scores, "softmax"), held.weight, CLASSES[:3]
-    areas = [sklearn.metrics.roc_auc_score(codes == k, p[:, k], sample_weight=weight) for k in (0, 2)]
+    areas = [
+        sklearn.metrics.roc_auc_score(codes == k, p[:, k], sample_weight=weight) for k in (0, 2)
+    ]
     expected = {
         "neg_log_loss": -sklearn.metrics.log_loss(held.y, p, labels=labels, sample_weight=weight),
-        "top_k_accuracy": sklearn.metrics.top_k_accuracy_score(held.y, p, labels=labels, sample_weight=weight),
+        "top_k_accuracy": sklearn.metrics.top_k_accuracy_score(
+            held.y, p, labels=labels, sample_weight=weight
+        ),
         "roc_auc_ovr": np.mean(areas),
         "roc_auc_ovr_weighted": np.average(areas, weights=[held.totals()[1], held.totals()[3]]),
     }
@@ -344,7 +414,10 @@ def test_minus_infinity_is_the_worst_value():
     model = MartClassifier(n_estimators=20, **worst).fit(X, y)
     assert model.n_estimators_ == 1
     seen = []
-    better = {**worst, "scoring": lambda *_: seen.append(0) or (-np.inf if len(seen) != 3 else -5.0)}
+    better = {
+        **worst,
+        "scoring": lambda *_: seen.append(0) or (-np.inf if len(seen) != 3 else -5.0),
+    }
     assert MartClassifier(n_estimators=20, **better).fit(X, y).n_estimators_ == 3
     assert len(seen) == 7
 
@@ -352,7 +425,10 @@ def test_minus_infinity_is_the_worst_value():
 @pytest.mark.parametrize("scoring", ["logloss", "", 3, None, {"error"}])
 def test_unknown_metrics_are_refused_with_those_there_are(scoring):
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
-    message = re.escape(f"scoring={scoring!r} is not allowed; ") + ".*'log_loss', 'error', .*get_scorer_names"
+    message = (
+        re.escape(f"scoring={scoring!r} is not allowed; ")
+        + ".*'log_loss', 'error', .*get_scorer_names"
+    )
     with pytest.raises(ValueError, match=message):
         MartClassifier(scoring=scoring).fit(X, y)
 
@@ -361,27 +437,44 @@ def test_no_log_loss_without_probabilities():
     X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
     with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities"):
         HingeBoostOCClassifier(scoring="log_loss").fit(X, y, X_val=X, y_val=y)
-    for scoring in ("roc_auc_ovr", make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")):
+    for scoring in (
+        "roc_auc_ovr",
+        make_scorer(sklearn.metrics.log_loss, response_method="predict_proba"),
+    ):
         with pytest.raises(ValueError, match="scoring=.*(ovr|proba).* needs probabilities"):
             HingeBoostOCClassifier(scoring=scoring).fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="fails on .* 'val': .* no attribute 'predict_proba'"):
-        HingeBoostOCClassifier(scoring=lambda model, X, y: model.predict_proba(X)[0, 0]).fit(X, y, X_val=X, y_val=y)
-    model = HingeBoostOCClassifier(n_estimators=2, scoring="roc_auc").fit(X, y > 0, X_val=X, y_val=y > 0)
+        HingeBoostOCClassifier(scoring=lambda model, X, y: model.predict_proba(X)[0, 0]).fit(
+            X, y, X_val=X, y_val=y
+        )
+    model = HingeBoostOCClassifier(n_estimators=2, scoring="roc_auc").fit(
+        X, y > 0, X_val=X, y_val=y > 0
+    )
     assert np.isfinite(model.history_["val_roc_auc"]).all()  # it takes scores as well
     model = HingeBoostOCClassifier(n_estimators=3, scoring="auc_ovr").fit(X, y, X_val=X, y_val=y)
-    expected = np.mean([sklearn.metrics.roc_auc_score(y == k, model.decision_function(X)[:, k]) for k in range(3)])
+    expected = np.mean(
+        [sklearn.metrics.roc_auc_score(y == k, model.decision_function(X)[:, k]) for k in range(3)]
+    )
     assert model.history_["val_auc_ovr"][-1] == pytest.approx(expected)
 
 
 def test_several_sets_have_the_scores_that_each_alone_has():
     rng = np.random.default_rng(0)
-    parts = [rng.normal(size=(n, 4)).astype(dtype) for n, dtype in ((30, "f4"), (20, "f8"), (25, "f4"))]
+    parts = [
+        rng.normal(size=(n, 4)).astype(dtype) for n, dtype in ((30, "f4"), (20, "f8"), (25, "f4"))
+    ]
     parts[2][rng.random(parts[2].shape) < 0.5] = 0
     parts[1][2, 3] = np.nan
     mixed = [parts[0], parts[1], scipy.sparse.csc_matrix(parts[2])]
     for sets in parts, mixed:
         held = [
-            Held.of(f"s{i}", X, np.zeros(X.shape[0]), np.zeros(X.shape[0], dtype=int), np.ones(X.shape[0]))
+            Held.of(
+                f"s{i}",
+                X,
+                np.zeros(X.shape[0]),
+                np.zeros(X.shape[0], dtype=int),
+                np.ones(X.shape[0]),
+            )
             for i, X in enumerate(sets)
         ]
         validation = Validation(held, 3)
@@ -437,8 +530,12 @@ def test_one_temperature_for_all_sets():
     rng = np.random.default_rng(4)
     scores, codes = 5 * rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
     parts = [slice(0, 25), slice(25, 60)]
-    sets = [Held.of("fold", None, codes[part], codes[part], np.ones(len(codes[part]))) for part in parts]
-    found = CalibratedLogLoss("softmax").of_sets([scores[part] for part in parts], sets, [np.ones(25), np.ones(35)])
+    sets = [
+        Held.of("fold", None, codes[part], codes[part], np.ones(len(codes[part]))) for part in parts
+    ]
+    found = CalibratedLogLoss("softmax").of_sets(
+        [scores[part] for part in parts], sets, [np.ones(25), np.ones(35)]
+    )
     whole = CalibratedLogLoss("softmax")(scores, Held.of("all", None, codes, codes, np.ones(60)))
     assert np.average(found, weights=[25, 35]) == pytest.approx(whole, rel=1e-12)
 
@@ -458,7 +555,9 @@ def test_checkpoint_with_a_scoring_function_that_has_a_state_goes_on(tmp_path):
     X, y = load_iris(return_X_y=True)
     path, models = tmp_path / "c.part", []
     for rounds in 3, 5:
-        model = VectorTreeBoostClassifier(n_estimators=rounds, scoring=Recorder(), random_state=0, calibrate=None)
+        model = VectorTreeBoostClassifier(
+            n_estimators=rounds, scoring=Recorder(), random_state=0, calibrate=None
+        )
         models.append(Checkpoint(path, every=0).fit(model, X, y, X_val=X, y_val=y))
     assert len(models[1].history_["val_score"]) == 5 and len(models[1].scoring.seen) < 5
 
@@ -479,7 +578,9 @@ def test_probabilities_do_not_depend_on_the_order_of_the_classes(K, link):
     order = rng.permutation(K)
     row = np.zeros((1, 1))
     found = np.concatenate([constant_model(scores, link).predict_proba(row) for scores in F])
-    turned = np.concatenate([constant_model(scores[order], link).predict_proba(row) for scores in F])
+    turned = np.concatenate(
+        [constant_model(scores[order], link).predict_proba(row) for scores in F]
+    )
     assert np.array_equal(found[:, order], turned)
     np.testing.assert_allclose(found, softmax(F.astype(float), link), rtol=1e-12)
     assert np.array_equal(probabilities(F.astype(float), link), found)
@@ -503,20 +604,30 @@ def test_rows_with_the_same_scores_in_another_order_tie_in_the_area(cls):
             assert model.history_["val_auc_ovr"][-1] == pytest.approx(np.mean(areas), abs=1e-12)
 
 
-@pytest.mark.parametrize("link", ["none", "softmax", "softmax2", "sigmoid", lambda F: log_probabilities(F, "softmax")])
+@pytest.mark.parametrize(
+    "link", ["none", "softmax", "softmax2", "sigmoid", lambda F: log_probabilities(F, "softmax")]
+)
 def test_sums_of_the_same_terms_in_another_order_tie_in_the_area(link):
     rng = np.random.default_rng(0)
     terms = rng.normal(size=(40, 30, 3)) / 8
     F = np.concatenate([terms.sum(axis=1), rng.permuted(terms, axis=1).cumsum(axis=1)[:, -1]])
     codes = rng.integers(0, 3, len(F))
-    held = Held.of("val", F, codes, np.eye(3, dtype=int)[codes] if link == "sigmoid" else codes, np.ones(len(F)))
+    held = Held.of(
+        "val",
+        F,
+        codes,
+        np.eye(3, dtype=int)[codes] if link == "sigmoid" else codes,
+        np.ones(len(F)),
+    )
     exact = np.tile(terms.sum(axis=1), (2, 1))
     metric = Metric("auc_ovr", np.arange(3), link)
     assert 0 < np.abs(F - exact).max() < 1e-13
     assert metric(F, held) == pytest.approx(metric(exact, held), abs=1e-14)
     apart = F + np.outer(np.arange(len(F)), [1e-11, -2e-11, 3e-11])  # more than rounding
     expected = exact + np.outer(np.arange(len(F)), [1e-8, -2e-8, 3e-8])
-    assert metric(apart, held) == pytest.approx(metric(expected, held), abs=1e-14) != metric(F, held)
+    assert (
+        metric(apart, held) == pytest.approx(metric(expected, held), abs=1e-14) != metric(F, held)
+    )
 
 
 @pytest.mark.parametrize("link", ["softmax", "softmax2"])
@@ -526,7 +637,10 @@ def test_probabilities_next_to_0_and_1_rank_in_the_area(link):
     codes = np.array([1, 2, 1, 0, 2, 0, 0, 0])
     falls = -F[:, 0].clip(0)  # the others' probabilities, which are 1/2 in the first four rows
     held = Held.of("val", F, codes, codes, np.ones(8))
-    areas = [sklearn.metrics.roc_auc_score(codes == k, column) for k, column in enumerate((F[:, 0], falls, falls))]
+    areas = [
+        sklearn.metrics.roc_auc_score(codes == k, column)
+        for k, column in enumerate((F[:, 0], falls, falls))
+    ]
     assert Metric("auc_ovr", np.arange(3), link)(F, held) == pytest.approx(np.mean(areas))
 
 
@@ -543,7 +657,10 @@ def test_scores_that_differ_by_rounding_tie_in_the_area(cls, seed, rounds, K, le
     model.fit(X, y, X_val=X, y_val=y)
     p = model.predict_proba(X)
     areas, bits = (
-        [sklearn.metrics.roc_auc_score(y == label, column) for label, column in zip(model.classes_, q.T, strict=True)]
+        [
+            sklearn.metrics.roc_auc_score(y == label, column)
+            for label, column in zip(model.classes_, q.T, strict=True)
+        ]
         for q in (p.round(13), p)
     )
     assert areas != bits, "no scores that differ by rounding"

@@ -19,7 +19,13 @@ def rows(K):
 
 
 def new(**options):
-    words = {"n_estimators": 3, "max_leaf_nodes": 200, "min_samples_leaf": 2, "calibrate": None, "random_state": 0}
+    words = {
+        "n_estimators": 3,
+        "max_leaf_nodes": 200,
+        "min_samples_leaf": 2,
+        "calibrate": None,
+        "random_state": 0,
+    }
     return VectorTreeBoostClassifier(**{**words, **options})
 
 
@@ -42,7 +48,11 @@ def test_models_are_the_same(options, moved):
 
     def task(workers):
         part = np.arange(workers.rank, M, workers.size)
-        return new(**options, n_jobs=1).fit(X[part], y[part], comm=numbered(workers, part)).model_.to_bytes()
+        return (
+            new(**options, n_jobs=1)
+            .fit(X[part], y[part], comm=numbered(workers, part))
+            .model_.to_bytes()
+        )
 
     assert run(3, task) == [expected] * 3
     assert all(origin.any() for _, _, origin in found)

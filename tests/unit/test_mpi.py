@@ -41,10 +41,15 @@ def test_three_processes_have_the_models_of_one():
     every = VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier
     plain = {"n_estimators": ROUNDS, "random_state": 0, "calibrate": None}
     params = [{**plain, **MORE.get(cls.__name__, {})} for cls in every]
-    models = [cls(**its).fit(X, y, comm=Alone()).model_.to_bytes() for cls, its in zip(every, params, strict=True)]
+    models = [
+        cls(**its).fit(X, y, comm=Alone()).model_.to_bytes()
+        for cls, its in zip(every, params, strict=True)
+    ]
     want = hashlib.sha256(b"".join(models)).hexdigest()
     done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in every))
-    assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], (
+        done.stderr
+    )
 
 
 MISMATCH = """
@@ -65,7 +70,9 @@ def test_processes_whose_sums_have_other_types_say_so():
     done = mpiexec(3, "-c", MISMATCH)
     said = done.stdout.splitlines()
     assert len(said) == 3, done.stderr
-    words = "worker 0 has the sum of int32 (3,) in __main__.<module>, worker 1 the sum of float32 (3,)"
+    words = (
+        "worker 0 has the sum of int32 (3,) in __main__.<module>, worker 1 the sum of float32 (3,)"
+    )
     assert all(words in line for line in said)
 
 
@@ -82,15 +89,21 @@ def test_processes_whose_sums_have_other_types_say_so():
 def test_error_in_one_process_is_an_error_in_all(trouble, told):
     done = mpiexec(2, str(PROGRAM), trouble)
     lines = sorted(done.stdout.splitlines())
-    assert lines[0].startswith(f"worker 0: WorkerError: worker 1 of 2 has failed: {told}"), done.stderr
+    assert lines[0].startswith(f"worker 0: WorkerError: worker 1 of 2 has failed: {told}"), (
+        done.stderr
+    )
     assert lines[1].startswith(f"worker 1: {told}")
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
+)
 def test_interrupt_within_a_tree_ends_all(cls):
     done = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
     first, second = sorted(done.stdout.splitlines())
-    assert first == "worker 0: WorkerError: worker 1 of 2 has failed: KeyboardInterrupt", done.stderr
+    assert first == "worker 0: WorkerError: worker 1 of 2 has failed: KeyboardInterrupt", (
+        done.stderr
+    )
     assert second == "worker 1: KeyboardInterrupt: ", done.stderr
 
 
@@ -166,18 +179,24 @@ def test_command_line_trains_on_parts(cls, options, tmp_path):
     for _ in range(600):
         x = rng.normal(size=4)
         label = int(x[0] > 0) + 2 * int(x[1] > 0.3)
-        lines.append(f"{label} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x) if j < 3 or x[0] < 1))
+        lines.append(
+            f"{label} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x) if j < 3 or x[0] < 1)
+        )
     for r, part in enumerate((lines[:100], lines[100:])):
         (tmp_path / f"part-{r}.svm").write_text("\n".join(part) + "\n")
     (tmp_path / "all.svm").write_text("\n".join(lines) + "\n")
     options = ["-a", cls.algorithm, "--calibrate", "none", "-n", "20", "-S", "1", *options]
     where = str(tmp_path / "parts.mcb")
-    done = mpiexec(2, "-m", "pymcboost.cli.train", *options, "--mpi", str(tmp_path / "part-%r.svm"), where)
+    done = mpiexec(
+        2, "-m", "pymcboost.cli.train", *options, "--mpi", str(tmp_path / "part-%r.svm"), where
+    )
     assert done.returncode == 0, done.stderr
     data = load_svmlight(tmp_path / "all.svm")
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     more = {"weak_learner": "tree"} if cls is MCBoostClassifier else {}
-    whole = cls(n_estimators=20, random_state=1, calibrate=None, **more).fit(X, data.y, comm=Alone())
+    whole = cls(n_estimators=20, random_state=1, calibrate=None, **more).fit(
+        X, data.y, comm=Alone()
+    )
     assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
 
 
@@ -185,8 +204,14 @@ def test_labels_are_those_of_all_processes(tmp_path):
     """Lists of labels, as many in each file, but not the same."""
     rng, parts = np.random.default_rng(4), []
     for part, names in enumerate(((1, 2, 3), (1, 2, 9))):
-        rows = [(x, [name for name, v in zip(names, x, strict=False) if v > 0.4]) for x in rng.normal(size=(80, 4))]
-        its = [",".join(map(str, y)) + " " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x)) for x, y in rows]
+        rows = [
+            (x, [name for name, v in zip(names, x, strict=False) if v > 0.4])
+            for x in rng.normal(size=(80, 4))
+        ]
+        its = [
+            ",".join(map(str, y)) + " " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x))
+            for x, y in rows
+        ]
         (tmp_path / f"part-{part}.svm").write_text("\n".join(its) + "\n")
         parts += its
     (tmp_path / "all.svm").write_text("\n".join(parts) + "\n")
@@ -205,7 +230,10 @@ def one_file(tmp_path):
     X = rng.normal(size=(3000, 6))
     y = (X[:, 0] > 0).astype(int) + 2 * (X[:, 1] > 0.3)
     order = np.argsort(y, kind="stable")
-    lines = (f"{y[i]} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(X[i])) for i in order.tolist())
+    lines = (
+        f"{y[i]} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(X[i]))
+        for i in order.tolist()
+    )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -225,7 +253,10 @@ def test_errors_are_those_of_all_rows(first, tmp_path):
     """Most rows of the second process have labels at random."""
     rng = np.random.default_rng(0)
     x, flipped = rng.integers(0, 9, 60), rng.random(60) < 0.4
-    lines = [f"{int((v > 4) ^ (flip and i >= 20))} 1:{v}\n" for i, (v, flip) in enumerate(zip(x, flipped, strict=True))]
+    lines = [
+        f"{int((v > 4) ^ (flip and i >= 20))} 1:{v}\n"
+        for i, (v, flip) in enumerate(zip(x, flipped, strict=True))
+    ]
     (tmp_path / "all.svm").write_text("".join(lines))
     where = parted(tmp_path, "".join(lines[:first]), "".join(lines[first:]))
     for r, part in enumerate((lines[:10], lines[30:])):
@@ -285,12 +316,16 @@ sys.exit(main())
 def test_zeros_in_the_text_count_as_in_one_process(tmp_path):
     """They make the rows dense."""
     named, few = (" ".join(f"{j}:{value}" for j in range(3, 21)) for value in (0, 1))
-    lines = [f"{i % 2} 1:{i % 2} 2:{i} {few if i == 0 else named if i < 20 else ''}\n" for i in range(40)]
+    lines = [
+        f"{i % 2} 1:{i % 2} 2:{i} {few if i == 0 else named if i < 20 else ''}\n" for i in range(40)
+    ]
     (tmp_path / "all.svm").write_text("".join(lines))
     parted(tmp_path, "".join(lines[:30]), "".join(lines[30:]))
     alone("-c", SPARSE, *trained(tmp_path / "all.svm", tmp_path / "1.mcb", "-n", "1")[2:])
     for name in ("part-%r.svm", "all.svm"):
-        done = mpiexec(2, "-c", SPARSE, *trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:])
+        done = mpiexec(
+            2, "-c", SPARSE, *trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:]
+        )
         assert "20 features, held densely" in done.stderr
         assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
@@ -306,7 +341,9 @@ ROWS = "0 1:1 2:3\n1 1:2\n" * 10
 
 
 @pytest.mark.part(2)
-@pytest.mark.parametrize("parts", [("", ROWS), (ROWS, "# no row\n"), (ROWS, "0\n1\n"), ("0\n1\n", ROWS)])
+@pytest.mark.parametrize(
+    "parts", [("", ROWS), (ROWS, "# no row\n"), (ROWS, "0\n1\n"), ("0\n1\n", ROWS)]
+)
 def test_process_may_have_no_rows_or_no_features(parts, tmp_path):
     (tmp_path / "all.svm").write_text("".join(parts))
     options = ["-n", "3", "--min-samples-leaf", "1"]
@@ -353,7 +390,10 @@ def test_first_process_says_the_notices_of_all(name, tmp_path):
     assert done.returncode == 0, done.stderr
     shown = str(tmp_path / name).replace("%r", "1")
     assert done.stderr.count(f"{shown}: qid ignored (first at line 22)") == 1
-    assert done.stderr.count(f"{shown}: features beyond n_features=2 dropped (index 9 at line 22)") == 1
+    assert (
+        done.stderr.count(f"{shown}: features beyond n_features=2 dropped (index 9 at line 22)")
+        == 1
+    )
 
 
 @pytest.mark.slow
@@ -390,11 +430,21 @@ def test_killed_processes_go_on_to_the_same_bytes(algorithm, one_file, tmp_path)
     killed, rounds = 0, [0]
     for _ in range(40):
         n = int(rng.integers(2, 5))
-        command = [str(MPIEXEC), "-n", str(n), sys.executable, *trained(one_file, model, *more, "--mpi")]
+        command = [
+            str(MPIEXEC),
+            "-n",
+            str(n),
+            sys.executable,
+            *trained(one_file, model, *more, "--mpi"),
+        ]
         command[command.index("-a") + 1] = algorithm
-        with subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL) as run:
+        with subprocess.Popen(
+            command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
+        ) as run:
             until = time.monotonic() + 30
-            while run.poll() is None and time.monotonic() < until and rounds_in(part) < rounds[-1] + 2:
+            while (
+                run.poll() is None and time.monotonic() < until and rounds_in(part) < rounds[-1] + 2
+            ):
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 0.05))
             children = processes_below(run.pid)
@@ -430,11 +480,17 @@ def processes_below(pid):
         at = left.pop()
         try:
             its = [int(one) for one in Path(f"/proc/{at}/task/{at}/children").read_text().split()]
-            found += [one for one in its if b"pymcboost.cli.train" in Path(f"/proc/{one}/cmdline").read_bytes()]
+            found += [
+                one
+                for one in its
+                if b"pymcboost.cli.train" in Path(f"/proc/{one}/cmdline").read_bytes()
+            ]
         except OSError:
             continue
         left += its
-    return [one for one in found if not Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"/bin/sh")]
+    return [
+        one for one in found if not Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"/bin/sh")
+    ]
 
 
 @pytest.mark.slow

@@ -42,7 +42,11 @@ def test_scores_are_those_of_models_trained_by_hand(K, shuffled):
     model = MCBoostClassifier(cv=cv, **AUTO).fit(X, y)
     best = MCBoostClassifier(n_estimators=model.cv_results_["best_round"])
     expected = cross_val_predict(best, X, y, cv=cv, method="decision_function")
-    assert model.oof_decision_function_.shape == model.decision_function(X).shape == ((150,) if K == 2 else (150, 3))
+    assert (
+        model.oof_decision_function_.shape
+        == model.decision_function(X).shape
+        == ((150,) if K == 2 else (150, 3))
+    )
     np.testing.assert_allclose(model.oof_decision_function_, expected, rtol=1e-12)
     for i, (_, held) in enumerate(cv.split(X)):
         assert (model.oof_fold_[held] == i).all()
@@ -58,7 +62,9 @@ def test_scores_of_a_temperature_that_needs_all_folds(cv):
         train = (fold != i) if fold.min() == 0 else fold < 0
         by_hand = MCBoostClassifier(n_estimators=5).fit(X[train], y[train])
         np.testing.assert_allclose(
-            model.oof_decision_function_[fold == i], by_hand.decision_function(X[fold == i]), rtol=1e-12
+            model.oof_decision_function_[fold == i],
+            by_hand.decision_function(X[fold == i]),
+            rtol=1e-12,
         )
     # They are raw: the temperature follows from them.
     used = fold >= 0
@@ -73,7 +79,9 @@ def test_folds_have_the_numbers_that_cv_gives_them():
     model = MCBoostClassifier(cv=cv, **TEMPERATURE).fit(X, y)
     assert model.oof_fold_.tolist() == [-1] * 50 + [0] * 50 + [1] * 50
     for train, held in cv.split(X):
-        by_hand = MCBoostClassifier(n_estimators=5).fit(X[train], y[train]).decision_function(X[held])
+        by_hand = (
+            MCBoostClassifier(n_estimators=5).fit(X[train], y[train]).decision_function(X[held])
+        )
         np.testing.assert_allclose(model.oof_decision_function_[held], by_hand, rtol=1e-12)
 
 
@@ -88,7 +96,9 @@ def test_their_log_loss_is_that_of_the_curve(calibrate):
     p /= p.sum(axis=1, keepdims=True)
     losses = [log_loss(y[fold == i], p[fold == i]) for i in range(3)]
     np.testing.assert_allclose(losses, found["folds"][:, at], rtol=1e-3 if calibrate else 1e-12)
-    np.testing.assert_allclose(np.mean(losses), found["mean"][at], rtol=1e-3 if calibrate else 1e-12)
+    np.testing.assert_allclose(
+        np.mean(losses), found["mean"][at], rtol=1e-3 if calibrate else 1e-12
+    )
 
 
 @pytest.mark.parametrize("params", [AUTO, {**TEMPERATURE, "cv": 2}])
@@ -99,13 +109,19 @@ def test_rows_that_are_not_held_out_have_none(params):
     assert np.array_equal(model.oof_fold_ >= 0, weight > 0)
     assert np.array_equal(np.isfinite(model.oof_decision_function_).all(axis=1), weight > 0)
     ordered = MCBoostClassifier(**params | {"cv": TimeSeriesSplit(2)}).fit(X, y)
-    assert (ordered.oof_fold_[:50] == -1).all() and np.isnan(ordered.oof_decision_function_[:50]).all()
-    assert (ordered.oof_fold_[50:] >= 0).all() and np.isfinite(ordered.oof_decision_function_[50:]).all()
+    assert (ordered.oof_fold_[:50] == -1).all() and np.isnan(
+        ordered.oof_decision_function_[:50]
+    ).all()
+    assert (ordered.oof_fold_[50:] >= 0).all() and np.isfinite(
+        ordered.oof_decision_function_[50:]
+    ).all()
 
 
 def test_rows_set_aside_for_early_stopping_have_none():
     X, y = some_rows()
-    model = MCBoostClassifier(**{**TEMPERATURE, "n_estimators": 20, "cv": 2}, early_stopping=True).fit(X, y)
+    model = MCBoostClassifier(
+        **{**TEMPERATURE, "n_estimators": 20, "cv": 2}, early_stopping=True
+    ).fit(X, y)
     assert np.count_nonzero(model.oof_fold_ < 0) == 15
     assert np.array_equal(model.oof_fold_ < 0, np.isnan(model.oof_decision_function_).all(axis=1))
 
@@ -115,11 +131,17 @@ def test_scores_of_labels(n_estimators):
     X, y = some_rows()
     Y = np.stack([y > 0, X[:, 0] > 0.5], axis=1).astype(int)
     cv = KFold(3)
-    model = AdaBoostMHClassifier(n_estimators=n_estimators, decision_threshold="f1", cv=cv).fit(X, Y)
+    model = AdaBoostMHClassifier(n_estimators=n_estimators, decision_threshold="f1", cv=cv).fit(
+        X, Y
+    )
     assert model.oof_decision_function_.shape == (150, 2)
     rounds = n_estimators if n_estimators == 3 else model.cv_results_["best_round"]
-    expected = cross_val_predict(AdaBoostMHClassifier(n_estimators=rounds), X, Y, cv=cv, method="decision_function")
-    np.testing.assert_allclose(model.oof_decision_function_, np.asarray(expected).reshape(150, 2), rtol=1e-12)
+    expected = cross_val_predict(
+        AdaBoostMHClassifier(n_estimators=rounds), X, Y, cv=cv, method="decision_function"
+    )
+    np.testing.assert_allclose(
+        model.oof_decision_function_, np.asarray(expected).reshape(150, 2), rtol=1e-12
+    )
 
 
 def test_rows_of_a_subset():
@@ -132,13 +154,17 @@ def test_rows_of_a_subset():
         if "cv" in params:
             alone = MCBoostClassifier(**params).fit(X[rows], y[rows])
             assert np.array_equal(part.oof_fold_, alone.oof_fold_)
-            np.testing.assert_allclose(part.oof_decision_function_, alone.oof_decision_function_, rtol=1e-9)
+            np.testing.assert_allclose(
+                part.oof_decision_function_, alone.oof_decision_function_, rtol=1e-9
+            )
 
 
 def test_without_all_folds_there_are_none():
     X, y = some_rows()
     assert not any(has_scores(MCBoostClassifier(n_estimators=3).fit(X, y)))
-    assert not any(has_scores(MCBoostClassifier(**TEMPERATURE).fit(X, y)))  # two of three folds suffice
+    assert not any(
+        has_scores(MCBoostClassifier(**TEMPERATURE).fit(X, y))
+    )  # two of three folds suffice
     assert not any(has_scores(MCBoostClassifier(**TEMPERATURE).fit(X, y, X_val=X, y_val=y)))
     machine = HingeBoostOCClassifier(**AUTO, calibrate=None).fit(X, y)
     assert all(has_scores(machine)) and machine.oof_decision_function_.shape == (150, 3)
@@ -190,7 +216,9 @@ def test_scores_begin_at_those_given():
     X, y = some_rows()
     first, cv = np.random.default_rng(1).normal(size=(150, 3)), KFold(3)
     same = {"calibrate": None, "subsample": 1.0, "max_features": 1.0, "random_state": 0}
-    model = VectorTreeBoostClassifier(cv=cv, n_estimators="auto", **same).fit(X, y, init_score=first)
+    model = VectorTreeBoostClassifier(cv=cv, n_estimators="auto", **same).fit(
+        X, y, init_score=first
+    )
     by_hand = VectorTreeBoostClassifier(n_estimators=model.cv_results_["best_round"], **same)
     for train, held in cv.split(X):
         by_hand.fit(X[train], y[train], init_score=first[train])

@@ -33,7 +33,9 @@ def focal(y, scores):
     return 7 * p, np.abs(p) * (1 - np.abs(p)) + 1e-3
 
 
-def trees_of(rows, X, y, *, K=3, loss="softmax", weight=None, labels=None, narrow=False, n_threads=1, **more):
+def trees_of(
+    rows, X, y, *, K=3, loss="softmax", weight=None, labels=None, narrow=False, n_threads=1, **more
+):
     """Bytes of trees grown on these rows, in this order, with their numbers; and the training loss."""
     weight = np.ones(len(y)) if weight is None else weight
     data = TreeData(
@@ -56,7 +58,9 @@ def trees_of(rows, X, y, *, K=3, loss="softmax", weight=None, labels=None, narro
             break
         at.add(tree.value, tree.leaf)
         arrays = tree.feature, tree.threshold, tree.nan_left, tree.right, tree.gain, tree.value
-        found += [array.tobytes() for array in arrays] + [sorted((j, its.tolist()) for j, its in tree.sets.items())]
+        found += [array.tobytes() for array in arrays] + [
+            sorted((j, its.tolist()) for j, its in tree.sets.items())
+        ]
     return found, at.value() if isinstance(loss, str) and labels is None and not narrow else None
 
 
@@ -91,7 +95,9 @@ def test_numbered_rows_give_the_same_trees_in_any_order(case, K, weighted):
     rng, X, y = blobs(K)
     if case == "categories":
         X[:, 0] = np.abs(X[:, 0])
-    weight = {"none": None, "any": rng.random(M) + 0.1, "far": 10.0 ** rng.uniform(-12, 12, M)}[weighted]
+    weight = {"none": None, "any": rng.random(M) + 0.1, "far": 10.0 ** rng.uniform(-12, 12, M)}[
+        weighted
+    ]
     if weight is not None:
         weight[rng.random(M) < 0.1] = 0
     orders = np.arange(M), rng.permutation(M)
@@ -106,7 +112,13 @@ def test_rows_of_labels_in_any_order(weighted, split_columns):
     labels = (rng.random((M, 6)) < 0.2).astype(np.uint8)
     labels[np.arange(M), y] = 1
     weight = rng.random(M) + 0.1 if weighted else None
-    more = {"K": 6, "loss": "logistic", "labels": labels, "weight": weight, "split_columns": split_columns}
+    more = {
+        "K": 6,
+        "loss": "logistic",
+        "labels": labels,
+        "weight": weight,
+        "split_columns": split_columns,
+    }
     orders = np.arange(M), rng.permutation(M)
     first, second = (trees_of(rows, X, np.zeros(M, dtype=int), **more) for rows in orders)
     assert len(first[0]) == 42 and first == second
@@ -116,10 +128,10 @@ def test_without_draws_the_numbers_do_not_matter():
     rng, X, y = blobs(5)
     weight, rows = rng.random(M), rng.permutation(M)
     first = trees_of(np.arange(M), X, y, K=5, weight=weight, subsample=1.0)
-    assert first == trees_of(np.arange(M), X[rows], y[rows], K=5, weight=weight[rows], subsample=1.0)
+    assert first == trees_of(
+        np.arange(M), X[rows], y[rows], K=5, weight=weight[rows], subsample=1.0
+    )
     assert first[0] != trees_of(np.arange(M), X[rows], y[rows], K=5, weight=weight[rows])[0]
-
-
 
 
 @pytest.mark.parametrize("params", [
@@ -131,8 +143,12 @@ def test_models_of_rows_in_any_order(params):
     rng, X, y = blobs(4)
     weight, models = rng.random(M), []
     for rows in np.arange(M), rng.permutation(M):
-        model = VectorTreeBoostClassifier(n_estimators=8, subsample=1.0, calibrate=None, random_state=0, **params)
-        model.fit(X[rows], y[rows], sample_weight=weight[rows], X_val=X[rows[::3]], y_val=y[rows[::3]])
+        model = VectorTreeBoostClassifier(
+            n_estimators=8, subsample=1.0, calibrate=None, random_state=0, **params
+        )
+        model.fit(
+            X[rows], y[rows], sample_weight=weight[rows], X_val=X[rows[::3]], y_val=y[rows[::3]]
+        )
         models.append(model.model_.with_meta({}).to_bytes())
     assert models[0] == models[1]
 
@@ -143,7 +159,12 @@ class Threads:
     beside, row_number = 1, None
 
     def __init__(self, size):
-        self.size, self._all, self._wait, self._rank = size, [None] * size, threading.Barrier(size), threading.local()
+        self.size, self._all, self._wait, self._rank = (
+            size,
+            [None] * size,
+            threading.Barrier(size),
+            threading.local(),
+        )
 
     def run(self, work):
         """What ``work`` gives for every rank."""
@@ -216,7 +237,11 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
     K = 5
     rng, X, y = blobs(K)
     weight = 10.0 ** rng.uniform(-3, 3, M) if weighted else np.full(M, 3.0)
-    labels, scores, leaf = (rng.random((M, K)) < 0.3).astype(np.uint8), 4 * rng.normal(size=(M, K)), np.arange(M) % 7
+    labels, scores, leaf = (
+        (rng.random((M, K)) < 0.3).astype(np.uint8),
+        4 * rng.normal(size=(M, K)),
+        np.arange(M) % 7,
+    )
     scores[leaf == 3, 0] -= 60
     value = rng.normal(size=(7, K)).astype(np.float32)
 
@@ -235,9 +260,23 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
         on = at if columns is None else at.directions(columns)
         A = on.integers(11)
         here = leaf[data.row_number]
-        order, start = np.argsort(here, kind="stable").astype(np.int32), np.searchsorted(np.sort(here), np.arange(8))
-        found = at.leaf_steps(order, start.astype(np.int64), full, 0.1), at.mean_square(), on.gain_unit, first
-        return data.row_number, np.concatenate(list(A), axis=1), found, data.least_weight, at.least(2.5)
+        order, start = (
+            np.argsort(here, kind="stable").astype(np.int32),
+            np.searchsorted(np.sort(here), np.arange(8)),
+        )
+        found = (
+            at.leaf_steps(order, start.astype(np.int64), full, 0.1),
+            at.mean_square(),
+            on.gain_unit,
+            first,
+        )
+        return (
+            data.row_number,
+            np.concatenate(list(A), axis=1),
+            found,
+            data.least_weight,
+            at.least(2.5),
+        )
 
     number, A, found, *rest = at_work(ALONE, np.arange(M))
     expected = np.empty_like(A)
@@ -247,7 +286,9 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
     others = np.setdiff1d(place, one_class)
     parts = np.zeros(0, dtype=np.int64), one_class, others[:1], others[1:200], others[200:]
     comm = Threads(len(parts))
-    for its_number, its_A, its_found, *its_rest in comm.run(lambda rank: at_work(comm, parts[rank])):
+    for its_number, its_A, its_found, *its_rest in comm.run(
+        lambda rank: at_work(comm, parts[rank])
+    ):
         np.testing.assert_array_equal(its_A, expected[its_number])
         for one, other in zip(its_found, found, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -295,7 +336,9 @@ def test_a_hessian_is_that_of_the_twin():
     G[:, :K] = -p
     G[np.arange(m), y] = 1 - p[np.arange(m), y]
     unit, out = exact.unit_of(1.001, m), np.zeros((K + 1, width), dtype=np.int64)
-    _vrows.leaf_hessian(G, np.zeros(0), y, width, exact.magic_of(unit), np.arange(m, dtype=np.int32), 0, m, out)
+    _vrows.leaf_hessian(
+        G, np.zeros(0), y, width, exact.magic_of(unit), np.arange(m, dtype=np.int32), 0, m, out
+    )
     q = np.abs(G[:, :K], dtype=np.float64)
     q[np.arange(m), y] = 1 - q[np.arange(m), y]
     terms = -q[:, :, None] * q[:, None, :]
@@ -317,7 +360,9 @@ def test_small_gradients_keep_their_digits(size):
     G = rows.gradient[:, :3].astype(np.float64)
     expected = np.add.reduceat(G, start[:-1]), np.add.reduceat(G * (1 - G), start[:-1])
     found = rows.leaf_sums(order, start)
-    digits = 2.0**-16 if size == 1e-9 else 1e-12  # sums in the units of the bound are just good enough
+    digits = (
+        2.0**-16 if size == 1e-9 else 1e-12
+    )  # sums in the units of the bound are just good enough
     np.testing.assert_allclose(found[:, 0], expected[0], rtol=digits)
     np.testing.assert_allclose(found[:, 1], expected[1], rtol=max(digits, 1e-6))
     np.testing.assert_allclose(rows.mean_square(), (G**2).sum() / 400, rtol=1e-3)
@@ -352,12 +397,16 @@ def test_weights_on_a_grid(m, spread):
         assert rng.permutation(its).sum() == total == np.cumsum(rng.permutation(its))[-1]
     assert (its > 0).all() and 2.0**-11 < its.mean() < 2.0**11
     near = weight > weight.max() * 1e-6
-    np.testing.assert_allclose(its[near[data.rows]] / data.weight_unit, weight[data.rows][near[data.rows]], rtol=1e-5)
+    np.testing.assert_allclose(
+        its[near[data.rows]] / data.weight_unit, weight[data.rows][near[data.rows]], rtol=1e-5
+    )
 
 
 def test_whole_weights_stay():
     times = np.arange(1, 50)
-    np.testing.assert_array_equal(TreeData(np.zeros((49, 1)), times % 2, 2, times * 1.0, exact=True).weight.sum(), 1225)
+    np.testing.assert_array_equal(
+        TreeData(np.zeros((49, 1)), times % 2, 2, times * 1.0, exact=True).weight.sum(), 1225
+    )
     with pytest.raises(ValueError, match="sum to infinity"):
         TreeData(np.zeros((2, 1)), np.arange(2), 2, np.array([1.0, np.inf]), exact=True)
 
@@ -383,7 +432,10 @@ def test_metrics_and_the_temperature_do_not_depend_on_the_order(weighted):
     rng = np.random.default_rng(5)
     m, K = 997, 4
     scores, codes = 3 * rng.normal(size=(m, K)), rng.integers(-1, K, m)
-    labels, weight = (rng.random((m, K)) < 0.3).astype(np.uint8), rng.random(m) if weighted else np.ones(m)
+    labels, weight = (
+        (rng.random((m, K)) < 0.3).astype(np.uint8),
+        rng.random(m) if weighted else np.ones(m),
+    )
     found = []
     for order in (np.arange(m), rng.permutation(m), np.arange(m)[::-1]):
         one = Held.of("val", None, codes[order], codes[order], weight[order])

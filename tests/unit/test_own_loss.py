@@ -132,7 +132,9 @@ def test_one_leaf_is_a_newton_step_from_the_start():
     X, y = blobs()
     X[:, 1:] = 0
     for loss in (Sigmoids(), Softmax(0.5)):
-        found = model(loss, 1, max_leaf_nodes=2, subsample=1.0, l2_regularization=3.0, learning_rate=0.5).fit(X, y)
+        found = model(
+            loss, 1, max_leaf_nodes=2, subsample=1.0, l2_regularization=3.0, learning_rate=0.5
+        ).fit(X, y)
         trees = found.model_.ensemble
         start = loss.start(y, np.ones(len(y)), 4).astype(np.float32)
         np.testing.assert_array_equal(trees.bias, start)
@@ -157,9 +159,17 @@ def test_the_leaves_of_a_loss_that_is_not_invariant_have_any_sum():
 
     loss = Total()
     loss.target = np.where(X[np.argsort(y, kind="stable"), 0] > 0, 1.0, -1.0)
-    found = model(loss, 1, subsample=1.0, max_features=1.0, max_leaf_nodes=2, learning_rate=0.1).fit(X, y)
-    assert found.model_.ensemble.feature.tolist() == [0] and abs(found.model_.ensemble.threshold[0]) < 0.05
-    assert found.n_estimators_ == 1 and (found.model_.ensemble.leaf.sum(axis=1) > 1).tolist() == [False, True]
+    found = model(
+        loss, 1, subsample=1.0, max_features=1.0, max_leaf_nodes=2, learning_rate=0.1
+    ).fit(X, y)
+    assert (
+        found.model_.ensemble.feature.tolist() == [0]
+        and abs(found.model_.ensemble.threshold[0]) < 0.05
+    )
+    assert found.n_estimators_ == 1 and (found.model_.ensemble.leaf.sum(axis=1) > 1).tolist() == [
+        False,
+        True,
+    ]
 
 
 def test_scores_of_the_file_are_those_of_the_training(tmp_path):
@@ -198,9 +208,16 @@ def test_metrics_and_curves():
     for scoring in ("loss", "log_loss", "auc_ovr", "error", "accuracy", "neg_log_loss"):
         found = model(loss, scoring=scoring)
         found.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], callbacks=[TrainingLoss()])
-        name = "score" if scoring not in found.history_ and f"val_{scoring}" not in found.history_ else scoring
+        name = (
+            "score"
+            if scoring not in found.history_ and f"val_{scoring}" not in found.history_
+            else scoring
+        )
         last = found.history_[f"val_{name}"][-1]
-        scores, own = found.decision_function(X[1::2]), found.predict_proba(X[1::2])[np.arange(200), y[1::2]]
+        scores, own = (
+            found.decision_function(X[1::2]),
+            found.predict_proba(X[1::2])[np.arange(200), y[1::2]],
+        )
         if scoring == "loss":
             np.testing.assert_allclose(last, loss.value(y[1::2], scores).mean(), rtol=1e-12)
         if scoring == "log_loss":
@@ -216,7 +233,9 @@ def test_metrics_and_curves():
 
 def test_early_stopping_and_rounds_that_are_found():
     X, y = blobs(K=3)
-    found = model(Sigmoids(), 200, early_stopping=True, scoring="loss", n_iter_no_change=5, learning_rate=0.3)
+    found = model(
+        Sigmoids(), 200, early_stopping=True, scoring="loss", n_iter_no_change=5, learning_rate=0.3
+    )
     assert found.fit(X, y).n_estimators_ < 200
     auto = model(Sigmoids(), "auto", n_iter_no_change=3, learning_rate=0.5, cv=2).fit(X, y)
     assert 0 < auto.n_estimators_ == auto.cv_results_["n_estimators"]
@@ -238,7 +257,9 @@ def test_pickles_clones_and_going_on(tmp_path):
     assert same.model_.to_bytes() == whole.model_.to_bytes()
     new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, y, decay=0.0)
     np.testing.assert_allclose(new.decision_function(X), whole.decision_function(X), rtol=1e-6)
-    with pytest.raises(ValueError, match="the model so far has loss='Sigmoids with .*, now it is 'softmax"):
+    with pytest.raises(
+        ValueError, match="the model so far has loss='Sigmoids with .*, now it is 'softmax"
+    ):
         model("softmax", 5).fit(X, y, init_model=half.model_)
     with pytest.raises(ValueError, match="the model so far has loss="):
         model(Softmax(0.1), 5).fit(X, y, init_model=model(Softmax(0.2), 3).fit(X, y))
@@ -256,7 +277,10 @@ def test_the_checksum_of_a_loss_does_not_depend_on_the_order_of_sets():
     )
     one, other = (
         subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
         ).stdout.splitlines()
         for seed in "12"
     )
@@ -275,7 +299,9 @@ def test_probabilities_are_by_the_loss_of_the_fit():
             np.testing.assert_array_equal(changed.predict_proba(X), expected)
             np.testing.assert_allclose([*changed.staged_predict_proba(X)][-1], expected, rtol=1e-12)
     assert found.set_params(loss=Sigmoids()).calibrate_on(X, y).model_.temperature
-    assert not hasattr(model(softmax_function, 3).fit(X, y).set_params(loss=Sigmoids()), "predict_proba")
+    assert not hasattr(
+        model(softmax_function, 3).fit(X, y).set_params(loss=Sigmoids()), "predict_proba"
+    )
 
 
 def test_checkpoints(tmp_path):
@@ -289,7 +315,9 @@ def test_checkpoints(tmp_path):
     whole, path = model(Sigmoids()).fit(X, y), tmp_path / "part.mcb"
     with pytest.raises(KeyboardInterrupt):
         model(Sigmoids()).fit(X, y, callbacks=[Checkpoint(path, every=0), Stop()])
-    with pytest.raises(ValueError, match="loss was 'Sigmoids with the checksum .*', it is 'Softmax with"):
+    with pytest.raises(
+        ValueError, match="loss was 'Sigmoids with the checksum .*', it is 'Softmax with"
+    ):
         Checkpoint(path).fit(model(Softmax()), X, y)
     found = Checkpoint(path).fit(model(Sigmoids()), X, y)
     assert found.model_.to_bytes() == whole.model_.to_bytes()
@@ -307,14 +335,29 @@ def broken(**methods):
 
 WRONG = [
     (lambda y, F: F, r"loss: <lambda> must return \(gradient, hessian\), not ndarray"),
-    (lambda y, F: (F[:, :2], F), r"the gradient of <lambda> has the shape \(\d+, 2\); it must be \(\d+, 4\)"),
+    (
+        lambda y, F: (F[:, :2], F),
+        r"the gradient of <lambda> has the shape \(\d+, 2\); it must be \(\d+, 4\)",
+    ),
     (lambda y, F: (F, F[0]), r"the hessian of <lambda> has the shape \(4,\)"),
-    (lambda y, F: (F * np.nan, F), "the gradient of <lambda> holds nan; it must hold finite numbers"),
+    (
+        lambda y, F: (F * np.nan, F),
+        "the gradient of <lambda> holds nan; it must hold finite numbers",
+    ),
     (lambda y, F: (F, F + np.inf), "the hessian of <lambda> holds inf"),
-    (lambda y, F: (F, F - 1), "the hessian of <lambda> has the negative number -1; bound it from below"),
+    (
+        lambda y, F: (F, F - 1),
+        "the hessian of <lambda> has the negative number -1; bound it from below",
+    ),
     (lambda y, F: ("no", F), "the gradient of <lambda> must be an array of numbers, not str"),
-    (broken(gradient_hessian=lambda self, y, F: (F + 1, F)), "shift_invariant, but gradients .* do not add up to 0"),
-    (broken(start=lambda self, y, weight, K: 0.0), r"Broken.start has the shape \(\); it must be \(4,\)"),
+    (
+        broken(gradient_hessian=lambda self, y, F: (F + 1, F)),
+        "shift_invariant, but gradients .* do not add up to 0",
+    ),
+    (
+        broken(start=lambda self, y, weight, K: 0.0),
+        r"Broken.start has the shape \(\); it must be \(4,\)",
+    ),
     (broken(link=None), "has no method link; a loss is a function of"),
     (broken(start=None, value=3), "has no method start, value; a loss is"),
     (Softmax, r"loss=Softmax is a class; give an object of it, Softmax\(\)"),
@@ -336,7 +379,9 @@ def test_what_a_loss_of_ones_own_does_not_have():
     X, y = blobs()
     function = model(softmax_function).fit(X, y)
     for name in ("predict_proba", "predict_log_proba", "staged_predict_proba"):
-        with pytest.raises(AttributeError, match="softmax_function is a function, .* no probabilities"):
+        with pytest.raises(
+            AttributeError, match="softmax_function is a function, .* no probabilities"
+        ):
             getattr(function, name)
         assert hasattr(model(Softmax()), name)
         assert not hasattr(model(softmax_function), name)
@@ -361,10 +406,14 @@ def test_the_size_of_gradients_does_not_matter(times):
     scaled.shift_invariant = True
     X, y = blobs()
     one, other = (
-        VectorTreeBoostClassifier(loss=loss, n_estimators=3, random_state=0, calibrate=None).fit(X, y)
+        VectorTreeBoostClassifier(loss=loss, n_estimators=3, random_state=0, calibrate=None).fit(
+            X, y
+        )
         for loss in (softmax_function, scaled)
     )
-    np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        one.decision_function(X), other.decision_function(X), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*the model is constant")

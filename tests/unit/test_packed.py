@@ -29,7 +29,9 @@ def model():
 
 def test_leaves_that_rounding_takes_beyond_float32_are_refused(tmp_path):
     trees = random_trees(5, 4, 3, "vector")
-    model = Model.from_ensemble(replace(trees, leaf=np.where(trees.leaf > 0, np.float32(3.4e38), trees.leaf)), range(3))
+    model = Model.from_ensemble(
+        replace(trees, leaf=np.where(trees.leaf > 0, np.float32(3.4e38), trees.leaf)), range(3)
+    )
     model.save(tmp_path / "m.mcb")
     with pytest.raises(ValueError, match="leaves='int8' cannot hold a leaf of 3.4e\\+38"):
         model.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
@@ -41,7 +43,9 @@ def test_leaves_that_rounding_takes_beyond_float32_are_refused(tmp_path):
 def test_scores_are_those_of_the_list(mode, leaves):
     trees = random_trees(9, 300, 4, mode, splits=(0, 12), seed=1)
     trees = replace(trees, leaf=np.rint(4 * trees.leaf)) if leaves == "float16" else trees
-    packed = Model.from_ensemble(trees, [1, 2, 5, 9], link="softmax", layout="packed", leaves=leaves)
+    packed = Model.from_ensemble(
+        trees, [1, 2, 5, 9], link="softmax", layout="packed", leaves=leaves
+    )
     plain = Model.from_bytes(packed.to_bytes("list"))
     rows = random_rows(40, 300)
     assert (packed.kind, packed.layout, plain.kind, plain.layout) == (7, "packed", 3, "list")
@@ -52,12 +56,20 @@ def test_scores_are_those_of_the_list(mode, leaves):
     assert packed.apply(rows).tolist() == plain.apply(rows).tolist()
     half = packed.truncate(packed.n_rounds // 2)
     assert half.layout == "packed"
-    assert half.raw_scores(rows).tobytes() == plain.truncate(packed.n_rounds // 2).raw_scores(rows).tobytes()
-    assert Model.from_bytes(plain.to_bytes("packed")).to_bytes() == packed.to_bytes("packed", "float32")
+    assert (
+        half.raw_scores(rows).tobytes()
+        == plain.truncate(packed.n_rounds // 2).raw_scores(rows).tobytes()
+    )
+    assert Model.from_bytes(plain.to_bytes("packed")).to_bytes() == packed.to_bytes(
+        "packed", "float32"
+    )
 
 
 def test_empty_trees_and_no_trees():
-    for trees in (random_trees(4, 3, 2, "vector", splits=(0, 1)), random_trees(4, 3, 2, "vector").truncate_rounds(0)):
+    for trees in (
+        random_trees(4, 3, 2, "vector", splits=(0, 1)),
+        random_trees(4, 3, 2, "vector").truncate_rounds(0),
+    ):
         packed = Model.from_ensemble(trees, [0, 1], layout="packed", leaves="int8")
         assert packed.raw_scores(random_rows(5, 3)).shape == (5, 2)
         assert len(packed.ensemble) == len(trees)
@@ -85,9 +97,13 @@ def test_what_cannot_be_packed(model, tmp_path):
         exact.save(tmp_path / "m.mcb", layout="packed")
     rates = LearningRateSchedule(lambda t: 0.5 * 0.99**t)
     with pytest.raises(ValueError, match="or train with leaf_levels and one learning_rate"):
-        classifier(40, leaf_levels=7).fit(X, y, callbacks=[rates]).save(tmp_path / "m.mcb", layout="packed")
+        classifier(40, leaf_levels=7).fit(X, y, callbacks=[rates]).save(
+            tmp_path / "m.mcb", layout="packed"
+        )
     exact.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
-    with pytest.raises(ValueError, match="leaves='int8' is for layout='packed'.*not for layout='list'"):
+    with pytest.raises(
+        ValueError, match="leaves='int8' is for layout='packed'.*not for layout='list'"
+    ):
         model.to_bytes("list", "int8")
     for ensemble, message in (
         (random_stumps(3, 4, 3), "layout='packed' is for trees, not for a list of stumps"),
@@ -102,7 +118,9 @@ def test_what_cannot_be_packed(model, tmp_path):
         model.with_covers(X).to_bytes("packed")
     with pytest.raises(ValueError, match="a packed model .* covers; save it with layout='list'"):
         packed.with_covers(X)
-    with pytest.raises(ValueError, match="a packed model .* early exits; save it with layout='list'"):
+    with pytest.raises(
+        ValueError, match="a packed model .* early exits; save it with layout='list'"
+    ):
         packed.with_early_exit("certified")
 
 
@@ -122,7 +140,9 @@ def test_leaves_lie_on_the_grid(model):
 
 def used(model):
     trees = model.ensemble
-    return len(np.unique(trees.feature)), len({*zip(trees.feature.tolist(), trees.threshold.tolist(), strict=True)})
+    return len(np.unique(trees.feature)), len(
+        {*zip(trees.feature.tolist(), trees.threshold.tolist(), strict=True)}
+    )
 
 
 def test_penalties_lower_what_is_used():
@@ -152,7 +172,9 @@ def test_marks_follow_the_rounds():
     kept, anew = (Reuse(columns, 0.25, 0.5) for _ in range(2))
     first = columns.threshold_ptr
     feature = columns.column[[3, 5, 5]]
-    threshold = np.array([columns.threshold[first[f] + b] for f, b in ((3, 1), (5, 0), (5, 2))], dtype=np.float32)
+    threshold = np.array(
+        [columns.threshold[first[f] + b] for f, b in ((3, 1), (5, 0), (5, 2))], dtype=np.float32
+    )
     kept.mark(feature[:2], threshold[:2])
     kept.mark(feature, threshold)
     anew.mark(feature, threshold)
@@ -160,7 +182,9 @@ def test_marks_follow_the_rounds():
     assert np.flatnonzero(kept._used).tolist() == [first[3] + 1, first[5], first[5] + 2]
     assert np.flatnonzero(kept._worth == 1).tolist() == [3, 5]
     assert {*kept._worth.tolist()} == {0.75, 1.0}
-    kept.mark(np.array([10**6, feature[0]]), np.array([0.0, 1e9], dtype=np.float32))  # rounds of other data
+    kept.mark(
+        np.array([10**6, feature[0]]), np.array([0.0, 1e9], dtype=np.float32)
+    )  # rounds of other data
     assert not kept._used.any()
     assert np.flatnonzero(kept._worth == 1).tolist() == [3]
 
@@ -172,7 +196,10 @@ def test_marks_follow_the_rounds():
         ({"leaf_levels": 128}, "leaf_levels"),
         ({"feature_penalty": 1.0}, "feature_penalty"),
         ({"threshold_penalty": -0.1}, "threshold_penalty"),
-        ({"leaf_levels": 3, "monotonic_cst": {0: (0, 1)}}, "monotonic_cst needs leaves that are not rounded"),
+        (
+            {"leaf_levels": 3, "monotonic_cst": {0: (0, 1)}},
+            "monotonic_cst needs leaves that are not rounded",
+        ),
     ],
 )
 def test_wrong_options(params, message):
@@ -191,16 +218,28 @@ def test_bits_are_spread_out_in_parts(model, monkeypatch):
     monkeypatch.setattr(packed, "BLOCK", 8)
     assert np.array_equal(packed.PackedTrees.of(whole, "int8").data, data)
     again = Model.from_bytes(model.to_bytes(layout="packed", leaves="int8")).ensemble
-    assert np.array_equal(again.leaf, rounded(whole.leaf)) and np.array_equal(again.right, whole.right)
+    assert np.array_equal(again.leaf, rounded(whole.leaf)) and np.array_equal(
+        again.right, whole.right
+    )
 
 
 def test_leaves_that_are_rounded_already_stay():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
-    grown = {"n_estimators": 8, "calibrate": None, "random_state": 29, "max_leaf_nodes": 12, "learning_rate": 0.34}
-    once = Model.from_bytes(LogitBoostClassifier(**grown).fit(X, y).model_.to_bytes("packed", "int8"))
+    grown = {
+        "n_estimators": 8,
+        "calibrate": None,
+        "random_state": 29,
+        "max_leaf_nodes": 12,
+        "learning_rate": 0.34,
+    }
+    once = Model.from_bytes(
+        LogitBoostClassifier(**grown).fit(X, y).model_.to_bytes("packed", "int8")
+    )
     assert once.to_bytes("packed", "int8") == once.to_bytes()
-    assert np.array_equal(Model.from_bytes(once.to_bytes("packed", "int8")).raw_scores(X), once.raw_scores(X))
+    assert np.array_equal(
+        Model.from_bytes(once.to_bytes("packed", "int8")).raw_scores(X), once.raw_scores(X)
+    )
     for largest in rng.uniform(0.01, 50, 200):
         leaf = rounded((largest * np.append(rng.uniform(-1, 1, 20), 1)).astype(np.float32))
         assert np.array_equal(rounded(leaf), leaf)

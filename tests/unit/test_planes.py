@@ -26,7 +26,10 @@ def machines(k, d, seed=0):
         yield model_of(code @ rng.integers(-2, 3, (rank, d)), rng.integers(0, 2, k))
     part = np.exp(rng.normal(0, 20, d)) * rng.normal(size=(2, d))
     for scale in (1e-44, 1e-30, 1e25):
-        yield model_of(scale * (rng.integers(-1, 2, (k, 2)) @ part).clip(-1e13, 1e13), scale * rng.normal(size=k))
+        yield model_of(
+            scale * (rng.integers(-1, 2, (k, 2)) @ part).clip(-1e13, 1e13),
+            scale * rng.normal(size=k),
+        )
     yield model_of(np.zeros((k, d)), rng.integers(0, 2, k))
     yield model_of(rng.normal(size=(k, d)), np.zeros(k))
 
@@ -118,7 +121,10 @@ def test_sparse_rows_whose_indices_do_not_increase():
     mixed = scipy.sparse.csr_array((X.data, X.indices, X.indptr), shape=X.shape)
     for r in range(X.shape[0]):
         part = slice(*X.indptr[r : r + 2])
-        mixed.data[part], mixed.indices[part] = mixed.data[part][::-1].copy(), mixed.indices[part][::-1].copy()
+        mixed.data[part], mixed.indices[part] = (
+            mixed.data[part][::-1].copy(),
+            mixed.indices[part][::-1].copy(),
+        )
     assert (model.predict_early(mixed)[0] == model.predict(X)).all()
 
 
@@ -143,7 +149,9 @@ def test_trained_with_zeros_in_few_rounds():
     y = np.arange(400) % 20
     X = rng.normal(size=(20, 30))[y] + 0.3 * rng.normal(size=(400, 30))
     for zero in (False, True):
-        model = HingeBoostOCClassifier(n_estimators=8, allow_zero=zero, init="max-cut", C=10.0, random_state=0)
+        model = HingeBoostOCClassifier(
+            n_estimators=8, allow_zero=zero, init="max-cut", C=10.0, random_state=0
+        )
         model = model.fit(X, y).model_
         labels, planes = model.predict_early(X)
         assert (labels == model.predict(X)).all()

@@ -14,7 +14,18 @@ import pymcboost
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "pool.c"
 KERNELS = Path(pymcboost.__file__).parent / "_kernels"
-COMMAND = ["gcc", "-std=gnu11", "-O1", "-g", "-fopenmp", "-pthread", "-Wall", "-Wextra", "-Wno-unused", f"-I{KERNELS}"]
+COMMAND = [
+    "gcc",
+    "-std=gnu11",
+    "-O1",
+    "-g",
+    "-fopenmp",
+    "-pthread",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused",
+    f"-I{KERNELS}",
+]
 PLAIN, WAITING = 40 * 39 // 2, 1
 SUM = sum(PLAIN if j % 7 else WAITING for j in range(300))
 
@@ -24,7 +35,9 @@ def test_every_piece_is_done_once_and_without_a_race(sanitizer, tmp_path):
     program = build(SOURCE, tmp_path, [*COMMAND, f"-fsanitize={sanitizer}"])
     fixed = ["setarch", "-R"] if shutil.which("setarch") else []
     environment = {**os.environ, "TSAN_OPTIONS": "die_after_fork=0"}
-    done = subprocess.run([*fixed, str(program)], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(
+        [*fixed, str(program)], capture_output=True, text=True, timeout=120, env=environment
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
     assert "WARNING" not in done.stderr
@@ -32,7 +45,9 @@ def test_every_piece_is_done_once_and_without_a_race(sanitizer, tmp_path):
 
 def test_without_openmp_the_caller_does_all(tmp_path):
     command = [word for word in COMMAND if word != "-fopenmp"]
-    done = subprocess.run([str(build(SOURCE, tmp_path, command))], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [str(build(SOURCE, tmp_path, command))], capture_output=True, text=True, timeout=120
+    )
     assert done.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
 
 
@@ -52,7 +67,9 @@ def nasty(m, seed):
     return X, y.astype(int), rng.random(m).astype(np.float32)
 
 
-@pytest.mark.parametrize("case", ["drawn", "all", "few columns", "weights", "categories", "sparse", "constraint"])
+@pytest.mark.parametrize(
+    "case", ["drawn", "all", "few columns", "weights", "categories", "sparse", "constraint"]
+)
 def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypatch):
     """As many rows as nodes need that all threads part, fill in shares, move, and split side by side."""
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)

@@ -27,21 +27,29 @@ def same_bits(a, b):
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 16, 17, 31, 64, 65, 130])
 def test_equals_the_twin(n_classes, two_sided):
     for n_features, n_stumps, n_rows in ((1, 3, 1), (5, 33, 21), (64, 150, 70), (600, 100, 19)):
-        stumps = random_stumps(n_stumps, n_features, n_classes, two_sided, few_thresholds=n_features == 5)
+        stumps = random_stumps(
+            n_stumps, n_features, n_classes, two_sided, few_thresholds=n_features == 5
+        )
         X = random_rows(n_rows, n_features)
         model = Model.from_ensemble(stumps, range(n_classes), link="softmax")
         expected = raw_scores(stumps, X)
         assert same_bits(model.raw_scores(X), expected)
-        assert same_bits(np.vstack([model.raw_scores(X[i : i + 1]) for i in range(n_rows)]), expected)
+        assert same_bits(
+            np.vstack([model.raw_scores(X[i : i + 1]) for i in range(n_rows)]), expected
+        )
         assert (model.predict(X) == expected.argmax(axis=1)).all()
         stages = list(model.staged_decision_function(X))
         assert len(stages) == n_stumps
         assert same_bits(stages[-1], model.decision_function(X))
         assert same_bits(model.truncate(2).decision_function(X), stages[1])
-        size = np.abs(stumps.right).sum() + (0 if stumps.left is None else np.abs(stumps.left).sum())
+        size = np.abs(stumps.right).sum() + (
+            0 if stumps.left is None else np.abs(stumps.left).sum()
+        )
         table = Model.from_ensemble(stumps, range(n_classes), layout="interval")
         assert table.layout == "interval"
-        np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-7, atol=1e-7 * size / n_classes)
+        np.testing.assert_allclose(
+            table.raw_scores(X), expected, rtol=1e-7, atol=1e-7 * size / n_classes
+        )
         assert same_bits(table.raw_scores(X), np.vstack([table.raw_scores(row[None]) for row in X]))
 
 
@@ -58,8 +66,14 @@ def sets_of_trees():
         yield random_trees(6, 4, 3, mode, 1, False, (60, 140)), 21
         yield random_trees(2, 300, 4, mode, 1, False, (200, 700)), 21
         yield random_trees(5, 3, 4, mode, 1, False, (0, 0)), 3
-        yield random_trees(4, 3000, 4, mode, 1, False, (0, 900)), 21  # prepared in blocks of 1024 columns
-        yield random_trees(1, 3000, 4, mode, 1, False, (1500, 1500)), 21  # not prepared: too many columns
+        yield (
+            random_trees(4, 3000, 4, mode, 1, False, (0, 900)),
+            21,
+        )  # prepared in blocks of 1024 columns
+        yield (
+            random_trees(1, 3000, 4, mode, 1, False, (1500, 1500)),
+            21,
+        )  # not prepared: too many columns
         yield random_trees(120, 9, 4, mode, 1, False, (0, 25)), 21  # sorted in parts of 256 trees
         yield random_trees(0, 3, 4, mode), 2
 
@@ -89,7 +103,9 @@ def test_trees_equal_the_twin(number):
                 assert same_bits(cut.decision_function(X), stages[r - 1])
     for n_jobs in (1, 2):
         assert same_bits(model.raw_scores(sp.csr_matrix(X), n_jobs=n_jobs), expected)
-        assert same_bits(model.raw_scores(np.asfortranarray(X, dtype=np.float64), n_jobs=n_jobs), expected)
+        assert same_bits(
+            model.raw_scores(np.asfortranarray(X, dtype=np.float64), n_jobs=n_jobs), expected
+        )
 
 
 def test_tree_that_is_too_large_to_be_prepared():
@@ -97,8 +113,14 @@ def test_tree_that_is_too_large_to_be_prepared():
     for s in (10_000, 10_001, 40_000):
         builder = TreesBuilder(2, 9)
         for cls in (0, 1):
-            feature, threshold, nan_left = rng.integers(9, size=s), rng.normal(size=s), rng.random(s) < 0.5
-            builder.add_tree(feature, threshold, nan_left, random_right(s, rng), rng.normal(size=s + 1), cls)
+            feature, threshold, nan_left = (
+                rng.integers(9, size=s),
+                rng.normal(size=s),
+                rng.random(s) < 0.5,
+            )
+            builder.add_tree(
+                feature, threshold, nan_left, random_right(s, rng), rng.normal(size=s + 1), cls
+            )
         X = random_rows(20, 9)
         model = Model.from_ensemble(builder.freeze(), range(2))
         assert same_bits(model.raw_scores(X), raw_scores(builder.freeze(), X))
@@ -149,13 +171,20 @@ def test_interval_table_of_coded_stumps():
         assert table.kind == 2
         size = np.abs(trees.leaf).sum() * np.abs(code).max()
         np.testing.assert_allclose(table.raw_scores(X), expected, rtol=1e-7, atol=1e-7 * size)
-        assert Model.from_bytes(table.to_bytes()).raw_scores(X).tobytes() == table.raw_scores(X).tobytes()
+        assert (
+            Model.from_bytes(table.to_bytes()).raw_scores(X).tobytes()
+            == table.raw_scores(X).tobytes()
+        )
 
 
 def test_leaves_of_16_bits(tmp_path):
     trees = random_trees(8, 4, 3, "vector")
     leaf = trees.leaf.copy()
-    leaf[0] = [65504, -(2.0**-24), 2.0**-15 + 2.0**-24]  # the largest, the smallest, and one below the normal numbers
+    leaf[0] = [
+        65504,
+        -(2.0**-24),
+        2.0**-15 + 2.0**-24,
+    ]  # the largest, the smallest, and one below the normal numbers
     leaf[1] = [1e-9, -1e-9, 1 / 3]
     trees = type(trees)(**(vars(trees) | {"leaf": leaf}))
     X = random_rows(40, 4)
@@ -177,9 +206,13 @@ def test_leaves_of_16_bits(tmp_path):
     leaf[2, 0] = -65520
     with pytest.raises(ValueError, match="float16.* a leaf of 65520: .* 65504"):
         Model.from_ensemble(trees, range(3), leaves="float16")
-    with pytest.raises(ValueError, match="leaves must be 'float32', 'float16' or 'int8', not 'half'"):
+    with pytest.raises(
+        ValueError, match="leaves must be 'float32', 'float16' or 'int8', not 'half'"
+    ):
         Model.from_ensemble(trees, range(3), leaves="half")
-    with pytest.raises(ValueError, match="leaves must be 'float32', 'float16' or 'int8', not 'half'"):
+    with pytest.raises(
+        ValueError, match="leaves must be 'float32', 'float16' or 'int8', not 'half'"
+    ):
         model.save(tmp_path / "m.mcb", leaves="half")
     with pytest.raises(ValueError, match="leaves='float16' is for trees"):
         Model.from_ensemble(random_stumps(3, 2, 3), range(3), leaves="float16")
@@ -196,7 +229,12 @@ def test_trees_of_one_split_have_an_interval_table(vector):
         leaf = rng.normal(size=(s + 1, 4) if vector else s + 1)
         cls = -1 if vector else t % 4
         base = -1 if vector or t % 3 else (t + 1) % 4
-        split = [rng.integers(0, 3, s), rng.integers(-2, 3, s) / 2, rng.random(s) < 0.5, np.ones(s, dtype=int)]
+        split = [
+            rng.integers(0, 3, s),
+            rng.integers(-2, 3, s) / 2,
+            rng.random(s) < 0.5,
+            np.ones(s, dtype=int),
+        ]
         builder.add_tree(*split, leaf, cls, base)
         builder.end_round()
     trees = builder.freeze()
@@ -204,7 +242,10 @@ def test_trees_of_one_split_have_an_interval_table(vector):
     table = Model.from_ensemble(trees, range(4), layout="interval")
     assert "interval table" in repr(table)
     np.testing.assert_allclose(
-        table.raw_scores(X), Model.from_ensemble(trees, range(4)).raw_scores(X), rtol=1e-6, atol=1e-6
+        table.raw_scores(X),
+        Model.from_ensemble(trees, range(4)).raw_scores(X),
+        rtol=1e-6,
+        atol=1e-6,
     )
 
 
@@ -225,7 +266,9 @@ def test_trees_have_no_interval_table(tmp_path):
 def test_splits_are_the_importance_of_features_in_trees():
     trees = random_trees(9, 5, 3)
     counts = np.bincount(trees.feature, minlength=5)
-    np.testing.assert_allclose(Model.from_ensemble(trees, range(3)).feature_importances(), counts / counts.sum())
+    np.testing.assert_allclose(
+        Model.from_ensemble(trees, range(3)).feature_importances(), counts / counts.sum()
+    )
     none = Model.from_ensemble(random_trees(9, 5, 3, splits=(0, 0)), range(3))
     assert none.feature_importances().tolist() == [0] * 5
 
@@ -236,7 +279,9 @@ def test_1000_classes_and_many_features():
         X = random_rows(20, n_features)
         for layout in ("list", "interval"):
             model = Model.from_ensemble(stumps, range(n_classes), layout=layout)
-            np.testing.assert_allclose(model.raw_scores(X), raw_scores(stumps, X), rtol=1e-6, atol=1e-6)
+            np.testing.assert_allclose(
+                model.raw_scores(X), raw_scores(stumps, X), rtol=1e-6, atol=1e-6
+            )
 
 
 @pytest.mark.parametrize("layout", ["list", "interval"])
@@ -247,7 +292,13 @@ def test_every_layout_of_rows_gives_the_same_bits(layout):
     expected, probabilities = model.raw_scores(X), model.predict_proba(X)
     wide = np.zeros((1500, 13), dtype=np.float32)
     wide[:, 2:8] = X
-    for form in (X.astype(np.float64), np.asfortranarray(X), wide[:, 2:8], X.tolist(), X[::-1].copy()[::-1]):
+    for form in (
+        X.astype(np.float64),
+        np.asfortranarray(X),
+        wide[:, 2:8],
+        X.tolist(),
+        X[::-1].copy()[::-1],
+    ):
         for n_jobs in (None, 1, 2, 8):
             assert same_bits(model.raw_scores(form, n_jobs=n_jobs), expected)
             assert same_bits(model.predict_proba(form, n_jobs=n_jobs), probabilities)
@@ -291,21 +342,35 @@ def test_sparse_rows_of_many_features(n_features, density):
     ):
         values = rng.normal(size=(m, entries)).astype(np.float32)
         values[rng.random(values.shape) < 0.05] = np.nan
-        rows = [np.sort(rng.choice(np.append(rng.choice(n_features, 8000), used), entries)) for _ in range(m)]
-        X = sp.csr_matrix((values.ravel(), np.concatenate(rows), np.arange(m + 1) * entries), shape=(m, n_features))
+        rows = [
+            np.sort(rng.choice(np.append(rng.choice(n_features, 8000), used), entries))
+            for _ in range(m)
+        ]
+        X = sp.csr_matrix(
+            (values.ravel(), np.concatenate(rows), np.arange(m + 1) * entries),
+            shape=(m, n_features),
+        )
         X.sum_duplicates()
         few = X[:, used].toarray()
         wide = replace(of, feature=used[of.feature], n_features=n_features)
         found = Model.from_ensemble(wide, range(len(of.bias)))
-        assert same_bits(found.raw_scores(X), Model.from_ensemble(of, range(len(of.bias))).raw_scores(few))
+        assert same_bits(
+            found.raw_scores(X), Model.from_ensemble(of, range(len(of.bias))).raw_scores(few)
+        )
 
 
 def test_very_wide_sparse_rows():
     stumps = random_stumps(5, 10_000_000, 2)
-    X = sp.csr_matrix((np.ones(5, dtype=np.float32), stumps.feature, [0, 2, 5]), shape=(2, 10_000_000))
+    X = sp.csr_matrix(
+        (np.ones(5, dtype=np.float32), stumps.feature, [0, 2, 5]), shape=(2, 10_000_000)
+    )
     expected = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
-    narrow = type(stumps)(np.arange(5), stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, 5)
-    assert same_bits(Model.from_ensemble(stumps, range(2)).raw_scores(X), raw_scores(narrow, expected))
+    narrow = type(stumps)(
+        np.arange(5), stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, 5
+    )
+    assert same_bits(
+        Model.from_ensemble(stumps, range(2)).raw_scores(X), raw_scores(narrow, expected)
+    )
 
 
 def test_two_classes():
@@ -321,7 +386,13 @@ def test_two_classes():
 def test_ties_go_to_the_lowest_class():
     stumps = random_stumps(4, 2, 6)
     stumps = type(stumps)(
-        stumps.feature, stumps.threshold, stumps.nan_left, np.ones((4, 6), np.float32), None, np.zeros(6, np.float32), 2
+        stumps.feature,
+        stumps.threshold,
+        stumps.nan_left,
+        np.ones((4, 6), np.float32),
+        None,
+        np.zeros(6, np.float32),
+        2,
     )
     assert (Model.from_ensemble(stumps, range(10, 16)).predict(random_rows(30, 2)) == 10).all()
 
@@ -350,7 +421,9 @@ def test_exp_is_as_exact_as_documented():
     ]
     for x in map(float, points):
         exact, got = decimal.Decimal(x).exp(), score.exp(x)
-        assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(math.ulp(got)), x
+        assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(
+            math.ulp(got)
+        ), x
     for x in rng.uniform(-745, -708.4, 300):
         exact, got = decimal.Decimal(float(x)).exp(), score.exp(x)
         assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(5e-324)
@@ -403,7 +476,9 @@ def test_zero_learners_and_zero_rows():
 
 def test_interval_table_of_float32_holds_finite_numbers_only():
     stumps = random_stumps(2, 1, 2)
-    huge = replace(stumps, feature=stumps.feature * 0, right=np.full((2, 2), 3e38, dtype=np.float32))
+    huge = replace(
+        stumps, feature=stumps.feature * 0, right=np.full((2, 2), 3e38, dtype=np.float32)
+    )
     with pytest.raises(ValueError, match="layout='interval' .* 6e\\+38.*layout='list'"):
         Model.from_ensemble(huge, range(2), layout="interval")
     tiny = replace(stumps, right=np.full((2, 2), -1e-45, dtype=np.float32))
@@ -425,7 +500,10 @@ def test_interval_table_refuses_what_it_cannot_do():
             call()
     assert not model.has_stages
     assert not model.totally_corrective
-    assert Model.from_ensemble(model.ensemble, range(3), layout="interval").to_bytes() == model.to_bytes()
+    assert (
+        Model.from_ensemble(model.ensemble, range(3), layout="interval").to_bytes()
+        == model.to_bytes()
+    )
 
 
 def test_wrong_arguments_are_explained():
@@ -466,7 +544,11 @@ def test_wrong_arguments_are_explained():
 @pytest.mark.parametrize("layout", ["list", "interval"])
 def test_round_trip(layout, tmp_path):
     stumps = random_stumps(20, 5, 3, two_sided=True)
-    meta = {"params": {"nu": 1e-9, "n": np.int64(3)}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}
+    meta = {
+        "params": {"nu": 1e-9, "n": np.int64(3)},
+        "names": ["\u00e9", "b"],
+        "algorithm": "mcboost",
+    }
     X = random_rows(30, 5)
     for classes in (
         [-5, 0, 7],
@@ -484,17 +566,32 @@ def test_round_trip(layout, tmp_path):
             load_model(str(path)),
         ):
             assert again.to_bytes() == model.to_bytes() == path.read_bytes()
-            assert list(again.classes_) == [int(c) if not isinstance(c, str) else c for c in classes]
-            assert (again.link, again.n_classes_, again.n_features_in_, again.kind) == ("softmax2", 3, 5, model.kind)
-            assert again.meta == {"params": {"nu": 1e-9, "n": 3}, "names": ["\u00e9", "b"], "algorithm": "mcboost"}
+            assert list(again.classes_) == [
+                int(c) if not isinstance(c, str) else c for c in classes
+            ]
+            assert (again.link, again.n_classes_, again.n_features_in_, again.kind) == (
+                "softmax2",
+                3,
+                5,
+                model.kind,
+            )
+            assert again.meta == {
+                "params": {"nu": 1e-9, "n": 3},
+                "names": ["\u00e9", "b"],
+                "algorithm": "mcboost",
+            }
             assert same_bits(again.predict_proba(X), model.predict_proba(X))
     if layout == "list":
         model.save(path, layout="interval")
         assert (
             path.read_bytes()
-            == Model.from_ensemble(stumps, classes, link="softmax2", meta=meta, layout="interval").to_bytes()
+            == Model.from_ensemble(
+                stumps, classes, link="softmax2", meta=meta, layout="interval"
+            ).to_bytes()
         )
-        again = Model.from_ensemble(model.ensemble, classes, link="softmax2", meta=dict(reversed(meta.items())))
+        again = Model.from_ensemble(
+            model.ensemble, classes, link="softmax2", meta=dict(reversed(meta.items()))
+        )
         assert again.to_bytes() == model.to_bytes()
 
 
@@ -506,7 +603,9 @@ def test_pickles_say_which_version_made_them():
     assert pickle.loads(other).to_bytes() == model.to_bytes()  # what this version can read is right
     data, version = model.to_bytes(), pymcboost.__version__
     damaged = {"file": data[:-1] + bytes([data[-1] ^ 1]), "version": "7.0"}
-    with pytest.raises(ModelFormatError, match=f"pickled by pymcboost 7.0, this is pymcboost {version}: .*checksum"):
+    with pytest.raises(
+        ModelFormatError, match=f"pickled by pymcboost 7.0, this is pymcboost {version}: .*checksum"
+    ):
         object.__new__(Model).__setstate__(damaged)
 
 
@@ -531,33 +630,49 @@ print(*pymcboost.load_model(sys.argv[1]).predict(X))
 
 def test_numpy_is_enough(tmp_path):
     path = tmp_path / "model.mcb"
-    model = Model.from_ensemble(random_stumps(20, 5, 3), ["a", "b", "c"], link="softmax", meta={"x": 1})
+    model = Model.from_ensemble(
+        random_stumps(20, 5, 3), ["a", "b", "c"], link="softmax", meta={"x": 1}
+    )
     model.save(path)
     run = subprocess.run([sys.executable, "-c", ISLAND, str(path)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == list(model.predict(np.zeros((2, 5))))
     blocked = subprocess.run(
-        [sys.executable, "-c", ISLAND.replace("import numpy as np", "import sklearn")], capture_output=True, text=True
+        [sys.executable, "-c", ISLAND.replace("import numpy as np", "import sklearn")],
+        capture_output=True,
+        text=True,
     )
     assert "sklearn is blocked" in blocked.stderr
 
 
 def test_entries_of_float64_are_added_before_they_are_rounded():
     X = np.array([[2.0**24, 0], [2.0**24 + 2, 0]] * 30, dtype=np.float32)
-    model = pymcboost.MCBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 2**24).model_
+    model = (
+        pymcboost.MCBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 2**24).model_
+    )
     rows = sp.csr_matrix((np.array([2.0**24, 1, 1]), np.zeros(3, dtype=int), [0, 3]), shape=(1, 2))
     for given in (rows, rows.toarray()):
         assert model.predict(given).tolist() == [True]
-        assert list(model.staged_decision_function(given))[-1].tolist() == model.decision_function(given).tolist()
+        assert (
+            list(model.staged_decision_function(given))[-1].tolist()
+            == model.decision_function(given).tolist()
+        )
     assert rows.nnz == 3
 
 
 @pytest.mark.filterwarnings("error")
 def test_numbers_beyond_float32_are_large_ones_everywhere():
     X = np.random.default_rng(0).normal(size=(60, 3))
-    model = pymcboost.VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 0).model_
+    model = (
+        pymcboost.VectorTreeBoostClassifier(n_estimators=3, calibrate=None)
+        .fit(X, X[:, 0] > 0)
+        .model_
+    )
     far = np.full((2, 3), 1e300)
-    assert list(model.staged_decision_function(far))[-1].tolist() == model.decision_function(far).tolist()
+    assert (
+        list(model.staged_decision_function(far))[-1].tolist()
+        == model.decision_function(far).tolist()
+    )
     assert model.apply(far).shape[0] == 2
 
 
@@ -567,7 +682,11 @@ def test_wrong_indices_are_refused_before_scipy_reads_by_them(kind, monkeypatch)
         raise AssertionError("SciPy reads by indices that nobody has looked at")
 
     X = np.random.default_rng(0).normal(size=(60, 3))
-    model = pymcboost.VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, X[:, 0] > 0).model_
+    model = (
+        pymcboost.VectorTreeBoostClassifier(n_estimators=3, calibrate=None)
+        .fit(X, X[:, 0] > 0)
+        .model_
+    )
     rows = sp.csr_matrix(np.eye(3, dtype=kind))
     rows.indptr = np.array([0, 1, 2, 2**30], dtype=rows.indptr.dtype)
     monkeypatch.setattr(sp.csr_matrix, "has_canonical_format", property(asked))

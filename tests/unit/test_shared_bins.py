@@ -43,7 +43,9 @@ def rows_of(X, rows, weight=None, comm=ALONE):
 def shared(X, weight=None, max_bins=64, comm=ALONE, categorical=CATEGORICAL):
     weight = np.ones(len(X)) if weight is None else weight
     y = np.zeros(len(X), dtype=int)
-    return SharedBins(X, y, weight, max_bins=max_bins, n_threads=2, categorical=categorical, comm=comm)
+    return SharedBins(
+        X, y, weight, max_bins=max_bins, n_threads=2, categorical=categorical, comm=comm
+    )
 
 
 def check_against_values(bins, X, rows):
@@ -111,7 +113,9 @@ def test_bounded_bins(least):
         value = X[rows, f]
         left = np.array([weight[rows][value <= cut].sum() for cut in cuts])
         right = np.array([weight[rows][value > cut].sum() for cut in cuts])
-        np.testing.assert_array_equal(found.cuts[f], cuts[(left >= least) & (right >= least)] if len(cuts) else cuts)
+        np.testing.assert_array_equal(
+            found.cuts[f], cuts[(left >= least) & (right >= least)] if len(cuts) else cuts
+        )
     check_against_values(found, X, rows)
 
 
@@ -142,8 +146,12 @@ def test_folds_bin_no_more_than_once(estimator, monkeypatch):
     X = rng.normal(size=(9000, 3))
     y = (X[:, 0] + rng.normal(size=9000) > 0).astype(int)
     made = []
-    monkeypatch.setattr(shared_bins, "bin_rows", lambda *args, **how: made.append(1) or bin_rows(*args, **how))
-    estimator(n_estimators="auto", n_iter_no_change=2, cv=2, calibrate="temperature", random_state=0).fit(X, y)
+    monkeypatch.setattr(
+        shared_bins, "bin_rows", lambda *args, **how: made.append(1) or bin_rows(*args, **how)
+    )
+    estimator(
+        n_estimators="auto", n_iter_no_change=2, cv=2, calibrate="temperature", random_state=0
+    ).fit(X, y)
     assert len(made) == 1
 
 

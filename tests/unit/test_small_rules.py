@@ -73,12 +73,15 @@ def test_a_warm_start_keeps_code_and_decoder(name, before, after):
     y = np.arange(90) % 3
     X = rng.normal(size=(90, 3)) + y[:, None]
     model = AdaBoostMOClassifier(n_estimators=3, warm_start=True, **{name: before}).fit(X, y)
-    with pytest.raises(ValueError, match=f"the model so far has {name}='{before}', now it is '{after}'"):
+    with pytest.raises(
+        ValueError, match=f"the model so far has {name}='{before}', now it is '{after}'"
+    ):
         model.set_params(n_estimators=5, **{name: after}).fit(X, y)
 
 
 @pytest.mark.parametrize(
-    ("n_jobs", "cpus", "meant"), [(None, 4, 4), (-1, 4, 4), (-2, 4, 3), (-4, 4, 1), (-9, 4, 1), (1, 4, 1), (3, 2, 3)]
+    ("n_jobs", "cpus", "meant"),
+    [(None, 4, 4), (-1, 4, 4), (-2, 4, 3), (-4, 4, 1), (-9, 4, 1), (1, 4, 1), (3, 2, 3)],
 )
 def test_threads_meant_by_n_jobs(n_jobs, cpus, meant, monkeypatch):
     monkeypatch.setattr(threads, "available_cpus", lambda: cpus)
@@ -153,7 +156,8 @@ def test_threads_that_cannot_be_started_are_not_asked_for(monkeypatch):
     assert threads.startable(2) == 2
     started.clear()
     with pytest.warns(
-        UserWarning, match=r"no more than 3 threads here .*, fewer than the 5 of n_jobs: going on with 3"
+        UserWarning,
+        match=r"no more than 3 threads here .*, fewer than the 5 of n_jobs: going on with 3",
     ):
         assert threads.startable(5) == 3
     with warnings.catch_warnings():
@@ -217,7 +221,11 @@ def test_joint_boosting_ends_where_nothing_is_explained_and_not_before():
 def test_class_trees_without_a_split_say_so(cls):
     X, y = np.arange(60.0)[:, None], np.repeat([0, 1, 2], [10, 20, 30])
     options = {"n_estimators": 3, "calibrate": None}
-    for bound, X_fit, done in (({}, np.ones_like(X), 3), ({"min_samples_leaf": 1000}, X, 3), ({"min_gain": 1e9}, X, 0)):
+    for bound, X_fit, done in (
+        ({}, np.ones_like(X), 3),
+        ({"min_samples_leaf": 1000}, X, 3),
+        ({"min_gain": 1e9}, X, 0),
+    ):
         with pytest.warns(UserWarning, match="no weak learner .*: the model is constant"):
             model = cls(**options, **bound).fit(X_fit, y)
         assert model.n_estimators_ == done and len(np.unique(model.predict_proba(X), axis=0)) == 1
@@ -265,7 +273,11 @@ def test_the_line_of_an_error_is_the_right_one(line, between, tmp_path):
 @pytest.mark.parametrize(("tol", "goes_on"), [(1.0, False), (np.nextafter(1.0, 0), True)])
 def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
     data = SimpleNamespace(
-        features=np.array([[0.0], [1]]), sparse=False, y=np.array([0, 1], dtype=np.int32), n_rows=2, n_classes=2
+        features=np.array([[0.0], [1]]),
+        sparse=False,
+        y=np.array([0, 1], dtype=np.int32),
+        n_rows=2,
+        n_classes=2,
     )
     asked = []
 
@@ -356,7 +368,9 @@ def test_without_a_penalty_the_diagonal_does_not_blur_the_minimum():
 
     def fit(diagonal):
         loss = SimpleNamespace(
-            side_tables=lambda h: tables.copy(), diagonal=diagonal, data=SimpleNamespace(comm=Alone())
+            side_tables=lambda h: tables.copy(),
+            diagonal=diagonal,
+            data=SimpleNamespace(comm=Alone()),
         )
         return NewtonExp(3, 0.0).fit(loss, None)[0]
 
@@ -373,12 +387,16 @@ def test_temporary_names_where_the_longest_is_not_known(monkeypatch):
 
 
 def test_no_entry_of_a_leaf_is_minus_zero():
-    entries = LeafEntries(np.array([0, 2]), np.array([0, 1], dtype=np.uint8), np.array([-0.0, -1.5]), 3)
+    entries = LeafEntries(
+        np.array([0, 2]), np.array([0, 1], dtype=np.uint8), np.array([-0.0, -1.5]), 3
+    )
     assert np.signbit(entries.of_type(np.float32).value).tolist() == [False, True]
 
 
 def test_meta_has_the_parameters_as_they_are():
-    params = meta_of(HingeBoostOCClassifier(init="pairs", allow_zero=True, n_estimators=3))["params"]
+    params = meta_of(HingeBoostOCClassifier(init="pairs", allow_zero=True, n_estimators=3))[
+        "params"
+    ]
     assert (params["init"], params["allow_zero"], params["n_estimators"]) == ("pairs", True, 3)
 
 
@@ -400,12 +418,17 @@ def test_only_the_first_of_several_processes_says_how_it_goes(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("begin", "constant"), [(1.7e9, 1.7e9), (1.7e9 + 5, 1.7e9), (-1.7e9, -1.7e9), (1.2345678e12, 1.2345678e12)]
+    ("begin", "constant"),
+    [(1.7e9, 1.7e9), (1.7e9 + 5, 1.7e9), (-1.7e9, -1.7e9), (1.2345678e12, 1.2345678e12)],
 )
 def test_the_constant_to_subtract_has_few_digits(begin, constant):
     X = np.column_stack([np.arange(600.0), begin + np.arange(600)])
     (found,) = merged_columns(X)
-    assert (found.column, found.n_distinct, found.constant) == (1, 600, constant) and found.n_left < 10
+    assert (found.column, found.n_distinct, found.constant) == (
+        1,
+        600,
+        constant,
+    ) and found.n_left < 10
     assert not merged_columns(X - [0, found.constant])
 
 
@@ -428,7 +451,8 @@ def test_labels_that_are_no_integers_are_compared_with_all_digits():
 def test_seeds_of_trainings_are_of_31_bits():
     def seed_of(random_state):
         draft = SimpleNamespace(
-            random_state=random_state, _booster=lambda seed, comm: SimpleNamespace(params=None, seed=seed())
+            random_state=random_state,
+            _booster=lambda seed, comm: SimpleNamespace(params=None, seed=seed()),
         )
         return Training(draft, [], Alone()).booster.seed
 

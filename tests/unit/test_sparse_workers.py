@@ -65,7 +65,13 @@ def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
 
 @pytest.mark.parametrize(
     "params",
-    [{"max_bins": 8}, {"subsample": 0.6}, {"max_features": 1.0}, {"split_columns": None}, {"min_samples_leaf": 3}],
+    [
+        {"max_bins": 8},
+        {"subsample": 0.6},
+        {"max_features": 1.0},
+        {"split_columns": None},
+        {"min_samples_leaf": 3},
+    ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.part(2)
@@ -131,12 +137,21 @@ def test_stumps(name, how):
 
         def fit(X, comm, part, more=more, y=y, weight=weight):
             model = cls(**params, **more, n_jobs=comm.size - 1)
-            return model.fit(X, y[part], None if weight is None else weight[part], comm=comm).model_.to_bytes()
+            return model.fit(
+                X, y[part], None if weight is None else weight[part], comm=comm
+            ).model_.to_bytes()
 
-        found = run(size, lambda workers, X=X, parts=parts: fit(X[parts[workers.rank]], workers, parts[workers.rank]))
+        found = run(
+            size,
+            lambda workers, X=X, parts=parts: fit(
+                X[parts[workers.rank]], workers, parts[workers.rank]
+            ),
+        )
         assert [type(its) for its in found] == [bytes] * size, found
         alone, its = Alone(), (cls(**params, **more), y, weight)
-        one, dense = (its[0].fit(data, *its[1:], comm=alone).model_.to_bytes() for data in (X, X.toarray()))
+        one, dense = (
+            its[0].fit(data, *its[1:], comm=alone).model_.to_bytes() for data in (X, X.toarray())
+        )
         assert set(found) == {one}
         assert one == dense
 
@@ -161,7 +176,9 @@ def test_stumps_on_columns_that_all_rows_have(weighted):
     y, weight = (X[:, 0] > 0) + 2 * (X[:, 1] > 0), rng.random(700) if weighted else None
 
     def fit(rows):
-        return MCBoostClassifier(n_estimators=5).fit(rows, y, weight, comm=Alone()).model_.to_bytes()
+        return (
+            MCBoostClassifier(n_estimators=5).fit(rows, y, weight, comm=Alone()).model_.to_bytes()
+        )
 
     assert fit(csr_array(X)) == fit(X)
 
@@ -188,17 +205,24 @@ def test_validation_rows_of_one_worker():
     held = {"X_val": X[:50], "y_val": y[:50]}
 
     def task(workers):
-        part, more = np.array_split(np.arange(50, 900), 3)[workers.rank], held if workers.rank < 2 else {}
+        part, more = (
+            np.array_split(np.arange(50, 900), 3)[workers.rank],
+            held if workers.rank < 2 else {},
+        )
         if more:
             more = {"X_val": X[25 * workers.rank :][:25], "y_val": y[25 * workers.rank :][:25]}
         model = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"})
         return model.fit(X[part], y[part], comm=workers, **more).model_.to_bytes()
 
-    one = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"}).fit(X[50:], y[50:], **held)
+    one = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"}).fit(
+        X[50:], y[50:], **held
+    )
     assert set(run(3, task)) == {one.model_.to_bytes()}
 
 
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
+)
 def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
     if cls is MCBoostClassifier:
         monkeypatch.setattr(cls.booster, "restart_every", 1)  # its checkpoints are written there

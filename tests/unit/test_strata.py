@@ -18,17 +18,24 @@ def test_folds_are_scikit_learns(n_classes, n_folds):
     for seed, m in enumerate((n_folds, 17, 60, 301)):
         labels = np.minimum(rng.geometric(0.2, m), n_classes)
         labels[:n_folds] = labels[0]
-        expected = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(np.zeros(m), labels)
+        expected = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(
+            np.zeros(m), labels
+        )
         for ours, theirs in zip(stratified(labels, n_folds, seed), expected, strict=True):
             assert np.array_equal(ours[0], theirs[0]) and np.array_equal(ours[1], theirs[1])
         names = np.array([f"name {label}" for label in labels])
-        assert np.array_equal(stratified(names, n_folds, seed)[0][1], stratified(labels, n_folds, seed)[0][1])
+        assert np.array_equal(
+            stratified(names, n_folds, seed)[0][1], stratified(labels, n_folds, seed)[0][1]
+        )
 
 
 def test_a_small_file_is_trained_on_without_scikit_learn(tmp_path):
     """Also with the folds that calibrate vector trees, and those of -v: it takes a second to load."""
     rng = np.random.default_rng(0)
-    lines = [f"{k} 1:{x:.3f}" for k, x in zip(np.arange(60) % 3, rng.normal(size=60) + np.arange(60) % 3, strict=True)]
+    lines = [
+        f"{k} 1:{x:.3f}"
+        for k, x in zip(np.arange(60) % 3, rng.normal(size=60) + np.arange(60) % 3, strict=True)
+    ]
     (tmp_path / "train.svm").write_text("\n".join(lines))
     code = """
 import sys

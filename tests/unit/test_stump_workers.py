@@ -59,7 +59,10 @@ def test_more_rows_than_narrow_histograms_take(name, monkeypatch):
 def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
     X, y = rows(9000)
     X, (cls, params) = np.nan_to_num(X), ALL[name]
-    one, other = (cls(n_estimators=12, random_state=0, **params).fit(X, y, comm=comm) for comm in (Alone(), None))
+    one, other = (
+        cls(n_estimators=12, random_state=0, **params).fit(X, y, comm=comm)
+        for comm in (Alone(), None)
+    )
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=2e-3)
 
 
@@ -86,7 +89,13 @@ def test_options(loss, name):
 @pytest.mark.part(3)
 def test_numbers_of_classes(name, K):
     X, y = rows(2500)
-    check(X, more_classes(y, K), parts_of(len(y), 3, "random", np.random.default_rng(2)), name=name, n_estimators=6)
+    check(
+        X,
+        more_classes(y, K),
+        parts_of(len(y), 3, "random", np.random.default_rng(2)),
+        name=name,
+        n_estimators=6,
+    )
 
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
@@ -109,7 +118,10 @@ def test_columns_of_many_kinds():
     m = 12_000
     away = rng.random(m) < np.where(np.arange(m) < 8000, 0.1, 0.9)
     X = np.where(away[:, None], rng.integers(0, 40, (m, 20)), 3).astype(np.float64)
-    X[:, 18], X[:, 19] = rng.normal(size=m), np.where(rng.random(m) < 0.2, np.nan, rng.normal(size=m))
+    X[:, 18], X[:, 19] = (
+        rng.normal(size=m),
+        np.where(rng.random(m) < 0.2, np.nan, rng.normal(size=m)),
+    )
     X = np.hstack([X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1))])
     y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
     one = check(X, y, [np.arange(8000), np.arange(8000, m)], n_estimators=30)
@@ -125,7 +137,9 @@ def test_shares_of_the_features_do_not_change_the_model(name, size, narrow, monk
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
     monkeypatch.setattr(stump_scans, "NARROW_ROWS", 0 if not narrow else stump_scans.NARROW_ROWS)
     X, y = rows(9000)
-    X = np.hstack([X, X[:, :2] == X[:, :2].round(), X[:, :1]])[:, : 9 if size < 8 else 5]  # equal columns are a tie
+    X = np.hstack([X, X[:, :2] == X[:, :2].round(), X[:, :1]])[
+        :, : 9 if size < 8 else 5
+    ]  # equal columns are a tie
     check(X, y, parts_of(len(y), size, "random", np.random.default_rng(7)), name=name, threads=2)
 
 
@@ -134,7 +148,12 @@ def test_columns_without_any_split():
     X[:] = 1
     with pytest.warns(UserWarning, match="the model is constant"):
         one = MCBoostClassifier().fit(X, y, comm=Alone())
-        found = run(2, lambda w: MCBoostClassifier().fit(X[w.rank :: 2], y[w.rank :: 2], comm=w).model_.to_bytes())
+        found = run(
+            2,
+            lambda w: (
+                MCBoostClassifier().fit(X[w.rank :: 2], y[w.rank :: 2], comm=w).model_.to_bytes()
+            ),
+        )
     assert set(found) == {one.model_.to_bytes()}
 
 
@@ -164,8 +183,15 @@ def test_rounds_of_a_model_are_gone_on_from(loss):
 def test_validation_rows_of_one_worker():
     X, y = rows(900)
     held = {"X_val": X[:200], "y_val": y[:200]}
-    params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 60, "n_iter_no_change": 3}
-    check(X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params)
+    params = {
+        "early_stopping": True,
+        "calibrate": "temperature",
+        "n_estimators": 60,
+        "n_iter_no_change": 3,
+    }
+    check(
+        X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params
+    )
 
 
 def test_rounds_send_what_the_page_says():

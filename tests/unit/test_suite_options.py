@@ -50,9 +50,16 @@ def run(tmp_path):
     (tmp_path / "pytest.ini").write_text(INI)
 
     def call(*arguments, data=""):
-        environment = {**os.environ, "PYMCBOOST_DATA": str(data), "PYTEST_ADDOPTS": "", "NO_COLOR": "1"}
+        environment = {
+            **os.environ,
+            "PYMCBOOST_DATA": str(data),
+            "PYTEST_ADDOPTS": "",
+            "NO_COLOR": "1",
+        }
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
         return done.stdout.splitlines()
 
     return call
@@ -75,14 +82,18 @@ def test_slow_and_data_tests(run, tmp_path, arguments, with_data, closing, waiti
     assert len(notice) == (waiting > 0)
     assert all(line.startswith(f"{waiting} tests") for line in notice)
     notice = [line for line in lines if "were left out; --long" in line]
-    assert notice == (["6 tests were left out; --long (make test-long) runs them"] if not arguments else [])
+    assert notice == (
+        ["6 tests were left out; --long (make test-long) runs them"] if not arguments else []
+    )
 
 
 def test_tests_in_two_processes_are_counted_like_those_in_one(run):
     pytest.importorskip("xdist")
     lines = run("-n", "2")
     assert "4 passed, 2 skipped in" in lines[-1]
-    assert [line.partition(";")[0].partition(":")[0] for line in lines if re.match(r"\d+ tests", line)] == [
+    assert [
+        line.partition(";")[0].partition(":")[0] for line in lines if re.match(r"\d+ tests", line)
+    ] == [
         "6 tests were left out",
         "2 tests need data sets and were skipped",
     ]
@@ -97,11 +108,15 @@ def slow_tests(path):
     text = path.read_text()
     body, lines = ast.parse(text).body, text.splitlines()
     plain = [node for node in body if not getattr(node, "decorator_list", ())]
-    marked = [node for node in plain if "mark.slow" in "\n".join(lines[node.lineno - 1 : node.end_lineno])]
+    marked = [
+        node for node in plain if "mark.slow" in "\n".join(lines[node.lineno - 1 : node.end_lineno])
+    ]
     shared = {getattr(node, "name", None) or ast.unparse(node.targets[0]) for node in marked}
     for node in body:
         decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
-        if re.search(r"mark\.(slow|part|families)", decorators) or shared & set(re.findall(r"\w+", decorators)):
+        if re.search(r"mark\.(slow|part|families)", decorators) or shared & set(
+            re.findall(r"\w+", decorators)
+        ):
             yield node.name
 
 
@@ -113,5 +128,8 @@ def test_docs_list_what_only_the_long_run_has():
     listed = defaultdict(set)
     for file, names in rows:
         listed[file] |= set(re.findall(r"`(test_\w+)`", names))
-    found = {path.relative_to(tests).as_posix(): set(slow_tests(path)) for path in tests.glob("*/test_*.py")}
+    found = {
+        path.relative_to(tests).as_posix(): set(slow_tests(path))
+        for path in tests.glob("*/test_*.py")
+    }
     assert {file: names for file, names in found.items() if names} == listed

@@ -35,23 +35,63 @@ def write(tmp_path):
 
 # text, line:column (None: no position), words of the message, options
 REFUSALS = {
-    "index 0, one-based": ("1 1:1\n2 0:5\n", "2:3", "index 0 in a one-based file; use base=0", {"base": 1}),
+    "index 0, one-based": (
+        "1 1:1\n2 0:5\n",
+        "2:3",
+        "index 0 in a one-based file; use base=0",
+        {"base": 1},
+    ),
     "index negative": ("1 -1:1\n", "1:3", "feature index -1 is negative; indices start at 1", {}),
     "index minus zero": ("1 -0:1\n", "1:3", "feature index -0 is negative", {}),
-    "index 2^31": ("1 2147483648:1\n", "1:3", "index 2147483648 is above 2^31-1 = 2147483647; renumber", {}),
+    "index 2^31": (
+        "1 2147483648:1\n",
+        "1:3",
+        "index 2147483648 is above 2^31-1 = 2147483647; renumber",
+        {},
+    ),
     "index 2^32+1": ("1 4294967297:1\n", "1:3", "index 4294967297 is above 2^31-1", {}),
-    "index 2^64+1": ("1 18446744073709551617:1\n", "1:3", "index 18446744073709551617 is above 2^31-1", {}),
+    "index 2^64+1": (
+        "1 18446744073709551617:1\n",
+        "1:3",
+        "index 18446744073709551617 is above 2^31-1",
+        {},
+    ),
     "index of 30 digits": ("1 " + "9" * 30 + ":1\n", "1:3", "is above 2^31-1", {}),
-    "index 2^31-1, zero-based": ("1 0:1 2147483647:1\n", "1:7", "above 2^31-2, the largest of a zero-based file", {}),
-    "index descends": ("1 1:1\n1 3:1 9:1 4:2\n", "2:11", "feature index 4 follows 9; indices must increase", {}),
-    "index twice": ("1 3:1 9:1 9:2\n", "1:11", "feature index 9 occurs twice; indices must increase", {}),
-    "index not a number": ("1 a:1\n", "1:3", "feature index 'a' is not a whole number; entries look like", {}),
+    "index 2^31-1, zero-based": (
+        "1 0:1 2147483647:1\n",
+        "1:7",
+        "above 2^31-2, the largest of a zero-based file",
+        {},
+    ),
+    "index descends": (
+        "1 1:1\n1 3:1 9:1 4:2\n",
+        "2:11",
+        "feature index 4 follows 9; indices must increase",
+        {},
+    ),
+    "index twice": (
+        "1 3:1 9:1 9:2\n",
+        "1:11",
+        "feature index 9 occurs twice; indices must increase",
+        {},
+    ),
+    "index not a number": (
+        "1 a:1\n",
+        "1:3",
+        "feature index 'a' is not a whole number; entries look like",
+        {},
+    ),
     "index with a point": ("1 1.5:1\n", "1:3", "feature index '1.5' is not a whole number", {}),
     "index with a sign": ("1 +1:1\n", "1:3", "feature index '+1' is not a whole number", {}),
     "index missing": ("1 :1\n", "1:3", "feature index '' is not a whole number", {}),
     "no colon": ("1 1:1 7\n", "1:7", "expected index:value but found '7'", {}),
     "value missing": ("1 1: 2:1\n", "1:5", "no value after the colon", {}),
-    "value not a number": ("1 1:x\n", "1:5", "value 'x' is not a number; write nan for a missing value", {}),
+    "value not a number": (
+        "1 1:x\n",
+        "1:5",
+        "value 'x' is not a number; write nan for a missing value",
+        {},
+    ),
     "value ?": ("1 1:?\n", "1:5", "value '?' is not a number", {}),
     "value with comma": ("1 1:0,5\n", "1:5", "value '0,5' is not a number", {}),
     "value hexadecimal": ("1 1:0x10\n", "1:5", "value '0x10' is not a number", {}),
@@ -69,37 +109,117 @@ REFUSALS = {
     "value of 50 digits": ("1 1:" + "9" * 50 + "\n", "1:5", "is too large for float32", {}),
     "NUL byte": (b"1 1:1\0\n", "1:5", "value '1\\x00' is not a number", {}),
     "not UTF-8": (b"1 1:\xff\n", "1:5", r"value '\\xff' is not a number", {}),
-    "label a word": ("cat 1:1\n", "1:1", "label 'cat' is not a number; map class names to numbers", {}),
+    "label a word": (
+        "cat 1:1\n",
+        "1:1",
+        "label 'cat' is not a number; map class names to numbers",
+        {},
+    ),
     "label nan": ("nan 1:1\n", "1:1", "label 'nan' is out of range; labels must be finite", {}),
     "label inf": ("-inf 1:1\n", "1:1", "label '-inf' is out of range", {}),
-    "label beyond 2^53": ("9007199254740994 1:1\n", "1:1", "label '9007199254740994' is out of range", {}),
-    "label 2^53 + 1": ("1 1:1\n9007199254740993 1:1\n", "2:1", "label '9007199254740993' is out of range", {}),
-    "label -2^53 - 1": ("-9007199254740993 1:1\n", "1:1", "label '-9007199254740993' is out of range", {}),
-    "label almost 2^53": ("9007199254740991.5 1:1\n", "1:1", "would become a whole number, which it is not", {}),
-    "label almost 1": ("1 1:1\n1.00000000000000000001 1:1\n", "2:1", "'1.00000000000000000001' would become", {}),
+    "label beyond 2^53": (
+        "9007199254740994 1:1\n",
+        "1:1",
+        "label '9007199254740994' is out of range",
+        {},
+    ),
+    "label 2^53 + 1": (
+        "1 1:1\n9007199254740993 1:1\n",
+        "2:1",
+        "label '9007199254740993' is out of range",
+        {},
+    ),
+    "label -2^53 - 1": (
+        "-9007199254740993 1:1\n",
+        "1:1",
+        "label '-9007199254740993' is out of range",
+        {},
+    ),
+    "label almost 2^53": (
+        "9007199254740991.5 1:1\n",
+        "1:1",
+        "would become a whole number, which it is not",
+        {},
+    ),
+    "label almost 1": (
+        "1 1:1\n1.00000000000000000001 1:1\n",
+        "2:1",
+        "'1.00000000000000000001' would become",
+        {},
+    ),
     "label almost 0": ("1e-400 1:1\n", "1:1", "label '1e-400' would become a whole number", {}),
-    "carriage returns only": ("1 1:1\r2 1:2\r", "1:6", "a carriage return within the line; lines must end with", {}),
-    "carriage returns only, no labels": ("1:1\r2:1\r3:1\r", "1:4", "a carriage return within the line", {}),
-    "carriage return in a comment": ("1 1:1\n# a\r2 1:2\n", "2:4", "a carriage return within the line", {}),
-    "carriage return in an empty line": ("1 1:1\n \r\t\r\n", "2:2", "a carriage return within the line", {}),
+    "carriage returns only": (
+        "1 1:1\r2 1:2\r",
+        "1:6",
+        "a carriage return within the line; lines must end with",
+        {},
+    ),
+    "carriage returns only, no labels": (
+        "1:1\r2:1\r3:1\r",
+        "1:4",
+        "a carriage return within the line",
+        {},
+    ),
+    "carriage return in a comment": (
+        "1 1:1\n# a\r2 1:2\n",
+        "2:4",
+        "a carriage return within the line",
+        {},
+    ),
+    "carriage return in an empty line": (
+        "1 1:1\n \r\t\r\n",
+        "2:2",
+        "a carriage return within the line",
+        {},
+    ),
     "several labels": ("1,2 1:1\n", "1:1", "label '1,2' lists several labels; load_svmlight(", {}),
     "several labels, no features": ("1 1:1\n1,2\n", "2:1", "label '1,2' lists several labels", {}),
-    "CSV": ("5.1,3.5,1.4,0.2,0\n", "1:1", "'5.1,3.5,1.4,0.2,0' looks like comma-separated values; expected LIBSVM", {}),
-    "CSV with blanks": ("5.1, 3.5, 0\n", "1:1", "as scikit-learn's dump_svmlight_file or pymcboost's dump_svm", {}),
-    "CSV with a header": ("sepal length;width\n5;3\n", "1:1", "'sepal' looks like comma-separated values", {}),
-    "CSV after a comment": ("# iris\n\n5.1\t3.5\t0\n", "3:5", "'5.1' looks like comma-separated values", {}),
+    "CSV": (
+        "5.1,3.5,1.4,0.2,0\n",
+        "1:1",
+        "'5.1,3.5,1.4,0.2,0' looks like comma-separated values; expected LIBSVM",
+        {},
+    ),
+    "CSV with blanks": (
+        "5.1, 3.5, 0\n",
+        "1:1",
+        "as scikit-learn's dump_svmlight_file or pymcboost's dump_svm",
+        {},
+    ),
+    "CSV with a header": (
+        "sepal length;width\n5;3\n",
+        "1:1",
+        "'sepal' looks like comma-separated values",
+        {},
+    ),
+    "CSV after a comment": (
+        "# iris\n\n5.1\t3.5\t0\n",
+        "3:5",
+        "'5.1' looks like comma-separated values",
+        {},
+    ),
     "CSV without end": ("5,3,0", "1:1", "'5,3,0' looks like comma-separated values", {}),
     "two labels": ("1 2 1:1\n", "1:3", "expected index:value but found '2'", {}),
     "qid not a number": ("1 qid:x 1:1\n", "1:7", "qid 'x' is not an integer", {}),
     "qid late": ("1 1:1 qid:2\n", "1:7", "qid must come right after the label", {}),
     "qid twice": ("1 qid:1 qid:2 1:1\n", "1:9", "qid must come right after the label", {}),
-    "after CRLF lines": ("1 1:1\r\n\r\n# note\r\n1 2:1 1:1\r\n", "4:7", "feature index 1 follows 2", {}),
+    "after CRLF lines": (
+        "1 1:1\r\n\r\n# note\r\n1 2:1 1:1\r\n",
+        "4:7",
+        "feature index 1 follows 2",
+        {},
+    ),
     "after a tab": ("1\t1:1\t\t1:2\n", "1:8", "feature index 1 occurs twice", {}),
     "last line without end": ("1 1:1\n1 1:b", "2:5", "value 'b' is not a number", {}),
     "empty file": ("", None, "the file is empty; expected rows like 1 3:0.5 7:2", {}),
     "no rows": ("\n# nothing\n\r\n", None, "no row of data in 3 lines; expected rows like", {}),
     "no features": ("1\n2\n", None, "no row has a feature; give n_features if that is meant", {}),
-    "gzip without suffix": (gzip.compress(b"1 1:1\n"), "1:1", "compressed data; its name must end with .gz", {}),
+    "gzip without suffix": (
+        gzip.compress(b"1 1:1\n"),
+        "1:1",
+        "compressed data; its name must end with .gz",
+        {},
+    ),
 }
 
 
@@ -132,22 +252,33 @@ def test_message_cuts_long_tokens(write):
         load_svmlight(write("1 1:" + "z" * 500 + "\n"))
 
 
-@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize(
+    "suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
 def test_archives(write, suffix, pack):
     text = b"".join(b"%d 1:%d 2:0.5\n" % (i % 3, i) for i in range(5000))
     data = load_svmlight(write(pack(text), "a.svm" + suffix))
     assert data.X.shape == (5000, 2) and data.X[4999, 0] == 4999
-    for broken in (pack(text)[:-20], pack(text)[:30], b"not an archive at all, only text", pack(text)[:2]):
+    for broken in (
+        pack(text)[:-20],
+        pack(text)[:30],
+        b"not an archive at all, only text",
+        pack(text)[:2],
+    ):
         path = write(broken, "b.svm" + suffix)
         with pytest.raises(SvmlightError, match="truncated or damaged") as caught:
             load_svmlight(path)
         assert str(caught.value).startswith(f"{path}: ")
 
 
-@pytest.mark.parametrize("suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+@pytest.mark.parametrize(
+    "suffix, pack", [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
 def test_archives_of_several_streams(write, suffix, pack):
     """Streams one after the other are one file; what is damaged behind the first, or no stream, is not its end."""
-    first, second = (b"".join(b"%d 1:%d\n" % (i % 3, i) for i in range(k, k + 3000)) for k in (0, 3000))
+    first, second = (
+        b"".join(b"%d 1:%d\n" % (i % 3, i) for i in range(k, k + 3000)) for k in (0, 3000)
+    )
     whole = pack(first) + pack(second)
     path = write(whole, "a.svm" + suffix)
     assert load_svmlight(path).X[:, 0].tolist() == list(range(6000))
@@ -155,7 +286,15 @@ def test_archives_of_several_streams(write, suffix, pack):
     damaged[len(pack(first)) + len(pack(second)) // 2] ^= 0x55
     head = bytearray(whole)
     head[len(pack(first)) + 1] ^= 0x55
-    for bad in (damaged, head, whole[:-9], whole + b"1 1:7\n", whole + b"B", whole + bytes(4) + b"text", whole[:-1]):
+    for bad in (
+        damaged,
+        head,
+        whole[:-9],
+        whole + b"1 1:7\n",
+        whole + b"B",
+        whole + bytes(4) + b"text",
+        whole[:-1],
+    ):
         path.write_bytes(bad)
         with pytest.raises(SvmlightError, match="truncated or damaged"):
             load_svmlight(path)
@@ -209,7 +348,9 @@ def test_closed_standard_streams(monkeypatch):
 
 def test_numpy_scalars_as_options(write):
     for base in (np.int64(0), np.int8(1)):
-        data = load_svmlight(write("1 1:1 2:2\n"), base=base, n_features=np.int32(5), memory_limit=np.int64(10**7))
+        data = load_svmlight(
+            write("1 1:1 2:2\n"), base=base, n_features=np.int32(5), memory_limit=np.int64(10**7)
+        )
         assert (data.base, type(data.base), data.X.shape) == (base, int, (1, 5))
 
 
@@ -238,7 +379,9 @@ def test_what_is_accepted(write):
     assert data.y.dtype == np.int64 and data.y.tolist() == [1, -2, 3, 4, 0, 0]
     assert data.labelled.dtype == bool and data.labelled.tolist() == [True] * 4 + [False] * 2
     assert data.base == 1
-    assert [notice.partition(": ")[2] for notice in data.notices] == ["qid ignored (first at line 5)"]
+    assert [notice.partition(": ")[2] for notice in data.notices] == [
+        "qid ignored (first at line 5)"
+    ]
 
 
 def test_fractional_labels(write):
@@ -275,7 +418,9 @@ def test_n_features(write):
         narrow = load_svmlight(path, n_features=3, layout=layout)
         dense = narrow.X if layout == "dense" else narrow.X.toarray()
         assert dense.tolist() == [[1, 0, 0], [0, 3, 0], [0, 0, 1]]
-        assert narrow.notices == [f"{path}: features beyond n_features=3 dropped (largest index 5 at line 1)"]
+        assert narrow.notices == [
+            f"{path}: features beyond n_features=3 dropped (largest index 5 at line 1)"
+        ]
     assert narrow.X.nnz == 3 and narrow.X.has_sorted_indices
     assert load_svmlight(write("1\n2\n"), n_features=4).X.shape == (2, 4)
 
@@ -287,7 +432,9 @@ def test_layout(write):
     assert isinstance(few.X, np.ndarray)
     sparse = load_svmlight(write("1 1:1 20000000:2\n" * 3))
     assert isinstance(sparse.X, scipy.sparse.csr_matrix)
-    assert sparse.X.dtype == np.float32 and sparse.X.indices.dtype == sparse.X.indptr.dtype == np.int32
+    assert (
+        sparse.X.dtype == np.float32 and sparse.X.indices.dtype == sparse.X.indptr.dtype == np.int32
+    )
     assert sparse.X.shape == (3, 20_000_000) and sparse.X.nnz == 6
     # 12,000 x 1,000 float32 is more than "small": the share of entries decides.
     row = "1 " + " ".join(f"{j}:1" for j in range(1, 1001, 5))
@@ -302,7 +449,10 @@ def test_one_huge_index_is_not_a_dense_allocation(write):
     with pytest.raises(SvmlightMemoryError) as caught:
         load_svmlight(write(text), layout="dense")
     message = str(caught.value)
-    assert "1001 rows and 2000000000 features (largest index 2000000000 at line 1001, column 7)" in message
+    assert (
+        "1001 rows and 2000000000 features (largest index 2000000000 at line 1001, column 7)"
+        in message
+    )
     assert "needs about 7.3 TiB and this machine has" in message
     assert "use layout='csr' or a smaller n_features" in message
     assert isinstance(caught.value, MemoryError)
@@ -311,11 +461,18 @@ def test_one_huge_index_is_not_a_dense_allocation(write):
 
 def test_memory_limit(write, monkeypatch):
     text = "1 1:1 1000:1\n" * 1000
-    assert load_svmlight(write(text), layout="dense", memory_limit=10_000_000).X.shape == (1000, 1000)
-    with pytest.raises(SvmlightMemoryError, match="needs about 3.8 MiB and memory_limit=2000000 leaves 1.9 MiB"):
+    assert load_svmlight(write(text), layout="dense", memory_limit=10_000_000).X.shape == (
+        1000,
+        1000,
+    )
+    with pytest.raises(
+        SvmlightMemoryError, match="needs about 3.8 MiB and memory_limit=2000000 leaves 1.9 MiB"
+    ):
         load_svmlight(write(text), layout="dense", memory_limit=2_000_000)
     assert not isinstance(load_svmlight(write(text), memory_limit=2_000_000).X, np.ndarray)
-    with pytest.raises(SvmlightMemoryError, match="reading .* needs about .* memory_limit=20000 leaves"):
+    with pytest.raises(
+        SvmlightMemoryError, match="reading .* needs about .* memory_limit=20000 leaves"
+    ):
         load_svmlight(write(text), memory_limit=20_000)
     monkeypatch.setattr(svmlight, "available_memory", lambda: 20_000)
     with pytest.raises(SvmlightMemoryError, match="this machine has 19.5 KiB"):
@@ -342,7 +499,9 @@ def test_a_line_without_end_is_refused_before_it_is_read(write, monkeypatch, how
     read(path)
     tracemalloc.start()
     try:
-        with pytest.raises(SvmlightMemoryError, match="a line .* needs about .*; check that the file has line ends"):
+        with pytest.raises(
+            SvmlightMemoryError, match="a line .* needs about .*; check that the file has line ends"
+        ):
             read(packed)
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
@@ -386,7 +545,9 @@ def test_bad_options(write, options):
 def test_chunks_do_not_show(write, monkeypatch, chunk):
     generator = np.random.default_rng(3)
     text = "".join(
-        f"{i % 5} " + " ".join(f"{j}:{generator.normal():.6g}" for j in range(1, generator.integers(2, 30))) + "\n"
+        f"{i % 5} "
+        + " ".join(f"{j}:{generator.normal():.6g}" for j in range(1, generator.integers(2, 30)))
+        + "\n"
         for i in range(60)
     )
     whole = load_svmlight(write(text), layout="csr")
@@ -403,7 +564,9 @@ def test_standard_input(write, monkeypatch):
         def readinto(self, view):
             return super().readinto(view[:5])
 
-    monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Pipe(b"1 1:2\n2 1:3 2:12345678\n")}))
+    monkeypatch.setattr(
+        sys, "stdin", type("Stdin", (), {"buffer": Pipe(b"1 1:2\n2 1:3 2:12345678\n")})
+    )
     data = load_svmlight("-")
     assert data.X.tolist() == [[2, 0], [3, 12345678]]
     monkeypatch.setattr(sys, "stdin", type("Stdin", (), {"buffer": Pipe(b"1 1:2\n2 0:3\n")}))
@@ -456,7 +619,10 @@ def test_dump_text(tmp_path):
 
 def test_dump_into_a_missing_folder(tmp_path):
     path = tmp_path / "no" / "t.svm"
-    with pytest.raises(FileNotFoundError, match=f"no such folder for the file {path}; make it first: '{path.parent}'"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=f"no such folder for the file {path}; make it first: '{path.parent}'",
+    ):
         dump_svmlight(path, np.ones((1, 1)), [1])
 
 
@@ -542,7 +708,10 @@ def test_data_folder_is_what_make_data_writes(tmp_path, monkeypatch):
     assert names == ["digits.test.libsvm", "digits.train.libsvm", "iris.libsvm", "wine.libsvm"]
     for name in names:
         assert (tmp_path / name).read_bytes() == Path(root, "data", name).read_bytes()
-    train, test = (load_svmlight(tmp_path / f"digits.{part}.libsvm", n_features=64) for part in ("train", "test"))
+    train, test = (
+        load_svmlight(tmp_path / f"digits.{part}.libsvm", n_features=64)
+        for part in ("train", "test")
+    )
     assert train.X.shape == (1347, 64) and test.X.shape == (450, 64)
     assert min(np.bincount(test.y)) >= 43 and set(test.y) == set(range(10))
 
@@ -556,4 +725,6 @@ def test_plain_rows_are_what_scipy_gets(tmp_path):
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(sparse, name))
     path.write_text("1 1:2 3:4\n")
-    np.testing.assert_array_equal(load_svmlight(path, layout="plain").X, np.array([[2, 0, 4]], np.float32))
+    np.testing.assert_array_equal(
+        load_svmlight(path, layout="plain").X, np.array([[2, 0, 4]], np.float32)
+    )

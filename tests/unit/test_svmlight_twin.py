@@ -26,11 +26,27 @@ def scan(text, base="auto"):
     n = len(text)
     scanner = kernel.Scanner(1 if base == 1 else 0, 0)
     indices, values = np.empty(n // 4, np.int32), np.empty(n // 4, np.float32)
-    indptr, labels, labelled = np.zeros(n // 2 + 1, np.int64), np.empty(n // 2), np.empty(n // 2, np.uint8)
-    code = scanner.feed(text + b"\xff" * kernel.PADDING, n, indices, values, indptr, labels, labelled)
+    indptr, labels, labelled = (
+        np.zeros(n // 2 + 1, np.int64),
+        np.empty(n // 2),
+        np.empty(n // 2, np.uint8),
+    )
+    code = scanner.feed(
+        text + b"\xff" * kernel.PADDING, n, indices, values, indptr, labels, labelled
+    )
     m = scanner.rows
-    rows = [list(zip(indices[a:b].tolist(), values[a:b], strict=True)) for a, b in pairwise(indptr[: m + 1])]
-    return code, scanner.line + 1, scanner.error[1], rows, labels[:m].tolist(), labelled[:m].astype(bool).tolist()
+    rows = [
+        list(zip(indices[a:b].tolist(), values[a:b], strict=True))
+        for a, b in pairwise(indptr[: m + 1])
+    ]
+    return (
+        code,
+        scanner.line + 1,
+        scanner.error[1],
+        rows,
+        labels[:m].tolist(),
+        labelled[:m].astype(bool).tolist(),
+    )
 
 
 def same_as_twin(text, base="auto"):
@@ -43,7 +59,9 @@ def same_as_twin(text, base="auto"):
         return error.code
     assert code == "ok", (text, code, line, column)
     assert (labels, labelled) == expected[1:], text
-    assert [[index for index, _ in row] for row in rows] == [[index for index, _ in row] for row in expected[0]], text
+    assert [[index for index, _ in row] for row in rows] == [
+        [index for index, _ in row] for row in expected[0]
+    ], text
     ours = np.array([value for row in rows for _, value in row], np.float32)
     theirs = np.array([value for row in expected[0] for _, value in row], np.float32)
     nan = np.isnan(ours)
@@ -57,7 +75,11 @@ def numbers(generator, count):
     for _ in range(count):
         kind = generator.randrange(10)
         if kind < 2:
-            yield repr(struct.unpack("<d", struct.pack("<Q", generator.getrandbits(64) & ~(1 << 62) | (7 << 59)))[0])
+            yield repr(
+                struct.unpack(
+                    "<d", struct.pack("<Q", generator.getrandbits(64) & ~(1 << 62) | (7 << 59))
+                )[0]
+            )
         elif kind < 4:
             value = np.uint32(generator.randrange(0x7F7FFFFF)).view(np.float32)
             yield f"{value:.{generator.randrange(1, 18)}g}"
@@ -66,17 +88,26 @@ def numbers(generator, count):
             high = np.nextafter(low, np.float32(np.inf))
             middle = (Decimal(float(low)) + Decimal(float(high))) / 2
             digits = generator.choice((17, 19, 20, 25, 60, 200))
-            yield f"{middle:.{digits}g}" + generator.choice(("", "", "1", "0001")) * ("e" not in f"{middle:.{digits}g}")
+            yield f"{middle:.{digits}g}" + generator.choice(("", "", "1", "0001")) * (
+                "e" not in f"{middle:.{digits}g}"
+            )
         elif kind < 8:
             whole, part = generator.randrange(0, 12), generator.randrange(0, 25)
             text = "".join(generator.choice("0123456789") for _ in range(whole + part))
             text = text[:whole] + "." + text[whole:] if part else text or "0"
             yield generator.choice(("", "-", "+")) + (text if text != "." else "0.")
         else:
-            mantissa = "".join(generator.choice("0123456789") for _ in range(generator.randrange(1, 30)))
+            mantissa = "".join(
+                generator.choice("0123456789") for _ in range(generator.randrange(1, 30))
+            )
             cut = generator.randrange(len(mantissa))
             text = mantissa[:cut] + generator.choice((".", "")) + mantissa[cut:]
-            yield text + generator.choice("eE") + generator.choice(("", "-", "+")) + str(generator.randrange(0, 60))
+            yield (
+                text
+                + generator.choice("eE")
+                + generator.choice(("", "-", "+"))
+                + str(generator.randrange(0, 60))
+            )
 
 
 @SCALES
@@ -165,7 +196,9 @@ def test_mutated_files_through_the_loader(tmp_path):
         try:
             rows = twin.parse(text)[0]
             largest = max((index for row in rows for index, _ in row), default=-1)
-            bad = largest < 0 or (largest == 2**31 - 1 and any(row and row[0][0] == 0 for row in rows))
+            bad = largest < 0 or (
+                largest == 2**31 - 1 and any(row and row[0][0] == 0 for row in rows)
+            )
         except twin.TextError:
             bad = True
         if bad:
@@ -181,9 +214,20 @@ def test_mutated_files_through_the_loader(tmp_path):
 
 
 def test_feed_checks_its_buffers():
-    arrays = np.empty(1, np.int32), np.empty(1, np.float32), np.zeros(2, np.int64), np.empty(1), np.empty(1, np.uint8)
+    arrays = (
+        np.empty(1, np.int32),
+        np.empty(1, np.float32),
+        np.zeros(2, np.int64),
+        np.empty(1),
+        np.empty(1, np.uint8),
+    )
     padding = bytes(kernel.PADDING)
-    for text, length in ((b"1 1:1", 5), (b"1 1:1\n", 6), (b"1 1:1\n" + padding, 5), (b"1 1:1\n" + padding, 0)):
+    for text, length in (
+        (b"1 1:1", 5),
+        (b"1 1:1\n", 6),
+        (b"1 1:1\n" + padding, 5),
+        (b"1 1:1\n" + padding, 0),
+    ):
         with pytest.raises(ValueError, match="newline"):
             kernel.Scanner(0, 0).feed(text, length, *arrays)
     with pytest.raises(ValueError, match="too small"):
@@ -198,7 +242,15 @@ def test_under_sanitizers(tmp_path, scale):
     headers = Path(pymcboost.__file__).parent / "_kernels"
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=address,undefined",
              "-fno-sanitize-recover=all"]  # fmt: skip
-    build = ["cc", *flags, f"-I{headers}", "-o", str(program), str(Path(__file__).with_name("svmtext_main.c")), "-lm"]
+    build = [
+        "cc",
+        *flags,
+        f"-I{headers}",
+        "-o",
+        str(program),
+        str(Path(__file__).with_name("svmtext_main.c")),
+        "-lm",
+    ]
     done = subprocess.run(build, capture_output=True, text=True, check=False)
     if done.returncode and ("asan" in done.stderr or "sanitize" in done.stderr):
         pytest.skip("this compiler has no sanitizers")
@@ -206,7 +258,9 @@ def test_under_sanitizers(tmp_path, scale):
     texts = list(mutations(random.Random(11 + scale), 20_000 * scale))
     texts = [text if text.endswith(b"\n") else text + b"\n" for text in texts]
     stream = b"".join(struct.pack("<I", len(text)) + text for text in texts)
-    done = subprocess.run([str(program)], input=stream, capture_output=True, timeout=600, check=False)
+    done = subprocess.run(
+        [str(program)], input=stream, capture_output=True, timeout=600, check=False
+    )
     assert done.returncode == 0, done.stderr.decode()[:2000]
     codes = [int(line) for line in done.stdout.split()]
     assert codes == [kernel.CODES.index(scan(text)[0]) for text in texts]

@@ -14,7 +14,9 @@ N_ROWS, N_FEATURES = 60_000, 10
 @pytest.fixture(scope="module")
 def frame():
     X = np.random.default_rng(0).normal(size=(N_ROWS, N_FEATURES)).round(4)
-    return pandas.DataFrame(X, columns=[f"x{j}" for j in range(N_FEATURES)]).assign(kind=np.arange(N_ROWS) % 3)
+    return pandas.DataFrame(X, columns=[f"x{j}" for j in range(N_FEATURES)]).assign(
+        kind=np.arange(N_ROWS) % 3
+    )
 
 
 @pytest.fixture
@@ -31,7 +33,9 @@ def read(path, kind="csv"):
 
 def refused(path, kind="csv"):
     """What the message says that the file takes, in MiB."""
-    with pytest.raises(tables.TableMemoryError, match=r"takes about [\d.]+ MiB .* are free. Give fewer") as found:
+    with pytest.raises(
+        tables.TableMemoryError, match=r"takes about [\d.]+ MiB .* are free. Give fewer"
+    ) as found:
         read(path, kind)
     assert isinstance(found.value, MemoryError) and str(found.value).startswith(f"{path}: ")
     return float(str(found.value).split("about ")[1].split()[0])
@@ -54,7 +58,9 @@ def test_a_large_csv_file_is_refused_after_its_first_part(frame, free, tmp_path,
     frame.to_csv(path, index=False)
     seen = []
     check_part = tables._Room.check_part
-    monkeypatch.setattr(tables._Room, "check_part", lambda *args: (seen.append(args[2]), check_part(*args)))
+    monkeypatch.setattr(
+        tables._Room, "check_part", lambda *args: (seen.append(args[2]), check_part(*args))
+    )
     needed = path.stat().st_size + tables.MEMORY_A_VALUE * frame.size
     free(needed // 2)
     assert refused(path) == pytest.approx(needed / 2**20, rel=0.02)

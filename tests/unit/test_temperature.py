@@ -26,7 +26,8 @@ def draw(n, k, true, seed=0):
 
 @pytest.mark.parametrize("link", ["none", "softmax", "softmax2"])
 @pytest.mark.parametrize(
-    ("n", "k", "true", "scale"), [(60, 2, 1.0, 1.0), (80, 3, 3.0, 40.0), (50, 7, 0.5, 0.05), (90, 4, 30.0, 1.0)]
+    ("n", "k", "true", "scale"),
+    [(60, 2, 1.0, 1.0), (80, 3, 3.0, 40.0), (50, 7, 0.5, 0.05), (90, 4, 30.0, 1.0)],
 )
 def test_twin(n, k, true, scale, link):
     scores, codes, weight = draw(n, k, true)
@@ -81,7 +82,9 @@ def test_weights_are_counts_and_0_is_none():
     for scale in (1e-200, 1e-300, 8e307):
         assert found == fit_temperature(scores, codes, counts * scale)
     assert found == fit_temperature(scores[counts > 0], codes[counts > 0], counts[counts > 0])
-    assert found == pytest.approx(fit_temperature(scores.repeat(counts, axis=0), codes.repeat(counts)), rel=0.02)
+    assert found == pytest.approx(
+        fit_temperature(scores.repeat(counts, axis=0), codes.repeat(counts)), rel=0.02
+    )
 
 
 def test_last_bits_of_the_scores_do_not_show():

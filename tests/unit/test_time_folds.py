@@ -5,7 +5,13 @@ import pytest
 from sklearn.metrics import log_loss
 from sklearn.model_selection import PredefinedSplit, TimeSeriesSplit
 
-from pymcboost import AdaBoostMHClassifier, Dataset, MartClassifier, MCBoostClassifier, VectorTreeBoostClassifier
+from pymcboost import (
+    AdaBoostMHClassifier,
+    Dataset,
+    MartClassifier,
+    MCBoostClassifier,
+    VectorTreeBoostClassifier,
+)
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.registry import get_class
 from pymcboost.training import calibration, folds, thresholds
@@ -44,13 +50,17 @@ GAPS = [(np.arange(60), np.arange(70, 100)), (np.arange(20, 100), np.arange(110,
 SOME = PredefinedSplit(np.where(np.arange(180) % 4, np.arange(180) % 4 - 1, -1))
 
 
-@pytest.mark.parametrize("cv", [TimeSeriesSplit(4), TimeSeriesSplit(3, gap=7, max_train_size=40), SOME, GAPS])
+@pytest.mark.parametrize(
+    "cv", [TimeSeriesSplit(4), TimeSeriesSplit(3, gap=7, max_train_size=40), SOME, GAPS]
+)
 def test_rows_may_never_be_held_out(cv):
     X, y = some_rows()
     expected = GAPS if cv is GAPS else list(cv.split(X))
     for found, one in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
-    auto = out_of_fold(MartClassifier(cv=cv, n_iter_no_change=2, calibrate=None), dataset_of(X, y), seed=0)
+    auto = out_of_fold(
+        MartClassifier(cv=cv, n_iter_no_change=2, calibrate=None), dataset_of(X, y), seed=0
+    )
     never = np.setdiff1d(np.arange(180), np.concatenate([held for _, held in expected]))
     assert len(never) and (auto.fold[never] == -1).all() and np.isnan(auto.scores[never]).all()
     for i, (train, held) in enumerate(expected):
@@ -66,7 +76,9 @@ def test_rows_may_never_be_held_out(cv):
         np.testing.assert_allclose(auto.curves[i, at], of_fold, rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["vector-tree", "mcboost", "mart", "multiboost", "adaboost-mo", "hingeboost"])
+@pytest.mark.parametrize(
+    "name", ["vector-tree", "mcboost", "mart", "multiboost", "adaboost-mo", "hingeboost"]
+)
 def test_models_of_folds_do_not_see_later_labels(name):
     X, y = some_rows()
     estimator, parts = get_class(name)(n_jobs=1), list(TimeSeriesSplit(4).split(X))
@@ -105,7 +117,9 @@ def test_every_model_is_trained_on_earlier_rows(params, reverse, gap, trained):
 
 def test_labels_take_their_thresholds_from_rows_held_out(trained, monkeypatch):
     X, y = some_rows()
-    Y = np.stack([y > 0, X[:, 0] > 0.5, np.random.default_rng(0).random(180) < 0.3], axis=1).astype(int)
+    Y = np.stack([y > 0, X[:, 0] > 0.5, np.random.default_rng(0).random(180) < 0.3], axis=1).astype(
+        int
+    )
     seen = []
 
     def kept(*given):
@@ -167,7 +181,9 @@ def test_the_temperature_comes_from_the_last_folds(gap):
     """The slow twin: the folds with the most rows, and one model of the rows that the one before the last holds out."""
     X, y = some_rows()
     parts = list(TimeSeriesSplit(5, gap=gap).split(X))
-    model = MCBoostClassifier(n_estimators=30, calibrate="temperature", cv=TimeSeriesSplit(5, gap=gap)).fit(X, y)
+    model = MCBoostClassifier(
+        n_estimators=30, calibrate="temperature", cv=TimeSeriesSplit(5, gap=gap)
+    ).fit(X, y)
     last = parts[:1:-1]  # three of five hold out 55%
     big, small = np.mean([len(train) for train, _ in last]), 30 - gap
     first = temperature_by_hand(last, X, y, 30)
@@ -186,7 +202,9 @@ def test_no_temperature_is_far_from_those_found(second, least, monkeypatch):
     found = iter([1.0, second])
     monkeypatch.setattr(calibration, "_temperature", lambda *given: next(found))
     cv = list(TimeSeriesSplit(20, max_train_size=60).split(X))
-    warm = VectorTreeBoostClassifier(n_estimators=3, calibrate="temperature", cv=cv, random_state=0).fit(X, y)
+    warm = VectorTreeBoostClassifier(
+        n_estimators=3, calibrate="temperature", cv=cv, random_state=0
+    ).fit(X, y)
     assert warm.model_.temperature == pytest.approx(least, rel=1e-3)
 
 
@@ -196,7 +214,9 @@ def test_under_drift_probabilities_are_calibrated_for_the_future():
     past, future = slice(0, 900), slice(900, None)
     losses = {}
     for cv in 3, TimeSeriesSplit(4):
-        model = MartClassifier(n_estimators=100, calibrate="temperature", cv=cv, random_state=0).fit(X[past], y[past])
+        model = MartClassifier(
+            n_estimators=100, calibrate="temperature", cv=cv, random_state=0
+        ).fit(X[past], y[past])
         losses[cv if cv == 3 else "time"] = log_loss(y[future], model.predict_proba(X[future]))
     assert losses["time"] < 0.95 * losses[3], losses
 
@@ -206,7 +226,9 @@ def test_a_class_that_appears_late_has_a_bounded_loss_and_no_say_in_the_temperat
     y[:200][y[:200] == 2] = 0
     cv, dataset = TimeSeriesSplit(3), dataset_of(X, y)
     for calibrate in None, "temperature":
-        model = MartClassifier(n_estimators="auto", cv=cv, calibrate=calibrate, n_iter_no_change=2, random_state=0)
+        model = MartClassifier(
+            n_estimators="auto", cv=cv, calibrate=calibrate, n_iter_no_change=2, random_state=0
+        )
         found = model.fit(X, y).cv_results_
         assert np.isfinite(found["folds"]).all() and found["folds"].max() < 37
     assert model.classes_.tolist() == [0, 1, 2] and model.model_.is_calibrated
@@ -215,10 +237,14 @@ def test_a_class_that_appears_late_has_a_bounded_loss_and_no_say_in_the_temperat
     assert not weight[:60].any() and (weight[60:] == (y[60:] != 2)).all()
 
 
-@pytest.mark.parametrize("one", [[(np.arange(120), np.arange(120, 180))], PredefinedSplit([-1] * 120 + [0] * 60)])
+@pytest.mark.parametrize(
+    "one", [[(np.arange(120), np.arange(120, 180))], PredefinedSplit([-1] * 120 + [0] * 60)]
+)
 def test_one_fold_is_enough(one):
     X, y = some_rows()
-    auto = MCBoostClassifier(n_estimators="auto", cv=one, n_iter_no_change=2, calibrate="temperature").fit(X, y)
+    auto = MCBoostClassifier(
+        n_estimators="auto", cv=one, n_iter_no_change=2, calibrate="temperature"
+    ).fit(X, y)
     assert auto.cv_results_["folds"].shape[0] == 1 and auto.model_.is_calibrated
     fixed = MCBoostClassifier(n_estimators=5, cv=one, calibrate="temperature").fit(X, y)
     by_hand = temperature_by_hand([(np.arange(120), np.arange(120, 180))], X, y, 5)
@@ -228,7 +254,9 @@ def test_one_fold_is_enough(one):
 # -- Dataset -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("params", [{"n_estimators": "auto"}, {"n_estimators": 4, "calibrate": "temperature"}])
+@pytest.mark.parametrize(
+    "params", [{"n_estimators": "auto"}, {"n_estimators": 4, "calibrate": "temperature"}]
+)
 def test_a_subset_is_split_by_its_own_rows(params, trained):
     X, y = some_rows(300)
     rows = np.arange(40, 240)

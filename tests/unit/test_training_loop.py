@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from pymcboost.comm import ALONE
-from pymcboost.training.callbacks import CalibratedCurve, Callback, EarlyStopping, ValidationCurves, as_callback
+from pymcboost.training.callbacks import (
+    CalibratedCurve,
+    Callback,
+    EarlyStopping,
+    ValidationCurves,
+    as_callback,
+)
 from pymcboost.training.gains import Gains
 from pymcboost.training.loop import TrainingState, train
 
@@ -66,7 +72,9 @@ class Errors:
         self.taken_in = len(builder)
 
     def measure(self, metric):
-        return {f"val_{metric.name}": self.errors[self.followed - 1] if self.followed else self.before}
+        return {
+            f"val_{metric.name}": self.errors[self.followed - 1] if self.followed else self.before
+        }
 
 
 def state_of(booster=None, n=10, **words):
@@ -214,7 +222,10 @@ def test_patience_is_exactly_as_long_as_asked(patience):
     assert state.n_rounds == 3
     assert state.gain == [3.0]
     assert state.history["val_error"] == [0.5, 0.4, 0.3]
-    assert state.ended == f"the validation error did not improve in {patience} round{'s' * (patience > 1)} more"
+    assert (
+        state.ended
+        == f"the validation error did not improve in {patience} round{'s' * (patience > 1)} more"
+    )
 
 
 def test_a_training_that_ends_first_goes_back_to_the_best_round_as_well():
@@ -235,14 +246,22 @@ def test_of_two_metrics_the_later_best_round_counts():
         name, sign = "other", 1
 
     state = state_of(n=40, validation=Two([0.5, 0.2] + [0.3] * 40))
-    train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 3, also=[Other])])
+    train(
+        state,
+        [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 3, also=[Other])],
+    )
     assert state.n_rounds == 4
     assert state.gain == [4.0]
     assert state.ended == "the validation error did not improve in 3 rounds more"
 
 
 def test_a_warm_start_must_beat_the_model_it_goes_on_from():
-    state = state_of(Counting(4), n=20, validation=Errors([0.3] * 20, before=0.2), history={"number": [1, 2, 3, 4]})
+    state = state_of(
+        Counting(4),
+        n=20,
+        validation=Errors([0.3] * 20, before=0.2),
+        history={"number": [1, 2, 3, 4]},
+    )
     train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 5)])
     assert state.validation.taken_in == 4
     assert state.n_rounds == 4
@@ -251,7 +270,9 @@ def test_a_warm_start_must_beat_the_model_it_goes_on_from():
 
 def test_a_checkpoint_whose_patience_is_at_its_end_adds_no_round():
     history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2]}
-    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0)))
+    state = state_of(
+        Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0))
+    )
     train(state, [ValidationCurves(ERROR), EarlyStopping(ERROR, 2)])
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
@@ -261,9 +282,18 @@ def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
     class Other:
         name, sign = "other", 1
 
-    history = {"number": [1, 2, 3, 4], "val_error": [0.3, 0.1, 0.2, 0.2], "val_other": [0.9, 0.8, 0.7, 0.75]}
-    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 3.0)))
-    train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 1, also=[Other])])
+    history = {
+        "number": [1, 2, 3, 4],
+        "val_error": [0.3, 0.1, 0.2, 0.2],
+        "val_other": [0.9, 0.8, 0.7, 0.75],
+    }
+    state = state_of(
+        Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 3.0))
+    )
+    train(
+        state,
+        [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 1, also=[Other])],
+    )
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (3, [3.0])
 
@@ -274,8 +304,13 @@ def test_a_second_curve_without_its_first_values_is_not_followed():
 
     curves = {"val_error": [0.3, 0.1, 0.2, 0.2], "val_other": [np.nan, np.nan, 0.5, 0.4]}
     history = {"number": [1, 2, 3, 4], **curves}
-    state = state_of(Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0)))
-    train(state, [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 2, also=[Other])])
+    state = state_of(
+        Counting(4), validation=Errors([]), history=history, best_gain=Gains.of(np.full(1, 2.0))
+    )
+    train(
+        state,
+        [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 2, also=[Other])],
+    )
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])
 

@@ -38,7 +38,13 @@ def random_columns(m, rng):
 def skipping_columns(m, rng):
     away = rng.random(m) < 0.3
     skewed = np.where(away[:, None], rng.integers(0, 60, (m, 50)), rng.integers(3, 50, 50))
-    return np.hstack([random_columns(m, rng), skewed, np.where(away[:, None], rng.integers(0, 9, (m, 12)), np.nan)])
+    return np.hstack(
+        [
+            random_columns(m, rng),
+            skewed,
+            np.where(away[:, None], rng.integers(0, 9, (m, 12)), np.nan),
+        ]
+    )
 
 
 def make(X, K=3, weight=None, **options):
@@ -52,8 +58,12 @@ def bins_by_threshold(data, X):
     result = np.empty((len(data.column), data.n_rows), dtype=int)
     for f, column in enumerate(data.column):
         values = X[data.rows, column].astype(np.float32)
-        cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
-        result[f] = np.where(np.isnan(values), data.columns.n_bins[f], (values[:, None] > cuts).sum(axis=1))
+        cuts = data.columns.threshold[
+            data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]
+        ]
+        result[f] = np.where(
+            np.isnan(values), data.columns.n_bins[f], (values[:, None] > cuts).sum(axis=1)
+        )
     return result
 
 
@@ -82,7 +92,9 @@ def bins_by_code(data):
 DATA = {
     "small": lambda rng: random_columns(60, rng),
     "bundled": lambda rng: random_columns(1500, rng),
-    "two bytes": lambda rng: np.column_stack([random_columns(1200, rng), rng.normal(size=(1200, 2))]),
+    "two bytes": lambda rng: np.column_stack(
+        [random_columns(1200, rng), rng.normal(size=(1200, 2))]
+    ),
     "lossy": lambda rng: np.column_stack([random_columns(9000, rng), rng.normal(size=(9000, 2))]),
     "skipping": lambda rng: skipping_columns(SKIPPING_ROWS + 10, rng),
 }
@@ -111,13 +123,19 @@ def test_thresholds_are_midpoints(dense):
     """All of them where nothing is lost; bins are never empty and never more than a byte holds."""
     name, X, data = dense
     for f, column in enumerate(data.column):
-        cuts = data.columns.threshold[data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]]
-        every = [threshold for threshold, nan_left in candidates(X[data.rows, column]) if not nan_left]
+        cuts = data.columns.threshold[
+            data.columns.threshold_ptr[f] : data.columns.threshold_ptr[f + 1]
+        ]
+        every = [
+            threshold for threshold, nan_left in candidates(X[data.rows, column]) if not nan_left
+        ]
         if name == "lossy" and len(every) > 254:
             assert 200 < data.columns.n_bins[f] <= 256 - data.columns.has_missing[f]
             assert set(cuts) <= set(every)
             # bins of about equal size
-            assert np.bincount(bins_by_code(data)[f]).max() < 3 * data.n_rows / data.columns.n_bins[f]
+            assert (
+                np.bincount(bins_by_code(data)[f]).max() < 3 * data.n_rows / data.columns.n_bins[f]
+            )
         else:
             np.testing.assert_array_equal(cuts, np.array(every, dtype=np.float32))
         assert (np.diff(cuts) > 0).all()
@@ -141,7 +159,9 @@ def test_tiles_are_the_lanes_row_by_row(dense):
     assert data.tiles.tiles.dtype == data.columns.codes.dtype == dtype
     for lane in range(data.columns.n_lanes):
         t, k = divmod(lane, LANES)
-        features = data.columns.lane_feature[data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]]
+        features = data.columns.lane_feature[
+            data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]
+        ]
         tile, code = data.tiles.tiles[t, :, k].astype(int), data.columns.codes[lane].astype(int)
         assert (len(features) > 0) == (k < data.tiles.tile_lanes[t])
         assert (data.columns.lane[features] == lane).all()
@@ -151,7 +171,9 @@ def test_tiles_are_the_lanes_row_by_row(dense):
             assert (tile[missing] == data.tiles.tile_rows[t] - 1).all()
             tile, code = tile[~missing], code[~missing]
         np.testing.assert_array_equal(tile, code)
-        assert code.max(initial=0) < data.tiles.tile_rows[t] - data.tiles.tile_missing[t] or not len(features)
+        assert code.max(initial=0) < data.tiles.tile_rows[t] - data.tiles.tile_missing[
+            t
+        ] or not len(features)
     sizes = np.diff(data.tiles.tile_cell)
     np.testing.assert_array_equal(sizes[:-1], data.tiles.tile_rows * LANES)
     assert sizes[-1] == 0
@@ -162,7 +184,9 @@ def test_every_feature_has_one_place(dense):
     _, _, data = dense
     assert sorted(data.columns.lane_feature) == list(range(len(data.column)))
     for lane in range(data.columns.n_lanes):
-        features = data.columns.lane_feature[data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]]
+        features = data.columns.lane_feature[
+            data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]
+        ]
         if len(features) == 1:
             assert data.columns.mode[features[0]] == -1
             assert data.columns.cell0[features[0]] == 0
@@ -180,7 +204,9 @@ def test_bundled_features_exclude_each_other(dense):
     name, X, data = dense
     bins = bins_by_threshold(data, X)
     for lane in range(data.columns.n_lanes):
-        features = data.columns.lane_feature[data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]]
+        features = data.columns.lane_feature[
+            data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]
+        ]
         if len(features) < 2:
             continue
         away = bins[features] != data.columns.mode[features, None]
@@ -220,7 +246,9 @@ def test_rows_that_tiles_skip(dense):
 def test_missing_values_may_be_what_a_tile_skips():
     rng = np.random.default_rng(11)
     m = SKIPPING_ROWS
-    data = make(np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5 + np.arange(16), (m, 16)), np.nan))
+    data = make(
+        np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5 + np.arange(16), (m, 16)), np.nan)
+    )
     assert data.tiles.tile_skip.tolist() == [1]
     assert (data.tiles.tile_mode[0] == data.tiles.tile_rows[0] - 1).all()
 
@@ -293,7 +321,9 @@ def test_weights_over_many_magnitudes_lose_no_threshold(sparse):
         rng = np.random.default_rng(seed)
         X = rng.permutation(60)[:, None] + 1.0
         weight = 10.0 ** rng.uniform(-16, 16, 60)
-        assert make(scipy.sparse.csr_matrix(X) if sparse else X, weight=weight).columns.n_bins.tolist() == [60]
+        assert make(
+            scipy.sparse.csr_matrix(X) if sparse else X, weight=weight
+        ).columns.n_bins.tolist() == [60]
 
 
 def test_rows_without_weight_make_no_thresholds():
@@ -324,7 +354,17 @@ def test_no_column_at_all():
 def test_any_number_of_threads_gives_the_same_data():
     X = DATA["skipping"](np.random.default_rng(8))
     one, two = make(X), make(X, n_threads=3)
-    for name in ("codes", "tiles", "counted", "threshold", "lane", "cell0", "mode", "tile_mode", "lane_feature"):
+    for name in (
+        "codes",
+        "tiles",
+        "counted",
+        "threshold",
+        "lane",
+        "cell0",
+        "mode",
+        "tile_mode",
+        "lane_feature",
+    ):
         np.testing.assert_array_equal(getattr(one.tiles, name), getattr(two.tiles, name))
 
 
@@ -357,7 +397,9 @@ def test_histograms_are_pooled_while_they_fit(monkeypatch):
     assert not data.pools(2, 20)
 
 
-@pytest.mark.parametrize(("counted", "cell_words", "g", "h", "n"), [(False, 1, 31, 31, 31), (True, 2, 46, 38, 24)])
+@pytest.mark.parametrize(
+    ("counted", "cell_words", "g", "h", "n"), [(False, 1, 31, 31, 31), (True, 2, 46, 38, 24)]
+)
 def test_units(counted, cell_words, g, h, n):
     rng = np.random.default_rng(10)
     X = rng.normal(size=(500, 1))
@@ -380,7 +422,12 @@ def test_counts_of_many_rows(m, same):
     """A cell holds the sums of h and of the counts of all rows, rounded by a unit each."""
 
     class Rows:
-        total_rows, total_weight, weight_ends, weight_unit = m, 1.5 * m, (1.5 if same else 1.0, 1.5), 1.0
+        total_rows, total_weight, weight_ends, weight_unit = (
+            m,
+            1.5 * m,
+            (1.5 if same else 1.0, 1.5),
+            1.0,
+        )
         weight = np.ones(1)
 
     alone = Quantiser(Rows, False, 5.0)
@@ -400,7 +447,9 @@ def test_counts_of_many_rows(m, same):
 def test_known_cuts(m, order, dtype):
     """Codes are the cuts below a value, whatever the type and order of X; missing values come last."""
     rng, d = np.random.default_rng(0), 21
-    X = np.asarray(rng.integers(-9, 9, (m + 5, d)) + rng.random((m + 5, d)), order=order, dtype=dtype)
+    X = np.asarray(
+        rng.integers(-9, 9, (m + 5, d)) + rng.random((m + 5, d)), order=order, dtype=dtype
+    )
     X[rng.random(X.shape) < 0.1] = np.nan
     rows = rng.permutation(m + 5)[:m]
     n_cuts = rng.integers(0, 300, d)
@@ -408,7 +457,10 @@ def test_known_cuts(m, order, dtype):
     values = X.astype(np.float32)
     values = np.append(values[~np.isnan(values)], np.arange(20, 2000, dtype=np.float32))
     cuts = [np.sort(rng.choice(values, n, replace=False)) for n in n_cuts]
-    start, flat = np.concatenate(([0], np.cumsum(n_cuts))), np.concatenate([*cuts, np.zeros(1, np.float32)])
+    start, flat = (
+        np.concatenate(([0], np.cumsum(n_cuts))),
+        np.concatenate([*cuts, np.zeros(1, np.float32)]),
+    )
     for threads in (1, 3):
         codes, counts = np.empty((d, m), dtype=np.uint16), np.zeros((d, 302), dtype=np.int64)
         _bins.code_columns(X, rows, flat, start, codes, counts, threads)

@@ -19,7 +19,9 @@ WIDEST = 2**31 - 1
 
 def spread(ensemble, n_features):
     """The same learners over features far apart, and where the features went; the last one is the last there is."""
-    place = 2 + np.sort(np.random.default_rng(0).choice(n_features - 2, ensemble.n_features, replace=False))
+    place = 2 + np.sort(
+        np.random.default_rng(0).choice(n_features - 2, ensemble.n_features, replace=False)
+    )
     place[-1] = n_features - 1
     return replace(ensemble, feature=place[ensemble.feature], n_features=n_features), place
 
@@ -30,9 +32,16 @@ def wide_models(n_features):
         stumps = random_stumps(40, 30, k, two_sided, few_thresholds=True)
         wide, place = spread(stumps, n_features)
         for layout in ("list", "interval"):
-            yield *(Model.from_ensemble(both, range(k), layout=layout) for both in (wide, stumps)), place
+            yield (
+                *(Model.from_ensemble(both, range(k), layout=layout) for both in (wide, stumps)),
+                place,
+            )
     for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
-        for splits in ((0, 0), (0, 12), (1500, 2500)):  # the last are too large to be prepared, or nearly
+        for splits in (
+            (0, 0),
+            (0, 12),
+            (1500, 2500),
+        ):  # the last are too large to be prepared, or nearly
             trees = random_trees(9, 3000 if splits[0] else 30, 4, mode, splits=splits)
             wide, place = spread(trees, n_features)
             models = [Model.from_ensemble(both, range(4)) for both in (wide, trees)]
@@ -47,7 +56,10 @@ def test_wide_sparse_rows_have_the_bits_of_narrow_ones(n_features):
         X = random_rows(37, narrow.n_features_in_)
         X[:, ::3] = 0
         sparse = sp.coo_matrix(X)
-        data, columns = np.append(sparse.data, [7, 2]).astype("f"), np.append(place[sparse.col], [1, 1])
+        data, columns = (
+            np.append(sparse.data, [7, 2]).astype("f"),
+            np.append(place[sparse.col], [1, 1]),
+        )
         ends = np.cumsum([0, *np.bincount(sparse.row, minlength=37)])
         # Three empty rows, the first of which has two entries of one cell in a feature that no model uses.
         rows = sp.csr_matrix((data, columns, [*ends, *[len(data)] * 3]), (40, n_features))

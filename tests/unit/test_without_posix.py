@@ -28,7 +28,9 @@ def test_cpus_without_an_affinity_mask_and_control_groups(monkeypatch):
 
 def test_memory_without_proc(monkeypatch):
     monkeypatch.setattr(threads, "_read", missing)
-    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 3, "SC_PAGE_SIZE": 1000}.__getitem__, raising=False)
+    monkeypatch.setattr(
+        os, "sysconf", {"SC_PHYS_PAGES": 3, "SC_PAGE_SIZE": 1000}.__getitem__, raising=False
+    )
     assert threads._read_memory() == 3000
     monkeypatch.delattr(os, "sysconf")
     assert threads._read_memory() is None
@@ -63,7 +65,11 @@ assert new.fit(blocks).model_.to_bytes() == new.fit(X, y).model_.to_bytes()
 def test_a_process_without_these_names_trains_and_predicts(tmp_path):
     path = os.pathsep.join([str(TESTS / "without_posix"), environment()["PYTHONPATH"]])
     done = subprocess.run(
-        [sys.executable, "-c", WORK], cwd=tmp_path, env=environment(PYTHONPATH=path), capture_output=True, text=True
+        [sys.executable, "-c", WORK],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=path),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(tmp_path)) == ["m.mcb", "out", "t.svm"]
@@ -73,6 +79,17 @@ def test_a_process_without_these_names_trains_and_predicts(tmp_path):
 @pytest.mark.posix
 def test_the_option_hides_them_and_leaves_out_tests_that_need_them():
     chosen = "test_failure_leaves_the_old_model or test_another_save_in_progress"
-    command = [sys.executable, "-m", "pytest", "-q", "--without-posix", "-k", chosen, "tests/format/test_save.py"]
-    done = subprocess.run(command, cwd=TESTS.parent, env=environment(), capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--without-posix",
+        "-k",
+        chosen,
+        "tests/format/test_save.py",
+    ]
+    done = subprocess.run(
+        command, cwd=TESTS.parent, env=environment(), capture_output=True, text=True
+    )
     assert re.search(r"^3 passed, 1 skipped", done.stdout, re.M), done.stdout

@@ -126,7 +126,11 @@ def test_options(name):
 @pytest.mark.parametrize(
     ("K", "params"),
     [
-        (2, {}), (20, {}), (40, {}), (40, {"split_columns": None}), (40, {"max_leaf_entries": 5}),
+        (2, {}),
+        (20, {}),
+        (40, {}),
+        (40, {"split_columns": None}),
+        (40, {"max_leaf_entries": 5}),
     ],
 )
 def test_numbers_of_classes(K, params):
@@ -168,7 +172,9 @@ def test_validation_rows_of_one_worker():
     X, y = rows(900)
     held = {"X_val": X[:200], "y_val": y[:200]}
     params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 60}
-    check(X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params)
+    check(
+        X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params
+    )
 
 
 @pytest.mark.parametrize("scattered", [np.inf, 0])
@@ -178,7 +184,13 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
     X, y = rows(12_000)
     X[np.isnan(X)] = 0
     y = more_classes(y, 4)  # every tree has all leaves
-    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "max_leaf_nodes": 32, "subsample": 1.0}
+    params = {
+        "n_estimators": 4,
+        "calibrate": None,
+        "random_state": 0,
+        "max_leaf_nodes": 32,
+        "subsample": 1.0,
+    }
     params["min_relative_gain"] = 0.0
 
     def task(workers):
@@ -189,7 +201,9 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
             def after_round(self, state):
                 counts.append((workers.n_sums, workers.n_bytes, state.history["n_leaves"][-1]))
 
-        VectorTreeBoostClassifier(**params, n_jobs=1).fit(X[part], y[part], comm=workers, callbacks=[Count()])
+        VectorTreeBoostClassifier(**params, n_jobs=1).fit(
+            X[part], y[part], comm=workers, callbacks=[Count()]
+        )
         return np.array(counts)
 
     counts = run(2, task)[0]
@@ -198,7 +212,11 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
     messages = 1 if scattered else 2
     assert (sums <= messages * ((J - 1) / 16 + 2 * np.log2(J) + 1) + 11).all()
     assert (sums >= messages * (J - 1) / 16).all()
-    splits = (4 * L * t * B + 8 * L * t * B * J) if scattered else (2 * L * t * B + (4 * L * B + 32) * t * J)
+    splits = (
+        (4 * L * t * B + 8 * L * t * B * J)
+        if scattered
+        else (2 * L * t * B + (4 * L * B + 32) * t * J)
+    )
     assert (sent <= 1.5 * (splits + 16 * J * (K + 4)) + 1000).all()
     assert (sent >= 0.8 * splits).all()
 
@@ -297,7 +315,10 @@ def test_communicators_without_an_effect_are_refused(name):
     cls, (X, y) = get_class(name), rows(60)
     booster, model = cls.booster, cls(n_estimators=1, calibrate=None)
     if name == "hingeboost":
-        with pytest.raises(TypeError, match="unexpected keyword argument 'comm'; rows divided among workers are for"):
+        with pytest.raises(
+            TypeError,
+            match="unexpected keyword argument 'comm'; rows divided among workers are for",
+        ):
             model.fit(X, y, comm=Alone())
         return
     if not booster.takes_workers:
@@ -330,7 +351,9 @@ def test_validation_labels_of_several_types_of_integers():
         own = np.array_split(np.arange(200), workers.size)[workers.rank]
         held = {"X_val": X[own], "y_val": labels[own].astype(np.uint64 if unsigned else np.int64)}
         model = VectorTreeBoostClassifier(n_estimators=2, calibrate=None, random_state=0)
-        return model.fit(X[own], labels[own], **held, comm=workers).history_["val_log_loss"].tolist()
+        return (
+            model.fit(X[own], labels[own], **held, comm=workers).history_["val_log_loss"].tolist()
+        )
 
     want = curve(Alone(), False)
     assert curve(Alone(), True) == want
@@ -340,12 +363,17 @@ def test_validation_labels_of_several_types_of_integers():
 def test_labels_of_parts_stay_integers():
     parts = np.array([5, 2**53], np.int64), np.array([2**53 + 1], np.uint64), np.zeros(0)
     assert divided.labels_of_parts(parts).tolist() == [5, 2**53, 2**53 + 1]
-    drawn = divided.drawn_set(Alone(), (np.zeros((1, 1)), parts[1], np.zeros(1), np.ones(1)), np.zeros(1, int))
+    drawn = divided.drawn_set(
+        Alone(), (np.zeros((1, 1)), parts[1], np.zeros(1), np.ones(1)), np.zeros(1, int)
+    )
     assert drawn[1].dtype.kind == "u"
 
 
 def test_positions_of_labels():
-    signed, unsigned = np.array([-1, 5, 2**53, 2**53 + 1]), np.array([2**53 + 1, 2**53 + 2, 2**64 - 1], np.uint64)
+    signed, unsigned = (
+        np.array([-1, 5, 2**53, 2**53 + 1]),
+        np.array([2**53 + 1, 2**53 + 2, 2**64 - 1], np.uint64),
+    )
     assert positions(signed, unsigned).tolist() == [3, -1, -1]
     assert positions(unsigned, signed).tolist() == [-1, -1, -1, 0]
     assert positions(np.array(["a", "b"]), np.array([1, "b", None], object)).tolist() == [-1, 1, -1]
@@ -357,13 +385,23 @@ def test_positions_of_labels():
 def test_unequal_workers_are_refused():
     X, y = rows(200)
     with pytest.raises(ValueError, match="X of worker 1 has 5 columns, that of worker 0 has 6"):
-        raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X[:, w.rank :], y, comm=w))
+        raise error_of(
+            lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X[:, w.rank :], y, comm=w)
+        )
     with pytest.raises(ValueError, match="labels of text on some workers and numbers on others"):
-        raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X, y.astype("iU"[w.rank]), comm=w))
+        raise error_of(
+            lambda w: VectorTreeBoostClassifier(calibrate=None).fit(
+                X, y.astype("iU"[w.rank]), comm=w
+            )
+        )
     S = csr_array(np.nan_to_num(X))
     with pytest.raises(ValueError, match="X is sparse on some workers and dense on others"):
-        raise error_of(lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S if w.rank else X, y, comm=w))
-    with pytest.raises(TypeError, match="SAMMEClassifier trains with one worker, .* are for VectorTreeBoost"):
+        raise error_of(
+            lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S if w.rank else X, y, comm=w)
+        )
+    with pytest.raises(
+        TypeError, match="SAMMEClassifier trains with one worker, .* are for VectorTreeBoost"
+    ):
         raise error_of(lambda w: SAMMEClassifier().fit(X, y, comm=w))
     with pytest.raises(TypeError, match="comm must be a communicator of mpi4py"):
         VectorTreeBoostClassifier().fit(X, y, comm=3)
@@ -394,7 +432,9 @@ def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
 
 
 @pytest.mark.parametrize("most", [divided_folds.MOST_HELD, 50])
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
+)
 def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
     """Each worker has the numbers of one, or those of some rows that are drawn, the same however they are divided."""
     monkeypatch.setattr(divided_folds, "MOST_HELD", most)
@@ -408,8 +448,14 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
         history = model.fit(X[part], y[part], weight[part], **more).history_
         return [history[f"train_{name}"].tolist() for name in loss]
 
-    divisions = [parts_of(300, 2, how, np.random.default_rng(0)) for how in ("even", "random", "empty")]
-    found = [one for parts in divisions for one in run(2, lambda w, parts=parts: curves(parts[w.rank], w))]
+    divisions = [
+        parts_of(300, 2, how, np.random.default_rng(0)) for how in ("even", "random", "empty")
+    ]
+    found = [
+        one
+        for parts in divisions
+        for one in run(2, lambda w, parts=parts: curves(parts[w.rank], w))
+    ]
     assert found == [found[0]] * 6
     assert (found[0] == curves(np.arange(300), Alone())) is (most > 300)
 
@@ -431,9 +477,21 @@ def test_callbacks_that_all_workers_need(one, rank):
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
-        (["error"], ["log_loss"], "scoring of callbacks is ['log_loss'] on worker 1 and ['error'] on worker 0"),
-        (["error"], ["log_loss", "error"], "worker 1 has 2 TrainingLoss, worker 0 has 1; give all workers the same"),
-        ([["error", "log_loss"]], ["error"], "['error'] on worker 1 and ['error', 'log_loss'] on worker 0"),
+        (
+            ["error"],
+            ["log_loss"],
+            "scoring of callbacks is ['log_loss'] on worker 1 and ['error'] on worker 0",
+        ),
+        (
+            ["error"],
+            ["log_loss", "error"],
+            "worker 1 has 2 TrainingLoss, worker 0 has 1; give all workers the same",
+        ),
+        (
+            [["error", "log_loss"]],
+            ["error"],
+            "['error'] on worker 1 and ['error', 'log_loss'] on worker 0",
+        ),
     ],
 )
 def test_training_losses_that_differ_are_refused(first, second, words):
@@ -445,7 +503,9 @@ def test_training_losses_of_the_same_metrics():
     """Whatever names them, and in any order."""
     for given in ((None, "log_loss"), (["error", "log_loss"], ["log_loss", "error"])):
         first, second = errors_of(callbacks=[[TrainingLoss(one)] for one in given])
-        assert first.history_["train_log_loss"].tolist() == second.history_["train_log_loss"].tolist()
+        assert (
+            first.history_["train_log_loss"].tolist() == second.history_["train_log_loss"].tolist()
+        )
 
 
 def test_models_that_differ_are_refused():
@@ -552,7 +612,9 @@ def test_other_models_to_go_on_from_are_refused_before_the_rounds():
     X, y = rows(300)
     models = [VectorTreeBoostClassifier(n_estimators=n, calibrate=None).fit(X, y) for n in (1, 2)]
     for found in errors_of(init_model=models):
-        assert "init_model is 'a model with SHA-256 " in str(found) and "on worker 1 and 'a model with" in str(found)
+        assert "init_model is 'a model with SHA-256 " in str(
+            found
+        ) and "on worker 1 and 'a model with" in str(found)
 
 
 def test_validation_sets_without_rows_or_labels_are_refused_in_words():
@@ -579,7 +641,11 @@ def test_categories_that_only_some_workers_have(codes):
 
     def task(workers):
         part = parts[workers.rank]
-        return VectorTreeBoostClassifier(**params).fit(frame.iloc[part], y[part], comm=workers).model_.to_bytes()
+        return (
+            VectorTreeBoostClassifier(**params)
+            .fit(frame.iloc[part], y[part], comm=workers)
+            .model_.to_bytes()
+        )
 
     found = run(2, task)
     assert [its == one.model_.to_bytes() for its in found] == [True, True], found
@@ -609,7 +675,9 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
     def task(workers):
         X_own, y_own = part_of(held_parts[workers.rank])
         model = VectorTreeBoostClassifier(**params)
-        return model.fit(*part_of(parts[workers.rank]), X_val=X_own, y_val=y_own, comm=workers).model_.to_bytes()
+        return model.fit(
+            *part_of(parts[workers.rank]), X_val=X_own, y_val=y_own, comm=workers
+        ).model_.to_bytes()
 
     found = run(3, task)
     assert [type(its) for its in found] == [bytes] * 3, found
@@ -632,7 +700,11 @@ def test_parts_of_a_validation_set_go_by_name_in_every_library(library):
     params = {"n_estimators": 5, "random_state": 0, "n_jobs": 1, "early_stopping": True}
 
     def fit(part, comm, names="abc"):
-        own = whole[part.start : part.stop] if library == "polars" else whole.slice(part.start, len(part))
+        own = (
+            whole[part.start : part.stop]
+            if library == "polars"
+            else whole.slice(part.start, len(part))
+        )
         model = VectorTreeBoostClassifier(**params)
         model.fit(own, y[part], X_val=own.select(list(names)), y_val=y[part], comm=comm)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
@@ -661,7 +733,9 @@ def test_rows_of_all_keep_categories(levels):
     frames = [pandas.DataFrame({"c": pandas.Categorical(one), 5: range(len(one))}) for one in its]
     found = divided.rows_of_all(frames)
     assert sorted(found["c"].cat.categories) == levels
-    assert found["c"].astype(object).where(found["c"].notna(), None).tolist() == [one for part in its for one in part]
+    assert found["c"].astype(object).where(found["c"].notna(), None).tolist() == [
+        one for part in its for one in part
+    ]
     assert found[5].tolist() == [0, 1, 0, 1, 0, 0, 1]
 
 
@@ -674,12 +748,21 @@ def test_a_worker_without_values_of_a_category(rest, wanted):
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     frame["e"] = [f"level {code}" for code in np.random.default_rng(0).integers(0, 12, 600)]
     frame.loc[600 - rest :, "e"] = None
-    params = {"n_estimators": 4, "calibrate": None, "random_state": 0, "categorical_features": wanted}
+    params = {
+        "n_estimators": 4,
+        "calibrate": None,
+        "random_state": 0,
+        "categorical_features": wanted,
+    }
     one = VectorTreeBoostClassifier(**params).fit(frame, y).model_.to_bytes()
     parts = [np.arange(600 - rest), np.arange(600 - rest, 600)]
 
     def task(workers, part):
-        return VectorTreeBoostClassifier(**params).fit(frame.iloc[part], y[part], comm=workers).model_.to_bytes()
+        return (
+            VectorTreeBoostClassifier(**params)
+            .fit(frame.iloc[part], y[part], comm=workers)
+            .model_.to_bytes()
+        )
 
     found = run(2, lambda workers: task(workers, parts[workers.rank]))
     assert [its == one for its in found] == [True, True], found
@@ -700,7 +783,11 @@ def test_text_that_reads_as_numbers_on_one_worker(library):
     params = {"n_estimators": 4, "calibrate": None, "random_state": 0}
 
     def fit(part, comm):
-        own = whole.slice(part.start, len(part)) if library == "pyarrow" else whole[part.start : part.stop]
+        own = (
+            whole.slice(part.start, len(part))
+            if library == "pyarrow"
+            else whole[part.start : part.stop]
+        )
         return VectorTreeBoostClassifier(**params).fit(own, y[part], comm=comm).model_.to_bytes()
 
     halves = [range(300), range(300, 600)]
@@ -722,13 +809,21 @@ def test_a_word_among_the_numbers_of_one_worker_is_refused():
 
 
 @pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
-@pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier])
+@pytest.mark.parametrize(
+    "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
+)
 @pytest.mark.part(3)
 def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
     """Model, history and temperature are those of one worker; with sparse rows, weights, and a set that is watched."""
     X, y = rows(2400)
     weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
-    params = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 3, "random_state": 3, "n_jobs": 1}
+    params = {
+        "n_estimators": 40,
+        "early_stopping": True,
+        "n_iter_no_change": 3,
+        "random_state": 3,
+        "n_jobs": 1,
+    }
     params |= {"calibrate": "temperature", "cv": 2, "validation_fraction": 0.4}
     if how == "random":
         X = csr_array(np.nan_to_num(X))
@@ -747,10 +842,18 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
 def test_few_rows_are_set_aside_where_folds_calibrate():
     """At most 500 where all workers have more than 5,000."""
     X, y = rows(7000)
-    params = {"n_estimators": 8, "early_stopping": True, "random_state": 3, "max_leaf_nodes": 8, "n_jobs": 1}
+    params = {
+        "n_estimators": 8,
+        "early_stopping": True,
+        "random_state": 3,
+        "max_leaf_nodes": 8,
+        "n_jobs": 1,
+    }
 
     def fit(part, comm, **more):
-        model = VectorTreeBoostClassifier(**params, **more).fit(X[part], y[part], comm=numbered(comm, part))
+        model = VectorTreeBoostClassifier(**params, **more).fit(
+            X[part], y[part], comm=numbered(comm, part)
+        )
         return model.model_.with_meta({}).to_bytes()  # which names the parameters
 
     one = fit(np.arange(len(y)), Alone())
@@ -769,7 +872,13 @@ def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():
             seen.append((np.nan_to_num(X[:5]).tolist(), y[:5].tolist()))
             return 1.0
 
-        params = {"n_estimators": 2, "early_stopping": True, "scoring": first, "random_state": 3, "calibrate": None}
+        params = {
+            "n_estimators": 2,
+            "early_stopping": True,
+            "scoring": first,
+            "random_state": 3,
+            "calibrate": None,
+        }
         VectorTreeBoostClassifier(**params).fit(X[part], y[part], comm=numbered(comm, part))
 
     run(3, lambda workers: fit(parts[workers.rank], workers))
@@ -792,7 +901,9 @@ def test_share_of_each_class_that_is_held_out(several):
     def held(seed=7, begin=0):
         def task(workers):
             part = parts[workers.rank]
-            return part[divided.held_out(workers, codes[part], weight[part], 0.1, part + begin, seed)]
+            return part[
+                divided.held_out(workers, codes[part], weight[part], 0.1, part + begin, seed)
+            ]
 
         return np.sort(np.concatenate(run(3, task)))
 
@@ -811,6 +922,13 @@ def test_share_of_each_class_that_is_held_out(several):
 
 def test_too_few_rows_for_validation():
     X, y = rows(40)
-    params = {"early_stopping": True, "n_estimators": 5, "random_state": 0, "validation_fraction": 0.001}
-    found = run(2, lambda w: VectorTreeBoostClassifier(**params).fit(X[w.rank :: 2], y[w.rank :: 2], comm=w))
+    params = {
+        "early_stopping": True,
+        "n_estimators": 5,
+        "random_state": 0,
+        "validation_fraction": 0.001,
+    }
+    found = run(
+        2, lambda w: VectorTreeBoostClassifier(**params).fit(X[w.rank :: 2], y[w.rank :: 2], comm=w)
+    )
     assert all("validation_fraction=0.001 of 40 rows" in str(one) for one in found), found

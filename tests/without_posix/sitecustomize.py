@@ -49,7 +49,11 @@ class Module(ModuleType):
 def is_open(path):
     """Whether this process has the file open or mapped."""
     name = os.path.realpath(path)
-    links = [f"/proc/self/{kind}/{link}" for kind in ("fd", "map_files") for link in os.listdir(f"/proc/self/{kind}")]
+    links = [
+        f"/proc/self/{kind}/{link}"
+        for kind in ("fd", "map_files")
+        for link in os.listdir(f"/proc/self/{kind}")
+    ]
     return any(os.path.realpath(link) == name for link in links)
 
 
@@ -58,7 +62,9 @@ def closed(name):
 
     def checked(path, *more, **options):
         if is_open(path):
-            raise PermissionError(errno.EACCES, "without POSIX, an open file is neither renamed nor removed", path)
+            raise PermissionError(
+                errno.EACCES, "without POSIX, an open file is neither renamed nor removed", path
+            )
         return getattr(os, name)(path, *more, **options)  # a test may have changed it
 
     return checked
@@ -66,7 +72,9 @@ def closed(name):
 
 def is_of_linux(path):
     """Whether a path leads below /proc or /sys."""
-    return isinstance(path, (str, bytes, os.PathLike)) and os.fsdecode(path).startswith(("/proc/", "/sys/"))
+    return isinstance(path, (str, bytes, os.PathLike)) and os.fsdecode(path).startswith(
+        ("/proc/", "/sys/")
+    )
 
 
 def listdir(path="."):
@@ -86,7 +94,11 @@ import_module, open_file = builtins.__import__, io.open
 
 def import_without_posix(name, globals=None, locals=None, fromlist=(), level=0):
     """The import statement: a module of the package gets the modules above."""
-    if level == 0 and globals is not None and str(globals.get("__name__")).partition(".")[0] == "pymcboost":
+    if (
+        level == 0
+        and globals is not None
+        and str(globals.get("__name__")).partition(".")[0] == "pymcboost"
+    ):
         if name in MODULES:
             raise ImportError(f"without POSIX, there is no {name}", name=name)
         if name in MADE:

@@ -38,7 +38,9 @@ def block(part, rows, features=FEATURES, classes=CLASSES):
 def in_memory(rows, features=FEATURES, classes=CLASSES):
     """All rows, and their classes."""
     X, y = np.empty((rows, features), dtype=np.float32), np.empty(rows, dtype=np.int64)
-    for at, (part, labels) in zip(range(0, rows, BLOCK), blocks(rows, features, classes), strict=True):
+    for at, (part, labels) in zip(
+        range(0, rows, BLOCK), blocks(rows, features, classes), strict=True
+    ):
         X[at : at + BLOCK], y[at : at + BLOCK] = part, labels
     return X, y
 
@@ -79,7 +81,12 @@ def other(rows, rounds, threads):
         def reset(self):
             self.source = blocks(rows)
 
-    words = {"objective": "multi:softprob", "num_class": CLASSES, "nthread": threads, "subsample": 0.5}
+    words = {
+        "objective": "multi:softprob",
+        "num_class": CLASSES,
+        "nthread": threads,
+        "subsample": 0.5,
+    }
     with tempfile.TemporaryDirectory(prefix="mcboost-blocks-") as folder:
         data = xgboost.ExtMemQuantileDMatrix(Blocks(folder), max_bin=256, nthread=threads)
         model = xgboost.train({**words, "tree_method": "hist"}, data, rounds)
@@ -113,7 +120,9 @@ def bench_blocks(options):
     """Vector trees from blocks and from memory, XGBoost from pages: seconds with the making of rows, and memory."""
     sizes = options.rows or [options.size(100_000, 2_000_000)]
     rounds, threads = options.rounds or options.size(5, 20), options.threads[0]
-    report = Report({"features": FEATURES, "classes": CLASSES, "rounds": rounds, "threads": threads})
+    report = Report(
+        {"features": FEATURES, "classes": CLASSES, "rounds": rounds, "threads": threads}
+    )
     for rows in sizes:
         runs = {"blocks": []} if rows > MOST_IN_MEMORY else {"memory": [], "blocks": []}
         if find_spec(OTHER):
@@ -126,16 +135,33 @@ def bench_blocks(options):
         for how, found in runs.items():
             memory = max(one["anonymous_MB"] for one in found)
             cpu = round(min(one["cpu"] for one in found), 1)
-            words = {"cpu_s": cpu, "anonymous_MB": round(memory), "error_percent": round(found[0]["error"], 2)}
+            words = {
+                "cpu_s": cpu,
+                "anonymous_MB": round(memory),
+                "error_percent": round(found[0]["error"], 2),
+            }
             report.add(f"{rows} rows, {NAMES.get(how, how)}", seconds[how], "s", **words)
             if how == "blocks":
                 gibs = memory * 1e6 / 2**30
-                report.target(f"{rows} rows, blocks: anonymous memory", gibs, 3, at_most=True, unit="GiB")
+                report.target(
+                    f"{rows} rows, blocks: anonymous memory", gibs, 3, at_most=True, unit="GiB"
+                )
         if "memory" in runs:
-            report.target(f"{rows} rows, blocks / memory", seconds["blocks"] / seconds["memory"], 2, at_most=True)
+            report.target(
+                f"{rows} rows, blocks / memory",
+                seconds["blocks"] / seconds["memory"],
+                2,
+                at_most=True,
+            )
             errors = {how: found[0]["error"] for how, found in runs.items()}
             difference = abs(errors["blocks"] - errors["memory"])
-            report.target(f"{rows} rows, difference of the errors", difference, 0.5, at_most=True, unit="percent")
+            report.target(
+                f"{rows} rows, difference of the errors",
+                difference,
+                0.5,
+                at_most=True,
+                unit="percent",
+            )
     return report
 
 

@@ -109,7 +109,9 @@ def catboost(X, y, X_test, columns, rounds, seed):
         table[:, list(columns)] = X[:, list(columns)].astype(int)
         return table
 
-    with tempfile.TemporaryDirectory() as folder:  # it leaves an empty folder even where it may not write files
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # it leaves an empty folder even where it may not write files
         model = library.CatBoostClassifier(
             iterations=rounds, learning_rate=0.1, thread_count=1, verbose=0, random_seed=seed,
             cat_features=list(columns), allow_writing_files=False, train_dir=folder,
@@ -148,7 +150,10 @@ def bench_categories(options):
             "other parameters": "as by default; ours without calibration",
         }
     )
-    cases = {f"{levels} levels": [(made(levels, seed), range(2)) for seed in range(seeds)] for levels in (20, 300)}
+    cases = {
+        f"{levels} levels": [(made(levels, seed), range(2)) for seed in range(seeds)]
+        for levels in (20, 300)
+    }
     names = options.data or options.size((), ("car", "krkopt", "poker", "dna"))
     cases |= {name: [(real(name), SETS[name])] for name in names}
     entrants, errors = Field(), {}
@@ -167,13 +172,24 @@ def bench_categories(options):
                 continue
             error, loss, seconds, size = np.mean(found, axis=0)
             errors[case, name] = error
-            more = {"log_loss": round(float(loss), 4), "cpu_s": round(float(seconds), 2), "kB": round(size / 1000)}
+            more = {
+                "log_loss": round(float(loss), 4),
+                "cpu_s": round(float(seconds), 2),
+                "kB": round(size / 1000),
+            }
             report.add(f"{case}: {name}", error, "% error", **more)
     first, second = "ours, sets of categories", "ours, class-wise trees, sets"
     for (case, name), error in errors.items():
         if name not in (first, second) and case.endswith("levels"):
-            report.target(f"{case}: error of sets / {name}", errors[case, first] / error, 1, at_most=True)
+            report.target(
+                f"{case}: error of sets / {name}", errors[case, first] / error, 1, at_most=True
+            )
         if not name.startswith("ours") and case.endswith("levels"):
-            report.target(f"{case}: error of class-wise sets / {name}", errors[case, second] / error, 1, at_most=True)
+            report.target(
+                f"{case}: error of class-wise sets / {name}",
+                errors[case, second] / error,
+                1,
+                at_most=True,
+            )
     entrants.tell(report)
     return report

@@ -17,7 +17,11 @@ def bench_class_wise(options):
 
     from pymcboost import LogitBoostClassifier, MartClassifier, VectorTreeBoostClassifier
 
-    estimators = {"LogitBoost": LogitBoostClassifier, "Mart": MartClassifier, "vector trees": VectorTreeBoostClassifier}
+    estimators = {
+        "LogitBoost": LogitBoostClassifier,
+        "Mart": MartClassifier,
+        "vector trees": VectorTreeBoostClassifier,
+    }
     report = Report(
         {
             "data": "make_classification in float32, up to 40 informative features",

@@ -35,7 +35,12 @@ def estimator(how, client, rounds, n_classes):
     if how == "XGBoost":
         import xgboost.dask
 
-        more = {"max_leaves": LEAVES, "max_depth": 0, "grow_policy": "lossguide", "learning_rate": RATE}
+        more = {
+            "max_leaves": LEAVES,
+            "max_depth": 0,
+            "grow_policy": "lossguide",
+            "learning_rate": RATE,
+        }
         found = xgboost.dask.DaskXGBClassifier(n_estimators=rounds, tree_method="hist", **more)
         found.client = client
         return found
@@ -43,7 +48,9 @@ def estimator(how, client, rounds, n_classes):
 
     more = {"max_leaf_nodes": LEAVES, "learning_rate": RATE, "random_state": 0, "client": client}
     if how == VECTORS:
-        return dask.DaskVectorTreeBoostClassifier(n_estimators=rounds * n_classes, calibrate=None, **more)
+        return dask.DaskVectorTreeBoostClassifier(
+            n_estimators=rounds * n_classes, calibrate=None, **more
+        )
     return dask.DaskLogitBoostClassifier(n_estimators=rounds, **{**CLASS_TREES, **more})
 
 
@@ -70,7 +77,9 @@ def work(how, workers, rows, rounds, folder, spec):
     classes, y = np.unique(y, return_inverse=True)
     X, held = np.ascontiguousarray(X, dtype=np.float32), np.arange(len(y)) % 5 == 4
     size = -(-int((~held).sum()) // workers)
-    cluster = LocalCluster(n_workers=workers, threads_per_worker=spec["threads"], dashboard_address=None)
+    cluster = LocalCluster(
+        n_workers=workers, threads_per_worker=spec["threads"], dashboard_address=None
+    )
     with cluster, Client(cluster) as client:
         parts = client.persist([dask.array.from_array(part[~held], chunks=size) for part in (y,)])
         parts = client.persist([dask.array.from_array(X[~held], chunks=(size, X.shape[1])), *parts])
@@ -98,25 +107,54 @@ def bench_dask(options):
 
     rows = (options.rows or [options.size(5000, 10**9)])[0]
     rounds = options.rounds or options.size(2, 20)
-    report = Report({"data": DATA, "rounds of a tree for each class": rounds, "leaves": LEAVES, "learning rate": RATE})
+    report = Report(
+        {
+            "data": DATA,
+            "rounds of a tree for each class": rounds,
+            "leaves": LEAVES,
+            "learning rate": RATE,
+        }
+    )
     report.parameters |= {"LightGBM": lightgbm.__version__, "XGBoost": xgboost.__version__}
     found = {(how, workers): [] for how in (OURS, VECTORS, *PEERS) for workers in WORKERS}
     with tempfile.TemporaryDirectory(prefix="mcboost-dask-") as folder:
         for _ in range(options.repeat):
             for how, workers in found:
-                task = {"how": how, "workers": workers, "rows": rows, "rounds": rounds, "folder": folder}
-                found[how, workers].append(run_process({**task, "spec": {"threads": 1}}, "bench.dask"))
+                task = {
+                    "how": how,
+                    "workers": workers,
+                    "rows": rows,
+                    "rounds": rounds,
+                    "folder": folder,
+                }
+                found[how, workers].append(
+                    run_process({**task, "spec": {"threads": 1}}, "bench.dask")
+                )
         moved = {
-            how: float(np.mean(np.load(Path(folder, f"{how}-1.npy")) != np.load(Path(folder, f"{how}-2.npy"))))
+            how: float(
+                np.mean(
+                    np.load(Path(folder, f"{how}-1.npy")) != np.load(Path(folder, f"{how}-2.npy"))
+                )
+            )
             for how in (OURS, VECTORS, *PEERS)
         }
     seconds = {key: min(one["seconds"] for one in runs) for key, runs in found.items()}
     for (how, workers), runs in found.items():
-        more = {"cpu_s": round(min(one["cpu"] for one in runs), 2), "error_percent": round(100 * runs[0]["error"], 2)}
-        report.add(f"{how}, {workers} worker{'s' * (workers > 1)}", seconds[how, workers], "s", **more)
+        more = {
+            "cpu_s": round(min(one["cpu"] for one in runs), 2),
+            "error_percent": round(100 * runs[0]["error"], 2),
+        }
+        report.add(
+            f"{how}, {workers} worker{'s' * (workers > 1)}", seconds[how, workers], "s", **more
+        )
     for how in (OURS, VECTORS, *PEERS):
         files = {one["sha256"] for workers in WORKERS for one in found[how, workers]}
-        report.add(f"{how}: models of 1 and 2 workers", len(files), "different", labels_moved_percent=100 * moved[how])
+        report.add(
+            f"{how}: models of 1 and 2 workers",
+            len(files),
+            "different",
+            labels_moved_percent=100 * moved[how],
+        )
     for how in PEERS:
         report.target(f"2 workers, {how} / {OURS}", seconds[how, 2] / seconds[OURS, 2], 1)
     files = {one["sha256"] for workers in WORKERS for one in found[OURS, workers]}

@@ -29,7 +29,8 @@ def bench_early(options):
     rounds = options.rounds or options.size(20, 200)
     report = Report(
         {
-            "model": f"{rounds} vector trees, " + ", ".join(f"{name}={value}" for name, value in TREES.items()),
+            "model": f"{rounds} vector trees, "
+            + ", ".join(f"{name}={value}" for name, value in TREES.items()),
             "certified": f"trained on the training part, looks at bounds where {ROWS} of its rows save time by it",
             "calibrated": f"trained without {ROWS} rows of the training part, which give the threshold; rate {RATE}; "
             f"mean of {DRAWS} draws of these rows",
@@ -43,13 +44,21 @@ def bench_early(options):
         for way, draws in (("certified", 1), ("calibrated", options.size(1, DRAWS))):
             parts = []
             for draw in range(draws):
-                held = np.random.default_rng(draw).permutation(len(X))[: options.size(ROWS // 10, ROWS)]
+                held = np.random.default_rng(draw).permutation(len(X))[
+                    : options.size(ROWS // 10, ROWS)
+                ]
                 rows = slice(None) if way == "certified" else np.setdiff1d(np.arange(len(X)), held)
                 model = trained(X[rows], codes[rows], rounds)
                 model = model.with_early_exit(way, X[held], rate=options.size(10 * RATE, RATE))
                 parts.append(measured(model, way, X_test, options))
             found[way][name] = together(parts)
-            report.rows.append({"what": f"{name}: {way}, time / that of all learners", "unit": "x", **found[way][name]})
+            report.rows.append(
+                {
+                    "what": f"{name}: {way}, time / that of all learners",
+                    "unit": "x",
+                    **found[way][name],
+                }
+            )
     judge(report, found)
     return report
 
@@ -87,18 +96,36 @@ def measured(model, way, X, options):
 def together(parts):
     """The means of several draws, and the sums of what is counted."""
     summed = ("changed", "of_rows")
-    result = {key: (np.sum if key in summed else np.mean)([part[key] for part in parts]).item() for key in parts[0]}
+    result = {
+        key: (np.sum if key in summed else np.mean)([part[key] for part in parts]).item()
+        for key in parts[0]
+    }
     return result | {"fewer": 1 / (1 - result["skipped_%"] / 100)}
 
 
 def judge(report, found):
     """Hold the figures against what they are to reach."""
     certified, calibrated = (list(found[way].values()) for way in ("certified", "calibrated"))
-    report.target("certified: labels changed", sum(row["changed"] for row in certified), 0, at_most=True, unit="")
-    report.target("certified: slowest set", max(row["best"] for row in certified), SLOWER, at_most=True)
+    report.target(
+        "certified: labels changed",
+        sum(row["changed"] for row in certified),
+        0,
+        at_most=True,
+        unit="",
+    )
+    report.target(
+        "certified: slowest set", max(row["best"] for row in certified), SLOWER, at_most=True
+    )
     faster = sum(row["best"] < 1 for row in certified)
     report.target("certified: sets that are faster", faster, min(FASTER, len(certified)), unit="")
     fewer = sum(row["fewer"] >= FEWER for row in calibrated)
-    report.target(f"calibrated: sets with {FEWER} times fewer", fewer, min(MOST_SETS, len(calibrated)), unit="")
+    report.target(
+        f"calibrated: sets with {FEWER} times fewer",
+        fewer,
+        min(MOST_SETS, len(calibrated)),
+        unit="",
+    )
     share = sum(row["changed"] for row in calibrated) / sum(row["of_rows"] for row in calibrated)
-    report.target("calibrated: % of labels changed, all sets", 100 * share, 100 * RATE, at_most=True, unit="%")
+    report.target(
+        "calibrated: % of labels changed, all sets", 100 * share, 100 * RATE, at_most=True, unit="%"
+    )

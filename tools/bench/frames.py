@@ -23,9 +23,13 @@ def made(n_categories, n_numbers, rows, dtype=np.float64):
     for j, n in enumerate(LEVELS[:n_categories]):
         codes = rng.integers(n, size=rows)
         score += rng.normal(size=n)[codes]
-        columns[f"category{j}"] = pd.Categorical.from_codes(codes, [f"level {j} {code}" for code in range(n)])
+        columns[f"category{j}"] = pd.Categorical.from_codes(
+            codes, [f"level {j} {code}" for code in range(n)]
+        )
     columns |= {f"number{j}": numbers[:, j].copy() for j in range(n_numbers)}
-    return pd.DataFrame(columns), np.digitize(score, np.quantile(score, np.arange(1, CLASSES) / CLASSES))
+    return pd.DataFrame(columns), np.digitize(
+        score, np.quantile(score, np.arange(1, CLASSES) / CLASSES)
+    )
 
 
 def ours(X, y):
@@ -51,12 +55,19 @@ def catboost(X, y):
     import catboost as library
 
     categories = [name for name in X.columns if name.startswith("category")]
-    model = library.CatBoostClassifier(iterations=300, thread_count=1, verbose=0, allow_writing_files=False)
+    model = library.CatBoostClassifier(
+        iterations=300, thread_count=1, verbose=0, allow_writing_files=False
+    )
     model.fit(X, y, cat_features=categories)
     return (lambda rows: model.predict_proba(rows, thread_count=1)), None
 
 
-COMPETITORS = {"ours": ours, "LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost, 300 rounds": catboost}
+COMPETITORS = {
+    "ours": ours,
+    "LightGBM": lightgbm,
+    "XGBoost": xgboost,
+    "CatBoost, 300 rounds": catboost,
+}
 
 
 @benchmark("frames")
@@ -94,9 +105,13 @@ def bench_frames(options):
                 runs["ours, array"] = lambda bare=bare, values=values: bare.predict_proba(values)
             elif model is not None:
                 codes = model.model_.features(X)
-                runs["ours, array of codes"] = lambda model=model, codes=codes: model.model_.predict_proba(codes, 1)
+                runs["ours, array of codes"] = lambda model=model, codes=codes: (
+                    model.model_.predict_proba(codes, 1)
+                )
         found = race(runs, options.repeat)
-        report.rows += [timing.row(f"{case}: {name}", 1e6 / rows, "us/row") for name, timing in found.items()]
+        report.rows += [
+            timing.row(f"{case}: {name}", 1e6 / rows, "us/row") for name, timing in found.items()
+        ]
         ours_us = 1e6 / rows * found["ours"].best_cpu
         if case == "8 categories":
             report.target(f"{case}: ours", ours_us, CATEGORIES_AT_MOST, at_most=True, unit="us/row")

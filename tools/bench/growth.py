@@ -21,7 +21,9 @@ def generate(n_classes, rows):
     """Rows of classes that are normal clouds; their centres lie in groups, as many as the root of their number."""
     rng = np.random.default_rng([n_classes, 0])
     groups = 1.5 * rng.standard_normal((max(2, int(n_classes**0.5)), WIDTH))
-    centres = groups[rng.integers(len(groups), size=n_classes)] + rng.standard_normal((n_classes, WIDTH))
+    centres = groups[rng.integers(len(groups), size=n_classes)] + rng.standard_normal(
+        (n_classes, WIDTH)
+    )
     y = rng.permutation(np.arange(rows) % n_classes)
     return (centres[y] + rng.standard_normal((rows, WIDTH))).astype(np.float32), y
 
@@ -60,12 +62,18 @@ def bench_growth(options):
                 report.notes.append(f"{what}: refused, {found['refused']}")
                 continue
             cpu[name, n_classes] = found["cpu"]
-            report.add(what, found.pop("seconds"), "s", **{key: round(v, 3) for key, v in found.items()})
+            report.add(
+                what, found.pop("seconds"), "s", **{key: round(v, 3) for key, v in found.items()}
+            )
             if n_classes in TIMES:
                 times = found["cpu"] / cpu[name, CLASSES[0]]
-                report.target(f"{what}: CPU time by that of K=10", times, TIMES[n_classes], at_most=True)
+                report.target(
+                    f"{what}: CPU time by that of K=10", times, TIMES[n_classes], at_most=True
+                )
             if n_classes == CLASSES[-1]:
-                report.target(f"{what}: memory", found["grown_MB"], MOST_MB, at_most=True, unit="MB")
+                report.target(
+                    f"{what}: memory", found["grown_MB"], MOST_MB, at_most=True, unit="MB"
+                )
     return report
 
 

@@ -35,18 +35,38 @@ def compare(report, name, fitted, method, rows, options):
     best, ours = np.sort(theirs, axis=1), model.raw_scores(rows)
     apart = best[:, -1] - best[:, -2] > 2 * error
     wrong = int((ours.argmax(axis=1) != theirs.argmax(axis=1))[apart].sum())
-    report.target(f"{name}: unequal labels of {int(apart.sum())} rows", wrong, 0, at_most=True, unit="rows")
-    report.add(f"{name}: rows whose two best classes are closer than {2 * error:.2g}", int((~apart).sum()), "rows")
-    report.add(f"{name}: largest difference of a score, of {error:.2g}", float(np.abs(ours - theirs).max()), "")
-    single, batch = np.ascontiguousarray(rows[:100]), np.ascontiguousarray(np.tile(rows, (options.size(1, 4), 1)))
+    report.target(
+        f"{name}: unequal labels of {int(apart.sum())} rows", wrong, 0, at_most=True, unit="rows"
+    )
+    report.add(
+        f"{name}: rows whose two best classes are closer than {2 * error:.2g}",
+        int((~apart).sum()),
+        "rows",
+    )
+    report.add(
+        f"{name}: largest difference of a score, of {error:.2g}",
+        float(np.abs(ours - theirs).max()),
+        "",
+    )
+    single, batch = (
+        np.ascontiguousarray(rows[:100]),
+        np.ascontiguousarray(np.tile(rows, (options.size(1, 4), 1))),
+    )
     ones = [single[i : i + 1] for i in range(len(single))]
     for what, count, runs in (
         (
             "one row",
             len(ones),
-            (lambda: [score(x) for x in ones], lambda: [model.raw_scores(x, n_jobs=1) for x in ones]),
+            (
+                lambda: [score(x) for x in ones],
+                lambda: [model.raw_scores(x, n_jobs=1) for x in ones],
+            ),
         ),
-        (f"{len(batch)} rows", len(batch), (lambda: score(batch), lambda: model.raw_scores(batch, n_jobs=1))),
+        (
+            f"{len(batch)} rows",
+            len(batch),
+            (lambda: score(batch), lambda: model.raw_scores(batch, n_jobs=1)),
+        ),
     ):
         found = race(dict(zip(("at home", "mcb.h"), runs, strict=True)), options.repeat)
         for who, timing in found.items():
@@ -81,7 +101,10 @@ def bench_imported(options):
             fitted = peers.fit(spec, X, codes, int(codes.max()) + 1)
             model = compare(report, f"{data}: {name}", fitted, spec.method, rows, options)
             if spec.method == "lightgbm":
-                both = {"ours": SimpleNamespace(model=model, trees=fitted.trees), "LightGBM": fitted}
+                both = {
+                    "ours": SimpleNamespace(model=model, trees=fitted.trees),
+                    "LightGBM": fitted,
+                }
                 score_in_c(report, both, rows, options, f"{data}: ", FASTER, files=False)
     entrants.tell(report)
     return report

@@ -28,7 +28,8 @@ def bench_kernel_solvers(options):
     how = {**MACHINE, "n_estimators": rounds}
     report = Report(
         {
-            "model": f"{rounds} rounds, " + ", ".join(f"{name}={value!r}" for name, value in MACHINE.items()),
+            "model": f"{rounds} rounds, "
+            + ", ".join(f"{name}={value!r}" for name, value in MACHINE.items()),
             "test error": f"mean of {seeds} seeds, in percent",
             "labels that differ": f"share of the labels of all seeds, in percent; tol=0.001 is the default, {FINE:g} "
             "as near to the optimum as both solvers come",
@@ -38,32 +39,49 @@ def bench_kernel_solvers(options):
     for name in options.data or options.size(SETS[:2], SETS):
         X, codes, X_test, codes_test = coded(tree_data(name, options))
         fits = {
-            solver: partial(HingeBoostOCClassifier(**how, random_state=0, solver=solver).fit, X, codes)
+            solver: partial(
+                HingeBoostOCClassifier(**how, random_state=0, solver=solver).fit, X, codes
+            )
             for solver in SOLVERS
         }
         timed = race(fits, options.repeat)
         labels = {
-            (solver, tol): labels_of(HingeBoostOCClassifier(**how, solver=solver, tol=tol), X, codes, X_test, seeds)
+            (solver, tol): labels_of(
+                HingeBoostOCClassifier(**how, solver=solver, tol=tol), X, codes, X_test, seeds
+            )
             for solver in SOLVERS
             for tol in (1e-3, FINE)
         }
-        errors = {solver: error_percent(np.tile(codes_test, (seeds, 1)), labels[solver, 1e-3]) for solver in SOLVERS}
-        differ = {tol: error_percent(labels["coordinate", tol], labels["libsvm", tol]) for tol in (1e-3, FINE)}
+        errors = {
+            solver: error_percent(np.tile(codes_test, (seeds, 1)), labels[solver, 1e-3])
+            for solver in SOLVERS
+        }
+        differ = {
+            tol: error_percent(labels["coordinate", tol], labels["libsvm", tol])
+            for tol in (1e-3, FINE)
+        }
         for solver, timing in timed.items():
             more = {"n_train": len(X), "test_error_percent": round(errors[solver], 2)}
             if solver == "coordinate":
-                more |= {"differ_%": round(differ[1e-3], 3), f"differ_%_tol={FINE:g}": round(differ[FINE], 3)}
+                more |= {
+                    "differ_%": round(differ[1e-3], 3),
+                    f"differ_%_tol={FINE:g}": round(differ[FINE], 3),
+                }
             report.rows.append(timing.row(f"{name}: {SOLVERS[solver]}", **more))
         apart.append(errors["coordinate"] - errors["libsvm"])
         slower.append(timed["coordinate"].best_cpu / timed["libsvm"].best_cpu)
         fine.append(differ[FINE])
     mean = abs(float(np.mean(apart)))
     report.target("test errors, difference of the means", mean, POINTS, at_most=True, unit="points")
-    report.target(f"labels that differ at tol={FINE:g}, worst set", max(fine), POINTS, at_most=True, unit="%")
+    report.target(
+        f"labels that differ at tol={FINE:g}, worst set", max(fine), POINTS, at_most=True, unit="%"
+    )
     report.target("CPU time, ours / LIBSVM's, slowest set", max(slower), SLOWER, at_most=True)
     return report
 
 
 def labels_of(estimator, X, codes, X_test, seeds):
     """Labels of the test rows by the models of several seeds."""
-    return np.array([estimator.set_params(random_state=s).fit(X, codes).predict(X_test) for s in range(seeds)])
+    return np.array(
+        [estimator.set_params(random_state=s).fit(X, codes).predict(X_test) for s in range(seeds)]
+    )

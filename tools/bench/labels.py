@@ -23,7 +23,9 @@ def read(part):
 
     from pymcboost import load_svmlight
 
-    data = load_svmlight(data_folder() / f"delicious.{part}.libsvm.gz", multilabel=True, n_features=WIDTH)
+    data = load_svmlight(
+        data_folder() / f"delicious.{part}.libsvm.gz", multilabel=True, n_features=WIDTH
+    )
     return data.X, MultiLabelBinarizer(classes=range(1, LABELS + 1)).fit_transform(data.y)
 
 
@@ -70,7 +72,11 @@ def bench_delicious(options):
         }
     )
     model = VectorTreeBoostClassifier(
-        loss="logistic", n_estimators=rounds, random_state=0, n_jobs=threads, **(PARAMS if not options.quick else {})
+        loss="logistic",
+        n_estimators=rounds,
+        random_state=0,
+        n_jobs=threads,
+        **(PARAMS if not options.quick else {}),
     )
 
     def ours():
@@ -78,7 +84,10 @@ def bench_delicious(options):
 
     few = clone(model).set_params(max_leaf_entries=ENTRIES)
     prior = np.broadcast_to((Y.sum(axis=0) + 0.5) / (len(Y) + 1), Y_test.shape)
-    runs = {"vector trees": ours, f"vector trees, {ENTRIES} entries": lambda: few.fit(X, Y).predict_proba(test)}
+    runs = {
+        "vector trees": ours,
+        f"vector trees, {ENTRIES} entries": lambda: few.fit(X, Y).predict_proba(test),
+    }
     runs["prior"] = lambda: prior
     runs["logistic regression"] = lambda: logistic_regression(X, Y, test)
     found = {}
@@ -88,9 +97,19 @@ def bench_delicious(options):
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
         found[name] = figures(Y_test, P)
         report.add(name, seconds, "s", cpu=cpu, **found[name])
-    report.notes += [f"cross-entropy of {name}, as published: {value}" for name, value in PUBLISHED.items()]
+    report.notes += [
+        f"cross-entropy of {name}, as published: {value}" for name, value in PUBLISHED.items()
+    ]
     for name, one in zip(runs, (model, few), strict=False):
         report.add(f"file of {name}", len(one.model_.to_bytes()) / 1e6, "MB")
-    report.target("cross-entropy", found["vector trees"]["cross_entropy"], CROSS_ENTROPY, at_most=True, unit="")
-    report.target("seconds with prediction", report.rows[0]["best"], SECONDS, at_most=True, unit="s")
+    report.target(
+        "cross-entropy",
+        found["vector trees"]["cross_entropy"],
+        CROSS_ENTROPY,
+        at_most=True,
+        unit="",
+    )
+    report.target(
+        "seconds with prediction", report.rows[0]["best"], SECONDS, at_most=True, unit="s"
+    )
     return report

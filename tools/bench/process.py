@@ -31,7 +31,12 @@ def work(task):
     timing = Timing()
     timing.run(lambda: peers.fit(spec, X, codes, n_classes))
     model = timing.value
-    found = {**timing.taken, "peak_MB": memory_mb()[1], "rounds": model.rounds, "trees": model.trees}
+    found = {
+        **timing.taken,
+        "peak_MB": memory_mb()[1],
+        "rounds": model.rounds,
+        "trees": model.trees,
+    }
     if task["errors"]:
         X_test, truth = np.load(folder / "X_test.npy"), np.load(folder / "codes_test.npy")
         found["errors"] = [error_percent(truth, predicted) for predicted in model.staged(X_test)]
@@ -61,10 +66,17 @@ def start(task, module="bench.process", prefix=()):
     """`work` of a module, begun in a process of its own, or in those that the command ``prefix`` starts."""
     threads = str(task["spec"]["threads"])
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(TOOLS)]))
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "PYTHONPATH": path}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "PYTHONPATH": path,
+    }
     # Standard input would reach the first of several processes alone.
     command, pipe = [*prefix, sys.executable, "-m", module, json.dumps(task)], subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=TOOLS)
+    return subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=TOOLS
+    )
 
 
 def mpiexec(processes):
@@ -116,7 +128,9 @@ class Outcome:
         if self.errors:
             more["test_error_percent"] = round(self.error, 3)
         more |= self.sizes
-        return self.timing.row(what, **more, **{key: round(value) for key, value in self.memory.items()})
+        return self.timing.row(
+            what, **more, **{key: round(value) for key, value in self.memory.items()}
+        )
 
 
 def save_arrays(folder, *parts):
@@ -146,7 +160,12 @@ def race_processes(folder, competitors, repeat, errors=True, failed=None, sizes=
     found, running = {}, dict(competitors)
     for turn in range(repeat):
         for name, spec in list(running.items()):
-            task = {"folder": str(folder), "spec": asdict(spec), "errors": errors and turn == 0, "sizes": sizes}
+            task = {
+                "folder": str(folder),
+                "spec": asdict(spec),
+                "errors": errors and turn == 0,
+                "sizes": sizes,
+            }
             try:
                 found.setdefault(name, Outcome()).add(run_process(task))
             except RuntimeError as error:

@@ -57,7 +57,9 @@ class Report:
         """Compare a figure with its target; ``at_most`` where small is good."""
         ok = reached <= bound if at_most else reached >= bound
         words = f"{'<=' if at_most else '>='} {bound:g} {unit}".strip()
-        self.targets.append({"what": what, "target": words, "reached": reached, "unit": unit, "ok": bool(ok)})
+        self.targets.append(
+            {"what": what, "target": words, "reached": reached, "unit": unit, "ok": bool(ok)}
+        )
 
 
 def judged(entry, target, no="NO"):
@@ -76,7 +78,9 @@ def print_report(name, entry):
         print(f"   {row['what']:<58} {number(row['best']):>9} {row['unit']}{median}  {more}")
     for target in entry["targets"]:
         words = judged(entry, target) + " (--quick)" * entry["quick"]
-        print(f"   target {target['what']}: {target['target']}, reached {number(target['reached'])}: {words}")
+        print(
+            f"   target {target['what']}: {target['target']}, reached {number(target['reached'])}: {words}"
+        )
     for note in entry["notes"]:
         print(f"   note: {note}")
     for key, value in entry["limits"].items():
@@ -93,7 +97,10 @@ def markdown(entries):
     ]  # fmt: skip
     parts = []
     if targets:
-        parts += ["### Targets", markdown_table(["benchmark", "what", "target", "reached", "met"], targets)]
+        parts += [
+            "### Targets",
+            markdown_table(["benchmark", "what", "target", "reached", "met"], targets),
+        ]
     for name, entry in entries.items():
         parts += entry_parts(name, entry)
     return "\n\n".join(parts)

@@ -31,7 +31,8 @@ def bench_rows(options):
     rounds = options.rounds or options.size(20, 200)
     report = Report(
         {
-            "model": f"{rounds} vector trees, " + ", ".join(f"{name}={value}" for name, value in TREES.items()),
+            "model": f"{rounds} vector trees, "
+            + ", ".join(f"{name}={value}" for name, value in TREES.items()),
             "time": "microseconds a row; best: median over rows of each one's least time; p99, p99.9: of all calls",
             "cold": "8 MB of other memory are written before each call",
             "empty": "a loop without memory, as long as a call, timed after each call",
@@ -47,18 +48,36 @@ def bench_rows(options):
             write_rows(stored, rows)
             for build, flags in BUILDS.items():
                 for group, cold, threads in CALLS:
-                    words = [options.size(2, 40) if not cold else 2, saved, stored, group, cold, threads]
+                    words = [
+                        options.size(2, 40) if not cold else 2,
+                        saved,
+                        stored,
+                        group,
+                        cold,
+                        threads,
+                    ]
                     found = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))
                     what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
                     what += f", {threads} threads" * (threads > 1)
-                    call, empty = row_of(what, found["ns"]), row_of(f"{what}, empty", found["empty"])
+                    call, empty = (
+                        row_of(what, found["ns"]),
+                        row_of(f"{what}, empty", found["empty"]),
+                    )
                     report.rows += [call, empty]
                     if build == "-O2" or cold or threads > 1 or group not in (1, 8):
                         continue
                     p50 = call["p50"]
-                    report.target(f"{what}: median", p50, ONE if group == 1 else OF_EIGHT, at_most=True, unit="us")
+                    report.target(
+                        f"{what}: median",
+                        p50,
+                        ONE if group == 1 else OF_EIGHT,
+                        at_most=True,
+                        unit="us",
+                    )
                     if group == 1:
-                        report.target(f"{what}: p99.9 / median", call["p99.9"] / p50, TAIL, at_most=True)
+                        report.target(
+                            f"{what}: p99.9 / median", call["p99.9"] / p50, TAIL, at_most=True
+                        )
                         beyond = call["over %"] - empty["over %"]
                         target = f"{what}: above {TAIL} medians, beyond the empty loop"
                         report.target(target, beyond, 100 * OVER, at_most=True, unit="%")
@@ -69,7 +88,12 @@ def rows_of_defaults(options):
     """One row of `VectorTreeBoostClassifier` with all defaults, prepared, in a build with MCB_SIMD."""
     from pymcboost import VectorTreeBoostClassifier
 
-    report = Report({"model": "vector trees with all defaults", "time": "microseconds a call of one row, warm caches"})
+    report = Report(
+        {
+            "model": "vector trees with all defaults",
+            "time": "microseconds a call of one row, warm caches",
+        }
+    )
     build = "-O2 -DMCB_SIMD"
     for name in options.data or options.size(("optdigits",), tuple(ONE_OF_DEFAULTS)):
         X, codes, X_test, _ = coded(tree_data(name, options))
@@ -84,10 +108,16 @@ def rows_of_defaults(options):
         what = f"{name}, {build}, defaults: 1 a call"
         call, empty = row_of(what, found["ns"]), row_of(f"{what}, empty", found["empty"])
         ensemble = model.ensemble
-        call |= {"trees": model.n_learners, "splits": len(ensemble.threshold), "classes": model.n_classes_}
+        call |= {
+            "trees": model.n_learners,
+            "splits": len(ensemble.threshold),
+            "classes": model.n_classes_,
+        }
         report.rows += [call, empty]
         if name in ONE_OF_DEFAULTS:
-            report.target(f"{what}: median", call["p50"], ONE_OF_DEFAULTS[name], at_most=True, unit="us")
+            report.target(
+                f"{what}: median", call["p50"], ONE_OF_DEFAULTS[name], at_most=True, unit="us"
+            )
         report.target(f"{what}: p99.9 / median", call["p99.9"] / call["p50"], TAIL, at_most=True)
     return report
 
@@ -96,4 +126,12 @@ def row_of(what, words):
     """Row of a report from a line of the C program."""
     p50, p99, p999, best = (1e-3 * float(word) for word in words[:4])
     over = 100 * float(words[4])
-    return {"what": what, "best": best, "unit": "us", "p50": p50, "p99": p99, "p99.9": p999, "over %": over}
+    return {
+        "what": what,
+        "best": best,
+        "unit": "us",
+        "p50": p50,
+        "p99": p99,
+        "p99.9": p999,
+        "over %": over,
+    }

@@ -31,25 +31,46 @@ from bench import limits, trees  # noqa: E402
 
 
 def make_parser():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", help="benchmarks to run; all of them without a name")
     add("--list", action="store_true", help="list the benchmarks and stop")
-    add("--json", metavar="FILE", help="write results there; entries of other benchmarks in it stay")
+    add(
+        "--json", metavar="FILE", help="write results there; entries of other benchmarks in it stay"
+    )
     add("--repeat", type=int, default=5, help="timed runs of each competitor (default 5)")
     add("--quick", action="store_true", help="small sizes, only to see that it runs")
     add("--markdown", metavar="FILE", help="print the tables of a results file and stop")
     add("--into", metavar="FILE",
         help="with --markdown: put the tables into this file, between the marks with the name of the results file",
     )  # fmt: skip
-    add("--defaults", action="store_true", help="rows: models with all defaults, of optdigits and letter")
-    add("--rows", type=int, nargs="+", help="rows of blocks (default 2,000,000) and growth (default 100,000)")
-    add = parser.add_argument_group("benchmarks of trees (names that begin with trees)").add_argument
+    add(
+        "--defaults",
+        action="store_true",
+        help="rows: models with all defaults, of optdigits and letter",
+    )
+    add(
+        "--rows",
+        type=int,
+        nargs="+",
+        help="rows of blocks (default 2,000,000) and growth (default 100,000)",
+    )
+    add = parser.add_argument_group(
+        "benchmarks of trees (names that begin with trees)"
+    ).add_argument
     add("--data", nargs="+", metavar="SET", help="data sets; poker is the generated one")
     add("--algorithms", nargs="+", metavar="NAME", help=f"ours: {', '.join(trees.ALGORITHMS)}")
     add("--peers", nargs="*", choices=peers.PEERS, help="other libraries (default: all)")
     add("--rounds", type=int, help="rounds of boosting (default 100; vector trees 200)")
-    add("--threads", type=int, nargs="+", default=[1], help="threads, one table for each (default 1)")
+    add(
+        "--threads",
+        type=int,
+        nargs="+",
+        default=[1],
+        help="threads, one table for each (default 1)",
+    )
     add("--leaves", type=int, default=20, help="leaves of a tree (default 20)")
     add("--learning-rate", type=float, default=0.1, help="learning rate (default 0.1)")
     return parser
@@ -105,9 +126,13 @@ def main(arguments=None):
         show(given)
         return 0
     check(parser, given)
-    known = {name: value for name, value in vars(given).items() if name in Options.__dataclass_fields__}
+    known = {
+        name: value for name, value in vars(given).items() if name in Options.__dataclass_fields__
+    }
     options = Options(**known, limits=limits.Limits())
-    entries = json.loads(Path(given.json).read_text()) if given.json and Path(given.json).exists() else {}
+    entries = (
+        json.loads(Path(given.json).read_text()) if given.json and Path(given.json).exists() else {}
+    )
     failed = 0
     for name in given.names or BENCHMARKS:
         try:

@@ -23,7 +23,13 @@ def bench_search(options):
     grid = options.size({"learning_rate": [0.1]}, GRID)
     X, y, *_ = coded(tree_data("letter", options))
     candidates = int(np.prod([len(values) for values in grid.values()]))
-    words = {"candidates": candidates, "folds": FOLDS, "rows": len(X), "calibrate": None, "n_jobs": 1}
+    words = {
+        "candidates": candidates,
+        "folds": FOLDS,
+        "rows": len(X),
+        "calibrate": None,
+        "n_jobs": 1,
+    }
     report = Report(words)
     for rounds in [options.rounds] if options.rounds else options.size([2], [10, 50]):
         params = {"n_estimators": rounds, "calibrate": None, "random_state": 0, "n_jobs": 1}
@@ -32,7 +38,9 @@ def bench_search(options):
         def with_dataset(search=search):
             return search.fit(Dataset(X, y), y)
 
-        timed = race({"arrays": partial(search.fit, X, y), "a Dataset": with_dataset}, options.repeat)
+        timed = race(
+            {"arrays": partial(search.fit, X, y), "a Dataset": with_dataset}, options.repeat
+        )
         for how, timing in timed.items():
             report.rows.append(timing.row(f"{rounds} rounds, {how}"))
         ratio = timed["arrays"].best_cpu / timed["a Dataset"].best_cpu

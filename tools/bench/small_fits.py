@@ -65,7 +65,10 @@ def bench_small_fits(options):
         for columns in options.size(COLUMNS[:1], COLUMNS):
             for classes in CLASSES:
                 X, y = made(rows, columns, classes)
-                runs = {name: (lambda make=make, X=X, y=y: make().fit(X, y)) for name, make in makers.items()}
+                runs = {
+                    name: (lambda make=make, X=X, y=y: make().fit(X, y))
+                    for name, make in makers.items()
+                }
                 found, case = race(runs, options.repeat), f"{rows} x {columns}, {classes} classes"
                 for name in ratios:
                     ratios[name].append(found["ours"].best_cpu / found[name].best_cpu)

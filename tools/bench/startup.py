@@ -21,10 +21,14 @@ def started(timing, arguments, folder, status=0):
     """Run a program once: its seconds, and those of its processor."""
     before = os.times()
     begin = time.perf_counter()
-    done = subprocess.run([sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True
+    )
     timing.seconds.append(time.perf_counter() - begin)
     after = os.times()
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    spent = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     timing.cpu.append(round(spent, 2))  # what the system counts in
     if done.returncode != status:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
@@ -38,9 +42,17 @@ def module(program):
 @benchmark("startup")
 def bench_startup(options):
     """Start the programs: help, wrong usage, and training on and predicting the bundled small files, files included."""
-    report = Report({"files": "iris (150 rows x 4, 3 classes), wine (178 x 13, 3)", "parameters": "the defaults"})
+    report = Report(
+        {
+            "files": "iris (150 rows x 4, 3 classes), wine (178 x 13, 3)",
+            "parameters": "the defaults",
+        }
+    )
     runs = {("python -c pass", None): (["-c", "pass"], 0)}
-    runs |= {(f"mcboost-{program} --help", HELP): ([*module(program), "--help"], 0) for program in PROGRAMS}
+    runs |= {
+        (f"mcboost-{program} --help", HELP): ([*module(program), "--help"], 0)
+        for program in PROGRAMS
+    }
     runs |= {("mcboost-train, an unknown option", HELP): ([*module("train"), "--unknown"], 1)}
     with tempfile.TemporaryDirectory() as folder:
         for name in SMALL:
@@ -51,7 +63,9 @@ def bench_startup(options):
             command = [*module("predict"), "-q", data, f"{name}.vector-tree", "out"]
             runs[f"mcboost-predict, vector-tree, {name}", TRAINING] = command, 0
         timings = {key: Timing() for key in runs}
-        for _ in range(1 + options.size(1, 2 * options.repeat)):  # the first one fills the caches of the disk
+        for _ in range(
+            1 + options.size(1, 2 * options.repeat)
+        ):  # the first one fills the caches of the disk
             for key, (command, status) in runs.items():
                 started(timings[key], command, folder, status)
     for (what, bound), timing in timings.items():

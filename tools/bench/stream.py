@@ -15,10 +15,21 @@ from bench.report import Report, benchmark
 
 def latencies(model, lines, option):
     """Seconds from writing each line to having read its answer, from a program that runs already."""
-    command = [sys.executable, "-m", "pymcboost.cli.predict", "--stream", *option, "-", str(model), "-"]
+    command = [
+        sys.executable,
+        "-m",
+        "pymcboost.cli.predict",
+        "--stream",
+        *option,
+        "-",
+        str(model),
+        "-",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, bufsize=0) as process:
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, bufsize=0
+    ) as process:
         answers = os.fdopen(os.dup(process.stdout.fileno()), "rb")
         if option:
             answers.readline()
@@ -51,6 +62,12 @@ def bench_stream(options):
             for option in ([], ["-b", "1"]):
                 found = 1e6 * np.sort(latencies(Path(folder, "model"), lines[:n], option))
                 what = f"{name}{', ' * bool(option)}{' '.join(option)}"
-                report.add(what, found[len(found) // 2], "us", p99=found[int(0.99 * len(found))], longest=found[-1])
+                report.add(
+                    what,
+                    found[len(found) // 2],
+                    "us",
+                    p99=found[int(0.99 * len(found))],
+                    longest=found[-1],
+                )
                 report.target(what, found[len(found) // 2] / 1000, 1, at_most=True, unit="ms")
     return report

@@ -36,7 +36,9 @@ def fit_mcboost(X, codes, rounds, threads=1, loss="exp"):
 
 def contenders(X, codes, rounds, threads=1):
     """The three fits that are raced; ``rounds`` is one number, or one by name."""
-    counts = rounds if isinstance(rounds, dict) else dict.fromkeys(("exp", "log", "lightgbm"), rounds)
+    counts = (
+        rounds if isinstance(rounds, dict) else dict.fromkeys(("exp", "log", "lightgbm"), rounds)
+    )
     fits = {
         "exp": lambda: fit_mcboost(X, codes, counts["exp"], threads, "exp"),
         "log": lambda: fit_mcboost(X, codes, counts["log"], threads, "log"),
@@ -65,7 +67,9 @@ def bench_fit_pendigits(options):
         what = f"LightGBM, {model.trees} two-leaf trees" if name == "lightgbm" else words
         report.rows.append(timing.fit_row(what, X_test, truth))
     for loss, bound in (("exp", 8), ("log", 5)):
-        report.target(f"fit, {loss}: LightGBM's time / ours", found["lightgbm"].best / found[loss].best, bound)
+        report.target(
+            f"fit, {loss}: LightGBM's time / ours", found["lightgbm"].best / found[loss].best, bound
+        )
     return report
 
 
@@ -97,7 +101,9 @@ def raced(X, codes, counts):
     K, fits = int(codes.max()) + 1, {}
     for loss in ("exp", "log"):
         rounds = counts.get(f"MCBoost, {loss}", MOST_STUMPS)
-        fits[f"MCBoost, {loss}"] = lambda loss=loss, rounds=rounds: fit_mcboost(X, codes, rounds, loss=loss)
+        fits[f"MCBoost, {loss}"] = lambda loss=loss, rounds=rounds: fit_mcboost(
+            X, codes, rounds, loss=loss
+        )
     present, absent = available({method for method, *_ in RACED.values()})
     for name, (method, n_leaves, rate, more) in RACED.items():
         if method in present:
@@ -125,18 +131,25 @@ def bench_time_to_error(options):
     fits, absent = raced(X, codes, {})
     report.notes += [f"{method} is absent: {reason}" for method, reason in absent.items()]
     needed = {
-        name: first_below([error_percent(truth, predicted) for predicted in one().staged(X_test)], level)
+        name: first_below(
+            [error_percent(truth, predicted) for predicted in one().staged(X_test)], level
+        )
         for name, one in fits.items()
     }
-    report.notes += [f"{name}: {level}% was not reached" for name, count in needed.items() if not count]
+    report.notes += [
+        f"{name}: {level}% was not reached" for name, count in needed.items() if not count
+    ]
     found = race(raced(X, codes, needed)[0], options.repeat)
     for name, timing in found.items():
         report.rows.append(timing.fit_row(f"{name}, {needed[name]} rounds", X_test, truth))
     mine, theirs = (
-        {name: timing.best for name, timing in found.items() if name.startswith(OURS) == own} for own in (True, False)
+        {name: timing.best for name, timing in found.items() if name.startswith(OURS) == own}
+        for own in (True, False)
     )
     for name in mine:
-        lightgbm = {other: seconds for other, seconds in theirs.items() if other.startswith("LightGBM")}
+        lightgbm = {
+            other: seconds for other, seconds in theirs.items() if other.startswith("LightGBM")
+        }
         for what, times in (("fastest peer", theirs), ("fastest LightGBM", lightgbm)):
             if times:
                 best = min(times, key=times.get)
@@ -159,7 +172,10 @@ def bench_fit_mnist(options):
         one()
     for threads in (1, 2):
         found = race(contenders(X, codes, rounds, threads), min(options.repeat, 3), warm_up=False)
-        report.rows += [timing.fit_row(f"{name}, {threads} threads", X_test, truth) for name, timing in found.items()]
+        report.rows += [
+            timing.fit_row(f"{name}, {threads} threads", X_test, truth)
+            for name, timing in found.items()
+        ]
         for loss in ("exp", "log"):
             ratio = found["lightgbm"].best / found[loss].best
             report.target(f"fit, {loss}, {threads} threads: LightGBM's time / ours", ratio, 5)
@@ -178,7 +194,9 @@ def bench_score(options):
     X, codes, X_test, _ = coded(load("optdigits"))
     model = fit_mcboost(X, codes, 1000).model.model_
     batch = np.ascontiguousarray(np.tile(X_test, (options.size(2, 12), 1)))
-    table = pymcboost.Model.from_ensemble(model.ensemble, model.classes_, link=model.link, layout="interval")
+    table = pymcboost.Model.from_ensemble(
+        model.ensemble, model.classes_, link=model.link, layout="interval"
+    )
     report = Report(
         {
             "model": f"fitted to optdigits, {model.n_learners} stumps, 10 classes, {X.shape[1]} features",
@@ -189,7 +207,9 @@ def bench_score(options):
         }
     )
     counts = {"as many trees": 100} | options.size({}, {"as many rounds": 1000})
-    boosters = {name: fit_two_leaf_lightgbm(X, codes, count).model for name, count in counts.items()}
+    boosters = {
+        name: fit_two_leaf_lightgbm(X, codes, count).model for name, count in counts.items()
+    }
     score_batch(report, model, table, boosters, batch, options.repeat)
     seconds = [best_of(lambda: model.raw_scores(batch[:1]), 20).best for _ in range(options.repeat)]
     report.rows.append(Timing(seconds).row("one row through Python", 1e6, "us"))
@@ -200,16 +220,23 @@ def bench_score(options):
 def score_batch(report, model, table, boosters, batch, repeat):
     """Many rows: the list, the interval table and LightGBM."""
     ours = {"list": model, "interval": table}
-    runs = {f"ours, {name}": lambda one=one: one.raw_scores(batch, n_jobs=1) for name, one in ours.items()}
+    runs = {
+        f"ours, {name}": lambda one=one: one.raw_scores(batch, n_jobs=1)
+        for name, one in ours.items()
+    }
     for name, booster in boosters.items():
-        runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: booster.predict(
-            batch, raw_score=True, num_threads=1
+        runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: (
+            booster.predict(batch, raw_score=True, num_threads=1)
         )
     found = race(runs, repeat)
-    report.rows += [timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()]
+    report.rows += [
+        timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()
+    ]
     theirs = [timing.best for name, timing in found.items() if name.startswith("LightGBM")]
     best = {name: found[f"ours, {name}"].best for name in ours}
-    report.target("batch, list: LightGBM's time with as many trees / ours", theirs[0] / best["list"], 20)
+    report.target(
+        "batch, list: LightGBM's time with as many trees / ours", theirs[0] / best["list"], 20
+    )
     scores = model.raw_scores(batch)
     report.add("batch, interval: LightGBM / ours", theirs[0] / best["interval"])
     others = table.raw_scores(batch)
@@ -231,7 +258,9 @@ def score_rows(report, model, table, rows, repeat):
         model.save(Path(folder, "list.mcb"), layout="list")
         table.save(Path(folder, "interval.mcb"))
         with open(Path(folder, "stumps.bin"), "wb") as file:
-            np.array([len(stumps.feature), len(model.classes_), rows.shape[1], len(rows)], np.int32).tofile(file)
+            np.array(
+                [len(stumps.feature), len(model.classes_), rows.shape[1], len(rows)], np.int32
+            ).tofile(file)
             np.ascontiguousarray(stumps.feature, np.int32).tofile(file)
             for array in (stumps.threshold, stumps.right, stumps.bias, rows):
                 np.ascontiguousarray(array, np.float32).tofile(file)
@@ -239,14 +268,21 @@ def score_rows(report, model, table, rows, repeat):
             words = [Path(folder, name) for name in ("stumps.bin", "list.mcb", "interval.mcb")]
             lines = run_c("score_row.c", folder, flags, [*words, runs])
             what = f"one row in C, {build}"
-            found = {name: c_row(f"{what}: {name}", lines[name], runs) for name in ("naive", "list", "interval")}
+            found = {
+                name: c_row(f"{what}: {name}", lines[name], runs)
+                for name in ("naive", "list", "interval")
+            }
             report.rows += found.values()
             # The list adds 1,000 numbers one after the other per class, each add waiting for the last: it cannot be as
             # fast as the target asks, which is that of the interval table.
             naive, plain, merged = (found[name]["best"] for name in ("naive", "list", "interval"))
             report.add(f"{what}, list: plain loop / ours", naive / plain)
-            report.target(f"{what}, interval: plain loop's time / ours (2.7 / 0.6)", naive / merged, 4.5)
-            report.notes.append(f"{build}: largest difference from the plain loop {' '.join(lines['difference'])}")
+            report.target(
+                f"{what}, interval: plain loop's time / ours (2.7 / 0.6)", naive / merged, 4.5
+            )
+            report.notes.append(
+                f"{build}: largest difference from the plain loop {' '.join(lines['difference'])}"
+            )
         score_groups(report, folder, rows, runs)
 
 
@@ -256,17 +292,26 @@ def score_groups(report, folder, rows, runs):
     write_rows(stored, rows)
     for build, flags in BUILDS.items():
         words = [runs, Path(folder, "list.mcb"), stored, GROUP, 0, 1]
-        median, *_, best, _ = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))["ns"]
+        median, *_, best, _ = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))[
+            "ns"
+        ]
         found.append(c_row(f"{GROUP} rows a call in C, {build}: list", (best, median), runs))
     report.rows += found
-    report.add(f"{GROUP} rows a call in C, list: -O2 / -O2 -DMCB_SIMD", found[0]["best"] / found[1]["best"])
+    report.add(
+        f"{GROUP} rows a call in C, list: -O2 / -O2 -DMCB_SIMD", found[0]["best"] / found[1]["best"]
+    )
 
 
 @benchmark("size")
 def bench_size(options):
     """Bytes of a model file against LightGBM's text file with as many stumps (two-leaf trees)."""
     counts = options.size((100,), (1000, 3000))
-    report = Report({"rounds": counts, "lightgbm": "num_leaves=2; as many trees as we have stumps; save_model's text"})
+    report = Report(
+        {
+            "rounds": counts,
+            "lightgbm": "num_leaves=2; as many trees as we have stumps; save_model's text",
+        }
+    )
     for name, rounds in itertools.product(("pendigits", "optdigits"), counts):
         X, codes, _, _ = coded(load(name))
         ours = fit_mcboost(X, codes, rounds)
@@ -283,8 +328,12 @@ def bench_size(options):
             report.add(f"{name}: .mcb, {layout}, {stumps} stumps", size, "bytes")
         report.add(f"{name}: LightGBM's text, {theirs.trees} trees", round(text), "bytes")
         history = ours.model.history_
-        distinct = len(set(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True)))
-        report.notes.append(f"{name}: {number(distinct)} distinct (feature, threshold) pairs among {stumps} stumps")
+        distinct = len(
+            set(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True))
+        )
+        report.notes.append(
+            f"{name}: {number(distinct)} distinct (feature, threshold) pairs among {stumps} stumps"
+        )
         for layout, size in sizes.items():
             what = f"{name}, {stumps} stumps, {layout}: LightGBM's bytes / ours"
             report.target(what, text / size, 7 if layout == "list" else 15)

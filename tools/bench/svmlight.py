@@ -43,9 +43,14 @@ def bench_svmlight(options):
     dense, sparse = found["ours dense"].value, found["ours csr"].value
     same = (sparse.X != theirs).nnz == 0 and np.array_equal(dense.X, theirs.toarray())
     same = bool(same and np.array_equal(dense.y, labels))
-    report = Report({"file": "mnist.train, unpacked", "bytes": size, "threads": 1, "same_values": same})
+    report = Report(
+        {"file": "mnist.train, unpacked", "bytes": size, "threads": 1, "same_values": same}
+    )
     for name, timing in found.items():
-        more = {"MB_per_second": round(size / timing.best / 1e6), "grown_MB": round(timing.grown_MB)}
+        more = {
+            "MB_per_second": round(size / timing.best / 1e6),
+            "grown_MB": round(timing.grown_MB),
+        }
         report.rows.append(timing.row(name, **more))
     best = min(found["sklearn csr"].best, found["sklearn csr float32"].best)
     for layout in ("dense", "csr"):

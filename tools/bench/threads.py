@@ -45,7 +45,9 @@ class Task:
         """Competitors of so many threads."""
         few = max(2, self.rounds // 3)
         found = {
-            "VectorTreeBoost": Spec("vector", self.rounds, threads=threads, more={"calibrate": None}, **DEFAULTS),
+            "VectorTreeBoost": Spec(
+                "vector", self.rounds, threads=threads, more={"calibrate": None}, **DEFAULTS
+            ),
             "LogitBoost": Spec("logitboost", few, threads=threads),
             "MCBoost": Spec("mcboost", self.rounds, threads=threads, **DEFAULTS),
         }
@@ -72,15 +74,21 @@ def measure(task, folder, load, options, field, report):
         specs = field.keep(task.specs(n, options.peers if options.peers is not None else PEERS))
         competitors |= {f"{name}, {n} threads": spec for name, spec in specs.items()}
     with busy(load):
-        found = race_processes(folder, competitors, options.size(1, options.repeat), errors=False, failed=field.failed)
+        found = race_processes(
+            folder, competitors, options.size(1, options.repeat), errors=False, failed=field.failed
+        )
     pairs = {}
     for name in dict.fromkeys(key.partition(",")[0] for key in found):
         one, several = (found.get(f"{name}, {n} threads") for n in (1, threads))
         if one and several:
             pairs[name] = one.timing, several.timing
-            row = several.timing.row(f"{task.name}, {task.rows:,} rows, {name}", one_thread=one.timing.median)
+            row = several.timing.row(
+                f"{task.name}, {task.rows:,} rows, {name}", one_thread=one.timing.median
+            )
             row |= {"gain": one.timing.median / several.timing.median, "busy": load}
-            report.rows.append(row | {"cpu_ratio": several.timing.best_cpu / max(one.timing.best_cpu, 1e-9)})
+            report.rows.append(
+                row | {"cpu_ratio": several.timing.best_cpu / max(one.timing.best_cpu, 1e-9)}
+            )
     return pairs
 
 
@@ -89,8 +97,15 @@ def judge(task, load, pairs, report):
     what = f"{task.name}, {task.rows:,} rows"
     for name, (one, several) in pairs.items():
         if load and name in ("VectorTreeBoost", "LogitBoost", "MCBoost"):
-            report.target(f"{what}, {name}, busy: time", several.median / one.median, COST, at_most=True)
-            report.target(f"{what}, {name}, busy: CPU time", several.best_cpu / one.best_cpu, COST, at_most=True)
+            report.target(
+                f"{what}, {name}, busy: time", several.median / one.median, COST, at_most=True
+            )
+            report.target(
+                f"{what}, {name}, busy: CPU time",
+                several.best_cpu / one.best_cpu,
+                COST,
+                at_most=True,
+            )
         elif name == "VectorTreeBoost":
             bound = GAIN if task.rows >= MANY_ROWS and task.name != "mnist" else GAIN_OF_FEW
             report.target(f"{what}, {name}: gain", one.best / several.best, bound)
@@ -100,7 +115,12 @@ def judge(task, load, pairs, report):
 def bench_threads(options):
     """Several threads against one, on an idle machine and beside busy processes: ours, and other libraries."""
     n_busy = options.size(1, BUSY_FOR_EACH_CPU * (os.cpu_count() or 1))
-    report = Report({"busy processes": n_busy, "class-wise trees, other libraries": "20 leaves, a third of the rounds"})
+    report = Report(
+        {
+            "busy processes": n_busy,
+            "class-wise trees, other libraries": "20 leaves, a third of the rounds",
+        }
+    )
     field = Field()
     tasks = [Task(*one) for one in SETS if not options.data or one[0] in options.data]
     for position, task in enumerate(tasks):

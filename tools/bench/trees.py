@@ -14,15 +14,26 @@ from bench.report import Report, benchmark
 
 DATA = ("optdigits", "pendigits", "letter", "mnist", "covtype", "poker")
 BIG = ("mnist", "covtype", "poker")
-PREPARATION = "timed on all sides: binning here, Dataset, QuantileDMatrix, Pool and bin mapper there"
+PREPARATION = (
+    "timed on all sides: binning here, Dataset, QuantileDMatrix, Pool and bin mapper there"
+)
 # Our algorithms as competitors: name to (method, parameters).
 ALGORITHMS = {
     "logitboost": ("logitboost", {}),
     "mart": ("mart", {}),
-    **{f"{abc} gap={gap}": (abc, {"gap": gap}) for abc in ("abc-logitboost", "abc-mart") for gap in (1, 10, 100)},
+    **{
+        f"{abc} gap={gap}": (abc, {"gap": gap})
+        for abc in ("abc-logitboost", "abc-mart")
+        for gap in (1, 10, 100)
+    },
     "vector": ("vector", {}),
 }
-DEFAULT_ALGORITHMS = ("logitboost", "abc-logitboost gap=1", "abc-logitboost gap=10", "abc-logitboost gap=100")
+DEFAULT_ALGORITHMS = (
+    "logitboost",
+    "abc-logitboost gap=1",
+    "abc-logitboost gap=10",
+    "abc-logitboost gap=100",
+)
 # What is asked: LightGBM's time for 100 rounds over that of the vector-leaf trees, their file (leaves of 32 and of 16
 # bits) over its text of 200 rounds, abc-logitboost over logitboost.
 VECTOR_TIME, VECTOR_FILE, VECTOR_FILE_16, GAP_100 = 4, 1 / 3, 1 / 5, 1.15
@@ -119,11 +130,15 @@ def bench_trees(options):
         with saved(name, options) as (folder, shape, n_classes):
             for threads in options.threads:
                 ours = our_specs(options, algorithms, rounds, threads)
-                competitors = entrants.keep({**ours, **peer_specs(options, others, rounds, threads)})
+                competitors = entrants.keep(
+                    {**ours, **peer_specs(options, others, rounds, threads)}
+                )
                 title = f"{name} ({shape[0]} x {shape[1]}, {n_classes} classes), {thread_words(threads)}"
                 print(f"trees: {title}: {len(competitors)} competitors", file=sys.stderr)
                 found = race_processes(folder, competitors, repeat, failed=entrants.failed)
-                report.rows += [outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()]
+                report.rows += [
+                    outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()
+                ]
                 add_ratios(report, title, found, algorithms)
                 add_memory(report, title, found, algorithms)
                 equal_error(report, title, folder, found, competitors, algorithms, repeat, entrants)
@@ -161,7 +176,9 @@ def equal_error(report, title, folder, found, competitors, algorithms, repeat, e
     first = next((name for name in algorithms if name in found), None)
     reference, outcome = best_variant(found, "LightGBM")
     if first is None or outcome is None:
-        report.notes.append(f"{title}: no time to equal error, which needs one of ours and LightGBM")
+        report.notes.append(
+            f"{title}: no time to equal error, which needs one of ours and LightGBM"
+        )
         return
     level = max(found[first].errors[-1], outcome.errors[-1])
     specs = {}
@@ -193,18 +210,26 @@ def bench_vector(options):
         }
     )
     entrants = Field()
-    for name in options.data or options.size(("optdigits",), ("optdigits", "pendigits", "letter", "mnist")):
+    for name in options.data or options.size(
+        ("optdigits",), ("optdigits", "pendigits", "letter", "mnist")
+    ):
         with saved(name, options) as (folder, shape, n_classes):
             for threads in options.threads:
                 specs = {"vector": peers.vector_spec(rounds, threads=threads)}
                 for count in (rounds // 2, rounds):
                     spec = Spec("lightgbm", rounds=count, leaves=options.leaves, threads=threads)
                     specs[f"LightGBM plain, {count} rounds"] = spec
-                    specs[f"LightGBM sampled, {count} rounds"] = replace(spec, more=LIGHTGBM_SAMPLED)
+                    specs[f"LightGBM sampled, {count} rounds"] = replace(
+                        spec, more=LIGHTGBM_SAMPLED
+                    )
                 title = f"{name} ({shape[0]} x {shape[1]}, {n_classes} classes), {thread_words(threads)}"
                 kept = entrants.keep(specs)
-                found = race_processes(folder, kept, turns(name, options), failed=entrants.failed, sizes=True)
-                report.rows += [outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()]
+                found = race_processes(
+                    folder, kept, turns(name, options), failed=entrants.failed, sizes=True
+                )
+                report.rows += [
+                    outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()
+                ]
                 add_ratios(report, title, found, ("vector",))
                 vector_targets(report, title, found, rounds)
     entrants.tell(report)
@@ -220,6 +245,9 @@ def vector_targets(report, title, found, rounds):
         report.target(what, half.best / ours.best, VECTOR_TIME)
     if ours and full:
         text = full.sizes["file_bytes"]
-        for name, key, bound in (("", "file_bytes", VECTOR_FILE), (", 16-bit leaves", "file_bytes_16", VECTOR_FILE_16)):
+        for name, key, bound in (
+            ("", "file_bytes", VECTOR_FILE),
+            (", 16-bit leaves", "file_bytes_16", VECTOR_FILE_16),
+        ):
             what = f"{title}: vector's file{name} / LightGBM's text, {rounds} rounds"
             report.target(what, ours.sizes[key] / text, bound, at_most=True)

@@ -25,7 +25,10 @@ def bench_score(options):
     X, codes, X_test, _ = coded(load_for_trees("optdigits"))
     shared = {"rounds": rounds, "leaves": options.leaves, "learning_rate": options.learning_rate}
     entrants = Field()
-    specs = {"ours": Spec("logitboost", **shared), "LightGBM": Spec("lightgbm", **shared, more=LIGHTGBM_BARE)}
+    specs = {
+        "ours": Spec("logitboost", **shared),
+        "LightGBM": Spec("lightgbm", **shared, more=LIGHTGBM_BARE),
+    }
     models = {name: peers.fit(spec, X, codes, 10) for name, spec in entrants.keep(specs).items()}
     batch = np.ascontiguousarray(np.tile(X_test, (options.size(2, 12), 1)))
     report = Report(
@@ -46,7 +49,9 @@ def bench_score(options):
         "LightGBM": lambda: models["LightGBM"].model.predict(batch, raw_score=True, num_threads=1),
     }
     found = race({name: runs[name] for name in models}, options.repeat)
-    report.rows += [timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()]
+    report.rows += [
+        timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()
+    ]
     if len(found) == 2:
         report.add("batch: LightGBM's time / ours", found["LightGBM"].best / found["ours"].best)
     if "ours" in models:
@@ -70,9 +75,14 @@ def score_in_c(report, models, rows, options, data="", bound=None, files=True):
             words += [lightgbm.basic._LIB._name, text]
         for name, size in sizes.items() if files else ():
             report.add(f"{data}file: {name}, {models[name].trees} trees", size, "bytes")
-        per_tree = {name: size / models[name].trees for name, size in sizes.items() if models[name].trees}
+        per_tree = {
+            name: size / models[name].trees for name, size in sizes.items() if models[name].trees
+        }
         if files and len(per_tree) == 2:
-            report.add(f"{data}file: LightGBM's bytes a tree / ours", per_tree["LightGBM"] / per_tree["ours"])
+            report.add(
+                f"{data}file: LightGBM's bytes a tree / ours",
+                per_tree["LightGBM"] / per_tree["ours"],
+            )
         runs = 10 * options.repeat
         for build, flags in BUILDS.items():
             lines = run_c("score_trees.c", folder, flags, [runs, *words], ("-lm", "-ldl"))
@@ -80,7 +90,10 @@ def score_in_c(report, models, rows, options, data="", bound=None, files=True):
             found = {name: c_row(f"{what}: {name}", words_, runs) for name, words_ in lines.items()}
             report.rows += found.values()
             if len(found) == 2:
-                what, times = f"{what}: LightGBM's time / ours", found["LightGBM"]["best"] / found["ours"]["best"]
+                what, times = (
+                    f"{what}: LightGBM's time / ours",
+                    found["LightGBM"]["best"] / found["ours"]["best"],
+                )
                 if bound is None:
                     report.add(what, times)
                 else:
@@ -92,13 +105,19 @@ def bench_vector_rows(options):
     """Single rows in C through 200 vector-leaf trees, against LightGBM with 100 rounds, whose errors are no lower."""
     rounds = options.rounds or options.size(10, 200)
     report = Report(
-        {"rounds": f"{rounds} vector-leaf trees with their defaults, LightGBM {rounds // 2} rounds of 20 leaves"}
+        {
+            "rounds": f"{rounds} vector-leaf trees with their defaults, LightGBM {rounds // 2} rounds of 20 leaves"
+        }
     )
     entrants = Field()
     for name in options.data or options.size(("optdigits",), ("pendigits", "optdigits", "letter")):
         X, codes, X_test, truth = coded(tree_data(name, options))
-        specs = entrants.keep({"ours": peers.vector_spec(rounds), "LightGBM": Spec("lightgbm", rounds // 2)})
-        models = {who: peers.fit(spec, X, codes, int(codes.max()) + 1) for who, spec in specs.items()}
+        specs = entrants.keep(
+            {"ours": peers.vector_spec(rounds), "LightGBM": Spec("lightgbm", rounds // 2)}
+        )
+        models = {
+            who: peers.fit(spec, X, codes, int(codes.max()) + 1) for who, spec in specs.items()
+        }
         for who, model in models.items():
             error = error_percent(truth, model.predict(X_test))
             report.add(f"{name}: {who}, {model.trees} trees: test error", error, "%")

@@ -19,7 +19,9 @@ FIRST, AS_WORKER = "1 process, 2 threads", "1 process as a worker, 2 threads"
 # MCBoost has the sums of workers where it has a communicator alone.
 TRAININGS = {
     "covtype": (
-        "VectorTreeBoostClassifier", 100, {"2 processes": 1.25, "4 processes": 1.6},
+        "VectorTreeBoostClassifier",
+        100,
+        {"2 processes": 1.25, "4 processes": 1.6},
         {"subsample": 0.5, "calibrate": None},
     ),
     "poker": ("LogitBoostClassifier", 20, {"2 processes": 1.25}, CLASS_TREES),
@@ -42,13 +44,20 @@ def work(name, rows, rounds, spec, as_worker):
     X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
     workers = MPIWorkers(comm) if as_worker else ALONE
     estimator = getattr(pymcboost, TRAININGS[name][0])
-    model = estimator(n_estimators=rounds, random_state=0, n_jobs=spec["threads"], **TRAININGS[name][3])
+    model = estimator(
+        n_estimators=rounds, random_state=0, n_jobs=spec["threads"], **TRAININGS[name][3]
+    )
     comm.Barrier()
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y, comm=workers)
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     leaves = float(np.mean(model.history_.get("n_leaves", 0)))
-    found |= {"sums": workers.n_sums, "MB": workers.n_bytes / 1e6, "leaves": leaves, "rows": len(part)}
+    found |= {
+        "sums": workers.n_sums,
+        "MB": workers.n_bytes / 1e6,
+        "leaves": leaves,
+        "rows": len(part),
+    }
     found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
     if comm.rank == 0:
         print(json.dumps(found))
@@ -79,11 +88,15 @@ def of_data(report, name, options):
     seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
     for how, found in runs.items():
         more = {"sums_a_round": found[0]["sums"] / rounds, "MB_a_round": found[0]["MB"] / rounds}
-        more = {key: round(value, 3) for key, value in (more | {"leaves": found[0]["leaves"]}).items()}
+        more = {
+            key: round(value, 3) for key, value in (more | {"leaves": found[0]["leaves"]}).items()
+        }
         report.add(f"{what}: {how}", seconds[how], "s", **more, rows=found[0]["rows"])
     for how, bound in ways.items():
         if bound:
-            report.target(f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], bound, at_most=True)
+            report.target(
+                f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], bound, at_most=True
+            )
     alike = [found for how, found in runs.items() if how != FIRST or AS_WORKER not in ways]
     files = {one["sha256"] for found in alike for one in found}
     report.target(f"{name}: different models", len(files), 1, at_most=True, unit="")

@@ -7,22 +7,20 @@
  * chunk, averaged over the chunks. */
 #include "timing.h"
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static const char *names[] = {"full", "early"};
     double total[2][2] = {{0, 0}, {0, 0}};
-    if (argc != 5)
-        return 1;
+    if (argc != 5) return 1;
     int repeat = atoi(argv[1]), way = atoi(argv[2]);
     mcb_model m;
     int32_t rows, width;
     open_model(&m, argv[3]);
-    if (!mcb_has_early(&m, way))
-        return 1;
+    if (!mcb_has_early(&m, way)) return 1;
     const float *x = rows_of(argv[4], &rows, &width);
     size_t n = (size_t)rows, d = (size_t)width;
     double *scores = malloc(m.n_classes * sizeof *scores);
-    double *times[2] = {malloc((size_t)repeat * sizeof(double)), malloc((size_t)repeat * sizeof(double))};
+    double *times[2] = {malloc((size_t)repeat * sizeof(double)),
+                        malloc((size_t)repeat * sizeof(double))};
     volatile uint32_t sum = 0;
     for (size_t begin = 0; begin < n; begin += CHUNK) {
         size_t end = begin + CHUNK < n ? begin + CHUNK : n;
@@ -46,6 +44,7 @@ int main(int argc, char **argv)
         }
     }
     for (int which = 0; which < 2; which++)
-        printf("%s %.1f %.1f\n", names[which], total[which][0] / (double)n, total[which][1] / (double)n);
+        printf("%s %.1f %.1f\n", names[which], total[which][0] / (double)n,
+               total[which][1] / (double)n);
     return 0;
 }

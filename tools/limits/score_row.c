@@ -17,31 +17,30 @@ static mcb_model model[2];
 static double *scores[3];
 
 /* What anyone would write first. */
-static void naive(size_t row)
-{
+static void naive(size_t row) {
     const float *x = rows + row * (size_t)d;
     double *its = scores[0] + row * (size_t)K;
-    for (int k = 0; k < K; k++)
-        its[k] = bias[k];
+    for (int k = 0; k < K; k++) its[k] = bias[k];
     for (int t = 0; t < M; t++) {
         float h = x[feature[t]] <= threshold[t] ? -1.0f : 1.0f;
-        for (int k = 0; k < K; k++)
-            its[k] += h * right[(size_t)t * (size_t)K + (size_t)k];
+        for (int k = 0; k < K; k++) its[k] += h * right[(size_t)t * (size_t)K + (size_t)k];
     }
 }
 
-static void by_list(size_t row) { mcb_scores(&model[0], rows + row * (size_t)d, scores[1] + row * (size_t)K); }
+static void by_list(size_t row) {
+    mcb_scores(&model[0], rows + row * (size_t)d, scores[1] + row * (size_t)K);
+}
 
-static void by_table(size_t row) { mcb_scores(&model[1], rows + row * (size_t)d, scores[2] + row * (size_t)K); }
+static void by_table(size_t row) {
+    mcb_scores(&model[1], rows + row * (size_t)d, scores[2] + row * (size_t)K);
+}
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static const char *const names[] = {"naive", "list", "interval"};
     static void (*const score[])(size_t) = {naive, by_list, by_table};
     size_t size;
     double worst = 0;
-    if (argc != 5)
-        return 1;
+    if (argc != 5) return 1;
     const int32_t *head = whole(argv[1], &size);
     M = head[0], K = head[1], d = head[2], n = head[3];
     feature = head + 4;
@@ -52,8 +51,7 @@ int main(int argc, char **argv)
     if ((const char *)(rows + (size_t)n * (size_t)d) != (const char *)head + size)
         give_up("stumps.bin has another size than it says");
     for (int which = 0; which < 3; which++) {
-        if (which)
-            open_model(&model[which - 1], argv[1 + which]);
+        if (which) open_model(&model[which - 1], argv[1 + which]);
         scores[which] = malloc(sizeof(double) * (size_t)n * (size_t)K);
     }
     take_turns(names, score, 3, (size_t)n, atoi(argv[4]));

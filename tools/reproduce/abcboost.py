@@ -17,7 +17,28 @@ from shared.tables import markdown_table, picture, published
 from reproduce.experiment import Experiment, Results
 
 # Rounds at which errors are counted, besides the last.
-GRID = (10, 25, 50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1250, 1500, 1750, 2000, 2500, 3000, 4000, 5000)
+GRID = (
+    10,
+    25,
+    50,
+    100,
+    150,
+    200,
+    300,
+    400,
+    500,
+    600,
+    800,
+    1000,
+    1250,
+    1500,
+    1750,
+    2000,
+    2500,
+    3000,
+    4000,
+    5000,
+)
 SHOWN_FROM, MOST_SHOWN = 50, 9
 LEAVES, LEARNING_RATE = 20, 0.1
 ORDER = [*peers.OURS, *peers.PEERS]
@@ -98,7 +119,10 @@ class LongRun:
             rounds = options.rounds or self.others.get(method, self.rounds)
             min_leaf = least_rows(method)
             gaps = (options.gaps or self.gaps) if method.startswith("abc-") else (0,)
-            units += [{"method": method, "gap": gap, "min_leaf": min_leaf, "rounds": rounds} for gap in gaps]
+            units += [
+                {"method": method, "gap": gap, "min_leaf": min_leaf, "rounds": rounds}
+                for gap in gaps
+            ]
         yield 0, units, self.name
 
     def trainings(self, frame):
@@ -116,7 +140,11 @@ class LongRun:
             # The published counts are those of gap 1; where there are several gaps, the smallest stands for the method.
             if row["method"] in self.published:
                 curves.setdefault(row["method"], curve)
-        shared = set.intersection(*map(set, curves.values())) if set(curves) == set(self.published) else ()
+        shared = (
+            set.intersection(*map(set, curves.values()))
+            if set(curves) == set(self.published)
+            else ()
+        )
         if not shared:
             return ""
         last = max(shared)
@@ -128,32 +156,56 @@ class LongRun:
     def text(self, frame):
         """The table in Markdown."""
         trainings = self.trainings(frame)
-        shown = sorted({rounds for _, curve in trainings for rounds in curve if rounds >= SHOWN_FROM})
+        shown = sorted(
+            {rounds for _, curve in trainings for rounds in curve if rounds >= SHOWN_FROM}
+        )
         if len(shown) > MOST_SHOWN:
             step = -(-len(shown) // (MOST_SHOWN - 1))
             shown = list(dict.fromkeys([*shown[::step], shown[-1]]))
         when = f"at {self.published_rounds} rounds" if self.published_rounds else "at the end"
-        head = ["method", "gap", f"published {when}", *(f"{rounds} rounds" for rounds in shown), "last", "hours"]
+        head = [
+            "method",
+            "gap",
+            f"published {when}",
+            *(f"{rounds} rounds" for rounds in shown),
+            "last",
+            "hours",
+        ]
         if self.within is not None:
             head.append(f"last within {self.within:.0%}")
         lines = []
         for row, curve in trainings:
             theirs, last = self.published.get(row["method"]), max(curve)
-            line = [row["method"], row["gap"] or "-", theirs or "-", *(curve.get(rounds, "-") for rounds in shown)]
+            line = [
+                row["method"],
+                row["gap"] or "-",
+                theirs or "-",
+                *(curve.get(rounds, "-") for rounds in shown),
+            ]
             line += [f"{curve[last]} ({last} rounds)", f"{row['seconds'] / 3600:.2f}"]
             if self.within is not None:
                 # A shorter training has not come to the end that the paper counts at.
-                line.append(within_words(curve[last], theirs, self.within) if row["rounds"] >= self.rounds else "-")
+                line.append(
+                    within_words(curve[last], theirs, self.within)
+                    if row["rounds"] >= self.rounds
+                    else "-"
+                )
             lines.append(line)
         tail = f"{self.notes} {self.order_words(trainings)}".strip()
         return f"Wrong test rows.\n\n{markdown_table(head, lines)}\n\n{tail}"
 
     def values(self, frame):
         """What sentences say: the published errors, ours by gap at the last round and on the grid, and LightGBM's."""
-        found = {"published": ", ".join(f"{method} {wrong:,}" for method, wrong in self.published.items())}
+        found = {
+            "published": ", ".join(
+                f"{method} {wrong:,}" for method, wrong in self.published.items()
+            )
+        }
         for row, curve in self.trainings(frame):
             if row["method"] in peers.PEERS:
-                found |= {f"{row['method']}-{rounds}": f"{wrong:,}" for rounds, wrong in curve.items()}
+                found |= {
+                    f"{row['method']}-{rounds}": f"{wrong:,}" for rounds, wrong in curve.items()
+                }
             else:
                 name = f"{row['method']}-gap-{row['gap']}" if row["gap"] else row["method"]
                 found[name] = f"{curve[max(curve)]:,}"
@@ -178,10 +230,19 @@ class LongRun:
 
     def experiment(self):
         columns = "rounds_fitted n_train n_test curve"
-        results = Results(self.name, "method gap min_leaf rounds", columns, partial(fit_long, self.data), "curve")
+        results = Results(
+            self.name, "method gap min_leaf rounds", columns, partial(fit_long, self.data), "curve"
+        )
         methods = (*self.published, *self.others)
         return Experiment(
-            self.name, self.title, (results,), self.units, self.text, self.plot, methods=methods, values=self.values
+            self.name,
+            self.title,
+            (results,),
+            self.units,
+            self.text,
+            self.plot,
+            methods=methods,
+            values=self.values,
         )
 
 

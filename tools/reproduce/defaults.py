@@ -109,12 +109,22 @@ for _name in ("abc-logitboost", "logitboost", "mart"):
         "rows 0.5, 1 root, 10 leaves of 5": {**DRAWN, "min_samples_leaf": 5},
         "rows 0.5, 1 root, 10 leaves, rate 0.05": {**DRAWN, "learning_rate": 0.05},
         "rows 0.5, 2 d^0.4 features, 10 leaves": {**DRAWN, "max_features": powers(2, 0.4)},
-        "rows 0.5, 2 d^0.4 features, 20 leaves": {**DRAWN, "max_features": powers(2, 0.4), "max_leaf_nodes": 20},
+        "rows 0.5, 2 d^0.4 features, 20 leaves": {
+            **DRAWN,
+            "max_features": powers(2, 0.4),
+            "max_leaf_nodes": 20,
+        },
         "rows 0.5, 2 d^0.4 features, 10 leaves, rate 0.05": {
-            **DRAWN, "max_features": powers(2, 0.4), "learning_rate": 0.05,
+            **DRAWN,
+            "max_features": powers(2, 0.4),
+            "learning_rate": 0.05,
         },
     }
-BASE = {"vector": CHOSEN, "mcboost": {}, **dict.fromkeys(("abc-logitboost", "logitboost", "mart"), TREES)}
+BASE = {
+    "vector": CHOSEN,
+    "mcboost": {},
+    **dict.fromkeys(("abc-logitboost", "logitboost", "mart"), TREES),
+}
 
 
 def part_of(data, rows):
@@ -133,16 +143,24 @@ def fit_candidate(unit):
         train, held = fold_rows(y, fold, FOLDS)
         params = {**BASE[method], **CANDIDATES[method][unit["candidate"]]}
         shape = len(train), X.shape[1]
-        params = {name: value(*shape) if callable(value) else value for name, value in params.items()}
+        params = {
+            name: value(*shape) if callable(value) else value for name, value in params.items()
+        }
         if "random_state" in LEARNERS[method]().get_params():
             params["random_state"] = fold
         cpu = time.process_time()
-        model = LEARNERS[method](**{"calibrate": None, "n_jobs": 1, **params}).fit(X[train], y[train]).model_
+        model = (
+            LEARNERS[method](**{"calibrate": None, "n_jobs": 1, **params})
+            .fit(X[train], y[train])
+            .model_
+        )
         cpu = time.process_time() - cpu
         models = model, model.calibrated(X[held], y[held])
         raw, best = (measures_of(one.predict_proba(X[held]), y[held]) for one in models)
         found.append((best["log_loss"], raw["log_loss"], raw["error"], cpu))
-    means = dict(zip(MEASURES, (round(float(mean), 5) for mean in np.mean(found, axis=0)), strict=True))
+    means = dict(
+        zip(MEASURES, (round(float(mean), 5) for mean in np.mean(found, axis=0)), strict=True)
+    )
     return {**unit, **means, "seconds": round(time.perf_counter() - begin, 3)}
 
 
@@ -159,7 +177,11 @@ def plan(options, journal):
     for method in options.methods or LEARNERS:
         for data in sets:
             work = DATA[data].n_features * DATA[data].n_classes
-            rows = [n for n in sizes_of(data) if method == "vector" or (n * work <= MOST_WORK and n < SIZES[-1])]
+            rows = [
+                n
+                for n in sizes_of(data)
+                if method == "vector" or (n * work <= MOST_WORK and n < SIZES[-1])
+            ]
             units += cross(method=[method], data=[data], rows=rows, candidate=CANDIDATES[method])
     units.sort(key=lambda unit: unit["rows"] * DATA[unit["data"]].cost / DATA[unit["data"]].rows)
     yield 0, units, "defaults"
@@ -177,13 +199,24 @@ def text_of(frame):
         wide = wide[wide["log_loss"][names].notna().all(axis=1)]
         if len(wide) < 2:
             continue
-        order = [ranks.rank(names, wide[what][names].to_numpy()).mean_ranks for what in ("log_loss", "error")]
+        order = [
+            ranks.rank(names, wide[what][names].to_numpy()).mean_ranks
+            for what in ("log_loss", "error")
+        ]
         lines = []
         for j, name in enumerate(names):
             losses = (f"{geometric(wide[what][name]):.4f}" for what in ("log_loss", "raw_log_loss"))
             others = f"{wide['error'][name].mean():.2f}", f"{geometric(wide['cpu'][name]):.3f}"
             lines.append([name, *(f"{one[j]:.2f}" for one in order), *losses, *others])
-        head = ["candidate", "rank, log loss", "rank, error", "log loss", "as trained", "error %", "CPU seconds"]
+        head = [
+            "candidate",
+            "rank, log loss",
+            "rank, error",
+            "log loss",
+            "as trained",
+            "error %",
+            "CPU seconds",
+        ]
         parts.append(f"{method}, {len(wide)} sets and sizes:\n\n{markdown_table(head, lines)}")
     if not parts:
         return "Not enough results for a table."
@@ -192,8 +225,7 @@ def text_of(frame):
         "Log loss at the temperature that is best for the held rows, and as trained. Geometric means of log loss and "
         "seconds. Each candidate changes what it names and nothing else; *slow*: rate 0.1 and 2 d^0.4 features; "
         "*pruned*: slow, and gain 0.25; *root columns*: the root of the number of classes above 9; *half*: now, n/25 "
-        "leaves, half of the rows.\n\n"
-        + "\n\n".join(parts)
+        "leaves, half of the rows.\n\n" + "\n\n".join(parts)
     )
 
 

@@ -32,7 +32,9 @@ class Results:
 
     def journal(self, folder, fresh=False, keep=False):
         columns = (words.split() for words in (self.key, self.columns))
-        return Journal(Path(folder, f"{self.file}.csv"), *columns, fresh, keep, self.as_text.split())
+        return Journal(
+            Path(folder, f"{self.file}.csv"), *columns, fresh, keep, self.as_text.split()
+        )
 
 
 @dataclass(frozen=True)
@@ -76,21 +78,31 @@ class Experiment:
 
     def check(self, options):
         """Refuse sets and methods that are not known here."""
-        for what, named, known in (("set", options.sets, self.sets), ("method", options.methods, self.methods)):
+        for what, named, known in (
+            ("set", options.sets, self.sets),
+            ("method", options.methods, self.methods),
+        ):
             for name in named or ():
                 if known and name not in known:
-                    raise SystemExit(f"{self.name} has no {what} {name!r}; there are {', '.join(known)}")
+                    raise SystemExit(
+                        f"{self.name} has no {what} {name!r}; there are {', '.join(known)}"
+                    )
 
     def run(self, options):
         """Do what is missing, print the table and write the picture."""
         self.check(options)
         folders = [options.results, *[options.cache] * (len(self.results) - 1)]
-        journals = [one.journal(folder, options.fresh) for one, folder in zip(self.results, folders, strict=True)]
+        journals = [
+            one.journal(folder, options.fresh)
+            for one, folder in zip(self.results, folders, strict=True)
+        ]
         if getattr(options, "again", False):
             journals[0].forget(partial(_is_named, options))
         jobs, begin = 1 if self.alone else options.jobs, time.monotonic()
         for which, units, title in self.plan(options, *journals):
-            left = None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
+            left = (
+                None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
+            )
             run_units(journals[which], self.results[which].fit, units, jobs, title, left)
         frame = journals[0].frame()
         if frame.empty:
@@ -107,7 +119,11 @@ class Experiment:
         if options.methods:
             rows = [row for row in rows if row.get("method") in options.methods]
         rows = rows[: options.verify]
-        names = [name for name in results.columns.split() if name not in OF_A_RUN and not name.endswith("seconds")]
+        names = [
+            name
+            for name in results.columns.split()
+            if name not in OF_A_RUN and not name.endswith("seconds")
+        ]
         differing = 0
         for row in rows:
             key = {name: row[name] for name in results.key.split()}

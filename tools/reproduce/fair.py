@@ -39,7 +39,9 @@ REFERENCE, REFERENCE_ROWS = "realmlp-td", (500, 5000)
 TEMPERATURES = 0.05, 20.0
 # Log losses of the test rows, one file a cell: raw, and with the temperature of the folds.
 LOSSES = Path("results-local", "quality-fair")
-BOOSTERS = tuple(m for m in METHODS if m.partition("-")[0] in ("lightgbm", "xgboost", "catboost", "histogram"))
+BOOSTERS = tuple(
+    m for m in METHODS if m.partition("-")[0] in ("lightgbm", "xgboost", "catboost", "histogram")
+)
 # Share of the sets above which a method is ranked.
 MOST = 0.8
 # Training rows of sets in the second column of ratios; rows of sets that are compared row by row.
@@ -69,7 +71,9 @@ def is_wide(data):
 
 def parts_of(data, seed):
     """At most so many rows of the training and the test part, and class codes; -1 is a class without training rows."""
-    X, y, X_test, y_test = load_frame_parts(data, seed) if data in FRAMES else load_for_trees(data, seed)
+    X, y, X_test, y_test = (
+        load_frame_parts(data, seed) if data in FRAMES else load_for_trees(data, seed)
+    )
     generator = np.random.default_rng([seed, 0x66616972])
     train = np.sort(generator.permutation(len(y))[:TRAINING_ROWS])
     test = np.sort(generator.permutation(len(y_test))[:TEST_ROWS])
@@ -146,7 +150,12 @@ def measured(unit, X, y, X_test, truth):
         }
     LOSSES.mkdir(parents=True, exist_ok=True)
     np.save(losses_file(**unit), np.stack(losses).astype(np.float32))
-    sizes = {"bytes": model.size(), "rounds": model.rounds(), "n_train": len(y), "n_test": len(truth)}
+    sizes = {
+        "bytes": model.size(),
+        "rounds": model.rounds(),
+        "n_train": len(y),
+        "n_test": len(truth),
+    }
     return {**row, **sizes, "failed": "-"}
 
 
@@ -176,11 +185,23 @@ def plan(options, journal):
     quick = [method for method in methods if method != "catboost"]
     yield 0, cross(data=narrow, method=quick, seed=[0]), "quality-fair"
     if "catboost" in methods:
-        yield 0, cross(data=narrow, method=["catboost"], seed=[0]), "quality-fair, CatBoost's defaults"
-    yield 0, cross(data=wide, method=[m for m in methods if m not in SLOW], seed=[0]), "quality-fair, wide sets"
+        yield (
+            0,
+            cross(data=narrow, method=["catboost"], seed=[0]),
+            "quality-fair, CatBoost's defaults",
+        )
+    yield (
+        0,
+        cross(data=wide, method=[m for m in methods if m not in SLOW], seed=[0]),
+        "quality-fair, wide sets",
+    )
     if has_reference:
         few = [data for data in narrow if REFERENCE_ROWS[0] <= rows_in(data) <= REFERENCE_ROWS[1]]
-        yield 0, cross(data=few, method=[REFERENCE], seed=[0]), "quality-fair, a network as a reference"
+        yield (
+            0,
+            cross(data=few, method=[REFERENCE], seed=[0]),
+            "quality-fair, a network as a reference",
+        )
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -217,7 +238,9 @@ def summary(numbers, methods, ranked, reference):
     """Ranks, p-values against ``reference`` and means of every method; of one that is not ranked, over its own sets."""
     large = numbers["n_train"][reference] >= LARGE
     ranked = [method for method in methods if method in ranked]
-    placed = {name: ranks.rank(ranked, numbers[name][ranked].to_numpy()) for name in ("log_loss", "error")}
+    placed = {
+        name: ranks.rank(ranked, numbers[name][ranked].to_numpy()) for name in ("log_loss", "error")
+    }
     lines = []
     for method in methods:
         there = numbers["log_loss"][method].notna()
@@ -231,7 +254,9 @@ def summary(numbers, methods, ranked, reference):
         for name in ("error", "balanced_error", "calibration_error"):
             cells.append("-" if place is None else f"{numbers[name][method].mean():.2f}")
         for name, digits, unit in (("cpu", 2, 1), ("bytes", 0, 1000)):
-            cells.append("-" if place is None else f"{geometric(numbers[name][method]) / unit:.{digits}f}")
+            cells.append(
+                "-" if place is None else f"{geometric(numbers[name][method]) / unit:.{digits}f}"
+            )
         lines.append(cells)
     heads = [
         "method", "rank, log loss", "p", "rank, error", "p", f"log loss / {reference}", f"on {large.sum()} sets",
@@ -243,7 +268,11 @@ def summary(numbers, methods, ranked, reference):
 
 def p_of(table, method, reference):
     """Wilcoxon's p of two methods, in words."""
-    return "-" if method == reference else f"{ranks.signed_rank(table[method], table[reference]).p:.2g}"
+    return (
+        "-"
+        if method == reference
+        else f"{ranks.signed_rank(table[method], table[reference]).p:.2g}"
+    )
 
 
 def text_of(frame):
@@ -251,7 +280,11 @@ def text_of(frame):
     if frame.empty:
         return "No results yet."
     numbers, methods, ranked = grids(frame)
-    if len(numbers["log_loss"]) < 2 or len(ranked) < 2 or not {"vector", "vector-raw"} <= set(ranked):
+    if (
+        len(numbers["log_loss"]) < 2
+        or len(ranked) < 2
+        or not {"vector", "vector-raw"} <= set(ranked)
+    ):
         return "Not enough results for a table: two sets with vector, vector-raw and another method are needed."
     raw = [method for method in methods if method not in CALIBRATED]
     with_temperature, n_sets = tempered(numbers, methods), len(numbers["log_loss"])
@@ -288,10 +321,14 @@ def left_out(frame, methods, ranked_sets):
     first = frame[frame["seed"] == 0]
     failed = first[first["failed"] != "-"]
     if len(failed):
-        words = ", ".join(f"{row.method} on {row.data} ({row.failed})" for row in failed.itertuples())
+        words = ", ".join(
+            f"{row.method} on {row.data} ({row.failed})" for row in failed.itertuples()
+        )
         yield f"Failed: {words}."
     lines = []
-    for data in [data for data in sets_by_cost() if data in set(first["data"]) and data not in ranked_sets]:
+    for data in [
+        data for data in sets_by_cost() if data in set(first["data"]) and data not in ranked_sets
+    ]:
         cells = [data]
         for method in methods:
             row = select(first, data=data, method=method)
@@ -308,7 +345,9 @@ def left_out(frame, methods, ranked_sets):
 def first_ranks(table, methods, n=4):
     """The best mean ranks, in words."""
     means = ranks.rank(methods, table[methods].to_numpy()).mean_ranks
-    return ", ".join(f"{methods[place]} {means[place]:.2f}" for place in np.argsort(means, kind="stable")[:n])
+    return ", ".join(
+        f"{methods[place]} {means[place]:.2f}" for place in np.argsort(means, kind="stable")[:n]
+    )
 
 
 def values_of(frame):
@@ -326,7 +365,9 @@ def values_of(frame):
         found[f"{method}-tempered"] = f"{geometric(with_temperature[method][there] / ours):.2f}"
         found[f"{method}-p"] = p_of(with_temperature[there], method, "vector")
         found[f"{method}-p-raw"] = p_of(losses[there], method, "vector-raw")
-        found[f"{method}-against-raw"] = f"{geometric((losses[method] / losses['vector-raw'])[there]):.2f}"
+        found[f"{method}-against-raw"] = (
+            f"{geometric((losses[method] / losses['vector-raw'])[there]):.2f}"
+        )
         found[f"{method}-p-as-it-comes"] = p_of(losses[there], method, "vector")
         found[f"{method}-p-error"] = p_of(numbers["error"][there], method, "vector")
         found[f"{method}-sets"] = str(there.sum())
@@ -343,7 +384,9 @@ def values_of(frame):
     return found | {
         "ranks-raw": first_ranks(losses, raw),
         "ranks": first_ranks(with_temperature, ranked),
-        "ranks-error": first_ranks(numbers["error"], [method for method in ranked if method != "vector-raw"]),
+        "ranks-error": first_ranks(
+            numbers["error"], [method for method in ranked if method != "vector-raw"]
+        ),
         "best": best,
         "best-ratio": f"{geometric(best_form[best] / losses['vector']):.2f}",
         "lost": f"{(best_form.min(axis=1) < losses['vector']).sum()}",
@@ -366,7 +409,9 @@ def fit_paired(unit):
     best = None
     for method in BOOSTERS:
         path = losses_file(unit["data"], method, 0)
-        for form, losses in zip(("raw", "folds"), np.load(path) if path.exists() else (), strict=False):
+        for form, losses in zip(
+            ("raw", "folds"), np.load(path) if path.exists() else (), strict=False
+        ):
             if best is None or losses.mean(dtype=float) < best[0]:
                 best = losses.mean(dtype=float), method, form, losses.astype(float)
     theirs, booster, form, losses = best
@@ -374,7 +419,12 @@ def fit_paired(unit):
     deviation = surplus.std(ddof=1) / np.sqrt(len(surplus))
     p = float(norm.sf(surplus.mean() / deviation)) if deviation else float(surplus.mean() <= 0)
     ratio = ours.mean() / max(theirs, 1e-9)
-    row = {"booster": booster, "form": form, "log_loss": round(ours.mean(), 5), "best": round(theirs, 5)}
+    row = {
+        "booster": booster,
+        "form": form,
+        "log_loss": round(ours.mean(), 5),
+        "best": round(theirs, 5),
+    }
     row |= {"ratio": round(ratio, 3), "p": f"{p:.2g}", "n_test": len(ours)}
     return {**unit, **row, "seconds": round(time.perf_counter() - begin, 3)}
 
@@ -400,8 +450,19 @@ def paired_text(frame):
         row = select(frame, data=data).iloc[0]
         verdict = "yes" if row["p"] < LEVEL else "no"
         cells = [f"{row['log_loss']:.4f}", f"{row['best']:.4f}", f"{row['booster']}, {row['form']}"]
-        lines.append([data, int(row["n_test"]), *cells, f"{row['ratio']:.2f}", f"{row['p']:.2g}", verdict])
-    heads = ["set", "test rows", "vector", "best booster", "which", "ratio", "p", f"above {MARGIN:.2f}"]
+        lines.append(
+            [data, int(row["n_test"]), *cells, f"{row['ratio']:.2f}", f"{row['p']:.2g}", verdict]
+        )
+    heads = [
+        "set",
+        "test rows",
+        "vector",
+        "best booster",
+        "which",
+        "ratio",
+        "p",
+        f"above {MARGIN:.2f}",
+    ]
     return (
         "Vector trees against the booster, with or without a temperature, that has the least log loss on the test "
         f"rows, which favours it. p: of a mean log loss of at most {MARGIN:.2f} times the booster's, paired over rows, "
@@ -413,7 +474,11 @@ def paired_text(frame):
 
 def paired_values(frame):
     """What sentences say of sets."""
-    above = [data for data in sets_by_cost() if data in set(frame[frame["p"].astype(float) < LEVEL]["data"])]
+    above = [
+        data
+        for data in sets_by_cost()
+        if data in set(frame[frame["p"].astype(float) < LEVEL]["data"])
+    ]
     words = [f"{data} ({select(frame, data=data)['ratio'].iloc[0]:.2f} times)" for data in above]
     ratio = frame["ratio"].astype(float)
     return {

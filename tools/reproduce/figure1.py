@@ -25,10 +25,14 @@ def figure_data(seed=0):
     X, y, _, _ = datasets.load("usps")
     generator = np.random.default_rng(seed)
     # Labels of the file are digit + 1.
-    rows = np.concatenate([generator.choice(np.flatnonzero(y == digit + 1), 20, replace=False) for digit in DIGITS])
+    rows = np.concatenate(
+        [generator.choice(np.flatnonzero(y == digit + 1), 20, replace=False) for digit in DIGITS]
+    )
     X, y = X[rows], np.repeat(np.arange(3), 20)
     history = classifier("log", 200, max_bins=256).fit(X, y).history_
-    pairs = list(dict.fromkeys(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True)))
+    pairs = list(
+        dict.fromkeys(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True))
+    )
     H = np.stack([np.where(X[:, f] <= np.float32(t), -1.0, 1.0) for f, t in pairs], axis=1)
     # Two pairs may cut the samples alike; such copies have no path of their own.
     keep = []
@@ -36,7 +40,9 @@ def figure_data(seed=0):
         if not any(abs(H[:, j] @ H[:, k]) == len(H) for k in keep):
             keep.append(j)
     if len(keep) < STUMPS:
-        raise SystemExit(f"figure1: only {len(keep)} different stumps on this sample; try another seed")
+        raise SystemExit(
+            f"figure1: only {len(keep)} different stumps on this sample; try another seed"
+        )
     return H[:, keep[:STUMPS]], y
 
 
@@ -98,7 +104,9 @@ def stagewise_paths(loss, H, y, rounds=ROUNDS, step=STEP):
 
     The estimator sees the stumps' outputs as features of two values, so it can pick these eight stumps and no other.
     """
-    model = classifier(loss, rounds, learning_rate=1.0, nu=0.0, fixed_step=step).fit(H.astype(np.float32), y)
+    model = classifier(loss, rounds, learning_rate=1.0, nu=0.0, fixed_step=step).fit(
+        H.astype(np.float32), y
+    )
     stumps = stumps_of(model)
     W = np.zeros((stumps.feature.size, H.shape[1], int(y.max()) + 1))
     W[np.arange(stumps.feature.size), stumps.feature] = stumps.right
@@ -138,7 +146,10 @@ class Paths:
     def describe(self):
         """The largest difference, in words."""
         reached = self.gammas <= self.norms[-1] + STEP
-        worst, last = np.abs(self.exact - self.stage[self.used])[reached].max(), self.gammas[reached][-1]
+        worst, last = (
+            np.abs(self.exact - self.stage[self.used])[reached].max(),
+            self.gammas[reached][-1],
+        )
         return (
             f"{self.loss}: largest difference of a coefficient {worst:.3f} over gamma 0.1..{last:g}; "
             f"optimality gap of the exact path {self.residual:.1e}; "
@@ -162,7 +173,9 @@ class Figure1(Experiment):
         H, y = figure_data()
         gammas = np.arange(0.1, ROUNDS * STEP + 1e-9, 0.1)
         lines = ["loss,gamma,largest_difference,mean_difference,norm,loss_exact,loss_stagewise"]
-        with picture(Path(options.results, "figure1.png"), 4, 3, figsize=(9, 10), sharex=True) as axes:
+        with picture(
+            Path(options.results, "figure1.png"), 4, 3, figsize=(9, 10), sharex=True
+        ) as axes:
             for block, loss in enumerate(LOSSES):
                 paths = Paths(loss, H, y, gammas)
                 print(paths.describe())

@@ -87,8 +87,14 @@ def chosen(rows, data, kernel, scaling, method):
 
 def configurations(options):
     """(data, kernel, scaled, methods) in the order they are done, small sets first."""
-    for methods, scaling, sets in ((METHODS, "yes", SMALL), (METHODS, "no", SMALL), (("hinge",), "yes", LARGER)):
-        chosen_methods = [method for method in methods if not options.methods or method in options.methods]
+    for methods, scaling, sets in (
+        (METHODS, "yes", SMALL),
+        (METHODS, "no", SMALL),
+        (("hinge",), "yes", LARGER),
+    ):
+        chosen_methods = [
+            method for method in methods if not options.methods or method in options.methods
+        ]
         for data in sets:
             for kernel in KERNELS:
                 if scaling == "no" and kernel == "linear" and data != "vowel":
@@ -109,7 +115,9 @@ def plan(options, journal, choices):
             C = chosen(choices.rows, data, kernel, scaling, method)
             if C is not None:
                 more = {"method": method, "C": C, "rounds": options.rounds or ROUNDS}
-                units += [{**cell, **more, "seed": seed} for seed in range(20 if data == "vowel" else 5)]
+                units += [
+                    {**cell, **more, "seed": seed} for seed in range(20 if data == "vowel" else 5)
+                ]
         yield 0, units, title
 
 
@@ -146,7 +154,11 @@ def values(frame):
     """What sentences say about the two tables."""
     shown = select(frame, rounds=ROUNDS)
     mean = shown.groupby(["data", "kernel", "scaled", "method"])["error"].mean().to_dict()
-    ratio = {cell: error / PUBLISHED[cell[:2]]["hinge"] for cell, error in mean.items() if cell[:2] in PUBLISHED}
+    ratio = {
+        cell: error / PUBLISHED[cell[:2]]["hinge"]
+        for cell, error in mean.items()
+        if cell[:2] in PUBLISHED
+    }
     best = {cell: min(one for key, one in ratio.items() if key[:2] == cell) for cell in PUBLISHED}
     two_svms = {
         cell: min(one for key, one in ratio.items() if key[:2] == cell and key[3] == "hinge-2-svms")
@@ -164,7 +176,9 @@ def values(frame):
         "vowel-as-is": f"{min(mean[key] for key in mean if key[:3] == ('vowel', 'perceptron', 'no')):.2f}",
         "vowel-paper": f"{PUBLISHED['vowel', 'perceptron']['hinge']:.2f}",
     }
-    return found | {"half-a-row": f"{VALUES_OF_C[-1] / cells[cells['data'] == 'pendigits']['n_train'].iloc[0]:.1f}"}
+    return found | {
+        "half-a-row": f"{VALUES_OF_C[-1] / cells[cells['data'] == 'pendigits']['n_train'].iloc[0]:.1f}"
+    }
 
 
 KEY, COLUMNS = "data kernel scaled method C rounds", "error n_train n_test"

@@ -17,7 +17,12 @@ METHODS = (
     "piboost-singles", "piboost-pairs", "piboost-singles-tree", "piboost-pairs-tree", "piboost-singles-plain-tree",
     "mcboost-exp", "mcboost-exp-tree", "adaboost-mh", "adaboost-mh-tree", "samme", "samme-tree", "vector", "lightgbm",
 )  # fmt: skip
-CLASSES = {"mcboost-exp": "MCBoost", "adaboost-mh": "AdaBoostMH", "samme": "SAMME", "vector": "VectorTreeBoost"}
+CLASSES = {
+    "mcboost-exp": "MCBoost",
+    "adaboost-mh": "AdaBoostMH",
+    "samme": "SAMME",
+    "vector": "VectorTreeBoost",
+}
 
 
 def class_weights(codes, which):
@@ -37,13 +42,17 @@ def imbalance_estimator(method, rounds, weights):
     if method == "lightgbm":
         import lightgbm
 
-        return lightgbm.LGBMClassifier(num_leaves=20, verbosity=-1, random_state=0, n_jobs=1, **shared)
+        return lightgbm.LGBMClassifier(
+            num_leaves=20, verbosity=-1, random_state=0, n_jobs=1, **shared
+        )
     if method.endswith("-tree"):
         shared |= {"weak_learner": "tree", "max_leaf_nodes": 20}
         method = method.removesuffix("-tree")
     if method.startswith("piboost"):
         parts = method.split("-")
-        return estimator("PIBoost", separators=parts[1], cost_sensitive=parts[-1] != "plain", **shared)
+        return estimator(
+            "PIBoost", separators=parts[1], cost_sensitive=parts[-1] != "plain", **shared
+        )
     if method == "mcboost-exp":
         shared |= {"loss": "exp", "learning_rate": 0.5}
     return estimator(CLASSES[method], **shared)
@@ -53,7 +62,9 @@ def fit_imbalance(unit):
     """One fold; ``right``: rows of every class that are classified right, of how many."""
     parts = fold_of(*load_pooled(unit["data"]), unit["fold"], FOLDS)
     _, codes, X_test, truth = parts
-    model = imbalance_estimator(unit["method"], unit["rounds"], class_weights(codes, unit["weights"]))
+    model = imbalance_estimator(
+        unit["method"], unit["rounds"], class_weights(codes, unit["weights"])
+    )
     row, model = fit_and_test(unit, model, parts)
     predicted = model.predict(X_test)
     there = [predicted[truth == k] == k for k in range(int(codes.max()) + 1)]
@@ -69,13 +80,17 @@ def plan(options, journal):
     present, _ = peers.available(["lightgbm"])
     methods = [method for method in options.methods or METHODS if method != "lightgbm" or present]
     folds, rounds = range(options.repeats or FOLDS), [options.rounds or ROUNDS]
-    units = cross(data=options.sets or SETS, method=methods, weights=WEIGHTS, fold=folds, rounds=rounds)
+    units = cross(
+        data=options.sets or SETS, method=methods, weights=WEIGHTS, fold=folds, rounds=rounds
+    )
     yield 0, units, "imbalance"
 
 
 def recalls_of(frame):
     """Recall of every class over the test rows of all folds, in percent, and how many rows each class has."""
-    parts = np.array([[[int(n) for n in pair.split("/")] for pair in right.split()] for right in frame["right"]])
+    parts = np.array(
+        [[[int(n) for n in pair.split("/")] for pair in right.split()] for right in frame["right"]]
+    )
     right, counts = parts.sum(axis=0).T
     return 100 * right / np.maximum(counts, 1), counts
 
@@ -98,7 +113,13 @@ def imbalance_text(frame):
                 line = [name, weights, f"{mine['error'].mean():.2f}", f"{recalls.mean():.1f}"]
                 lines.append([*line, *(f"{recalls[k]:.0f}" for k in order)])
         if lines and sizes is not None:
-            head = ["method", "class weights", "error", "balanced accuracy", *(f"n = {n}" for n in sizes)]
+            head = [
+                "method",
+                "class weights",
+                "error",
+                "balanced accuracy",
+                *(f"n = {n}" for n in sizes),
+            ]
             parts.append(f"{data}, {int(sizes.sum()):,} rows:\n\n{markdown_table(head, lines)}")
     if not parts:
         return "Not enough results for a table."
@@ -111,7 +132,11 @@ def imbalance_text(frame):
 
 def imbalance_values(frame):
     """What sentences say about rare classes; boosters with stumps are PIBoost, MCBoost, AdaBoost.MH and SAMME."""
-    stumps = [method for method in METHODS if not method.endswith("-tree") and method not in ("vector", "lightgbm")]
+    stumps = [
+        method
+        for method in METHODS
+        if not method.endswith("-tree") and method not in ("vector", "lightgbm")
+    ]
     error, accuracy, rarest = {}, {}, {}
     for data in SETS:
         for method in METHODS:
@@ -124,7 +149,10 @@ def imbalance_values(frame):
     values = {}
     for weights in ("balanced", "root"):
         for name, found in (("accuracy", accuracy), ("error", error)):
-            gained = [found["yeast", method, weights] - found["yeast", method, "none"] for method in stumps]
+            gained = [
+                found["yeast", method, weights] - found["yeast", method, "none"]
+                for method in stumps
+            ]
             values[f"yeast-{weights}-{name}"] = span(gained, "{:.1f}")
     others = [accuracy["yeast", method, "none"] for method in stumps if method != "piboost-pairs"]
 
@@ -151,10 +179,16 @@ def plot_imbalance(path, frame):
     with picture(path, 1, max(1, len(sets)), figsize=(4.2 * max(1, len(sets)), 4)) as (axes,):
         for axis, data in zip(axes, sets, strict=False):
             for j, weights in enumerate(WEIGHTS):
-                mine = [select(frame, data=data, method=method, weights=weights) for method in METHODS]
-                found = {k: recalls_of(rows)[0].mean() for k, rows in enumerate(mine) if not rows.empty}
+                mine = [
+                    select(frame, data=data, method=method, weights=weights) for method in METHODS
+                ]
+                found = {
+                    k: recalls_of(rows)[0].mean() for k, rows in enumerate(mine) if not rows.empty
+                }
                 y = [-k for k in found]
-                axis.plot(list(found.values()), y, "os^"[j], color=f"C{j}", label=f"weights: {weights}")
+                axis.plot(
+                    list(found.values()), y, "os^"[j], color=f"C{j}", label=f"weights: {weights}"
+                )
             axis.set_yticks([-k for k in range(len(METHODS))], METHODS, fontsize=7)
             axis.set_title(data, fontsize=9)
             axis.set_xlabel("balanced accuracy, percent")

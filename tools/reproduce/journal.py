@@ -46,7 +46,9 @@ class Journal:
             rows = [row for row in csv.DictReader(file) if row.get("commit")]
         lacking = [name for name in self.columns if rows and name not in rows[0]]
         if lacking:
-            raise SystemExit(f"{self.path} has no column {', '.join(lacking)}: --fresh begins it anew")
+            raise SystemExit(
+                f"{self.path} has no column {', '.join(lacking)}: --fresh begins it anew"
+            )
         return rows
 
     def _identity(self, row):
@@ -92,7 +94,10 @@ class Journal:
 
         def order(row):
             typed = [typed_text(text) for text in self._identity(row)]
-            return [(1, 0.0, value) if isinstance(value, str) else (0, float(value), "") for value in typed]
+            return [
+                (1, 0.0, value) if isinstance(value, str) else (0, float(value), "")
+                for value in typed
+            ]
 
         self._write(sorted(self.rows, key=order))
 
@@ -112,7 +117,9 @@ def frame_of(rows, columns=(), as_text=()):
     frame = pd.DataFrame(rows, columns=None if rows else list(columns))
     for name in frame.columns.difference([*as_text, "commit"]):
         try:
-            frame[name] = pd.to_numeric(frame[name].replace("nan", None))  # as journals have it, and pandas has not
+            frame[name] = pd.to_numeric(
+                frame[name].replace("nan", None)
+            )  # as journals have it, and pandas has not
         except (ValueError, TypeError):
             pass
     return frame
@@ -123,7 +130,9 @@ def while_time(units, budget):
     begin = time.monotonic()
     for count, unit in enumerate(units):
         if budget is not None and time.monotonic() - begin >= 60 * budget:
-            print(f"the time is over: {len(units) - count} of {len(units)} not begun", file=sys.stderr)
+            print(
+                f"the time is over: {len(units) - count} of {len(units)} not begun", file=sys.stderr
+            )
             return
         yield unit
 
@@ -138,11 +147,14 @@ def run_units(journal, work, units, jobs, title, budget=None):
 
     missing = journal.missing(units)
     if len(missing) < len(units):
-        print(f"{title}: {len(units) - len(missing)} of {len(units)} are there already", file=sys.stderr)
+        print(
+            f"{title}: {len(units) - len(missing)} of {len(units)} are there already",
+            file=sys.stderr,
+        )
     # loky: forking after OpenMP has run in the parent would hang the children.
-    finished = Parallel(n_jobs=jobs, backend="loky", return_as="generator_unordered", pre_dispatch=jobs)(
-        delayed(work)(unit) for unit in while_time(missing, budget)
-    )
+    finished = Parallel(
+        n_jobs=jobs, backend="loky", return_as="generator_unordered", pre_dispatch=jobs
+    )(delayed(work)(unit) for unit in while_time(missing, budget))
     for row in tqdm(finished, total=len(missing), desc=title, unit="fit", disable=None):
         journal.add(row)
     journal.sort()

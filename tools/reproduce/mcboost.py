@@ -32,7 +32,10 @@ MNIST_BOUND = 1.2
 def with_train_only(name):
     """Numbers of a table by (data, loss), those of usps again for usps-train."""
     found = published(name, index=2)
-    return {**found, **{(name, loss): found[data, loss] for name, data in TRAIN_ONLY.items() for loss in LOSSES}}
+    return {
+        **found,
+        **{(name, loss): found[data, loss] for name, data in TRAIN_ONLY.items() for loss in LOSSES},
+    }
 
 
 TABLE4 = {key: cells["error"] for key, cells in with_train_only("mcboost-table4").items()}
@@ -45,7 +48,12 @@ def classifier(loss, n_estimators=ROUNDS, learning_rate=0.5, nu=1e-9, n_jobs=1, 
     from pymcboost import MCBoostClassifier
 
     return MCBoostClassifier(
-        loss=loss, n_estimators=n_estimators, learning_rate=learning_rate, nu=nu, n_jobs=n_jobs, **more
+        loss=loss,
+        n_estimators=n_estimators,
+        learning_rate=learning_rate,
+        nu=nu,
+        n_jobs=n_jobs,
+        **more,
     )
 
 
@@ -91,7 +99,14 @@ def settings_of(table, key):
 def small_units(settings, repeats):
     """Units of (data, loss, learning_rate, nu) settings times repeats."""
     return [
-        {"data": data, "loss": loss, "n_estimators": ROUNDS, "learning_rate": eta, "nu": nu, "repeat": repeat}
+        {
+            "data": data,
+            "loss": loss,
+            "n_estimators": ROUNDS,
+            "learning_rate": eta,
+            "nu": nu,
+            "repeat": repeat,
+        }
         for repeat in range(repeats)
         for data, loss, eta, nu in settings
     ]
@@ -106,7 +121,9 @@ def small_plan(table, options, journal):
 def found_of(frame, key, setting, column="error"):
     """Errors of one cell of a table."""
     (data, loss), (eta, nu) = key, setting
-    return errors_of(frame, column, data=data, loss=loss, learning_rate=eta, nu=nu, n_estimators=ROUNDS)
+    return errors_of(
+        frame, column, data=data, loss=loss, learning_rate=eta, nu=nu, n_estimators=ROUNDS
+    )
 
 
 def verdict(ours, theirs):
@@ -124,9 +141,22 @@ def table4_text(frame):
         if len(errors):
             mean, deviation = mean_and_deviation(errors)
             seconds = np.median(found_of(frame, key, (0.5, 1e-9), "seconds"))
-            ours = [f"{mean:.1f} ({deviation:.1f})", verdict(mean, theirs), len(errors), f"{seconds:.3f}"]
+            ours = [
+                f"{mean:.1f} ({deviation:.1f})",
+                verdict(mean, theirs),
+                len(errors),
+                f"{seconds:.3f}",
+            ]
             lines.append([*key, f"{theirs[0]} ({theirs[1]})", *ours])
-    head = ["data", "loss", "paper", "ours", "within one sd of the paper", "repeats", "median seconds of a fit"]
+    head = [
+        "data",
+        "loss",
+        "paper",
+        "ours",
+        "within one sd of the paper",
+        "repeats",
+        "median seconds of a fit",
+    ]
     return markdown_table(head, lines)
 
 
@@ -154,15 +184,23 @@ def grid_text(table, frame):
     head = ["data", "loss", *(f"{letter} = {float(value):g}" for value in values)]
     text = "Paper / ours, mean (standard deviation) in percent.\n\n" + markdown_table(head, lines)
     text += "\n\n" + cells_beyond(distances, letter)
-    return text + (f"\n\nFrom eta = 1 to 0.5, paper / ours, in points: {', '.join(gains)}." if gains else "")
+    return text + (
+        f"\n\nFrom eta = 1 to 0.5, paper / ours, in points: {', '.join(gains)}." if gains else ""
+    )
 
 
 def table4_values(frame):
     """What sentences say about Table IV."""
     found = {key: found_of(frame, key, (0.5, 1e-9)) for key in TABLE4}
-    far = {key: deviations(errors.mean(), TABLE4[key]) for key, errors in found.items() if len(errors)}
+    far = {
+        key: deviations(errors.mean(), TABLE4[key]) for key, errors in found.items() if len(errors)
+    }
     own = {key: distance for key, distance in far.items() if key[0] not in TRAIN_ONLY}
-    beyond = [f"{' '.join(key)} ({distance:+.2f} sd)" for key, distance in own.items() if abs(distance) > 1]
+    beyond = [
+        f"{' '.join(key)} ({distance:+.2f} sd)"
+        for key, distance in own.items()
+        if abs(distance) > 1
+    ]
     return {
         "within": f"{len(own) - len(beyond)} of {len(own)}",
         "beyond": ", ".join(beyond) or "none",
@@ -174,7 +212,11 @@ def table4_values(frame):
 def table2_values(frame):
     """What sentences say about Table II: usps with the exponential loss, at eta = 1 and 0.5."""
     key = "usps", "exp"
-    paper = [GRIDS["table2"][key][column][0] for column in GRIDS["table2"][key] if float(column) in (1, 0.5)]
+    paper = [
+        GRIDS["table2"][key][column][0]
+        for column in GRIDS["table2"][key]
+        if float(column) in (1, 0.5)
+    ]
     ours = [found_of(frame, key, (eta, 1e-9)).mean() for eta in (1.0, 0.5)]
     spread_of_paper = GRIDS["table2"][key]["0.5"][1]
     return {
@@ -212,7 +254,9 @@ def plot_table4(path, frame):
     with picture(path, figsize=(8, 3.6)) as ((axis,),):
         for shift, label, values in ((-0.12, "paper", theirs), (0.12, "pymcboost", found)):
             means, deviations_ = zip(*values.values(), strict=True)
-            axis.errorbar(np.arange(len(means)) + shift, means, deviations_, fmt="o", capsize=3, label=label)
+            axis.errorbar(
+                np.arange(len(means)) + shift, means, deviations_, fmt="o", capsize=3, label=label
+            )
         axis.set_xticks(range(len(found)), [f"{data}\n{loss}" for data, loss in found], fontsize=8)
         axis.set_ylabel("test error, percent")
         axis.legend()
@@ -227,8 +271,17 @@ def plot_grid(table, path, frame):
             for loss, colour in zip(LOSSES, ("C0", "C1"), strict=True):
                 theirs = numbers[data, loss]
                 x = range(len(theirs))
-                axis.plot(x, [mean for mean, _ in theirs.values()], "--", color=colour, label=f"paper {loss}")
-                found = [found_of(frame, (data, loss), setting) for setting in settings_of(table, (data, loss))]
+                axis.plot(
+                    x,
+                    [mean for mean, _ in theirs.values()],
+                    "--",
+                    color=colour,
+                    label=f"paper {loss}",
+                )
+                found = [
+                    found_of(frame, (data, loss), setting)
+                    for setting in settings_of(table, (data, loss))
+                ]
                 means = [np.mean(errors) if len(errors) else np.nan for errors in found]
                 axis.plot(x, means, "o-", color=colour, label=f"pymcboost {loss}")
             axis.set_xticks(x, [f"{float(value):g}" for value in theirs])
@@ -259,7 +312,11 @@ def fit_official(unit):
 
 
 def official_plan(options, journal):
-    yield 0, cross(data=OFFICIAL, loss=LOSSES, n_estimators=[1000], learning_rate=[0.5], nu=[1e-9]), "official"
+    yield (
+        0,
+        cross(data=OFFICIAL, loss=LOSSES, n_estimators=[1000], learning_rate=[0.5], nu=[1e-9]),
+        "official",
+    )
 
 
 def official_text(frame):
@@ -269,8 +326,18 @@ def official_text(frame):
         curve = dict(point.split(":") for point in row.curve.split())
         errors = [curve.get(str(t), "-") for t in CURVE]
         parts = f"{row.n_train} / {row.n_test}"
-        lines.append([row.data, row.loss, parts, *errors, f"{row.error:.2f}", row.rounds, f"{row.seconds:g}"])
-    head = ["data", "loss", "train / test", *(f"{t} rounds" for t in CURVE), "error", "rounds", "seconds"]
+        lines.append(
+            [row.data, row.loss, parts, *errors, f"{row.error:.2f}", row.rounds, f"{row.seconds:g}"]
+        )
+    head = [
+        "data",
+        "loss",
+        "train / test",
+        *(f"{t} rounds" for t in CURVE),
+        "error",
+        "rounds",
+        "seconds",
+    ]
     return markdown_table(head, lines)
 
 
@@ -315,7 +382,15 @@ def mnist_text(frame):
         within = "yes" if row.error <= MNIST_BOUND else "NO"
         what = [row.loss, row.n_features, TABLE7[row.loss]["error"], f"{row.error:.2f}", within]
         lines.append([*what, row.curve, row.rounds, f"{row.seconds:g}", row.n_jobs])
-    head = ["loss", "features", "paper", "ours", f"at most {MNIST_BOUND}", "error by rounds", "rounds"]
+    head = [
+        "loss",
+        "features",
+        "paper",
+        "ours",
+        f"at most {MNIST_BOUND}",
+        "error by rounds",
+        "rounds",
+    ]
     return markdown_table([*head, "seconds of the fit", "threads"], lines)
 
 
@@ -325,22 +400,33 @@ class Mnist(Experiment):
     def run(self, options):
         journal = self.results[0].journal(options.results, options.fresh)
         shared = {"learning_rate": 0.5, "nu": 1e-9, "n_jobs": options.jobs}
-        units = [{"loss": loss, "n_estimators": options.rounds or 1000, **shared} for loss in LOSSES]
+        units = [
+            {"loss": loss, "n_estimators": options.rounds or 1000, **shared} for loss in LOSSES
+        ]
         missing = journal.missing(units)
         if missing:
             *parts, seconds = mnist_features(options.cache)
-            print(f"features: {parts[0].shape[1]} of {parts[0].dtype}, {seconds:.1f} s", file=sys.stderr)
+            print(
+                f"features: {parts[0].shape[1]} of {parts[0].dtype}, {seconds:.1f} s",
+                file=sys.stderr,
+            )
         for unit in missing:
             row = fit_with_curve(unit, parts, n_jobs=unit["n_jobs"], verbose=1)
-            journal.add({**row, "n_features": parts[0].shape[1], "feature_seconds": round(seconds, 1)})
+            journal.add(
+                {**row, "n_features": parts[0].shape[1], "feature_seconds": round(seconds, 1)}
+            )
         print(mnist_text(journal.frame()))
 
 
 def small_experiment(table, title, text, plot, values=None):
-    return Experiment(table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None, values=values)
+    return Experiment(
+        table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None, values=values
+    )
 
 
-OFFICIAL_RESULTS = Results("official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve")
+OFFICIAL_RESULTS = Results(
+    "official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve"
+)
 MNIST_RESULTS = Results(
     "mnist-hog", "loss n_estimators learning_rate nu n_jobs", "n_features rounds error curve feature_seconds",
     fit_with_curve, as_text="curve",

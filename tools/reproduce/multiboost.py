@@ -124,7 +124,9 @@ def plan(options, journal):
 
 def points_of(row):
     """The numbers of a curve, one row for each of its columns."""
-    return np.array([[float(word) for word in point.split(":")] for point in row["curve"].split()]).T
+    return np.array(
+        [[float(word) for word in point.split(":")] for point in row["curve"].split()]
+    ).T
 
 
 def error_at(row, count, column):
@@ -135,7 +137,9 @@ def error_at(row, count, column):
     points = points_of(row)
     ended = row["rounds_fitted"] < row["rounds"]
     at = np.flatnonzero(points[column] <= count)
-    if not len(at) or (at[-1] == points.shape[1] - 1 and not ended and points[column, -1] < 0.9 * count):
+    if not len(at) or (
+        at[-1] == points.shape[1] - 1 and not ended and points[column, -1] < 0.9 * count
+    ):
         return float("nan")
     return float(points[2, at[-1]])
 
@@ -147,7 +151,9 @@ def errors_at(rows, count, column):
 
 def mean_curve(rows, column, counts):
     """Mean error at several counts."""
-    return np.array([[error_at(row, count, column) for count in counts] for row in rows]).mean(axis=0)
+    return np.array([[error_at(row, count, column) for count in counts] for row in rows]).mean(
+        axis=0
+    )
 
 
 def rounds_to(rows, level):
@@ -180,9 +186,23 @@ def curve_text(frame):
         errors = [spread(errors_at(mine, count, 1)) for count in SHOWN_LEARNERS]
         learners = np.mean([row["learners"] for row in mine])
         more.append([*key, *errors, spread([row["error"] for row in mine]), f"{learners:.0f}"])
-    head = ["data", "method", "splits", *(f"{t} rounds" for t in SHOWN_ROUNDS), "rounds fitted", "CPU ms a round", "C"]
+    head = [
+        "data",
+        "method",
+        "splits",
+        *(f"{t} rounds" for t in SHOWN_ROUNDS),
+        "rounds fitted",
+        "CPU ms a round",
+        "C",
+    ]
     by_rounds = markdown_table(head, lines)
-    head = ["data", "method", *(f"{n} learners" for n in SHOWN_LEARNERS), "at the end", "learners at the end"]
+    head = [
+        "data",
+        "method",
+        *(f"{n} learners" for n in SHOWN_LEARNERS),
+        "at the end",
+        "learners at the end",
+    ]
     return (
         "Test error in percent, mean (standard deviation) over the splits; C is what validation chose.\n\n"
         f"{by_rounds}\n\nAt equal numbers of weak learners in the model:\n\n{markdown_table(head, more)}\n\n"
@@ -201,11 +221,17 @@ def claims_text(found):
         needed = {method: rounds_to(rows, level) for method, rows in of_set.items()}
         last = {method: np.mean(errors_at(rows, 200, 0)) for method, rows in of_set.items()}
         best = min(last, key=last.get)
-        equal = {method: float(mean_curve(rows, 1, [EQUAL_LEARNERS])[0]) for method, rows in of_set.items()}
+        equal = {
+            method: float(mean_curve(rows, 1, [EQUAL_LEARNERS])[0])
+            for method, rows in of_set.items()
+        }
         equal = {method: error for method, error in equal.items() if np.isfinite(error)}
         fewest = min(equal, key=equal.get)
         cw, others = (
-            min((t for m, t in needed.items() if t and m.startswith("multiboost-cw") == ours), default=None)
+            min(
+                (t for m, t in needed.items() if t and m.startswith("multiboost-cw") == ours),
+                default=None,
+            )
             for ours in (True, False)
         )
         lines.append(
@@ -215,7 +241,14 @@ def claims_text(found):
                 "true" if best.startswith("multiboost-cw") else "NOT true", f"{fewest} ({equal[fewest]:.2f})",
             ]
         )  # fmt: skip
-    head = ["data", "level", *METHODS, "class-wise needs fewest rounds", "lowest at 200 rounds", "it is class-wise"]
+    head = [
+        "data",
+        "level",
+        *METHODS,
+        "class-wise needs fewest rounds",
+        "lowest at 200 rounds",
+        "it is class-wise",
+    ]
     return (
         "Rounds to the mean error that MultiBoost has after 200 rounds (the level), the paper's two claims, and the "
         "method with the lowest error at equal numbers of learners:\n\n"
@@ -233,14 +266,20 @@ def curve_values(frame):
         level = float(mean_curve(found[data, "multiboost"], 0, [200])[0])
         rounds = {method: rounds_to(found[data, method], level) or np.inf for method in METHODS}
         needed += [rounds[method] for method in METHODS if method.startswith("multiboost-cw")]
-        fewer += max(needed[-2:]) < min(rounds[method] for method in METHODS if not method.startswith("multiboost-cw"))
+        fewer += max(needed[-2:]) < min(
+            rounds[method] for method in METHODS if not method.startswith("multiboost-cw")
+        )
         for count in SHOWN_LEARNERS:
-            errors = {method: float(mean_curve(found[data, method], 1, [count])[0]) for method in METHODS}
+            errors = {
+                method: float(mean_curve(found[data, method], 1, [count])[0]) for method in METHODS
+            }
             ahead += errors["mcboost-exp"] < errors["adaboost-mh"]
             of_shown += 1
             there = {method: error for method, error in errors.items() if np.isfinite(error)}
             lowest[count][min(there, key=there.get)] += 1
-    at_end = {method: np.mean([row["error"] for row in found["vowel", method]]) for method in METHODS}
+    at_end = {
+        method: np.mean([row["error"] for row in found["vowel", method]]) for method in METHODS
+    }
     values = {f"{method}-at-{count}": f"{by_method[method]} of {len(sets)}"
               for count, by_method in lowest.items() for method in ("multiboost", "mcboost-exp")}  # fmt: skip
     return values | {

@@ -4,7 +4,13 @@ from contextlib import nullcontext
 
 import numpy as np
 from shared.datasets import DATA, coded
-from shared.internals import Stopwatch, after_each_round, minimize_with, multiboost_cw_by_lbfgs, watch_solver
+from shared.internals import (
+    Stopwatch,
+    after_each_round,
+    minimize_with,
+    multiboost_cw_by_lbfgs,
+    watch_solver,
+)
 from shared.tables import markdown_table, picture, span
 
 from reproduce.experiment import Experiment, Results, fit_and_test, select
@@ -34,7 +40,9 @@ def fit_fcd(unit):
     X, codes, X_test, truth = coded(curve_split(unit["data"], int(unit["repeat"])))
     C, solver = float(unit["C"]), unit["solver"]
     stopwatch, passed = Stopwatch(), []
-    with minimize_with(options={"ftol": SCIPY_FTOL}) if solver == "lbfgs-default" else nullcontext():
+    with (
+        minimize_with(options={"ftol": SCIPY_FTOL}) if solver == "lbfgs-default" else nullcontext()
+    ):
         corrective(solver, 2, C).fit(X, codes)  # once, so that nothing is loaded inside the clock
         model = watch_solver(corrective(solver, int(unit["rounds"]), C), stopwatch)
         after_each_round(model, lambda: passed.append(stopwatch.seconds))
@@ -46,7 +54,9 @@ def fit_fcd(unit):
         **row,
         "solver_seconds": round(passed[rounds - 1], 4),
         "objective": f"{objective[-1]:.6g}",
-        "curve": " ".join(f"{t}:{passed[t - 1]:.5f}:{objective[t - 1]:.6g}" for t in kept_rounds(rounds)),
+        "curve": " ".join(
+            f"{t}:{passed[t - 1]:.5f}:{objective[t - 1]:.6g}" for t in kept_rounds(rounds)
+        ),
     }
 
 
@@ -67,7 +77,11 @@ def fcd_units(sets, repeats, rounds=ROUNDS):
 
 
 def plan(options, journal):
-    yield 0, fcd_units(options.sets or SETS, options.repeats or REPEATS, options.rounds or ROUNDS), "multiboost-fcd"
+    yield (
+        0,
+        fcd_units(options.sets or SETS, options.repeats or REPEATS, options.rounds or ROUNDS),
+        "multiboost-fcd",
+    )
 
 
 def fcd_text(frame):
@@ -111,11 +125,19 @@ def fcd_values(frame):
             )
             for data in SETS
         ]
-        times[solver] = [other["solver_seconds"].mean() / mine["solver_seconds"].mean() for mine, other in pairs]
-        above[solver] = [100 * (mine["objective"].mean() / other["objective"].mean() - 1) for mine, other in pairs]
+        times[solver] = [
+            other["solver_seconds"].mean() / mine["solver_seconds"].mean() for mine, other in pairs
+        ]
+        above[solver] = [
+            100 * (mine["objective"].mean() / other["objective"].mean() - 1)
+            for mine, other in pairs
+        ]
         if solver in ("fcd-5", "fcd-20"):
             longer = [select(frame, data=data, solver=solver, rounds=LONGER) for data in SETS]
-            within = [times_faster(rows, other)[-1] for rows, (_, other) in zip(longer, pairs, strict=True)]
+            within = [
+                times_faster(rows, other)[-1]
+                for rows, (_, other) in zip(longer, pairs, strict=True)
+            ]
             faster[solver] = span([float(words) for words in within])
     return {
         "one-pass-above": span(above["fcd-1"]),
@@ -130,7 +152,10 @@ def fcd_values(frame):
 
 def claims(seconds, value):
     """The paper's claims about its solver, with what the numbers say."""
-    slowest, fastest = max(seconds["fcd-2"], seconds["fcd-5"]), min(seconds["lbfgs"], seconds["lbfgs-default"])
+    slowest, fastest = (
+        max(seconds["fcd-2"], seconds["fcd-5"]),
+        min(seconds["lbfgs"], seconds["lbfgs-default"]),
+    )
     says = {
         "one pass is the fastest": min(seconds, key=seconds.get) == "fcd-1",
         "two and five passes take less time than L-BFGS-B": slowest < fastest,
@@ -145,7 +170,9 @@ def times_faster(rows, others):
     theirs = {row["repeat"]: row for row in others.to_dict("records")}
     words = []
     for within in (1e-2, 1e-3, 1e-4):
-        ratios = [ratio_to(row, theirs.get(row["repeat"]), within) for row in rows.to_dict("records")]
+        ratios = [
+            ratio_to(row, theirs.get(row["repeat"]), within) for row in rows.to_dict("records")
+        ]
         words.append("not reached" if None in ratios else f"{np.mean(ratios):.1f}")
     return words
 
@@ -174,7 +201,9 @@ def plot_fcd(path, frame):
     with picture(path, 1, len(SETS), figsize=(4 * len(SETS), 3.6)) as (axes,):
         for axis, data in zip(axes, SETS, strict=True):
             for k, solver in enumerate(SOLVERS):
-                for row in select(frame, data=data, solver=solver, repeat=0, rounds=ROUNDS).to_dict("records"):
+                for row in select(frame, data=data, solver=solver, repeat=0, rounds=ROUNDS).to_dict(
+                    "records"
+                ):
                     _, seconds, objective = points_of(row)
                     axis.loglog(seconds, objective, color=f"C{k}", label=solver)
             axis.set_title(data)

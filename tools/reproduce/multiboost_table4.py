@@ -62,7 +62,13 @@ def fit_table4(unit):
 
 def choice_units(sets, methods):
     return [
-        {"data": data, "method": method, "C": f"{1 / nu:g}", "fold": fold, "rounds": CHOICE_ROUNDS[method]}
+        {
+            "data": data,
+            "method": method,
+            "C": f"{1 / nu:g}",
+            "fold": fold,
+            "rounds": CHOICE_ROUNDS[method],
+        }
         for data in sets
         for method in methods
         if method in SOLVERS
@@ -75,7 +81,9 @@ def choose_C(rows, data, method):
     """C with the lowest mean error, the smallest of equals; None for methods without."""
     errors = defaultdict(list)
     for row in rows:
-        if (row["data"], row["method"]) == (data, method) and int(row["rounds"]) == CHOICE_ROUNDS.get(method):
+        if (row["data"], row["method"]) == (data, method) and int(
+            row["rounds"]
+        ) == CHOICE_ROUNDS.get(method):
             errors[row["C"]].append(float(row["error"]))
     return min(errors, key=lambda C: (np.mean(errors[C]), float(C)), default=None)
 
@@ -84,10 +92,18 @@ def plan(options, journal, choice):
     """The choice of C, then 50 samples per class, 75:25, 500 rounds."""
     sets, methods = options.sets or list(PUBLISHED), options.methods or METHODS
     yield 1, choice_units(sets, methods), "choice of C"
-    best = {(data, method): choose_C(choice.rows, data, method) or "-" for data in sets for method in methods}
+    best = {
+        (data, method): choose_C(choice.rows, data, method) or "-"
+        for data in sets
+        for method in methods
+    }
     repeats, rounds = range(options.repeats or REPEATS), [options.rounds or ROUNDS]
     units = cross(data=sets, repeat=repeats, method=methods, rounds=rounds)
-    yield 0, [{**unit, "C": best[unit["data"], unit["method"]]} for unit in units], "table4-multiboost"
+    yield (
+        0,
+        [{**unit, "C": best[unit["data"], unit["method"]]} for unit in units],
+        "table4-multiboost",
+    )
 
 
 def longer(rows, other):
@@ -157,7 +173,9 @@ def signed_ranks(frame):
             means = both.groupby("data")[["error", "error_other"]].mean()
             there = [data for data in sets if data in means.index]
             if len(there) > 1:
-                ours[solver] = ranks.signed_rank(means.loc[there, "error"], means.loc[there, "error_other"])
+                ours[solver] = ranks.signed_rank(
+                    means.loc[there, "error"], means.loc[there, "error_other"]
+                )
         tests[loss] = ranks.signed_rank(mcboost, multiboost), ours
     return tests
 
@@ -190,7 +208,11 @@ def table4_values(frame):
         for (data, method), rows in found.items()
         if method in SOLVERS
     }
-    beyond = [f"{data} {solver} ({distance:+.2f} sd)" for (data, solver), distance in far.items() if distance > 1]
+    beyond = [
+        f"{data} {solver} ({distance:+.2f} sd)"
+        for (data, solver), distance in far.items()
+        if distance > 1
+    ]
     values = {"within": f"{len(far) - len(beyond)} of {len(far)}", "beyond": ", ".join(beyond)}
     times = {loss: {} for loss in ("exp", "log")}
     for (data, method), rows in found.items():
@@ -212,7 +234,10 @@ def table4_values(frame):
         values[f"iris-{loss}-a-round"] = f"{a_round:.0f}"
     values["iris-rounds"] = f"{found[warm_iris]['rounds_fitted'].mean():.0f}"
     gaps = [
-        abs(found[data, "multiboost-lbfgs"]["error"].mean() - found[data, "multiboost-fcd"]["error"].mean())
+        abs(
+            found[data, "multiboost-lbfgs"]["error"].mean()
+            - found[data, "multiboost-fcd"]["error"].mean()
+        )
         for data in PUBLISHED
         if {(data, "multiboost-lbfgs"), (data, "multiboost-fcd")} <= set(found)
     ]
@@ -224,7 +249,9 @@ RESULTS = Results(
     "table4-multiboost", "data method C repeat rounds",
     "n_train n_test rounds_fitted learners zero_share error solver_seconds", fit_table4, as_text="C zero_share",
 )  # fmt: skip
-CHOICE = Results("table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit_choice)
+CHOICE = Results(
+    "table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit_choice
+)
 EXPERIMENTS = (
     Experiment(
         "table4-multiboost", "Table IV: MultiBoost", (RESULTS, CHOICE), plan, table4_text,

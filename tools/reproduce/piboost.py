@@ -69,12 +69,19 @@ def leaves_of(data, method):
 
 def table3_estimator(method, rounds, leaves, n_classes):
     """New estimator of a column of the table."""
-    shared = {"n_estimators": rounds, "weak_learner": "tree", "max_leaf_nodes": leaves, "subsample": SUBSAMPLE}
+    shared = {
+        "n_estimators": rounds,
+        "weak_learner": "tree",
+        "max_leaf_nodes": leaves,
+        "subsample": SUBSAMPLE,
+    }
     if method.startswith("piboost"):
         parts = method.split("-")
         if parts[-1] == "rule":
             shared["min_weight_fraction_split"] = 1 / n_classes
-        return estimator("PIBoost", separators=parts[1], cost_sensitive=parts[-1] == "costs", **shared)
+        return estimator(
+            "PIBoost", separators=parts[1], cost_sensitive=parts[-1] == "costs", **shared
+        )
     return estimator(CLASSES[method], **shared)
 
 
@@ -165,7 +172,11 @@ def table3_text(frame):
 def ranking_text(ranking, sets):
     """Mean ranks of ours and of the paper's, in Markdown."""
     theirs, all_theirs = paper_ranking(sets), paper_ranking(list(PUBLISHED))
-    named = {"ours": ranking, "the paper's, the same sets": theirs, "the paper's, all its sets": all_theirs}
+    named = {
+        "ours": ranking,
+        "the paper's, the same sets": theirs,
+        "the paper's, all its sets": all_theirs,
+    }
     lines = [[what, *(f"{value:.2f}" for value in one.mean_ranks)] for what, one in named.items()]
     return (
         f"{markdown_table(['mean rank', *RANKED], lines)}\n\nOurs: {ranks.describe(ranking)}. The paper's on the same "
@@ -180,8 +191,12 @@ def signed_ranks(found, sets):
         for other, printed in row.items():
             if printed is None:
                 continue
-            ours = ranks.signed_rank(*([found[data, name][0] for data in sets] for name in (method, other)))
-            theirs = ranks.signed_rank(*([PUBLISHED[data][name][0] for data in sets] for name in (method, other)))
+            ours = ranks.signed_rank(
+                *([found[data, name][0] for data in sets] for name in (method, other))
+            )
+            theirs = ranks.signed_rank(
+                *([PUBLISHED[data][name][0] for data in sets] for name in (method, other))
+            )
             p[method, other] = ours.p, theirs.p, printed
     return p
 
@@ -190,7 +205,13 @@ def signed_rank_text(found, sets):
     """The paper's Table 4 in Markdown."""
     p = signed_ranks(found, sets)
     lines = [
-        [method, *(" / ".join(f"{one:.4f}" for one in p[method, m]) if (method, m) in p else "-" for m in RANKED[:-1])]
+        [
+            method,
+            *(
+                " / ".join(f"{one:.4f}" for one in p[method, m]) if (method, m) in p else "-"
+                for m in RANKED[:-1]
+            ),
+        ]
         for method in SIGNED_RANKS
     ]
     return (
@@ -205,7 +226,9 @@ def table3_values(frame):
     found = found_in(frame)
     mean = {cell: errors[0] for cell, errors in found.items()}
     judged = {
-        (data, method): verdict(mean[data, method], PUBLISHED[data][METHODS[method]]).startswith("yes")
+        (data, method): verdict(mean[data, method], PUBLISHED[data][METHODS[method]]).startswith(
+            "yes"
+        )
         for data, method in found
         if METHODS[method]
     }
@@ -220,7 +243,9 @@ def table3_values(frame):
         cells = [good for (_, method), good in judged.items() if method in methods]
         values[f"{name}-within"] = f"{sum(cells)} of {len(cells)}"
     for kind in ("singles", "pairs"):
-        lower = [mean[data, f"piboost-{kind}-costs"] < mean[data, f"piboost-{kind}"] for data in sets]
+        lower = [
+            mean[data, f"piboost-{kind}-costs"] < mean[data, f"piboost-{kind}"] for data in sets
+        ]
         values[f"{kind}-costs-lower"] = f"{sum(lower)} of {len(sets)}"
     for (method, other), p in signed_ranks(found, sets).items():
         for name, one in zip(("p", "p-paper", "p-printed"), p, strict=True):
@@ -245,7 +270,10 @@ def plot_table3(path, frame):
 
 
 RESULTS = Results(
-    "piboost-table3", "data method leaves rounds fold", "error rounds_fitted trees n_train n_test", fit_table3
+    "piboost-table3",
+    "data method leaves rounds fold",
+    "error rounds_fitted trees n_train n_test",
+    fit_table3,
 )
 EXPERIMENTS = (
     Experiment(

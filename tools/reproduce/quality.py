@@ -21,7 +21,16 @@ METHODS = (
     "xgboost-vector", "catboost", "histogram", "logistic", "svm",
 )  # fmt: skip
 OURS = "vector", "vector-raw", "vector-auto", "abc-logitboost", "mcboost"
-TUNED = ("vector", "lightgbm", "xgboost", "xgboost-vector", "catboost", "histogram", "logistic", "svm")
+TUNED = (
+    "vector",
+    "lightgbm",
+    "xgboost",
+    "xgboost-vector",
+    "catboost",
+    "histogram",
+    "logistic",
+    "svm",
+)
 TUNED_SETS = (
     "iris", "wine", "glass", "ecoli", "svmguide2", "svmguide4", "vowel", "CNAE-9", "yeast", "car", "dna", "abalone",
     "waveform", "waveform-noise", "optdigits", "satimage", "pendigits", "letter", "krkopt", "usps",
@@ -57,7 +66,9 @@ def measures_of(P, truth):
     return {
         "log_loss": round(log_loss(P, truth, SMALLEST), 5),
         "error": round(100 * float(wrong.mean()), 4),
-        "balanced_error": round(100 * float(np.mean([wrong[truth == k].mean() for k in np.unique(truth)])), 4),
+        "balanced_error": round(
+            100 * float(np.mean([wrong[truth == k].mean() for k in np.unique(truth)])), 4
+        ),
         "calibration_error": round(100 * float(sum(gaps) / n), 4),
     }
 
@@ -68,7 +79,10 @@ def tested(unit, params, parts):
     model = classifiers.make(unit["method"], **params)
     cpu, begin = time.process_time(), time.perf_counter()
     model.fit(X, y)
-    row = {"seconds": round(time.perf_counter() - begin, 4), "cpu": round(time.process_time() - cpu, 4)}
+    row = {
+        "seconds": round(time.perf_counter() - begin, 4),
+        "cpu": round(time.process_time() - cpu, 4),
+    }
     P, micros = np.asarray(model.predict_proba(X_test), dtype=np.float64), []
     for _ in range(3):
         begin = time.process_time()
@@ -128,18 +142,34 @@ def tuned_part(data):
 def fit_configuration(unit):
     """Cross-validation of one random configuration on the training part."""
     X, y, _, _ = tuned_part(unit["data"])
-    params, found, begin = classifiers.drawn(unit["method"], unit["configuration"]), [], time.perf_counter()
+    params, found, begin = (
+        classifiers.drawn(unit["method"], unit["configuration"]),
+        [],
+        time.perf_counter(),
+    )
     for fold in range(FOLDS):
         train, test = fold_rows(y, fold, FOLDS)
         model = classifiers.make(unit["method"], **params).fit(X[train], y[train])
-        found.append(measures_of(np.asarray(model.predict_proba(X[test]), dtype=np.float64), y[test]))
-    means = {name: round(float(np.mean([one[name] for one in found])), 5) for name in ("log_loss", "error")}
-    return {**unit, **means, "setting": json.dumps(params), "seconds": round(time.perf_counter() - begin, 3)}
+        found.append(
+            measures_of(np.asarray(model.predict_proba(X[test]), dtype=np.float64), y[test])
+        )
+    means = {
+        name: round(float(np.mean([one[name] for one in found])), 5)
+        for name in ("log_loss", "error")
+    }
+    return {
+        **unit,
+        **means,
+        "setting": json.dumps(params),
+        "seconds": round(time.perf_counter() - begin, 3),
+    }
 
 
 def fit_tuned(unit):
     """The chosen configuration on all training rows, and the test part."""
-    return tested(unit, classifiers.drawn(unit["method"], unit["configuration"]), tuned_part(unit["data"]))
+    return tested(
+        unit, classifiers.drawn(unit["method"], unit["configuration"]), tuned_part(unit["data"])
+    )
 
 
 def present(methods):
@@ -162,7 +192,11 @@ def with_seeds(data, **values):
 
 def defaults_plan(options, journal):
     units = with_seeds(data=sets_by_cost(options.sets), method=present(options.methods or METHODS))
-    yield 0, [one for one in units if one["method"] not in DENSE or not DATA[one["data"]].sparse], "quality"
+    yield (
+        0,
+        [one for one in units if one["method"] not in DENSE or not DATA[one["data"]].sparse],
+        "quality",
+    )
 
 
 def tuned_plan(options, journal, choices):
@@ -176,7 +210,9 @@ def tuned_plan(options, journal, choices):
             mine = select(frame, data=data, method=method) if len(frame) else frame
             if len(mine) == CONFIGURATIONS:
                 best = mine.sort_values(["log_loss", "configuration"]).iloc[0]
-                units.append({"data": data, "method": method, "configuration": int(best["configuration"])})
+                units.append(
+                    {"data": data, "method": method, "configuration": int(best["configuration"])}
+                )
     yield 0, units, "quality-tuned"
 
 
@@ -184,7 +220,9 @@ def whole_sets(frame):
     """Means over the seeds, for the methods that most sets have and the sets that have all of these."""
     groups = frame.groupby(["data", "method"])[[*MEASURES, "cpu", "bytes", "micros_a_row"]]
     means = groups.mean().where(groups.count().eq(groups.size(), axis=0)).unstack("method")
-    methods = [m for m in METHODS if m in means["log_loss"] and means["log_loss"][m].notna().mean() > 0.5]
+    methods = [
+        m for m in METHODS if m in means["log_loss"] and means["log_loss"][m].notna().mean() > 0.5
+    ]
     kept = means["log_loss"][methods].notna().all(axis=1)
     return means[kept], methods
 
@@ -193,13 +231,21 @@ def late_sets(frame, means):
     """What there is for the sets that are not in the tables, as some method has no result."""
     rest, lines = frame[~frame["data"].isin(means.index)], []
     for data in sets_by_cost(sorted(set(rest["data"]))):
-        for method in [method for method in METHODS if method in set(select(rest, data=data)["method"])]:
-            mine = select(rest, data=data, method=method)[["log_loss", "error", "cpu", "bytes", "seconds"]]
+        for method in [
+            method for method in METHODS if method in set(select(rest, data=data)["method"])
+        ]:
+            mine = select(rest, data=data, method=method)[
+                ["log_loss", "error", "cpu", "bytes", "seconds"]
+            ]
             loss, error, cpu, size, seconds = mine.mean(skipna=False)
             why = f"over {MINUTES} minutes" if seconds >= 60 * MINUTES else "out of memory"
             found = [f"{loss:.4f}", f"{error:.2f}", f"{cpu:.1f}", f"{size / 1000:.0f}"]
             lines.append([data, method, *(found if np.isfinite(loss) else [why, "-", "-", "-"])])
-    return markdown_table(["set", "method", "log loss", "error %", "CPU seconds", "kB"], lines) if lines else ""
+    return (
+        markdown_table(["set", "method", "log loss", "error %", "CPU seconds", "kB"], lines)
+        if lines
+        else ""
+    )
 
 
 def geometric(values):
@@ -242,7 +288,15 @@ def table_of(means, methods, name, digits):
     for data in sets_by_cost(list(means.index)):
         values = means[name].loc[data][methods].to_numpy()
         words = [f"{value:.{digits}f}" for value in values]
-        lines.append([data, *(f"**{w}**" if v == values.min() else w for w, v in zip(words, values, strict=True))])
+        lines.append(
+            [
+                data,
+                *(
+                    f"**{w}**" if v == values.min() else w
+                    for w, v in zip(words, values, strict=True)
+                ),
+            ]
+        )
     return markdown_table(["set", *methods], lines)
 
 
@@ -292,7 +346,11 @@ def plot(path, frame):
             x, y = geometric(means["cpu"][method]), geometric(means["log_loss"][method])
             axes.plot(x, y, "o")
             axes.annotate(method, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
-        axes.set(xscale="log", xlabel="CPU seconds of a training, geometric mean", ylabel="log loss, geometric mean")
+        axes.set(
+            xscale="log",
+            xlabel="CPU seconds of a training, geometric mean",
+            ylabel="log loss, geometric mean",
+        )
     ranks.plot(ranking(means, methods, "log_loss")[1], path.with_name(f"{path.stem}-log-loss.png"))
 
 
@@ -314,7 +372,10 @@ def official_text(frame):
     lines = []
     for data in [name for name in OFFICIAL if name in set(frame["data"])]:
         mine = frame[frame["data"] == data]
-        cells = f"{mine['error'].mean():.2f} ({mine['error'].std(ddof=0):.2f})", f"{mine['cpu'].mean():.2f}"
+        cells = (
+            f"{mine['error'].mean():.2f} ({mine['error'].std(ddof=0):.2f})",
+            f"{mine['cpu'].mean():.2f}",
+        )
         lines.append([data, len(mine), *cells, f"{mine['bytes'].mean() / 1000:.0f}"])
     heads = ["set", "seeds", "error % (deviation)", "CPU seconds", "kB"]
     return f"`VectorTreeBoostClassifier()` on official splits.\n\n{markdown_table(heads, lines)}"
@@ -323,7 +384,11 @@ def official_text(frame):
 FOUND = "log_loss error balanced_error calibration_error cpu bytes micros_a_row n_train n_test"
 DEFAULTS = Results("quality", "data method seed", FOUND, fit_defaults)
 CHOICE = Results(
-    "quality-choice", "data method configuration", "log_loss error setting", fit_configuration, as_text="setting"
+    "quality-choice",
+    "data method configuration",
+    "log_loss error setting",
+    fit_configuration,
+    as_text="setting",
 )
 BEST = Results("quality-tuned", "data method configuration", FOUND, fit_tuned)
 SPLITS = Results("quality-official", "data seed", FOUND, fit_official)

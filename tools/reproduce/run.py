@@ -35,27 +35,61 @@ PAPERS = (
     "table5_learners", "imbalance", "hinge", "fair", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
-EXPERIMENTS = {experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS}
+EXPERIMENTS = {
+    experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS
+}
 VERIFIABLE = [name for name, experiment in EXPERIMENTS.items() if experiment.verifiable]
 
 
 def make_parser():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
     add("tables", nargs="*", metavar="TABLE", help=f"one or more of {', '.join(EXPERIMENTS)}")
-    add("--results", default="results", help="folder of the CSV files and pictures (default results)")
-    add("--jobs", type=int, default=0, help="processes, or threads of mnist-hog (default: all CPUs)")
+    add(
+        "--results",
+        default="results",
+        help="folder of the CSV files and pictures (default results)",
+    )
+    add(
+        "--jobs", type=int, default=0, help="processes, or threads of mnist-hog (default: all CPUs)"
+    )
     add("--repeats", type=int, default=None, help="random samples or splits (default: the papers')")
     add("--rounds", type=int, default=None, help="rounds of mnist-hog and trees (defaults differ)")
-    add("--cache", default="results-local", help="folder of features and choices of parameters (results-local)")
+    add(
+        "--cache",
+        default="results-local",
+        help="folder of features and choices of parameters (results-local)",
+    )
     add("--fresh", action="store_true", help="do everything again instead of going on")
-    add("--again", action="store_true", help="do the fits of the --methods or --sets named anew, and keep all others")
+    add(
+        "--again",
+        action="store_true",
+        help="do the fits of the --methods or --sets named anew, and keep all others",
+    )
     add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
-    add("--into", metavar="FILE", help="with --markdown: put the tables, and values in sentences, into this file")
+    add(
+        "--into",
+        metavar="FILE",
+        help="with --markdown: put the tables, and values in sentences, into this file",
+    )
     add = parser.add_argument_group("trees and MultiBoost").add_argument
-    add("--methods", nargs="+", metavar="NAME", help="only these methods (mart, abc-logitboost, ...)")
-    add("--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)")
-    add("--sets", nargs="+", metavar="SET", help="data sets of the tables that can do a part of theirs")
+    add(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help="only these methods (mart, abc-logitboost, ...)",
+    )
+    add(
+        "--gaps", nargs="+", type=int, metavar="G", help="gaps of the abc methods (defaults differ)"
+    )
+    add(
+        "--sets",
+        nargs="+",
+        metavar="SET",
+        help="data sets of the tables that can do a part of theirs",
+    )
     add("--budget", type=float, metavar="MINUTES", help="begin no further fit after this")
     add("--verify", type=int, nargs="?", const=25, metavar="N",
         help="compare the N cheapest fits with the result file (default 25)")  # fmt: skip
@@ -118,6 +152,9 @@ def main(arguments=None):
     except Absent as reason:
         raise SystemExit(f"{reason} is absent") from None
     except KeyboardInterrupt:
-        print("\ninterrupted; what was finished is kept, and the same command goes on from there", file=sys.stderr)
+        print(
+            "\ninterrupted; what was finished is kept, and the same command goes on from there",
+            file=sys.stderr,
+        )
         return 130
     return 0

@@ -21,7 +21,10 @@ CLASSES = {
 }  # fmt: skip
 ROUNDS = 1000
 # The paper speaks of stumps; trees of three leaves come nearer to its figures where there are many classes.
-LEARNERS = {"stump": {"weak_learner": "stump"}, "3 leaves": {"weak_learner": "tree", "max_leaf_nodes": 3}}
+LEARNERS = {
+    "stump": {"weak_learner": "stump"},
+    "3 leaves": {"weak_learner": "tree", "max_leaf_nodes": 3},
+}
 REPEATS = 50
 # Repeats of all sets and methods that come before any further ones, and all that the larger weak learner gets.
 BLOCK = 10
@@ -31,9 +34,16 @@ PER_CLASS = {"dna": None, "satimage": None, "svmguide2": None, "svmguide4": None
 MOST = 100
 # What takes longest comes last: AdaBoost.MO, whose code has 2^(K-1) - 1 columns, each with a stump in every round, and
 # a totally corrective training that nearly separates its rows.
-LATE = {("adaboost-mo", "usps"), ("adaboost-mo", "pendigits"), ("adaboost-mo", "vowel"), ("multiboost", "vowel")}
+LATE = {
+    ("adaboost-mo", "usps"),
+    ("adaboost-mo", "pendigits"),
+    ("adaboost-mo", "vowel"),
+    ("multiboost", "vowel"),
+}
 # What a method's parameter is chosen from: GradBoost's l1 and MultiBoost's C.
-L1 = [f"{m * 10.0**e:g}" for e in range(-7, 0) for m in (1, 5) if 5e-7 <= m * 10.0**e <= 1e-1 * 1.01]
+L1 = [
+    f"{m * 10.0**e:g}" for e in range(-7, 0) for m in (1, 5) if 5e-7 <= m * 10.0**e <= 1e-1 * 1.01
+]
 VALUES = {"gradboost": L1, "multiboost": [f"{1 / nu:g}" for nu in NU]}
 CHOICE_FOLDS = 3
 CHOICE_ROUNDS = 300
@@ -81,7 +91,14 @@ def fit_table5(unit):
 
 def choice_units(sets, methods):
     return [
-        {"data": data, "method": method, "learner": learner, "value": value, "fold": fold, "rounds": CHOICE_ROUNDS}
+        {
+            "data": data,
+            "method": method,
+            "learner": learner,
+            "value": value,
+            "fold": fold,
+            "rounds": CHOICE_ROUNDS,
+        }
         for learner in LEARNERS
         for data in sets
         for method in methods
@@ -100,7 +117,9 @@ def choose_value(rows, data, method, learner):
         if (row["data"], row["method"], row["learner"]) == (data, method, learner):
             errors[row["value"]].append(float(row["error"]))
     sign = -1 if method == "gradboost" else 1
-    return min(errors, key=lambda value: (np.mean(errors[value]), sign * float(value)), default=None)
+    return min(
+        errors, key=lambda value: (np.mean(errors[value]), sign * float(value)), default=None
+    )
 
 
 def rounds_of(data, method, learner, rounds=ROUNDS):
@@ -120,7 +139,9 @@ def table5_units(sets, methods, choices, repeats, rounds=ROUNDS):
         for repeat in range(repeats if learner == "stump" else min(repeats, BLOCK))
         if PUBLISHED[data].get(method, ()) is not None and (method, learner) != ("adaboost-mo", "3 leaves")
     ]  # fmt: skip
-    return sorted(units, key=lambda unit: ((unit["method"], unit["data"]) in LATE, unit["repeat"] // BLOCK))
+    return sorted(
+        units, key=lambda unit: ((unit["method"], unit["data"]) in LATE, unit["repeat"] // BLOCK)
+    )
 
 
 def plan(options, journal, choice):
@@ -132,8 +153,14 @@ def plan(options, journal, choice):
         for method in methods
         for learner in LEARNERS
     }
-    units = table5_units(sets, methods, choices, options.repeats or REPEATS, options.rounds or ROUNDS)
-    yield 0, [unit for unit in units if unit["value"] != "-" or unit["method"] not in VALUES], "table5"
+    units = table5_units(
+        sets, methods, choices, options.repeats or REPEATS, options.rounds or ROUNDS
+    )
+    yield (
+        0,
+        [unit for unit in units if unit["value"] != "-" or unit["method"] not in VALUES],
+        "table5",
+    )
 
 
 def found_in(frame, learner):
@@ -171,7 +198,10 @@ def learner_text(found, learner):
             good[method].append(words[-1].startswith("yes"))
         lines.append(cells)
         verdicts.append(words)
-    total = ["together", *(f"{sum(good[m])} of {len(good[m])}" if m in good else "-" for m in METHODS)]
+    total = [
+        "together",
+        *(f"{sum(good[m])} of {len(good[m])}" if m in good else "-" for m in METHODS),
+    ]
     return (
         f"Weak learners: {learner if learner == 'stump' else 'trees of ' + learner}.\n\n"
         + markdown_table(["data", *METHODS], lines)
@@ -188,8 +218,12 @@ def signed_ranks(found):
             sets = [data for data in PUBLISHED if {(data, method), (data, other)} <= set(found)]
             if method == other or len(sets) < 2:
                 continue
-            ours = ranks.signed_rank(*([found[data, name][0] for data in sets] for name in (method, other)))
-            theirs = ranks.signed_rank(*([PUBLISHED[data][name][0] for data in sets] for name in (method, other)))
+            ours = ranks.signed_rank(
+                *([found[data, name][0] for data in sets] for name in (method, other))
+            )
+            theirs = ranks.signed_rank(
+                *([PUBLISHED[data][name][0] for data in sets] for name in (method, other))
+            )
             tests[method, other] = theirs, ours
     return tests
 
@@ -199,7 +233,13 @@ def signed_rank_text(found):
     tests = signed_ranks(found)
     others = list(PUBLISHED["wine"])
     lines = [
-        [method, *(" / ".join(f"{one.p:.3f}" for one in tests.get((method, other), ())) or "-" for other in others)]
+        [
+            method,
+            *(
+                " / ".join(f"{one.p:.3f}" for one in tests.get((method, other), ())) or "-"
+                for other in others
+            ),
+        ]
         for method in TESTED
     ]
     return (
@@ -211,7 +251,11 @@ def signed_rank_text(found):
 def table5_text(frame):
     """Errors beside the paper's, in Markdown."""
     found = {learner: found_in(frame, learner) for learner in LEARNERS}
-    parts = [f"{learner_text(one, learner)}\n\n{signed_rank_text(one)}" for learner, one in found.items() if one]
+    parts = [
+        f"{learner_text(one, learner)}\n\n{signed_rank_text(one)}"
+        for learner, one in found.items()
+        if one
+    ]
     if not parts:
         return "Not enough results for a table."
     chosen = defaultdict(dict)
@@ -241,7 +285,9 @@ def table5_values(frame):
                 far[learner][data, method] = deviations(mean, theirs)
                 points[learner][data, method] = mean - theirs[0]
     stumps, trees = far["stump"], far["3 leaves"]
-    others = {(d, m): one for (d, m), one in stumps.items() if m != "samme" and d not in ("vowel", "usps")}
+    others = {
+        (d, m): one for (d, m), one in stumps.items() if m != "samme" and d not in ("vowel", "usps")
+    }
     near = [(data, method) for data, method in trees
             if data in ("dna", "satimage", "pendigits", "letter") and method != "samme"]  # fmt: skip
     gradboost = [data for data in PUBLISHED if stumps.get((data, "gradboost"), 1) < 0]
@@ -272,7 +318,9 @@ def table5_values(frame):
         "usps-beyond": ", ".join(usps),
         "vowel-times": span(times_of_vowel, "{:.1f}"),
         "vowel-trees-within": within(vowel),
-        "samme-trees-within": within({cell: one for cell, one in trees.items() if cell[1] == "samme"}),
+        "samme-trees-within": within(
+            {cell: one for cell, one in trees.items() if cell[1] == "samme"}
+        ),
         "trees-better": f"{sum(trees[cell] < 0 for cell in near)} of {len(near)}",
         "gradboost-better": f"{len(gradboost)} of {len(PUBLISHED)}",
         "gradboost-letter": f"{-points['stump']['letter', 'gradboost']:.0f}",
@@ -282,15 +330,23 @@ def table5_values(frame):
             values[f"{data}-{method}-{short}"] = f"{mean:.1f}"
         tests = signed_ranks(found[learner]).items()
         values[f"wilcoxon-{short}"] = significant({cell: ours for cell, (_, ours) in tests})
-        values[f"wilcoxon-{short}-paper"] = significant({cell: theirs for cell, (theirs, _) in tests})
+        values[f"wilcoxon-{short}-paper"] = significant(
+            {cell: theirs for cell, (theirs, _) in tests}
+        )
     for data, columns in PUBLISHED.items():
-        values |= {f"{data}-{method}-paper": f"{cell[0]}" for method, cell in columns.items() if cell}
+        values |= {
+            f"{data}-{method}-paper": f"{cell[0]}" for method, cell in columns.items() if cell
+        }
     return values
 
 
 def significant(tests):
     """Tests below the level, in words."""
-    words = [f"{method} and {other} ({one.p:.3f})" for (method, other), one in tests.items() if one.p <= LEVEL]
+    words = [
+        f"{method} and {other} ({one.p:.3f})"
+        for (method, other), one in tests.items()
+        if one.p <= LEVEL
+    ]
     return ", ".join(words) or "none"
 
 
@@ -305,12 +361,21 @@ def plot_table5(path, frame):
             axis.axis("off")
         for axis, data in zip(axes.flat, sets, strict=False):
             curves = {"paper": [PUBLISHED[data].get(method) for method in METHODS]}
-            curves |= {f"pymcboost, {name}": [one.get((data, m)) for m in METHODS] for name, one in found.items()}
+            curves |= {
+                f"pymcboost, {name}": [one.get((data, m)) for m in METHODS]
+                for name, one in found.items()
+            }
             for k, (label, values) in enumerate(curves.items()):
-                there = [(at + 0.2 * (k - 1), *value[:2]) for at, value in enumerate(values) if value is not None]
+                there = [
+                    (at + 0.2 * (k - 1), *value[:2])
+                    for at, value in enumerate(values)
+                    if value is not None
+                ]
                 x, means, deviations = zip(*there, strict=True) if there else ((), (), ())
                 colour = ("C1", "C0", "C2")[k]
-                axis.errorbar(x, means, deviations, fmt="o", ms=4, capsize=2, color=colour, label=label)
+                axis.errorbar(
+                    x, means, deviations, fmt="o", ms=4, capsize=2, color=colour, label=label
+                )
             axis.set_xticks(range(len(METHODS)), METHODS, rotation=60, ha="right", fontsize=7)
             axis.set_title(data, fontsize=9)
         axes[0, 0].set_ylabel("test error, percent")
@@ -321,7 +386,9 @@ RESULTS = Results(
     "table5", "data method learner value repeat rounds", "n_train n_test rounds_fitted error", fit_table5,
     as_text="value",
 )  # fmt: skip
-CHOICE = Results("table5-choice", "data method learner value fold rounds", "error n_train n_test", fit_choice)
+CHOICE = Results(
+    "table5-choice", "data method learner value fold rounds", "error n_train n_test", fit_choice
+)
 EXPERIMENTS = (
     Experiment(
         "table5", "Table V: 1,000 rounds", (RESULTS, CHOICE), plan, table5_text, plot_table5, sets=tuple(PUBLISHED),

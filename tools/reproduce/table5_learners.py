@@ -43,7 +43,9 @@ def learner_estimator(data, method, learner):
     weak = LEARNERS[learner]
     if method == "mcboost-exp":
         return classifier("exp", ROUNDS, **weak)
-    share = DATA[data].n_classes if method == "adaboost-mh" and weak["weak_learner"] == "tree" else 1
+    share = (
+        DATA[data].n_classes if method == "adaboost-mh" and weak["weak_learner"] == "tree" else 1
+    )
     return estimator(CLASSES[method], n_estimators=ROUNDS // share, **weak)
 
 
@@ -67,7 +69,9 @@ def fit_unit(unit):
 
 def plan(options, journal):
     sets = options.sets or SETS
-    folds = cross(data=sets, learner=LEARNERS, method=[CHOOSING], part=["fold"], fold=range(FOLDS), repeat=[0])
+    folds = cross(
+        data=sets, learner=LEARNERS, method=[CHOOSING], part=["fold"], fold=range(FOLDS), repeat=[0]
+    )
     yield 0, folds, "table5-learners: choice"
     splits = cross(data=sets, learner=LEARNERS, method=METHODS, part=["test"], fold=[0],
                    repeat=range(options.repeats or REPEATS))  # fmt: skip
@@ -115,8 +119,12 @@ def text(frame):
         for learner, (folds, cells) in found.items():
             words = [f"{mean:.1f} ({distance:+.1f} sd)" for mean, distance in cells.values()]
             name = f"**{learner}**" if learner == chosen else learner
-            lines.append([name, f"{folds:.1f}", *words, f"{near(cells, METHODS)} of {len(METHODS)}"])
-        paper = [f"{PUBLISHED[data][method][0]} ({PUBLISHED[data][method][1]})" for method in METHODS]
+            lines.append(
+                [name, f"{folds:.1f}", *words, f"{near(cells, METHODS)} of {len(METHODS)}"]
+            )
+        paper = [
+            f"{PUBLISHED[data][method][0]} ({PUBLISHED[data][method][1]})" for method in METHODS
+        ]
         head = ["learner", f"{CHOOSING}, folds", *METHODS, "within one sd"]
         parts.append(f"{data}:\n\n" + markdown_table(head, [["the paper", "", *paper, ""], *lines]))
     return (
@@ -139,7 +147,9 @@ def values(frame):
         values |= {
             f"{data}-chosen": chosen,
             f"{data}-others": f"{near(cells, others)} of {len(others)}",
-            f"{data}-distances": ", ".join(f"{method} {cells[method][1]:+.1f}" for method in METHODS),
+            f"{data}-distances": ", ".join(
+                f"{method} {cells[method][1]:+.1f}" for method in METHODS
+            ),
             f"{data}-most": f"{most} of {len(METHODS)}",
             f"{data}-best": " and ".join(best),
         }
@@ -152,7 +162,9 @@ def values(frame):
     return values | {"both": best, "both-within": f"{shared[best]} of {len(SETS) * len(METHODS)}"}
 
 
-RESULTS = Results("table5-learners", "data learner method part fold repeat", "error n_train n_test", fit_unit)
+RESULTS = Results(
+    "table5-learners", "data learner method part fold repeat", "error n_train n_test", fit_unit
+)
 EXPERIMENTS = (
     Experiment(
         "table5-learners", "Table V: the weak learner", (RESULTS,), plan, text, sets=SETS, values=values,

@@ -51,18 +51,27 @@ def fit_temperature(unit):
             cls(**SHARED, **params, cv=StratifiedKFold(3, shuffle=True, random_state=0)).fit(X, y)
         row, fitted = fit_and_test(unit, cls(**SHARED, **params), (X, y, X_test, truth))
     model = fitted.model_
-    found = {"folds": noted[0], "corrected": model.temperature, "best": model.calibrated(X_test, truth).temperature}
+    found = {
+        "folds": noted[0],
+        "corrected": model.temperature,
+        "best": model.calibrated(X_test, truth).temperature,
+    }
     models = {"plain": model.with_temperature(1.0 if model.link == "none" else None)}
     models |= {name: model.with_temperature(t) for name, t in found.items()}
     smallest = np.finfo(float).eps
-    losses = {name: round(log_loss(one.predict_proba(X_test), truth, smallest), 5) for name, one in models.items()}
+    losses = {
+        name: round(log_loss(one.predict_proba(X_test), truth, smallest), 5)
+        for name, one in models.items()
+    }
     return {**row, **losses, **{f"T_{name}": round(t, 4) for name, t in found.items()}}
 
 
 def plan(options, journal):
     """Every set at every size that its training part has."""
     methods = options.methods or METHODS
-    units = cross(method=methods, data=options.sets or SETS, rows=SIZES, seed=range(options.repeats or SEEDS))
+    units = cross(
+        method=methods, data=options.sets or SETS, rows=SIZES, seed=range(options.repeats or SEEDS)
+    )
     yield 0, [unit for unit in units if has_rows(unit["data"], unit["rows"])], "temperature"
 
 
@@ -83,7 +92,9 @@ def temperature_text(frame):
             means = [f"{rows[name].mean():.4f}" for name in LOSSES]
             if rows["corrected"].mean() > rows["plain"].mean():
                 means[2] = f"**{means[2]}**"
-            temperatures = [f"{np.exp(np.log(rows[f'T_{name}']).mean()):.2f}" for name in LOSSES[1:]]
+            temperatures = [
+                f"{np.exp(np.log(rows[f'T_{name}']).mean()):.2f}" for name in LOSSES[1:]
+            ]
             lines.append([data, int(rows["n_train"].mean()), *means, *temperatures])
         ratios = [np.exp(np.log(mine[name] / mine["best"]).mean()) for name in LOSSES]
         lines.append(["geometric mean", "", *(f"{ratio:.3f} x" for ratio in ratios), "", "", ""])

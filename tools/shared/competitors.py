@@ -74,7 +74,11 @@ class Competitor:
 
     def label_scores(self, X):
         """Scores of which the highest gives the label."""
-        return self.scores(X) if not self.validates else self._scores(self.raw(self.prepared(X), self.label_rounds))
+        return (
+            self.scores(X)
+            if not self.validates
+            else self._scores(self.raw(self.prepared(X), self.label_rounds))
+        )
 
     def raw(self, X):
         """Scores of the classes that were trained on; by default logarithms of the probabilities."""
@@ -105,7 +109,9 @@ class Competitor:
     @staticmethod
     def _categories(X):
         columns = [column for column in X.columns if X[column].dtype == "category"]
-        return {column: X[column].cat.remove_unused_categories().cat.categories for column in columns}
+        return {
+            column: X[column].cat.remove_unused_categories().cat.categories for column in columns
+        }
 
 
 def rows_of(X, rows):
@@ -123,7 +129,9 @@ class Ours(Competitor):
     def train(self, X, y, validation):
         import pymcboost
 
-        self.model = getattr(pymcboost, self.name)(n_jobs=1, random_state=self.seed, **self.params).fit(X, y)
+        self.model = getattr(pymcboost, self.name)(
+            n_jobs=1, random_state=self.seed, **self.params
+        ).fit(X, y)
 
     def size(self):
         return len(self.model.model_.to_bytes())
@@ -138,7 +146,9 @@ class LightGBM(Competitor):
     def train(self, X, y, validation):
         import lightgbm
 
-        self.model = lightgbm.LGBMClassifier(n_jobs=1, random_state=self.seed, verbose=-1, **self.params)
+        self.model = lightgbm.LGBMClassifier(
+            n_jobs=1, random_state=self.seed, verbose=-1, **self.params
+        )
         if validation is None:
             self.model.fit(X, y)
         else:
@@ -148,7 +158,9 @@ class LightGBM(Competitor):
             self.model.set_params(metric="None")
             self.model.fit(X, y, **rows, eval_metric=metrics, callbacks=[stop])
             (curves,) = self.model.evals_result_.values()
-            self.best_rounds, self.label_rounds = (1 + int(np.argmin(curves[name])) for name in metrics)
+            self.best_rounds, self.label_rounds = (
+                1 + int(np.argmin(curves[name])) for name in metrics
+            )
 
     def raw(self, X, rounds=None):
         return self.model.predict(X, raw_score=True, num_iteration=rounds or self.rounds())
@@ -166,17 +178,25 @@ class XGBoost(Competitor):
     def train(self, X, y, validation):
         import xgboost
 
-        self.model = xgboost.XGBClassifier(n_jobs=1, random_state=self.seed, enable_categorical=True, **self.params)
+        self.model = xgboost.XGBClassifier(
+            n_jobs=1, random_state=self.seed, enable_categorical=True, **self.params
+        )
         if validation is None:
             self.model.fit(X, y)
         else:
             metrics = ["merror", "mlogloss"]  # the last one ends the training
-            self.model.set_params(eval_metric=metrics).fit(X, y, eval_set=[validation], verbose=False)
+            self.model.set_params(eval_metric=metrics).fit(
+                X, y, eval_set=[validation], verbose=False
+            )
             (curves,) = self.model.evals_result().values()
-            self.label_rounds, self.best_rounds = (1 + int(np.argmin(curves[name])) for name in metrics)
+            self.label_rounds, self.best_rounds = (
+                1 + int(np.argmin(curves[name])) for name in metrics
+            )
 
     def raw(self, X, rounds=None):
-        return self.model.predict(X, output_margin=True, iteration_range=(0, rounds or self.rounds()))
+        return self.model.predict(
+            X, output_margin=True, iteration_range=(0, rounds or self.rounds())
+        )
 
     def size(self):
         return len(self.model.get_booster()[: self.rounds()].save_raw("ubj"))
@@ -193,7 +213,12 @@ class CatBoost(Competitor):
     def train(self, X, y, validation):
         import catboost
 
-        fixed = {"thread_count": 1, "random_seed": self.seed, "verbose": False, "allow_writing_files": False}
+        fixed = {
+            "thread_count": 1,
+            "random_seed": self.seed,
+            "verbose": False,
+            "allow_writing_files": False,
+        }
         names = list(self.categories)
         self.model = catboost.CatBoostClassifier(**fixed, **self.params)
         if validation is None:
@@ -212,7 +237,9 @@ class CatBoost(Competitor):
         return X
 
     def raw(self, X, rounds=None):
-        return self.model.predict(X, prediction_type="RawFormulaVal", ntree_end=rounds or self.rounds())
+        return self.model.predict(
+            X, prediction_type="RawFormulaVal", ntree_end=rounds or self.rounds()
+        )
 
     def size(self):
         model = self.model.copy() if self.validates else self.model
@@ -277,7 +304,9 @@ class SVM(Pipeline):
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.svm import SVC
 
-        return CalibratedClassifierCV(SVC(cache_size=500, random_state=self.seed), ensemble=False, cv=3)
+        return CalibratedClassifierCV(
+            SVC(cache_size=500, random_state=self.seed), ensemble=False, cv=3
+        )
 
 
 class RealMLP(Competitor):
@@ -291,13 +320,22 @@ class RealMLP(Competitor):
     def train(self, X, y, validation):
         import pytabkit
 
-        how = {"device": "cpu", "n_threads": 1, "random_state": self.seed, "val_metric_name": "cross_entropy"}
+        how = {
+            "device": "cpu",
+            "n_threads": 1,
+            "random_state": self.seed,
+            "val_metric_name": "cross_entropy",
+        }
         self.model = pytabkit.RealMLP_TD_Classifier(**how, use_ls=False, **self.params).fit(X, y)
 
     def prepared(self, X):
         import pandas as pd
 
-        X = super().prepared(X) if is_frame(X) else pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+        X = (
+            super().prepared(X)
+            if is_frame(X)
+            else pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+        )
         X = X.copy()
         if not hasattr(self, "medians"):  # of the training rows, which come first
             self.medians = X.drop(columns=list(self.categories)).median()
@@ -318,7 +356,9 @@ def _validating(cls):
     return type(f"{cls.__name__}Validated", (cls,), {"validates": True})
 
 
-LIGHTGBM_VALIDATED, XGBOOST_VALIDATED, CATBOOST_VALIDATED = map(_validating, (LightGBM, XGBoost, CatBoost))
+LIGHTGBM_VALIDATED, XGBOOST_VALIDATED, CATBOOST_VALIDATED = map(
+    _validating, (LightGBM, XGBoost, CatBoost)
+)
 VECTOR = "VectorTreeBoostClassifier"
 # Competitor, positional arguments, and parameters that are not defaults.
 COMPETITORS = {

@@ -32,7 +32,11 @@ class DataSet:
     @property
     def cost(self):
         """Relative cost of a fit: cells times classes; a sparse row is taken to store 100 values."""
-        return self.rows * min(self.n_features, 100 if self.sparse else self.n_features) * self.n_classes
+        return (
+            self.rows
+            * min(self.n_features, 100 if self.sparse else self.n_features)
+            * self.n_classes
+        )
 
 
 def _read_list():
@@ -40,7 +44,10 @@ def _read_list():
     found = {}
     with open(Path(__file__).with_suffix(".csv"), newline="") as file:
         for row in csv.DictReader(file):
-            name, sizes = row["name"], [int(row[key]) for key in ("n_features", "n_classes", "rows")]
+            name, sizes = (
+                row["name"],
+                [int(row[key]) for key in ("n_features", "n_classes", "rows")],
+            )
             train, test = f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz"
             parts = (train, test) if row["parts"] == "split" else (f"{name}.libsvm.gz", None)
             found[name] = DataSet(*parts, *sizes, row["sparse"] == "yes")
@@ -75,7 +82,9 @@ def data_folder():
             "PYMCBOOST_DATA is not set: let it name a folder and run `python tools/get_data.py` to fill it"
         )
     if not Path(folder).is_dir():
-        raise DataMissing(f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py` makes and fills it")
+        raise DataMissing(
+            f"PYMCBOOST_DATA={folder}: no such folder; `python tools/get_data.py` makes and fills it"
+        )
     return Path(folder)
 
 
@@ -105,8 +114,14 @@ def load(name):
             parts += [None, None]
             continue
         layout = "csr" if entry.sparse else "dense"
-        data = pymcboost.load_svmlight(data_file(file), n_features=entry.n_features, base=1, layout=layout)
-        X = data.X.astype(np.float32) if entry.sparse else np.ascontiguousarray(data.X, dtype=np.float32)
+        data = pymcboost.load_svmlight(
+            data_file(file), n_features=entry.n_features, base=1, layout=layout
+        )
+        X = (
+            data.X.astype(np.float32)
+            if entry.sparse
+            else np.ascontiguousarray(data.X, dtype=np.float32)
+        )
         parts += [X, data.y]
     return tuple(parts)
 
@@ -194,7 +209,9 @@ def random_rows(y, generator, most):
     if most is None:
         return np.arange(len(y))
     parts = [np.flatnonzero(y == label) for label in np.unique(y)]
-    return np.concatenate([generator.choice(part, min(most, len(part)), replace=False) for part in parts])
+    return np.concatenate(
+        [generator.choice(part, min(most, len(part)), replace=False) for part in parts]
+    )
 
 
 def random_split(X, y, generator, most=None):

@@ -17,7 +17,9 @@ def load_frame(name):
     """Read a data set as (frame of features, class codes 0..K-1 in the order of the sorted targets)."""
     import pandas as pd
 
-    table = pd.read_csv(data_file(f"mixed/{name}.csv.gz"), dtype=str, keep_default_na=False, na_values=[""])
+    table = pd.read_csv(
+        data_file(f"mixed/{name}.csv.gz"), dtype=str, keep_default_na=False, na_values=[""]
+    )
     target = table.pop("target")
     categorical = FRAMES[name].categorical
     for column in table.columns:

@@ -32,7 +32,9 @@ def hook(model, **methods):
         original = getattr(cls.booster, name)
         return lambda booster, *arguments: method(partial(original, booster), booster, *arguments)
 
-    booster = type(cls.booster.__name__, (cls.booster,), {name: hooked(name, m) for name, m in methods.items()})
+    booster = type(
+        cls.booster.__name__, (cls.booster,), {name: hooked(name, m) for name, m in methods.items()}
+    )
     model.__class__ = type(cls.__name__, (cls,), {"booster": booster, "__module__": cls.__module__})
     return model
 
@@ -163,5 +165,7 @@ def noted_temperatures():
     """Temperatures of the sets of models by which a training calibrates, in the order in which they are found."""
     module = importlib.import_module("pymcboost.training.calibration")
     noted, find = [], module._temperature
-    with patch.object(module, "_temperature", lambda *given: noted.append(find(*given)) or noted[-1]):
+    with patch.object(
+        module, "_temperature", lambda *given: noted.append(find(*given)) or noted[-1]
+    ):
         yield noted

@@ -49,7 +49,9 @@ def reset_peak():
 def memory_mb():
     """Memory now and the highest since `reset_peak`, in megabytes (10^6 bytes); NaN where the system does not tell."""
     try:
-        words = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        words = dict(
+            line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines()
+        )
         return tuple(int(words[key].split()[0]) * 1024 / 1e6 for key in ("VmRSS", "VmHWM"))
     except (OSError, KeyError, ValueError):
         return float("nan"), float("nan")
@@ -123,7 +125,9 @@ class Timing:
         if rounds is not None:
             more = {"rounds": rounds, **more}
         error = error_percent(y_test, self.value.predict(X_test))
-        return self.row(what, **more, grown_MB=round(self.grown_MB, 1), test_error_percent=round(error, 2))
+        return self.row(
+            what, **more, grown_MB=round(self.grown_MB, 1), test_error_percent=round(error, 2)
+        )
 
 
 def race(competitors, repeat=5, warm_up=True):
@@ -162,7 +166,9 @@ def best_of(function, runs):
 def git(*words):
     """What git prints in this working tree; "" outside of one."""
     try:
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 
@@ -215,7 +221,9 @@ def compile_c(source, target, flags, libraries=("-lm",)):
     try:
         subprocess.run(command, capture_output=True, text=True, check=True)
     except OSError as error:
-        raise SystemExit(f"cannot run the C compiler {compiler()[0]!r} ({error}); set CC or install gcc") from error
+        raise SystemExit(
+            f"cannot run the C compiler {compiler()[0]!r} ({error}); set CC or install gcc"
+        ) from error
     except subprocess.CalledProcessError as error:
         raise SystemExit(f"{' '.join(command)} failed:\n{error.stderr}") from error
 
@@ -232,7 +240,9 @@ def environment():
     from shared.internals import available_cpus
 
     try:
-        words = subprocess.run([*compiler(), "--version"], capture_output=True, text=True, check=True).stdout
+        words = subprocess.run(
+            [*compiler(), "--version"], capture_output=True, text=True, check=True
+        ).stdout
         cc = words.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
         cc = "absent"
@@ -241,7 +251,11 @@ def environment():
         "commit": commit(),
         "versions": versions(),
         "cpu": _cpuinfo("model name") or platform.processor() or platform.machine(),
-        "simd": "avx512" if "avx512f" in flags else "avx2" if "avx2" in flags else platform.machine(),
+        "simd": "avx512"
+        if "avx512f" in flags
+        else "avx2"
+        if "avx2" in flags
+        else platform.machine(),
         "cpus": available_cpus(),
         "compiler": cc,
         "system": f"{platform.system()} {platform.machine()}",

@@ -197,7 +197,9 @@ def fit(spec, X, codes, n_classes):
     if spec.method == "xgboost":
         import xgboost
 
-        booster = xgboost.train(words, xgboost.QuantileDMatrix(X, label=codes, max_bin=256), spec.rounds)
+        booster = xgboost.train(
+            words, xgboost.QuantileDMatrix(X, label=codes, max_bin=256), spec.rounds
+        )
 
         # Every range brings the prior again, equal for all classes, which no decision depends on.
         def scores(X, first, last):
@@ -224,7 +226,11 @@ def _fit_lightgbm(words, rounds, X, codes):
 
     def scores(X, first, last):
         return booster.predict(
-            X, raw_score=True, start_iteration=first, num_iteration=last - first, num_threads=words["num_threads"]
+            X,
+            raw_score=True,
+            start_iteration=first,
+            num_iteration=last - first,
+            num_threads=words["num_threads"],
         )
 
     return Fitted(booster, booster.current_iteration(), booster.num_trees(), scores)

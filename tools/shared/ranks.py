@@ -48,7 +48,9 @@ def rank(names, errors, level=0.05):
     errors = np.asarray(errors, float)
     n, k = errors.shape
     if k < 2 or n < 2 or k != len(names) or not np.isfinite(errors).all():
-        raise ValueError("at least two data sets and two methods with a finite error in every cell are needed")
+        raise ValueError(
+            "at least two data sets and two methods with a finite error in every cell are needed"
+        )
     mean = rankdata(errors, axis=1).mean(axis=0)
     # Demsar's form, without a correction for ties.
     friedman = 12 * n / (k * (k + 1)) * (np.sum(mean**2) - k * (k + 1) ** 2 / 4)
@@ -137,7 +139,11 @@ def plot(ranking, path):
             axis.text(tick, 0.15, str(tick), ha="center")
         axis.hlines(0.6, 1, 1 + ranking.critical, color="black", lw=2)
         axis.text(
-            1 + ranking.critical / 2, 0.65, f"critical difference {ranking.critical:.2f}", ha="center", fontsize=8
+            1 + ranking.critical / 2,
+            0.65,
+            f"critical difference {ranking.critical:.2f}",
+            ha="center",
+            fontsize=8,
         )
         for place, method in enumerate(order):
             x = ranking.mean_ranks[method]

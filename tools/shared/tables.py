@@ -89,7 +89,9 @@ def with_block(page, name, text):
     """A Markdown page with ``text`` between the two marker comments of ``name``."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     if begin not in page or end not in page:
-        raise SystemExit(f"the page needs the lines {begin!r} and {end!r}: the tables go between them")
+        raise SystemExit(
+            f"the page needs the lines {begin!r} and {end!r}: the tables go between them"
+        )
     head, rest = page.split(begin, 1)
     tail = rest.split(end, 1)[1]
     return f"{head}{begin}\n{text.strip()}\n{end}{tail}"
@@ -101,7 +103,9 @@ def with_values(page, values):
     def filled(found):
         name = found["name"]
         if name not in values:
-            raise SystemExit(f"the page asks for the value {name!r}; results have {', '.join(values)}")
+            raise SystemExit(
+                f"the page asks for the value {name!r}; results have {', '.join(values)}"
+            )
         return f"<!-- value: {name} -->{values[name]}<!-- end -->"
 
     return VALUE.sub(filled, page)

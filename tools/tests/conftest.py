@@ -7,7 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tools"))
-_spec = importlib.util.spec_from_file_location("conftest_of_the_package", ROOT / "tests" / "conftest.py")
+_spec = importlib.util.spec_from_file_location(
+    "conftest_of_the_package", ROOT / "tests" / "conftest.py"
+)
 package = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(package)
 collect_ignore = ["additions"]

@@ -18,4 +18,7 @@ def test_without_its_tools_it_can_do_nothing(missing, monkeypatch, capsys):
 
 
 def test_the_tests_that_it_lists_are_there():
-    assert all((aarch64.ROOT / name.partition("::")[0]).exists() for name in (*aarch64.PART, *aarch64.TESTS))
+    assert all(
+        (aarch64.ROOT / name.partition("::")[0]).exists()
+        for name in (*aarch64.PART, *aarch64.TESTS)
+    )

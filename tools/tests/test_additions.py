@@ -18,7 +18,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = Path(__file__).with_name("additions")
-NOT_COPIED = shutil.ignore_patterns(".git", ".venv*", ".*_cache", "build", "_build", "__pycache__", "additions")
+NOT_COPIED = shutil.ignore_patterns(
+    ".git", ".venv*", ".*_cache", "build", "_build", "__pycache__", "additions"
+)
 PAGE = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
 
 
@@ -43,7 +45,9 @@ def run(folder, *arguments):
 
 
 def passes(folder, *arguments):
-    assert " passed" in run(folder, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments)
+    assert " passed" in run(
+        folder, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments
+    )
 
 
 def added(example, folder):
@@ -65,7 +69,10 @@ def test_page_says_what_is_touched(example):
     elsewhere = sum(lines.values()) - sum(of_package.values())
     new = [path for path in new_files(example) if path.startswith("pymcboost")]
     words = [f"`{path}`" for path in new], sum(of_package.values()), len(of_package), elsewhere
-    assert re.findall(r"`[^`]*`|\b\d+\b", counts.partition(")")[2]) == [*words[0], *map(str, words[1:])]
+    assert re.findall(r"`[^`]*`|\b\d+\b", counts.partition(")")[2]) == [
+        *words[0],
+        *map(str, words[1:]),
+    ]
 
 
 def test_an_algorithm():
@@ -75,7 +82,9 @@ def test_an_algorithm():
     places = [path for row in rows for path in re.findall(r"`(\S+)`", row)]
     assert len(places) == 9
     for path in places:
-        assert re.search(r"AdaBoostM1|adaboost-m1|\bm1\(", (ROOT / path).read_text(encoding="utf-8")), path
+        assert re.search(
+            r"AdaBoostM1|adaboost-m1|\bm1\(", (ROOT / path).read_text(encoding="utf-8")
+        ), path
 
 
 def test_a_loss(tmp_path):
@@ -89,8 +98,25 @@ def test_a_kind(tmp_path):
     run(folder, sys.executable, "tools/amalgamate.py")
     kernels = folder / "pymcboost" / "_kernels"
     run(folder, sys.executable, "-m", "cython", "-3", str(kernels / "score.pyx"))
-    include = [folder / "pymcboost" / "include", kernels, sysconfig.get_path("include"), np.get_include()]
+    include = [
+        folder / "pymcboost" / "include",
+        kernels,
+        sysconfig.get_path("include"),
+        np.get_include(),
+    ]
     command = [*(os.environ.get("CC") or "cc").split(), "-O1", "-fopenmp", "-shared", "-fPIC", "-w"]
     built = kernels / f"score{sysconfig.get_config_var('EXT_SUFFIX')}"
-    run(folder, *command, *(f"-I{path}" for path in include), str(kernels / "score.c"), "-o", str(built))
-    passes(folder, "tests/unit/test_prototypes.py", "tests/unit/test_kinds.py", "tests/format/test_refusals.py")
+    run(
+        folder,
+        *command,
+        *(f"-I{path}" for path in include),
+        str(kernels / "score.c"),
+        "-o",
+        str(built),
+    )
+    passes(
+        folder,
+        "tests/unit/test_prototypes.py",
+        "tests/unit/test_kinds.py",
+        "tests/format/test_refusals.py",
+    )

@@ -106,13 +106,17 @@ def loaded_moved(monkeypatch):
 def written_moved(name):
     """An export writes one threshold moved."""
     original = getattr(agree, name)
-    return lambda monkeypatch: monkeypatch.setattr(agree, name, lambda model: original(moved(model)))
+    return lambda monkeypatch: monkeypatch.setattr(
+        agree, name, lambda model: original(moved(model))
+    )
 
 
 def read_moved(name):
     """A model of another library is read with one threshold moved."""
     original = getattr(agree, name)
-    return lambda monkeypatch: monkeypatch.setattr(agree, name, lambda source: moved(original(source)))
+    return lambda monkeypatch: monkeypatch.setattr(
+        agree, name, lambda source: moved(original(source))
+    )
 
 
 def in_layout(layout):
@@ -145,7 +149,9 @@ def sum_without_a_worker(monkeypatch):
 def one_round_more(monkeypatch):
     """A model is cut one round too late."""
     original = Model.truncate
-    monkeypatch.setattr(Model, "truncate", lambda self, n: original(self, min(n + 1, self.n_rounds)))
+    monkeypatch.setattr(
+        Model, "truncate", lambda self, n: original(self, min(n + 1, self.n_rounds))
+    )
 
 
 def resumed_moved(monkeypatch):
@@ -154,7 +160,11 @@ def resumed_moved(monkeypatch):
 
     def resume(self, plan):
         previous = original(self, plan)
-        return previous if previous is None else dataclasses.replace(previous, model=moved(previous.model))
+        return (
+            previous
+            if previous is None
+            else dataclasses.replace(previous, model=moved(previous.model))
+        )
 
     monkeypatch.setattr(Checkpoint, "resume", resume)
 
@@ -169,7 +179,9 @@ def scores_in_float(monkeypatch):
 def without_a_class(monkeypatch):
     """Integers in C never give the second class."""
     original = agree.to_integer_c
-    monkeypatch.setattr(agree, "to_integer_c", lambda model: original(model).replace("for (k = 1;", "for (k = 2;"))
+    monkeypatch.setattr(
+        agree, "to_integer_c", lambda model: original(model).replace("for (k = 1;", "for (k = 2;")
+    )
 
 
 def is_odd_form(estimator, X, y, more):
@@ -249,7 +261,9 @@ FAULTS = {
 
 def cases_of(name, most):
     """The first cases of a pair."""
-    return list(itertools.islice((case for case in map(agree.draw, range(5000)) if case.pair == name), most))
+    return list(
+        itertools.islice((case for case in map(agree.draw, range(5000)) if case.pair == name), most)
+    )
 
 
 def test_every_pair_has_a_fault():

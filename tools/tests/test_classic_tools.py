@@ -22,7 +22,10 @@ def made_up(monkeypatch):
 def test_numbers_of_trees_are_those_of_the_paper():
     """Its Table 2: rounds of GentleBoost, AdaBoost.MH, SAMME, PIBoost(1) and PIBoost(2)."""
     methods = ("gentleboost", "samme", "piboost-singles", "piboost-pairs")
-    rounds = {data: [piboost.rounds_of(data, m) for m in methods] for data in ("car", "krkopt", "vowel", "waveform")}
+    rounds = {
+        data: [piboost.rounds_of(data, m) for m in methods]
+        for data in ("car", "krkopt", "vowel", "waveform")
+    }
     assert rounds == {
         "car": [70, 280, 70, 40], "krkopt": [95, 1710, 95, 10], "vowel": [120, 1320, 120, 20],
         "waveform": [40, 120, 40, 40],
@@ -39,13 +42,20 @@ def test_every_method_of_table3(made_up, method):
     assert row["rounds_fitted"] <= 12 and row["trees"] <= 12 * piboost.columns_of(method, 4)
     model = piboost.table3_estimator(method, 12, 20, 4)
     assert model.subsample == piboost.SUBSAMPLE and model.weak_learner == "tree"
-    assert getattr(model, "cost_sensitive", None) == (method.endswith("costs") if "piboost" in method else None)
+    assert getattr(model, "cost_sensitive", None) == (
+        method.endswith("costs") if "piboost" in method else None
+    )
     assert model.min_weight_fraction_split == (0.25 if method.endswith("rule") else 0)
 
 
 def test_text_of_table3():
     rows = [
-        {"data": data, "method": method, "leaves": str(piboost.leaves_of(data, method)), "error": f"{1 + k}"}
+        {
+            "data": data,
+            "method": method,
+            "leaves": str(piboost.leaves_of(data, method)),
+            "error": f"{1 + k}",
+        }
         for data in ("car", "vowel")
         for k, method in enumerate(piboost.METHODS)
         for _ in range(piboost.FOLDS)
@@ -54,10 +64,16 @@ def test_text_of_table3():
     assert "9 of 10 cells" in text  # 5 is more than 3.77 + 2 * 0.59
     assert "| ours | 1.00 | 2.00 | 3.00 | 4.00 | 5.00 |" in text
     assert "| the paper's, the same sets | 4.50 | 4.50 | 3.00 | 1.50 | 1.50 |" in text
-    assert "| piboost-singles | 0.5000 / 0.5000 / 0.0580 | " in text  # two sets: 2 of 4 choices of signs
+    assert (
+        "| piboost-singles | 0.5000 / 0.5000 / 0.0580 | " in text
+    )  # two sets: 2 of 4 choices of signs
     last_ranked = next(row for row in reversed(rows) if row["method"] in piboost.RANKED)
-    last_ranked["leaves"] = "7"  # of another setting: that cell lacks a fold, and its set takes no part in the ranking
-    assert "[4 folds]" in piboost.table3_text(frame_of(rows)) and "mean rank" not in piboost.table3_text(frame_of(rows))
+    last_ranked["leaves"] = (
+        "7"  # of another setting: that cell lacks a fold, and its set takes no part in the ranking
+    )
+    assert "[4 folds]" in piboost.table3_text(
+        frame_of(rows)
+    ) and "mean rank" not in piboost.table3_text(frame_of(rows))
 
 
 def test_paper_ranks():
@@ -83,10 +99,20 @@ def test_rows_of_table5(made_up, monkeypatch):
 def test_every_method_of_table5(made_up, method, learner):
     value = {"gradboost": "1e-05", "multiboost": "10000"}.get(method, "-")
     row = table5.fit_table5(
-        {"data": "wine", "method": method, "learner": learner, "value": value, "repeat": 0, "rounds": 12}
+        {
+            "data": "wine",
+            "method": method,
+            "learner": learner,
+            "value": value,
+            "repeat": 0,
+            "rounds": 12,
+        }
     )
     assert row["rounds_fitted"] <= 12 and row["n_test"] == 60
-    assert row["error"] < 50 or (method, learner) == ("adaboost-m1", "stump")  # none is right on half of four classes
+    assert row["error"] < 50 or (method, learner) == (
+        "adaboost-m1",
+        "stump",
+    )  # none is right on half of four classes
     model = table5.table5_estimator(method, learner, 12, value)
     assert (model.weak_learner, model.max_leaf_nodes == 3) == (
         ("stump", False) if learner == "stump" else ("tree", True)
@@ -108,7 +134,9 @@ def test_choice_prefers_regularisation():
 def test_order_of_table5():
     methods = ("samme", "adaboost-mo")
     units = table5.table5_units(["wine", "vowel", "letter"], methods, {}, 12)
-    assert [(unit["data"], unit["method"]) for unit in units[-12:]] == [("vowel", "adaboost-mo")] * 12
+    assert [(unit["data"], unit["method"]) for unit in units[-12:]] == [
+        ("vowel", "adaboost-mo")
+    ] * 12
     assert not any(unit["data"] == "letter" and unit["method"] == "adaboost-mo" for unit in units)
     first = [unit["repeat"] < table5.BLOCK for unit in units[:-12]]
     assert first == sorted(first, reverse=True)
@@ -119,11 +147,15 @@ def test_order_of_table5():
 def test_every_method_of_imbalance(made_up, method):
     if method == "lightgbm":
         pytest.importorskip("lightgbm")
-    row = imbalance.fit_imbalance({"data": "car", "method": method, "weights": "balanced", "fold": 0, "rounds": 6})
+    row = imbalance.fit_imbalance(
+        {"data": "car", "method": method, "weights": "balanced", "fold": 0, "rounds": 6}
+    )
     right = [[int(n) for n in pair.split("/")] for pair in row["right"].split()]
     assert sum(n for _, n in right) == row["n_test"] == 48
     assert row["error"] == pytest.approx(100 * (1 - sum(r for r, _ in right) / 48), abs=1e-3)
-    assert row["balanced_accuracy"] == pytest.approx(100 * np.mean([r / n for r, n in right]), abs=1e-3)
+    assert row["balanced_accuracy"] == pytest.approx(
+        100 * np.mean([r / n for r, n in right]), abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("method", temperature.METHODS)
@@ -133,7 +165,10 @@ def test_every_method_of_temperature(monkeypatch, method):
     assert (row["n_train"], row["n_test"]) == (300, 200)
     assert 0 < row["best"] <= min(row["plain"], row["corrected"], row["folds"]) + 0.02
     assert row["T_corrected"] <= row["T_folds"] + 2e-4  # both are rounded
-    assert f"| car | 300 | {row['plain']:.4f} | {row['folds']:.4f} |" in temperature.temperature_text(frame_of([row]))
+    assert (
+        f"| car | 300 | {row['plain']:.4f} | {row['folds']:.4f} |"
+        in temperature.temperature_text(frame_of([row]))
+    )
     assert temperature.has_rows("car", 300) and not temperature.has_rows("car", 1000)
 
 
@@ -141,7 +176,9 @@ def test_class_weights():
     codes = np.repeat([0, 1], [30, 10])
     assert imbalance.class_weights(codes, "none") is None
     balanced = imbalance.class_weights(codes, "balanced")
-    assert balanced[0] * 30 == pytest.approx(balanced[1] * 10) and sum(balanced[k] for k in codes) == pytest.approx(40)
+    assert balanced[0] * 30 == pytest.approx(balanced[1] * 10) and sum(
+        balanced[k] for k in codes
+    ) == pytest.approx(40)
     root = imbalance.class_weights(codes, "root")
     assert root[1] / root[0] == pytest.approx(3**0.5)
 
@@ -157,7 +194,14 @@ def test_search_of_the_learner(made_up, monkeypatch):
     monkeypatch.setattr(table5_learners, "ROUNDS", 12)
     for learner in table5_learners.LEARNERS:
         for method in table5_learners.METHODS:
-            unit = {"data": "vowel", "learner": learner, "method": method, "part": "test", "fold": 0, "repeat": 0}
+            unit = {
+                "data": "vowel",
+                "learner": learner,
+                "method": method,
+                "part": "test",
+                "fold": 0,
+                "repeat": 0,
+            }
             assert table5_learners.fit_unit(unit)["n_test"] == 60
     row = table5_learners.fit_unit({**unit, "method": "samme", "part": "fold"})
     assert row["n_train"] + row["n_test"] == 180
@@ -168,7 +212,10 @@ def test_search_of_the_learner(made_up, monkeypatch):
         cell = {"data": "vowel", "learner": learner, "repeat": 0}
         # The fourth learner has the paper's error of SAMME in the folds, and its errors of all methods but the last.
         error = published["samme"][0] + k - 3
-        rows += [{**cell, "method": "samme", "part": "fold", "fold": fold, "error": error} for fold in range(5)]
+        rows += [
+            {**cell, "method": "samme", "part": "fold", "fold": fold, "error": error}
+            for fold in range(5)
+        ]
         for method in table5_learners.METHODS:
             mean, deviation = published[method]
             error = mean + deviation * (1.5 if method == "mcboost-exp" else 3 * abs(k - 3))

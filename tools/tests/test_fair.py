@@ -32,7 +32,12 @@ def made(method):
 def quick(monkeypatch):
     """Competitors of few rounds."""
     for method, (cls, arguments, params) in COMPETITORS.items():
-        few = {"histogram": {"max_iter": 5}, "logistic": {}, "svm": {}, "catboost": {"iterations": 5}}
+        few = {
+            "histogram": {"max_iter": 5},
+            "logistic": {},
+            "svm": {},
+            "catboost": {"iterations": 5},
+        }
         few = few.get(method, {"n_estimators": 5})
         if method == "vector-auto":
             few = {}
@@ -73,16 +78,25 @@ def test_probabilities_are_those_of_the_model():
     X, y = rows()
     for method in ("vector", "vector-raw", "histogram"):
         model = make_competitor(method).fit(X, y, 3)
-        np.testing.assert_allclose(softmax(model.scores(X), axis=1), model.model.predict_proba(X), atol=1e-12)
+        np.testing.assert_allclose(
+            softmax(model.scores(X), axis=1), model.model.predict_proba(X), atol=1e-12
+        )
 
 
-@pytest.mark.parametrize("method", ["lightgbm-td", "xgboost-td", "xgboost-vector-td", "catboost-td"])
+@pytest.mark.parametrize(
+    "method", ["lightgbm-td", "xgboost-td", "xgboost-vector-td", "catboost-td"]
+)
 def test_tuned_defaults_stop_by_the_rows_set_aside(method):
     X, y = rows()
     model = made(method).fit(X, y, 3)
-    assert 1 <= model.best_rounds <= competitors.ROUNDS and 1 <= model.label_rounds <= competitors.ROUNDS
+    assert (
+        1 <= model.best_rounds <= competitors.ROUNDS
+        and 1 <= model.label_rounds <= competitors.ROUNDS
+    )
     first = model._scores(model.raw(model.prepared(X), 1))
-    assert not np.allclose(first, model._scores(model.raw(model.prepared(X), model.best_rounds + 1)))
+    assert not np.allclose(
+        first, model._scores(model.raw(model.prepared(X), model.best_rounds + 1))
+    )
 
 
 def test_temperature():
@@ -92,7 +106,9 @@ def test_temperature():
     assert fair.temperature_of(3 * scores, y) == pytest.approx(3, rel=0.1)
     unknown = np.where(np.arange(3) == 2, -np.inf, scores)
     known = y < 2
-    assert fair.temperature_of(unknown, y) == pytest.approx(fair.temperature_of(unknown[known], y[known]))
+    assert fair.temperature_of(unknown, y) == pytest.approx(
+        fair.temperature_of(unknown[known], y[known])
+    )
 
 
 def test_log_losses_of_rows_are_those_of_the_measures():
@@ -145,8 +161,12 @@ def test_tables():
     frame = frame_of(values)
     text = fair.text_of(frame)
     assert text.startswith("5 sets, at most 3,000 training and 5,000 test rows of each.")
-    assert "| lightgbm | 2.00 | 0.062 | 2.00 | 0.062 | 1.94 | 1.94 |" in text  # as it comes, against vector-raw
-    assert "| lightgbm | 3.00 | 0.062 | 3.00 | 0.062 | 2.00 | 2.00 |" in text  # with a temperature, against vector
+    assert (
+        "| lightgbm | 2.00 | 0.062 | 2.00 | 0.062 | 1.94 | 1.94 |" in text
+    )  # as it comes, against vector-raw
+    assert (
+        "| lightgbm | 3.00 | 0.062 | 3.00 | 0.062 | 2.00 | 2.00 |" in text
+    )  # with a temperature, against vector
     assert "| catboost (1 sets) | - | 1 | - | 1 | 0.50 | 0.50 | - |" in text
     assert "| iris | 0.1000 | 0.1200 | 0.2000 | **0.0500** |" in text
     assert "| wine | **0.1000** | 0.1200 | 0.2000 | - |" in text
@@ -203,7 +223,9 @@ def test_plan():
     options = argparse.Namespace(methods=None, sets=["leaf", "iris"])
     units = [unit for _, part, _ in fair.plan(options, None) for unit in part]
     assert {"data": "iris", "method": "vector", "seed": 0} in units
-    assert not any(unit["data"] == "leaf" and unit["method"].startswith("catboost") for unit in units)
+    assert not any(
+        unit["data"] == "leaf" and unit["method"].startswith("catboost") for unit in units
+    )
     assert fair.is_wide("leaf") and not fair.is_wide("iris") and "sector" not in fair.sets_by_cost()
     with pytest.raises(SystemExit, match="unknown set 'sector'"):
         fair.sets_by_cost(["sector"])

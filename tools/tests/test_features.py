@@ -1,6 +1,5 @@
 """tools/features.py on images whose features are known."""
 
-
 import features
 import numpy as np
 import pytest
@@ -75,7 +74,10 @@ def test_votes_of_a_ramp():
         image = (0.3 * (np.cos(angle) * x + np.sin(angle) * y)).astype(np.float32)[None]
         inner = features.votes(image)[0, :, 1:-1, 1:-1]
         for orientation in range(9):
-            assert abs(inner[orientation] - 0.3 * expected.get(orientation, 0)).max() < 1e-4, (degrees, orientation)
+            assert abs(inner[orientation] - 0.3 * expected.get(orientation, 0)).max() < 1e-4, (
+                degrees,
+                orientation,
+            )
 
 
 def test_shape_and_type():
@@ -121,13 +123,18 @@ def test_quarter_turn_swaps_orientations():
     y, x = np.mgrid[:28, :28].astype(np.float32)
     image = (np.cos(np.deg2rad(20)) * x + np.sin(np.deg2rad(20)) * y)[None]
     v = features.votes(image).sum(axis=(0, 2, 3))
-    turned = features.votes(np.ascontiguousarray(np.rot90(image, -1, axes=(1, 2)))).sum(axis=(0, 2, 3))
+    turned = features.votes(np.ascontiguousarray(np.rot90(image, -1, axes=(1, 2)))).sum(
+        axis=(0, 2, 3)
+    )
     assert v.argmax() == 1 and set(np.argsort(turned)[-2:].tolist()) == {5, 6}
 
 
 def test_l2_hys():
     v = np.zeros((1, 9), np.float32)
     v[0, 0] = 1000
-    assert abs(features.l2_hys(v)[0, 0] - features.CLIP / np.hypot(features.CLIP, features.EPSILON)) < 1e-5
+    assert (
+        abs(features.l2_hys(v)[0, 0] - features.CLIP / np.hypot(features.CLIP, features.EPSILON))
+        < 1e-5
+    )
     flat = features.l2_hys(np.full((1, 9), 1e4, np.float32))
     assert np.ptp(flat) < 1e-6

@@ -13,8 +13,16 @@ import pytest
 def clang(tmp_path_factory):
     """Skip where clang has no libFuzzer."""
     source = tmp_path_factory.mktemp("clang") / "nothing.c"
-    source.write_text("int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return !data * 0; }")
-    command = [shutil.which("clang") or "false", *fuzz_guided.FLAGS, str(source), "-o", str(source.with_suffix(""))]
+    source.write_text(
+        "int LLVMFuzzerTestOneInput(const char *data, unsigned long size) { return !data * 0; }"
+    )
+    command = [
+        shutil.which("clang") or "false",
+        *fuzz_guided.FLAGS,
+        str(source),
+        "-o",
+        str(source.with_suffix("")),
+    ]
     if subprocess.run(command, capture_output=True).returncode:
         pytest.skip("there is no clang with libFuzzer")
 
@@ -27,7 +35,10 @@ def call(tmp_path, *arguments):
 def test_inputs_are_counted_and_kept(clang, tmp_path, capsys):
     assert call(tmp_path, "svmlight", "--runs", "3000") == 0
     kept = len(list((tmp_path / "corpus" / "svmlight").iterdir()))
-    first, second = capsys.readouterr().out, call(tmp_path, "svmlight", "--runs", "2000", "--seed", "2")
+    first, second = (
+        capsys.readouterr().out,
+        call(tmp_path, "svmlight", "--runs", "2000", "--seed", "2"),
+    )
     assert kept > 6 and second == 0
     counts = [re.fullmatch(r"svmlight: (\d+) inputs, (\d+) edges, a corpus of \d+, 0 findings\n", text).groups()
               for text in (first, capsys.readouterr().out)]  # fmt: skip
@@ -39,7 +50,9 @@ def test_a_part_of_the_corpus_is_kept_and_begins_a_new_one(clang, tmp_path, monk
     corpus = tmp_path / "corpus" / "svmlight"
     call(tmp_path, "svmlight", "--runs", "3000")
     (corpus / "large").write_bytes(b"1 2:3\n" * 1000)
-    monkeypatch.setattr(fuzz_guided, "keep", functools.partial(fuzz_guided.keep, folder=tmp_path / "kept"))
+    monkeypatch.setattr(
+        fuzz_guided, "keep", functools.partial(fuzz_guided.keep, folder=tmp_path / "kept")
+    )
     assert fuzz_guided.main(["svmlight", "--keep", "--corpus", str(tmp_path / "corpus")]) == 0
     inputs = list(fuzz_guided.kept("svmlight", tmp_path / "kept"))
     assert capsys.readouterr().out.endswith(f"\n{len(inputs)} inputs\n")

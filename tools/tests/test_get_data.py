@@ -30,7 +30,9 @@ def put_raw(folder, source, texts):
         with zipfile.ZipFile(folder / source.raw[0], "w") as archive:
             archive.writestr("Index", "not data")
             for part, text in zip(source.parts, texts, strict=True):
-                archive.writestr("inner/" + part, gzip.compress(text) if part.endswith(".gz") else text)
+                archive.writestr(
+                    "inner/" + part, gzip.compress(text) if part.endswith(".gz") else text
+                )
     else:
         for name, text in zip(source.raw, texts, strict=True):
             (folder / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
@@ -121,7 +123,11 @@ def test_every_set_has_its_digests():
         parts = [f"{name}.train", f"{name}.test"] if split else [name]
         assert all(len(get_data.SHA256[part]) == 64 for part in parts)
     frames = {part for part in get_data.SHA256 if part.startswith("mixed/")}
-    assert frames == {f"mixed/{name}" for name in get_data.FRAME_SOURCES} == {f"mixed/{name}" for name in FRAMES}
+    assert (
+        frames
+        == {f"mixed/{name}" for name in get_data.FRAME_SOURCES}
+        == {f"mixed/{name}" for name in FRAMES}
+    )
     parts = sum(2 if s.split or len(s.parts) == 2 else 1 for s in get_data.SOURCES.values())
     assert len(get_data.SHA256) - len(frames) == parts
 
@@ -201,9 +207,13 @@ def test_a_frame_is_fetched_and_checked(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(FRAME_SOURCES, "made", FrameSource(("one file.csv",), "owner/name/commit/"))
     monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, 0.0, ()))
     expected = text.replace("a,b", "a,target")
-    monkeypatch.setitem(get_data.SHA256, "mixed/made", hashlib.sha256(expected.encode()).hexdigest())
+    monkeypatch.setitem(
+        get_data.SHA256, "mixed/made", hashlib.sha256(expected.encode()).hexdigest()
+    )
     monkeypatch.setattr(
-        get_data.urllib.request, "urlopen", lambda url, timeout: asked.append(url) or io.BytesIO(text.encode())
+        get_data.urllib.request,
+        "urlopen",
+        lambda url, timeout: asked.append(url) or io.BytesIO(text.encode()),
     )
     assert get_data.main(["made"]) == 0
     assert asked == ["https://raw.githubusercontent.com/owner/name/commit/one%20file.csv"]

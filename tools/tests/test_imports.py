@@ -16,7 +16,14 @@ FILES = {
 }
 # They read the parts of files, or what the package is made of.
 OTHERS = ("agree", "fuzz", "bench_guard", "other_tree")
-PUBLIC = {*pymcboost.__all__, "callbacks", "comm", "dask", "export", "inspection"}  # and what is in these modules
+PUBLIC = {
+    *pymcboost.__all__,
+    "callbacks",
+    "comm",
+    "dask",
+    "export",
+    "inspection",
+}  # and what is in these modules
 ALSO = ("data",)
 
 
@@ -31,7 +38,9 @@ def imported(path):
 
 
 def test_no_circle():
-    graph = {name: {other for other in imported(path) if other in FILES} for name, path in FILES.items()}
+    graph = {
+        name: {other for other in imported(path) if other in FILES} for name, path in FILES.items()
+    }
     # A thin starter has the name of its package.
     graph = {name: others - {name, "bench", "reproduce"} for name, others in graph.items()}
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(FILES) > 30

@@ -30,14 +30,19 @@ def slow_class(hand):
 
 
 def test_every_set_of_five_cards():
-    cards = np.fromiter(itertools.chain.from_iterable(itertools.combinations(range(52), 5)), np.int8).reshape(-1, 5)
+    cards = np.fromiter(
+        itertools.chain.from_iterable(itertools.combinations(range(52), 5)), np.int8
+    ).reshape(-1, 5)
     found = np.bincount(make_data.poker_classes(make_data.hands_of(cards)), minlength=10)
     assert found.tolist() == COUNTS
 
 
 def test_order_of_the_cards_does_not_matter():
     train, _ = make_data.poker_hands(3000, 0, seed=5)
-    rare = make_data.deal_rare(np.random.PCG64(1), 40, royal=False), make_data.deal_rare(np.random.PCG64(2), 9, True)
+    rare = (
+        make_data.deal_rare(np.random.PCG64(1), 40, royal=False),
+        make_data.deal_rare(np.random.PCG64(2), 9, True),
+    )
     hands = np.concatenate([train, make_data.hands_of(rare[0]), make_data.hands_of(rare[1])])
     expected = [slow_class(hand) for hand in hands.tolist()]
     assert make_data.poker_classes(hands).tolist() == expected
@@ -49,7 +54,9 @@ def test_order_of_the_cards_does_not_matter():
 @pytest.mark.needs_data
 @pytest.mark.parametrize(("part", "rows"), [("train", 25010), ("test-part", 99999)])
 def test_every_row_of_the_uci_set(data_folder, part, rows):
-    data = pymcboost.load_svmlight(data_folder / f"poker.{part}.libsvm.gz", n_features=10, base=1, layout="dense")
+    data = pymcboost.load_svmlight(
+        data_folder / f"poker.{part}.libsvm.gz", n_features=10, base=1, layout="dense"
+    )
     assert len(data.y) == rows
     np.testing.assert_array_equal(make_data.poker_classes(data.X) + 1, data.y)
 
@@ -72,7 +79,11 @@ def test_the_generated_set_is_the_one_of_the_tables():
 
 def test_five_different_cards_each_as_likely():
     cards = make_data.deal(np.random.PCG64(3), 200_000)
-    assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all() and cards.min() == 0 and cards.max() == 51
+    assert (
+        (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
+        and cards.min() == 0
+        and cards.max() == 51
+    )
     for place in range(5):
         counts = np.bincount(cards[:, place], minlength=52)
         assert abs(counts - 200_000 / 52).max() < 5 * np.sqrt(200_000 / 52)

@@ -21,7 +21,9 @@ def test_inner_calls_count_once(monkeypatch):
     owner.outer = lambda: owner.inner() + owner.inner()
     stopwatch = internals.Stopwatch()
     stopwatch.watch(owner, "inner", "outer")
-    assert owner.outer() == 2 and stopwatch.seconds == 3  # the clock is read at four begins and ends
+    assert (
+        owner.outer() == 2 and stopwatch.seconds == 3
+    )  # the clock is read at four begins and ends
     owner.inner()
     assert stopwatch.seconds == 4
 
@@ -75,5 +77,9 @@ def test_choice_of_C():
 
 def test_fast_coordinate_descent_also_trains_longer():
     units = multiboost_fcd.fcd_units(["vowel"], 1)
-    assert {(u["solver"], u["rounds"]) for u in units} >= {("fcd-5", 100), ("fcd-5", 150), ("lbfgs", 100)}
+    assert {(u["solver"], u["rounds"]) for u in units} >= {
+        ("fcd-5", 100),
+        ("fcd-5", 150),
+        ("lbfgs", 100),
+    }
     assert ("lbfgs", 150) not in {(u["solver"], u["rounds"]) for u in units}

@@ -60,7 +60,11 @@ def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
     monkeypatch.setattr(quality, "MINUTES", 0.001)
     columns = ["data", "method", "log_loss", "error", "cpu", "bytes", "seconds"]
     none, some = (*[np.nan] * 4, 0.06), (*[0.5] * 4, 0.01)
-    rows = [("wine", "vector", 0.1, 2.0, 1.0, 3000.0, 1.0), ("iris", "vector", *none), ("iris", "svm", *some)]
+    rows = [
+        ("wine", "vector", 0.1, 2.0, 1.0, 3000.0, 1.0),
+        ("iris", "vector", *none),
+        ("iris", "svm", *some),
+    ]
     rows += [("iris", "logistic", *some), ("iris", "logistic", *none[:4], 0.2)]
     rows += [("iris", "xgboost", *none[:4], 0.01)]
     text = quality.late_sets(pd.DataFrame(rows, columns=columns), pd.DataFrame(index=["wine"]))
@@ -72,7 +76,13 @@ def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
 
 
 def test_rows_without_numbers_are_read():
-    rows = [{"data": "a", "log_loss": "0.5", "bytes": "3"}, {"data": "b", "log_loss": "nan", "bytes": "nan"}]
+    rows = [
+        {"data": "a", "log_loss": "0.5", "bytes": "3"},
+        {"data": "b", "log_loss": "nan", "bytes": "nan"},
+    ]
     frame = frame_of(rows)
-    assert frame["log_loss"].dtype == np.float64 and frame["log_loss"].isna().tolist() == [False, True]
+    assert frame["log_loss"].dtype == np.float64 and frame["log_loss"].isna().tolist() == [
+        False,
+        True,
+    ]
     assert frame["data"].tolist() == ["a", "b"]

@@ -48,7 +48,9 @@ def test_always_the_same_order():
     assert found.iman_davenport == np.inf and found.iman_davenport_p == 0
 
 
-@pytest.mark.parametrize("errors", [[[1, 2]], [[1], [2]], [[1, 2], [np.nan, 1]], [[1, 2, 3], [1, 2, 3]]])
+@pytest.mark.parametrize(
+    "errors", [[[1, 2]], [[1], [2]], [[1, 2], [np.nan, 1]], [[1, 2, 3], [1, 2, 3]]]
+)
 def test_refusals(errors):
     with pytest.raises(ValueError, match="at least two"):
         ranks.rank(["a", "b"][: len(errors[0])], errors)
@@ -101,7 +103,9 @@ def test_scipy_agrees_on_signed_ranks():
     generator = np.random.default_rng(1)
     for n in (1, 2, 7, 12):
         first, second = generator.random((2, n))
-        assert ranks.signed_rank(first, second).p == pytest.approx(wilcoxon(first, second, method="exact").pvalue)
+        assert ranks.signed_rank(first, second).p == pytest.approx(
+            wilcoxon(first, second, method="exact").pvalue
+        )
 
 
 def test_signed_ranks_of_equals():

@@ -14,7 +14,9 @@ PAGE = ROOT / "docs" / "reproduction.md"
 
 def test_page_says_what_the_results_give():
     page = PAGE.read_text()
-    differing = unified_diff(page.splitlines(), written(page, ROOT / "results").splitlines(), n=0, lineterm="")
+    differing = unified_diff(
+        page.splitlines(), written(page, ROOT / "results").splitlines(), n=0, lineterm=""
+    )
     again = "python tools/reproduce.py --markdown results --into docs/reproduction.md"
     assert not list(differing), f"write the page again: {again}"
 

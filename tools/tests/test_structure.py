@@ -55,24 +55,35 @@ def test_code_has_no_words(tree):
     ]  # fmt: skip
     assert code["pymcboost/_kernels/sums.h"] == ["int f(void) {", 'return "// text"[0];', "}"]
     # What is generated does not count.
-    assert {"pymcboost/_kernels/sums.c", "pymcboost/include/mcb.h"}.isdisjoint(code) and "tools/reading.c" in code
+    assert {"pymcboost/_kernels/sums.c", "pymcboost/include/mcb.h"}.isdisjoint(
+        code
+    ) and "tools/reading.c" in code
 
 
 def test_a_feature_counts_outside_its_room(tree):
     code = structure.code_of(tree)
-    assert structure.spread(code, *structure.FEATURES["workers"]) == ["pymcboost/training/fitting.py"]
+    assert structure.spread(code, *structure.FEATURES["workers"]) == [
+        "pymcboost/training/fitting.py"
+    ]
     assert structure.spread(code, *structure.FEATURES["checkpoints"]) == []
 
 
 def test_assignments_to_three_targets():
-    lines = [PYTHON.splitlines()[number - 1].strip() for number in structure.parallel_assignments(PYTHON)]
+    lines = [
+        PYTHON.splitlines()[number - 1].strip() for number in structure.parallel_assignments(PYTHON)
+    ]
     assert lines == ["a, b, c = 1, 2, 3", "d = e = f = 0"]
 
 
 def test_all_is_printed(tree, capsys):
     structure.main(["--tree", str(tree)])
     out = capsys.readouterr().out
-    for line in ("1  workers", "3  11.3  pymcboost/_kernels", "5  words in 1 pages", "2  pymcboost"):
+    for line in (
+        "1  workers",
+        "3  11.3  pymcboost/_kernels",
+        "5  words in 1 pages",
+        "2  pymcboost",
+    ):
         assert f" {line}" in out
     assert "training -> comm 1, files 1\n" in out
 

@@ -27,7 +27,10 @@ def test_28_sets():
 @pytest.mark.needs_data
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if datasets.DATA[name].cost > 10**7 else ()) for name in datasets.DATA],
+    [
+        pytest.param(name, marks=pytest.mark.slow if datasets.DATA[name].cost > 10**7 else ())
+        for name in datasets.DATA
+    ],
 )
 def test_sizes_of_the_sets(monkeypatch, data_folder, name):
     monkeypatch.setenv("PYMCBOOST_DATA", str(data_folder))
@@ -50,7 +53,12 @@ def test_stratified_split():
     y = np.repeat([7, 3, 5, 1], [1, 2, 40, 101])[np.random.default_rng(0).permutation(144)]
     train, test = datasets.stratified_rows(y, 0)
     assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(144))
-    assert {label: int(np.sum(y[test] == label)) for label in (7, 3, 5, 1)} == {7: 0, 3: 1, 5: 10, 1: 25}
+    assert {label: int(np.sum(y[test] == label)) for label in (7, 3, 5, 1)} == {
+        7: 0,
+        3: 1,
+        5: 10,
+        1: 25,
+    }
     assert np.array_equal(test, datasets.stratified_rows(y, 0)[1])
     assert not np.array_equal(test, datasets.stratified_rows(y, 1)[1])
 
@@ -65,7 +73,9 @@ def test_folds():
 
 
 def test_codes_of_classes_without_training_rows():
-    _, codes, _, truth = datasets.coded((None, np.array([5, 2, 9]), None, np.array([1, 2, 3, 5, 9, 12])))
+    _, codes, _, truth = datasets.coded(
+        (None, np.array([5, 2, 9]), None, np.array([1, 2, 3, 5, 9, 12]))
+    )
     assert codes.tolist() == [1, 0, 2] and truth.tolist() == [-1, 0, -1, 1, 2, -1]
 
 
@@ -116,7 +126,12 @@ def test_fit_in_a_process(small):
     assert list(failed) == ["broken"] and "max_iter" in failed["broken"]
     one = found["sklearn"]
     assert len(one.timing.seconds) == 2 and min(one.timing.seconds) > 0
-    assert one.rounds == 4 and one.trees == 12 and len(one.errors) == 4 and one.error == one.errors[-1] < 50
+    assert (
+        one.rounds == 4
+        and one.trees == 12
+        and len(one.errors) == 4
+        and one.error == one.errors[-1] < 50
+    )
     row = one.row("sklearn")
     assert row["test_error_percent"] == round(one.error, 3)
     if not np.isnan(one.memory["peak_MB"]):
@@ -128,19 +143,35 @@ def test_the_slower_variant_goes_no_further(small, monkeypatch):
 
     def run(task):
         taken = next(seconds[task["spec"]["more"]["name"]])
-        return {"seconds": taken, "cpu": taken, "peak_MB": 1.0, "grown_MB": 1.0, "rounds": 1, "trees": 1}
+        return {
+            "seconds": taken,
+            "cpu": taken,
+            "peak_MB": 1.0,
+            "grown_MB": 1.0,
+            "rounds": 1,
+            "trees": 1,
+        }
 
     monkeypatch.setattr(process, "run_process", run)
-    specs = {name: peers.Spec("lightgbm", more={"name": name.split()[-1]}) for name in ("L | row", "L | col", "other")}
+    specs = {
+        name: peers.Spec("lightgbm", more={"name": name.split()[-1]})
+        for name in ("L | row", "L | col", "other")
+    }
     found = process.race_processes(small, specs, 3, errors=False)
-    assert {name: len(one.timing.seconds) for name, one in found.items()} == {"L | row": 1, "L | col": 3, "other": 3}
+    assert {name: len(one.timing.seconds) for name, one in found.items()} == {
+        "L | row": 1,
+        "L | col": 3,
+        "other": 3,
+    }
     name, one = process.best_variant(found, "L")
     assert name == "L | col" and one.timing.best == 2.0
     assert process.best_variant(found, "M") == (None, None)
 
 
 def test_processes_that_take_too_long(monkeypatch):
-    monkeypatch.setattr(process, "start", lambda *_: subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE))
+    monkeypatch.setattr(
+        process, "start", lambda *_: subprocess.Popen(["sleep", "60"], stdout=subprocess.PIPE)
+    )
     begin = time.monotonic()
     with pytest.raises(subprocess.TimeoutExpired):
         process.run_process({}, seconds=0.1)
@@ -159,7 +190,16 @@ def test_files_of_the_models(small):
 
 def outcome(seconds, memory=1.0, **sizes):
     one = process.Outcome(sizes=sizes)
-    one.add({"seconds": seconds, "cpu": seconds, "peak_MB": memory, "grown_MB": 0, "rounds": 1, "trees": 1})
+    one.add(
+        {
+            "seconds": seconds,
+            "cpu": seconds,
+            "peak_MB": memory,
+            "grown_MB": 0,
+            "rounds": 1,
+            "trees": 1,
+        }
+    )
     return one
 
 
@@ -198,10 +238,17 @@ def test_errors_of_a_long_training(method):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 5)).astype(np.float32)
     y = (X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0).astype(int)
-    unit = {"method": method, "gap": 3 if method.startswith("abc") else 0, "min_leaf": 10, "rounds": 12}
+    unit = {
+        "method": method,
+        "gap": 3 if method.startswith("abc") else 0,
+        "min_leaf": 10,
+        "rounds": 12,
+    }
     row = abcboost.fit_long(lambda: (X[:300], y[:300], X[300:], y[300:]), unit)
     model = peers.fit(abcboost.specification(unit), X[:300], y[:300], 3)
-    expected = {rounds: int(np.sum(model.predict(X[300:], rounds) != y[300:])) for rounds in (10, 12)}
+    expected = {
+        rounds: int(np.sum(model.predict(X[300:], rounds) != y[300:])) for rounds in (10, 12)
+    }
     assert abcboost.curve_of(row) == expected and row["rounds_fitted"] == 12
 
 
@@ -213,10 +260,15 @@ def test_table_of_long_trainings():
     assert settings[:2] == [("mart", 0, 10), ("abc-mart", 1, 10)]
     counts = {"mart": 3000, "abc-mart": 2500, "logitboost": 2400, "abc-logitboost": 2200}
     curves = {method: f"50:{2 * count} 90:{count}" for method, count in counts.items()}
-    rows = [{**unit, "n_test": 60000, "curve": curves[unit["method"]], "seconds": 36} for unit in units]
+    rows = [
+        {**unit, "n_test": 60000, "curve": curves[unit["method"]], "seconds": 36} for unit in units
+    ]
     text = run.text(frame_of(rows, as_text=("curve",)))
     assert "| mart | - | 2815 | 6000 | 3000 | 3000 (90 rounds) | 0.01 | NO (+6.6%) |" in text
-    assert "Order at 90 rounds, fewest errors first: abc-logitboost < logitboost < abc-mart < mart (as pub" in text
+    assert (
+        "Order at 90 rounds, fewest errors first: abc-logitboost < logitboost < abc-mart < mart (as pub"
+        in text
+    )
     shorter = run.text(frame_of([{**rows[0], "rounds": 90}, *rows[1:]], as_text=("curve",)))
     assert "| mart | - | 2815 | 6000 | 3000 | 3000 (90 rounds) | 0.01 | - |" in shorter
     said = run.values(frame_of(rows, as_text=("curve",)))
@@ -225,7 +277,8 @@ def test_table_of_long_trainings():
 
 
 @pytest.mark.parametrize(
-    ("ours", "words"), [(2102, "yes (+0.0%)"), (2165, "yes (+3.0%)"), (2166, "NO (+3.0%)"), (2000, "better (-4.9%)")]
+    ("ours", "words"),
+    [(2102, "yes (+0.0%)"), (2165, "yes (+3.0%)"), (2166, "NO (+3.0%)"), (2000, "better (-4.9%)")],
 )
 def test_within(ours, words):
     assert abcboost.within_words(ours, 2102, 0.03) == words
@@ -241,7 +294,9 @@ def test_absent_ones_are_named_and_counted(monkeypatch):
     kept = entrants.keep({"XGBoost": peers.Spec("xgboost"), "scikit-learn": peers.Spec("sklearn")})
     assert list(kept) == ["scikit-learn"]
     entrants.tell(report)
-    assert report.notes == ["1 absent and skipped: xgboost: xgboost"] and report.parameters["absent"] == ["xgboost"]
+    assert report.notes == ["1 absent and skipped: xgboost: xgboost"] and report.parameters[
+        "absent"
+    ] == ["xgboost"]
 
 
 def test_equal_error(monkeypatch):
@@ -254,7 +309,16 @@ def test_equal_error(monkeypatch):
 
     def outcome(errors, seconds):
         one = process.Outcome(errors=errors, error=errors[-1] if errors else 0.0)
-        one.add({"seconds": seconds, "cpu": seconds, "peak_MB": 1, "grown_MB": 1, "rounds": 1, "trees": 1})
+        one.add(
+            {
+                "seconds": seconds,
+                "cpu": seconds,
+                "peak_MB": 1,
+                "grown_MB": 1,
+                "rounds": 1,
+                "trees": 1,
+            }
+        )
         return one
 
     monkeypatch.setattr(trees, "race_processes", run)

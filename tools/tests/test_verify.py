@@ -9,12 +9,26 @@ from reproduce.experiment import Experiment, Results
 def fit(unit):
     """A fit that finds the same again, but for its time."""
     fit.seconds += 1.0
-    return {**unit, "error": 5.0, "log_loss": fit.log_loss, "curve": "1 2", "cpu": fit.seconds, "seconds": fit.seconds}
+    return {
+        **unit,
+        "error": 5.0,
+        "log_loss": fit.log_loss,
+        "curve": "1 2",
+        "cpu": fit.seconds,
+        "seconds": fit.seconds,
+    }
 
 
 def options(folder, tolerance=0.0):
     return types.SimpleNamespace(
-        results=folder, fresh=False, budget=None, jobs=1, methods=None, sets=None, verify=25, tolerance=tolerance
+        results=folder,
+        fresh=False,
+        budget=None,
+        jobs=1,
+        methods=None,
+        sets=None,
+        verify=25,
+        tolerance=tolerance,
     )
 
 
@@ -24,7 +38,9 @@ def made_up(tmp_path):
     fit.seconds, fit.log_loss = 0.0, 0.25
     results = Results("made-up", "seed", "error log_loss curve cpu", fit, as_text="curve")
     text = lambda frame: ""  # noqa: E731
-    one = Experiment("made-up", "Made up", (results,), lambda *_: [(0, [{"seed": 0}, {"seed": 1}], "")], text)
+    one = Experiment(
+        "made-up", "Made up", (results,), lambda *_: [(0, [{"seed": 0}, {"seed": 1}], "")], text
+    )
     journal = results.journal(tmp_path)
     for seed in range(2):
         journal.add(fit({"seed": seed}))
@@ -42,7 +58,9 @@ def test_all_that_was_found_is_compared_but_times(made_up, tmp_path, capsys):
 def test_a_log_loss_that_differs_is_seen(now, tolerance, differ, made_up, tmp_path, capsys):
     fit.log_loss = now
     assert made_up.verify(options(tmp_path, tolerance)) == differ
-    assert f"log_loss 0.25 now {now} ({'DIFFERS' if differ else 'close'})" in capsys.readouterr().out
+    assert (
+        f"log_loss 0.25 now {now} ({'DIFFERS' if differ else 'close'})" in capsys.readouterr().out
+    )
 
 
 def test_texts_are_compared_as_they_are(made_up, tmp_path):

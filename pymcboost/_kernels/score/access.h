@@ -33,7 +33,8 @@ MCB_API int mcb_has_learners(const mcb_model *m) {
 MCB_API uint64_t mcb_learners(const mcb_model *m, uint64_t n_rounds) {
     uint64_t r, n = 0;
     if (!m->section[MCB_S_RNDS].data) return n_rounds;
-    for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++) n += mcb__uint(&m->section[MCB_S_RNDS], r);
+    for (r = 0; r < n_rounds && r < m->section[MCB_S_RNDS].count; r++)
+        n += mcb__uint(&m->section[MCB_S_RNDS], r);
     return n;
 }
 
@@ -47,7 +48,8 @@ MCB_API int mcb_truncate(mcb_model *m, uint64_t n_learners) {
     uint64_t r, n = 0;
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (n_learners > mcb__all_learners(m)) return MCB_E_ARGUMENT;
-    for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++) n += mcb__uint(rounds, r);
+    for (r = 0; r < rounds->count && n + mcb__uint(rounds, r) <= n_learners; r++)
+        n += mcb__uint(rounds, r);
     m->n_learners = n_learners;
     m->n_rounds = rounds->data ? r : n_learners;
     return MCB_OK;

@@ -19,7 +19,8 @@ typedef struct {
     const float *unit;   /* of each feature */
     const float *plane;  /* coefficients of the basis, n x n_features */
     const float *column; /* the same, n_features x n, for sparse rows */
-    const uint32_t *twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
+    const uint32_t *
+        twin; /* of each class, the first one that has the same hyperplane and bias: maybe itself */
 } mcb__basis;
 
 /* Hyperplanes in a basis at most: with more of them, little is left out. */
@@ -31,12 +32,15 @@ static inline size_t mcb__most_basis(const mcb_model *m) {
 
 /* Bytes that mcb_prepare_early needs; 0 unless the model is a linear machine, and one that leaves room in memory. */
 MCB_API size_t mcb_early_size(const mcb_model *m) {
-    size_t K = m->n_classes, d = m->n_features, n, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
+    size_t K = m->n_classes, d = m->n_features, n,
+           width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
     if (m->kind != MCB_KIND_LINEAR || m->section[MCB_S_WMAT].count >= SIZE_MAX / 64) return 0;
     n = mcb__most_basis(m);
-    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) + mcb__room(n * K, sizeof(float)) +
-           2 * mcb__room(K, sizeof(float)) + mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
-           mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) + 2 * mcb__room(K, sizeof(double));
+    return mcb__room(1, sizeof(mcb__basis)) + mcb__room(n + K, sizeof(uint32_t)) +
+           mcb__room(n * K, sizeof(float)) + 2 * mcb__room(K, sizeof(float)) +
+           mcb__room(d, sizeof(float)) + 2 * mcb__room(n * d, sizeof(float)) +
+           mcb__room(K * width, sizeof(double)) + mcb__room(K * n, sizeof(double)) +
+           2 * mcb__room(K, sizeof(double));
 }
 
 static inline float mcb__coefficient(const mcb_model *m, size_t k, size_t j) {
@@ -78,7 +82,8 @@ static inline void mcb__units(const mcb_model *m, float *unit) {
 }
 
 /* Hyperplanes in units, with the features of many added up at random, with either sign: as many of these are independent. */
-static inline void mcb__sketch(const mcb_model *m, const float *unit, size_t width, double *sketch) {
+static inline void mcb__sketch(const mcb_model *m, const float *unit, size_t width,
+                               double *sketch) {
     size_t K = m->n_classes, d = m->n_features, j, k;
     for (j = 0; j < K * width; j++) sketch[j] = 0;
     for (k = 0; k < K; k++) {
@@ -119,8 +124,9 @@ static inline double mcb__square(const double *v, size_t n) {
 
 /* Choose a basis by Gram and Schmidt, the hyperplane with the largest rest next; triangle receives the parts of all
  * hyperplanes, n_classes x most. Returns how many it has, 0 if they are not enough. */
-static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch, double *triangle,
-                                       double *whole, double *rest, const uint32_t *twin, uint32_t *cls) {
+static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, double *sketch,
+                                       double *triangle, double *whole, double *rest,
+                                       const uint32_t *twin, uint32_t *cls) {
     float way[MCB__SKETCH];
     size_t n, k, j, next;
     for (n = 0;; n++) {
@@ -150,8 +156,8 @@ static inline size_t mcb__choose_basis(size_t K, size_t width, size_t most, doub
 }
 
 /* What each hyperplane of the basis has in class k, by substitution. False if a share is out of all proportion. */
-static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const uint32_t *cls, const double *triangle,
-                              size_t k, float *share) {
+static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const uint32_t *cls,
+                              const double *triangle, size_t k, float *share) {
     size_t K = m->n_classes, i, j;
     for (i = n; i-- > 0;) {
         double v = triangle[k * most + i];
@@ -166,7 +172,8 @@ static inline int mcb__shares(const mcb_model *m, size_t n, size_t most, const u
 }
 
 /* Norms in units of the hyperplane of class k, and of what is left of it without its shares of the basis. */
-static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k, double *whole, double *rest) {
+static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k, double *whole,
+                              double *rest) {
     double left[MCB__T_FEATURES];
     size_t K = m->n_classes, d = m->n_features, j, i, p, n;
     int shared;
@@ -176,11 +183,13 @@ static inline void mcb__norms(const mcb_model *m, const mcb__basis *b, size_t k,
             n = d - j < MCB__T_FEATURES ? d - j : (size_t)MCB__T_FEATURES;
             for (i = 0; i < n; i++) left[i] = (double)mcb__coefficient(m, k, j + i);
             for (p = 0; p < b->n && shared; p++) {
-                const unsigned char *w = m->section[MCB_S_WMAT].data + 4 * ((size_t)b->cls[p] * d + j);
+                const unsigned char *w =
+                    m->section[MCB_S_WMAT].data + 4 * ((size_t)b->cls[p] * d + j);
                 double part = (double)b->share[p * K + k];
                 for (i = 0; i < n; i++) left[i] -= part * (double)mcb__f32(w + 4 * i);
             }
-            for (i = 0; i < n; i++) left[i] = b->unit[j + i] > 0 ? left[i] / (double)b->unit[j + i] : 0;
+            for (i = 0; i < n; i++)
+                left[i] = b->unit[j + i] > 0 ? left[i] / (double)b->unit[j + i] : 0;
             sum += mcb__square(left, n);
         }
         /* Somewhat more than its rounding errors; numbers too small for a float are below 2^-149. */
@@ -198,8 +207,10 @@ static inline double mcb__rounding(size_t n) {
 
 /* Bounds of class k times |x|: the rest; 2^-28 of the shares, whose products have 29 bits; the rounding errors of sums
  * over the features, of this hyperplane and of those it has shares of. */
-static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_t k, const double *whole) {
-    double mine = 0, rest = 0, shares = 0, bound, rounding = mcb__rounding((size_t)m->n_features + 300);
+static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_t k,
+                                  const double *whole) {
+    double mine = 0, rest = 0, shares = 0, bound,
+           rounding = mcb__rounding((size_t)m->n_features + 300);
     size_t p;
     float up;
     mcb__norms(m, b, k, &mine, &rest);
@@ -213,8 +224,9 @@ static inline float mcb__bound_of(const mcb_model *m, const mcb__basis *b, size_
     return up;
 }
 
-static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound, float *slack,
-                                   float *plane, float *column, const double *triangle, size_t most, double *whole) {
+static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *share, float *bound,
+                                   float *slack, float *plane, float *column,
+                                   const double *triangle, size_t most, double *whole) {
     size_t K = m->n_classes, d = m->n_features, k, j, p;
     for (k = 0; k < K && b->n; k++) {
         /* The bias is what the shares are added to, 256 of them at most; 1e-37 is more than what is too small to tell. */
@@ -233,7 +245,8 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
         if (!(bound[k] <= FLT_MAX)) b->n = 0;
     }
     for (p = 0; p < b->n; p++) {
-        for (j = 0; j < d; j++) column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
+        for (j = 0; j < d; j++)
+            column[j * b->n + p] = plane[p * d + j] = mcb__coefficient(m, b->cls[p], j);
     }
 }
 
@@ -241,7 +254,8 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
  * memory is as for mcb_prepare, and has mcb_early_size(model) bytes or more. Models of other kinds stay as they are.
  * MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
-    size_t K = m->n_classes, d = m->n_features, most, width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
+    size_t K = m->n_classes, d = m->n_features, most,
+           width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
     size_t needed = mcb_early_size(m);
     unsigned char *at = (unsigned char *)memory;
     mcb__basis *b;
@@ -253,14 +267,14 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     most = mcb__most_basis(m);
     MCB__TAKE(b, mcb__basis, 1);
     MCB__TAKE(cls, uint32_t, most + K);
-    MCB__TAKE(share, float, most * K);
+    MCB__TAKE(share, float, most *K);
     MCB__TAKE(bound, float, K);
     MCB__TAKE(slack, float, K);
     MCB__TAKE(unit, float, d);
-    MCB__TAKE(plane, float, most * d);
-    MCB__TAKE(column, float, most * d);
-    MCB__TAKE(sketch, double, K * width);
-    MCB__TAKE(triangle, double, K * most);
+    MCB__TAKE(plane, float, most *d);
+    MCB__TAKE(column, float, most *d);
+    MCB__TAKE(sketch, double, K *width);
+    MCB__TAKE(triangle, double, K *most);
     MCB__TAKE(whole, double, K);
     MCB__TAKE(rest, double, K);
     mcb__find_twins(m, sketch, cls + most);

@@ -7,8 +7,10 @@ static inline uint64_t mcb__category(const mcb_model *m, uint32_t feature) {
     uint64_t from = 0, to = s->count;
     while (from < to) {
         uint64_t middle = from + (to - from) / 2;
-        if ((mcb__uint(s, middle) & low) < feature) from = middle + 1;
-        else to = middle;
+        if ((mcb__uint(s, middle) & low) < feature)
+            from = middle + 1;
+        else
+            to = middle;
     }
     return from < s->count && (mcb__uint(s, from) & low) == feature ? from : s->count;
 }
@@ -34,12 +36,14 @@ MCB_API uint32_t mcb_levels(const mcb_model *m, uint32_t feature) {
 }
 
 /* Name of a level: UTF-8, *length bytes, not ended by a zero. Null if there is none: the feature's values are its codes. */
-MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_t code, size_t *length) {
+MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_t code,
+                                   size_t *length) {
     const mcb_section *s = &m->section[MCB_S_CATO];
     uint64_t first;
     uint32_t begin;
     *length = 0;
-    if (!mcb__named(m, mcb__category(m, feature), &first) || code >= mcb_levels(m, feature)) return 0;
+    if (!mcb__named(m, mcb__category(m, feature), &first) || code >= mcb_levels(m, feature))
+        return 0;
     begin = mcb__uint(s, first + code);
     *length = mcb__uint(s, first + code + 1) - begin;
     return (const char *)m->section[MCB_S_CATS].data + begin;
@@ -47,7 +51,8 @@ MCB_API const char *mcb_level_text(const mcb_model *m, uint32_t feature, uint32_
 
 /* Value in a row of a categorical feature that the text, of `length` bytes in UTF-8, names: its code, or NaN for a text
  * that the training did not have. */
-MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *text, size_t length) {
+MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *text,
+                             size_t length) {
     uint32_t from = 0, to = mcb_levels(m, feature);
     while (from < to) {
         uint32_t middle = from + (to - from) / 2;
@@ -57,8 +62,10 @@ MCB_API float mcb_level_code(const mcb_model *m, uint32_t feature, const char *t
         if (!name) break;
         order = memcmp(name, text, n < length ? n : length);
         if (order == 0 && n == length) return (float)middle;
-        if (order < 0 || (order == 0 && n < length)) from = middle + 1;
-        else to = middle;
+        if (order < 0 || (order == 0 && n < length))
+            from = middle + 1;
+        else
+            to = middle;
     }
     return (float)mcb__f64_of(UINT64_C(0x7ff8000000000000));
 }
@@ -72,13 +79,15 @@ MCB__INLINE int mcb__goes_left(const unsigned char *bits, float codes, float cod
 }
 
 /* Bits of set number q, counted from 1, and the number of codes that they cover. */
-MCB__INLINE const unsigned char *mcb__set(const mcb_section *offset, const unsigned char *bits, uint32_t q, float *codes) {
+MCB__INLINE const unsigned char *mcb__set(const mcb_section *offset, const unsigned char *bits,
+                                          uint32_t q, float *codes) {
     uint32_t begin = mcb__uint(offset, q - 1);
     *codes = 8.0f * (float)(mcb__uint(offset, q) - begin);
     return bits + begin;
 }
 
-static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bits, uint32_t q, float code, int missing) {
+static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bits, uint32_t q,
+                              float code, int missing) {
     float codes;
     bits = mcb__set(offset, bits, q, &codes);
     return mcb__goes_left(bits, codes, code, missing);

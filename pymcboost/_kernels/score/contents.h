@@ -11,7 +11,8 @@ static inline int mcb__check_features(mcb_model *m) {
     uint32_t low = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
     uint64_t i;
     for (i = 0; i < s->count; i++) {
-        if ((mcb__uint(s, i) & low) >= m->n_features) return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
+        if ((mcb__uint(s, i) & low) >= m->n_features)
+            return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FEAT, i);
     }
     return MCB_OK;
 }
@@ -50,13 +51,17 @@ static inline int mcb__check_sets(mcb_model *m) {
     uint64_t i, begin = 0;
     for (i = 0; i < offset->count; i++) {
         uint64_t end = mcb__uint(offset, i);
-        if (i == 0 ? end != 0 : end <= begin || end - begin > (MCB_MAX_LEVELS + 1) / 8 || end > s[MCB_S_CBIT].count)
+        if (i == 0 ? end != 0
+                   : end <= begin || end - begin > (MCB_MAX_LEVELS + 1) / 8 ||
+                         end > s[MCB_S_CBIT].count)
             return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, i);
         begin = end;
     }
-    if (!offset->count || begin != s[MCB_S_CBIT].count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, offset->count);
+    if (!offset->count || begin != s[MCB_S_CBIT].count)
+        return mcb__wrong_item(m, MCB_E_SET, MCB_S_COFF, offset->count);
     for (i = 0; i < s[MCB_S_CSET].count; i++) {
-        if (mcb__uint(&s[MCB_S_CSET], i) >= offset->count) return mcb__wrong_item(m, MCB_E_SET, MCB_S_CSET, i);
+        if (mcb__uint(&s[MCB_S_CSET], i) >= offset->count)
+            return mcb__wrong_item(m, MCB_E_SET, MCB_S_CSET, i);
     }
     return MCB_OK;
 }
@@ -72,18 +77,21 @@ static inline int mcb__check_level(mcb_model *m, uint64_t before, uint64_t begin
     }
     if (before != begin) {
         int order = memcmp(text + before, text + begin, (size_t)(a < b ? a : b));
-        if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
+        if (order > 0 || (order == 0 && a >= b))
+            return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATS, begin);
     }
     return mcb__check_text(m, MCB_S_CATS, begin, end);
 }
 
 /* Categorical features and the names of their levels. A name is never empty but where it comes first. */
 static inline int mcb__check_categories(mcb_model *m) {
-    const mcb_section *f = &m->section[MCB_S_CATF], *levels = &m->section[MCB_S_CATN], *names = &m->section[MCB_S_CATO];
+    const mcb_section *f = &m->section[MCB_S_CATF], *levels = &m->section[MCB_S_CATN],
+                      *names = &m->section[MCB_S_CATO];
     uint32_t top = f->dtype == MCB_U8 ? 7 : f->dtype == MCB_U16 ? 15 : 31, before = 0, n, l;
     uint64_t c, at = 0, begin = 0, end;
     int status;
-    if (!names->count || mcb__uint(names, 0)) return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, 0);
+    if (!names->count || mcb__uint(names, 0))
+        return mcb__wrong_item(m, MCB_E_LEVELS, MCB_S_CATO, 0);
     for (c = 0; c < f->count; c++) {
         uint32_t feature = mcb__uint(f, c) & ((1u << top) - 1);
         uint64_t last;
@@ -113,7 +121,8 @@ static inline int mcb__check_entries(mcb_model *m) {
     if (mcb__uint(first, 0) != 0) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, 0);
     for (leaf = 1; leaf < first->count; leaf++) {
         uint64_t end = mcb__uint(first, leaf);
-        if (end < begin || end > cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, leaf);
+        if (end < begin || end > cls->count)
+            return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, leaf);
         for (e = begin; e < end; e++) {
             uint32_t k = mcb__uint(cls, e);
             if (k >= m->n_classes || (e > begin && k <= mcb__uint(cls, e - 1)))
@@ -121,7 +130,8 @@ static inline int mcb__check_entries(mcb_model *m) {
         }
         begin = end;
     }
-    if (begin != cls->count) return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, first->count - 1);
+    if (begin != cls->count)
+        return mcb__wrong_item(m, MCB_E_ENTRY_OFFSETS, MCB_S_LOFF, first->count - 1);
     return MCB_OK;
 }
 
@@ -132,7 +142,8 @@ static inline int mcb__check_grid(mcb_model *m, int slot, double limit) {
     for (i = 0; i < s->count; i++) {
         double v = mcb__real(s, i), steps = v * 1048576.0;
         memcpy(&bits, &v, sizeof bits);
-        if (!(v >= -limit && v <= limit) || steps != (double)(int64_t)steps || bits == UINT64_C(1) << 63)
+        if (!(v >= -limit && v <= limit) || steps != (double)(int64_t)steps ||
+            bits == UINT64_C(1) << 63)
             return mcb__wrong_item(m, MCB_E_SHARED, slot, i);
     }
     return MCB_OK;
@@ -150,7 +161,8 @@ static inline int mcb__check_trees(mcb_model *m) {
     uint64_t T = s[MCB_S_TSIZ].count, t, begin = 0;
     uint64_t n_columns = s[MCB_S_CODE].data ? s[MCB_S_CODE].count / m->n_classes : m->n_classes;
     int status;
-    if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES))) return status;
+    if ((status = mcb__check_sum(m, MCB_S_TSIZ, s[MCB_S_FEAT].count, MCB_E_TREE_SIZES)))
+        return status;
     if ((status = mcb__check_sum(m, MCB_S_RNDS, T, MCB_E_ROUNDS))) return status;
     if ((status = mcb__check_features(m))) return status;
     if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
@@ -182,15 +194,18 @@ static inline int mcb__check_trees(mcb_model *m) {
 /* A kernel's number and parameters; those that it does not have must be 0. */
 static inline int mcb__check_kernel(mcb_model *m) {
     const unsigned char *p = m->section[MCB_S_KPAR].data;
-    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8), degree = mcb__f32(p + 12);
+    float kernel = mcb__f32(p), gamma = mcb__f32(p + 4), coef0 = mcb__f32(p + 8),
+          degree = mcb__f32(p + 12);
     int poly = kernel == (float)MCB_KERNEL_POLY, rbf = kernel == (float)MCB_KERNEL_RBF;
-    if (!(kernel == (float)MCB_KERNEL_LINEAR || poly || rbf || kernel == (float)MCB_KERNEL_PERCEPTRON))
+    if (!(kernel == (float)MCB_KERNEL_LINEAR || poly || rbf ||
+          kernel == (float)MCB_KERNEL_PERCEPTRON))
         return mcb__wrong_item(m, MCB_E_KERNEL, MCB_S_KPAR, 0);
     if (!(poly || rbf ? gamma > 0 && gamma <= FLT_MAX : gamma == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 1);
     if (!(poly ? coef0 >= -FLT_MAX && coef0 <= FLT_MAX : coef0 == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 2);
-    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree : degree == 0))
+    if (!(poly ? degree >= 0 && degree <= MCB_MAX_DEGREE && degree == (float)(int)degree
+               : degree == 0))
         return mcb__wrong_item(m, MCB_E_KERNEL_PARAMETER, MCB_S_KPAR, 3);
     return MCB_OK;
 }
@@ -201,7 +216,8 @@ static inline int mcb__check_exit(mcb_model *m) {
     int slot;
     for (i = 0; i < s[MCB_S_EXIT].count; i++) {
         uint64_t n = mcb__uint(&s[MCB_S_EXIT], i);
-        if (n <= before || n >= m->n_learners) return mcb__wrong_item(m, MCB_E_CHECKPOINT, MCB_S_EXIT, i);
+        if (n <= before || n >= m->n_learners)
+            return mcb__wrong_item(m, MCB_E_CHECKPOINT, MCB_S_EXIT, i);
         before = n;
     }
     for (i = 0; i < s[MCB_S_PAIR].count; i++) { /* infinity: no bound is known */
@@ -210,7 +226,8 @@ static inline int mcb__check_exit(mcb_model *m) {
     }
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
         for (i = 0; i < s[slot].count; i++) {
-            double v = mcb__f64(s[slot].data + 8 * i), top = slot == MCB_S_RJCT ? m->n_classes - 1.0 : 4294967295.0;
+            double v = mcb__f64(s[slot].data + 8 * i),
+                   top = slot == MCB_S_RJCT ? m->n_classes - 1.0 : 4294967295.0;
             int good = i == 0   ? v > 0 && v < 1
                        : i == 1 ? v >= 1 && v <= 4294967295.0 && v == (double)(uint32_t)v
                        : i == 2 ? v >= 0 && v <= top && v == (double)(uint32_t)v
@@ -235,12 +252,15 @@ static inline int mcb__check_contents(mcb_model *m) {
         if ((status = mcb__check_features(m))) return status;
         if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
         if ((status = mcb__finite(m, MCB_S_COEF, MCB_E_COEFFICIENT))) return status;
-        if (s[MCB_S_COEL].data && (status = mcb__finite(m, MCB_S_COEL, MCB_E_COEFFICIENT))) return status;
+        if (s[MCB_S_COEL].data && (status = mcb__finite(m, MCB_S_COEL, MCB_E_COEFFICIENT)))
+            return status;
     } else if (m->kind == MCB_KIND_TREES) {
         if ((status = mcb__check_trees(m))) return status;
     } else if (m->kind == MCB_KIND_PACKED) {
         if ((status = mcb__check_pack(m))) return status;
-        if (s[MCB_S_RNDS].data && (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS))) return status;
+        if (s[MCB_S_RNDS].data &&
+            (status = mcb__check_sum(m, MCB_S_RNDS, m->n_learners, MCB_E_ROUNDS)))
+            return status;
     } else if (m->kind == MCB_KIND_LINEAR) {
         if ((status = mcb__finite(m, MCB_S_WMAT, MCB_E_COEFFICIENT))) return status;
     } else if (m->kind == MCB_KIND_KERNEL) {
@@ -255,30 +275,37 @@ static inline int mcb__check_contents(mcb_model *m) {
             if (f >= m->n_features || (i > 0 && f <= mcb__uint(&s[MCB_S_FIDX], i - 1)))
                 return mcb__wrong_item(m, MCB_E_FEATURE_INDEX, MCB_S_FIDX, i);
         }
-        if (mcb__uint(&s[MCB_S_IOFF], 0) != 0) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
+        if (mcb__uint(&s[MCB_S_IOFF], 0) != 0)
+            return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, 0);
         if ((status = mcb__finite(m, MCB_S_THRS, MCB_E_THRESHOLD))) return status;
         for (i = 1; i <= used; i++) {
             uint64_t end = mcb__uint(&s[MCB_S_IOFF], i);
-            if (end <= begin || end > s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
+            if (end <= begin || end > s[MCB_S_THRS].count)
+                return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, i);
             for (j = begin + 1; j < end; j++) {
-                if (!(mcb__f32(s[MCB_S_THRS].data + 4 * j - 4) < mcb__f32(s[MCB_S_THRS].data + 4 * j)))
+                if (!(mcb__f32(s[MCB_S_THRS].data + 4 * j - 4) <
+                      mcb__f32(s[MCB_S_THRS].data + 4 * j)))
                     return mcb__wrong_item(m, MCB_E_THRESHOLD_ORDER, MCB_S_THRS, j);
             }
             begin = end;
         }
-        if (begin != s[MCB_S_THRS].count) return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
+        if (begin != s[MCB_S_THRS].count)
+            return mcb__wrong_item(m, MCB_E_OFFSETS, MCB_S_IOFF, used);
         if ((status = mcb__finite(m, MCB_S_TABL, MCB_E_TABLE))) return status;
     }
     if ((status = mcb__finite(m, MCB_S_BIAS, MCB_E_BIAS))) return status;
-    if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL))) return status;
+    if ((status = mcb__check_factor(m, MCB_S_CALB)) || (status = mcb__check_factor(m, MCB_S_FCAL)))
+        return status;
     if (m->link == MCB_LINK_SHARES && (s[MCB_S_CALB].data || s[MCB_S_FCAL].data))
-        return mcb__fail(m, MCB_E_CALIBRATION, mcb__rules[s[MCB_S_CALB].data ? MCB_S_CALB : MCB_S_FCAL].tag, 44);
+        return mcb__fail(m, MCB_E_CALIBRATION,
+                         mcb__rules[s[MCB_S_CALB].data ? MCB_S_CALB : MCB_S_FCAL].tag, 44);
     if ((status = mcb__check_exit(m))) return status;
     if (s[MCB_S_ABOV].data && m->link != MCB_LINK_SIGMOID)
         return mcb__fail(m, MCB_E_ABOVE, mcb__rules[MCB_S_ABOV].tag, 44);
     for (i = 0; i < s[MCB_S_ABOV].count; i++) {
         double above = mcb__f64(s[MCB_S_ABOV].data + 8 * i);
-        if (!(above >= -DBL_MAX && above <= DBL_MAX)) return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
+        if (!(above >= -DBL_MAX && above <= DBL_MAX))
+            return mcb__wrong_item(m, MCB_E_ABOVE, MCB_S_ABOV, i);
     }
     if ((status = mcb__check_labels(m))) return status;
     return mcb__check_text(m, MCB_S_META, 0, s[MCB_S_META].count);

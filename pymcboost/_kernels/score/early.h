@@ -11,7 +11,8 @@ enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_RE
 MCB_API int mcb_has_early(const mcb_model *m, int way) {
     const mcb_section *s = m->section;
     if (m->kind == MCB_KIND_LINEAR) return way == MCB_EARLY_CERTIFIED && m->basis;
-    if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data) return 0;
+    if (way < MCB_EARLY_CERTIFIED || way > MCB_EARLY_REJECTION || !s[MCB_S_PAIR + way].data)
+        return 0;
     return m->n_learners == mcb__all_learners(m);
 }
 
@@ -23,13 +24,13 @@ typedef struct {
     uint32_t top, rival;     /* the class that leads, and one that has kept it from being certain */
     int width;               /* of vectors */
     int values, certified;
-    const mcb__walk *walk;   /* null if the trees are not prepared */
+    const mcb__walk *walk; /* null if the trees are not prepared */
     const mcb__block *block;
-    size_t copied;           /* columns of the block */
-    uint64_t begin, found;   /* trees whose leaves are known, in ranks */
+    size_t copied;         /* columns of the block */
+    uint64_t begin, found; /* trees whose leaves are known, in ranks */
     size_t row[MCB__SORTED];
     uint16_t rank[MCB__R_COLUMNS];
-    double sums[48];         /* where scores are whole vectors, so that they need no copies */
+    double sums[48]; /* where scores are whole vectors, so that they need no copies */
 } mcb__passage;
 
 /* Leaves of 8 trees for one row, where there are no 16. */
@@ -50,8 +51,8 @@ MCB__INLINE void mcb__descend_8(const mcb__node **node, uint32_t depth, const fl
 }
 
 /* What the leaves of n trees have for a threshold: as mcb__find_leaves, of trees that were sorted together. */
-MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk, size_t n, const float *v,
-                                  float *found) {
+MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk, size_t n,
+                                  const float *v, float *found) {
     size_t i, j, most;
     for (i = 0; i < n; i += most) {
         const mcb__node *node[MCB__GROUP];
@@ -68,40 +69,41 @@ MCB__INLINE void mcb__find_sorted(const mcb__prepared *p, const mcb__walk *walk,
 
 /* Add prepared trees up to `end`, where those of the passage's walk were sorted apart. Columns are copied when a tree
  * asks for them: they are numbered in the order of the trees. */
-#define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                                                \
-    ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end, float *v) {            \
-        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                                                  \
-        const float *x = (const float *)s->x;                                                                                        \
-        size_t K = m->n_classes, i, n;                                                                                \
-        for (; s->learner < end; s->learner += n) {                                                                   \
-            uint64_t t = s->learner, stop;                                                                            \
-            float found[MCB__SORTED];                                                                                 \
-            const mcb__column *column;                                                                                \
-            if (t == s->block[1].tree) {                                                                              \
-                s->block++;                                                                                           \
-                s->copied = 0;                                                                                        \
-            }                                                                                                         \
-            column = p->column + s->block->column;                                                                    \
-            stop = end < s->block[1].tree ? end : s->block[1].tree;                                                   \
-            n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                                    \
-            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                                        \
-                float value = x[column[i].feature];                                                                   \
-                v[i] = value != value ? column[i].missing : value;                                                    \
-            }                                                                                                         \
-            s->copied = i;                                                                                            \
-            mcb__find_sorted(p, s->walk + t, n, v, found);                                                            \
-            if (m->section[MCB_S_TCLS].data) {                                                                        \
-                mcb__add_values(p, t, found, n, K, s->scores);                                                        \
-                continue;                                                                                             \
-            }                                                                                                         \
-            for (i = 0; i < n; i++) {                                                                                 \
-                size_t leaf = mcb__leaf_of(p, t + i, found[i]);                                                       \
-                if (p->first)                                                                                         \
-                    mcb__add_entries(p, leaf, s->scores);                                                             \
-                else                                                                                                  \
-                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                                      \
-            }                                                                                                         \
-        }                                                                                                             \
+#define MCB__DEFINE_PASS(W, ATTRIBUTE)                                                             \
+    ATTRIBUTE MCB__APART void mcb__pass_##W(const mcb_model *m, mcb__passage *s, uint64_t end,     \
+                                            float *v) {                                            \
+        const mcb__prepared *p = (const mcb__prepared *)m->prepared;                               \
+        const float *x = (const float *)s->x;                                                      \
+        size_t K = m->n_classes, i, n;                                                             \
+        for (; s->learner < end; s->learner += n) {                                                \
+            uint64_t t = s->learner, stop;                                                         \
+            float found[MCB__SORTED];                                                              \
+            const mcb__column *column;                                                             \
+            if (t == s->block[1].tree) {                                                           \
+                s->block++;                                                                        \
+                s->copied = 0;                                                                     \
+            }                                                                                      \
+            column = p->column + s->block->column;                                                 \
+            stop = end < s->block[1].tree ? end : s->block[1].tree;                                \
+            n = stop - t < MCB__SORTED ? (size_t)(stop - t) : (size_t)MCB__SORTED;                 \
+            for (i = s->copied; i < p->used[t + n - 1]; i++) {                                     \
+                float value = x[column[i].feature];                                                \
+                v[i] = value != value ? column[i].missing : value;                                 \
+            }                                                                                      \
+            s->copied = i;                                                                         \
+            mcb__find_sorted(p, s->walk + t, n, v, found);                                         \
+            if (m->section[MCB_S_TCLS].data) {                                                     \
+                mcb__add_values(p, t, found, n, K, s->scores);                                     \
+                continue;                                                                          \
+            }                                                                                      \
+            for (i = 0; i < n; i++) {                                                              \
+                size_t leaf = mcb__leaf_of(p, t + i, found[i]);                                    \
+                if (p->first)                                                                      \
+                    mcb__add_entries(p, leaf, s->scores);                                          \
+                else                                                                               \
+                    mcb__add_vector_##W(p->leaf + leaf * p->step, K, s->scores);                   \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 MCB__DEFINE_PASS(2, )
@@ -123,9 +125,11 @@ MCB__AVX512 MCB__APART void mcb__pass_ranked(const mcb_model *m, mcb__passage *s
         float value[MCB__SORTED];
         if (s->learner == s->found) {
             uint64_t rest = m->n_learners - s->found, ahead = mcb__ahead(s->found);
-            if (s->certified) ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
+            if (s->certified)
+                ahead = end - s->found < MCB__SORTED ? end - s->found : (uint64_t)MCB__SORTED;
             n = (size_t)(rest < ahead ? rest : ahead);
-            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank, s->row);
+            mcb__find_ranked(p->ranks, &p->ranks->early[s->certified], s->found, n, s->rank,
+                             s->row);
             s->begin = s->found;
             s->found += n;
         }
@@ -154,12 +158,15 @@ static inline void mcb__pass(const mcb_model *m, mcb__passage *s, uint64_t end, 
             mcb__add_stumps_plain(m, s->x, s->values, s->learner, end, s->scores);
     } else if (!s->walk) {
         mcb__add_trees_row(m, s->x, s->values, s->learner, end, s->split, s->scores);
-        for (; s->learner < end; s->learner++) s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
+        for (; s->learner < end; s->learner++)
+            s->split += mcb__uint(&m->section[MCB_S_TSIZ], s->learner);
     } else {
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
         if (s->width == 8) {
-            if (((const mcb__prepared *)m->prepared)->ranks) mcb__pass_ranked(m, s, end);
-            else mcb__pass_8(m, s, end, v);
+            if (((const mcb__prepared *)m->prepared)->ranks)
+                mcb__pass_ranked(m, s, end);
+            else
+                mcb__pass_8(m, s, end, v);
             return;
         }
 #endif
@@ -234,8 +241,8 @@ static inline int mcb__may_exit(const mcb_model *m, mcb__passage *s, int way, ui
     return s->scores[s->top] - other > threshold;
 }
 
-static inline int mcb__predict_early(const mcb_model *m, int way, const void *x, int values, double *scores,
-                                     uint32_t *label, uint64_t *n_learners) {
+static inline int mcb__predict_early(const mcb_model *m, int way, const void *x, int values,
+                                     double *scores, uint32_t *label, uint64_t *n_learners) {
     const mcb_section *checkpoint = &m->section[MCB_S_EXIT];
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     const int certified = way == MCB_EARLY_CERTIFIED;
@@ -254,7 +261,8 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     s.values = values;
     s.certified = certified;
     s.scores = scores;
-    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48) s.scores = s.sums;
+    if (p && values == MCB_VALUES_F32 && p->ranks && p->step % 4 == 0 && p->step <= 48)
+        s.scores = s.sums;
 #if MCB__VECTOR
     s.width = mcb__width();
 #endif
@@ -283,8 +291,8 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
  *
  * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
  * are nearly right, and below the largest, unless it is the only one that is left. */
-MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores, uint32_t *label,
-                              uint64_t *n_learners) {
+MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, double *scores,
+                              uint32_t *label, uint64_t *n_learners) {
     if (m->kind == MCB_KIND_LINEAR && mcb_has_early(m, way)) {
         mcb__row row;
         row.x = x;

@@ -24,12 +24,13 @@ MCB_API double mcb_exp(double x) {
         UINT64_C(0xd744fccad69d6af4), UINT64_C(0xe0ccdeec2a94e111), UINT64_C(0xeac0c6e7dd24392f),
         UINT64_C(0xf5257d152486cc2c)};
     /* 2^62 / n! for n = 9 down to 0 */
-    static const uint64_t term[10] = {
-        UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680), UINT64_C(0x0003403403403403),
-        UINT64_C(0x0016c16c16c16c17), UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab),
-        UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000), UINT64_C(0x4000000000000000),
-        UINT64_C(0x4000000000000000)};
-    const uint64_t log2_e = UINT64_C(0xb8aa3b295c17f0bc), ln_2 = UINT64_C(0xb17217f7d1cf79ac); /* * 2^63, * 2^64 */
+    static const uint64_t term[10] = {UINT64_C(0x00000b8ef1d2ab64), UINT64_C(0x0000680680680680),
+                                      UINT64_C(0x0003403403403403), UINT64_C(0x0016c16c16c16c17),
+                                      UINT64_C(0x0088888888888889), UINT64_C(0x02aaaaaaaaaaaaab),
+                                      UINT64_C(0x0aaaaaaaaaaaaaab), UINT64_C(0x2000000000000000),
+                                      UINT64_C(0x4000000000000000), UINT64_C(0x4000000000000000)};
+    const uint64_t log2_e = UINT64_C(0xb8aa3b295c17f0bc),
+                   ln_2 = UINT64_C(0xb17217f7d1cf79ac); /* * 2^63, * 2^64 */
     uint64_t bits = mcb__bits_of(x), mantissa, high, low, fraction, z, p;
     int exponent = (int)(bits >> 52 & 0x7ff), negative = (int)(bits >> 63), shift, whole, i;
     if (exponent >= 1023 + 10) {
@@ -56,7 +57,8 @@ MCB_API double mcb_exp(double x) {
     z = mcb__mul_high(fraction << 4, ln_2) >> 4;
     p = term[0];
     for (i = 1; i < 10; i++) p = term[i] + mcb__mul_high(p, z);
-    p = mcb__mul_high(p, power[fraction >> 60]); /* 2^61 to 2^62 - 1, which the largest fraction gives */
+    p = mcb__mul_high(
+        p, power[fraction >> 60]); /* 2^61 to 2^62 - 1, which the largest fraction gives */
     if (whole > 1023) return mcb__f64_of(UINT64_C(0x7ff0000000000000));
     if (whole >= -1022) return mcb__f64_of(((uint64_t)(whole + 1022) << 52) + ((p + 256) >> 9));
     shift = 9 - 1022 - whole;
@@ -71,7 +73,8 @@ MCB_API double mcb_log(double x) {
     volatile double product;
     double m, s, square, sum = 0;
     if (mantissa >= UINT64_C(0x6a09e667f3bcd)) exponent++; /* from sqrt(2) on */
-    m = mcb__f64_of(mantissa | (uint64_t)(mantissa >= UINT64_C(0x6a09e667f3bcd) ? 1022 : 1023) << 52);
+    m = mcb__f64_of(mantissa | (uint64_t)(mantissa >= UINT64_C(0x6a09e667f3bcd) ? 1022 : 1023)
+                                   << 52);
     s = (m - 1) / (m + 1); /* log m = 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.172 */
     product = s * s;
     square = product;

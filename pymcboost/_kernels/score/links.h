@@ -22,7 +22,8 @@ static double mcb__sum_of_exponentials(const double *e, uint32_t K) {
     uint32_t k;
     while (unit * K > 4611686018427387904.0) unit /= 2; /* 2^62 */
     for (k = 0; k < K; k++)
-        if (e[k] > 0) sum += (int64_t)(e[k] * unit + 0.5); /* NaN is above nothing; the product is exact */
+        if (e[k] > 0)
+            sum += (int64_t)(e[k] * unit + 0.5); /* NaN is above nothing; the product is exact */
     return (double)sum / unit;
 }
 
@@ -35,7 +36,8 @@ static void mcb__softmax(double *scores, uint32_t K, int doubled, double factor)
     for (k = 0; k < K; k++) {
         double below = scores[k] - top;
         if (doubled) below += below;
-        scores[k] = mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
+        scores[k] =
+            mcb_exp(below * factor); /* the doubling is exact, so that there is nothing to fuse */
     }
     sum = mcb__sum_of_exponentials(scores, K);
     for (k = 0; k < K; k++) scores[k] /= sum;

@@ -37,33 +37,35 @@ typedef struct {
 static inline void mcb__kernel_values(const mcb__kernel *k, size_t n, double *v) {
     size_t i;
     switch (k->kernel) {
-        case MCB_KERNEL_POLY:
-            for (i = 0; i < n; i++) {
-                double base = k->gamma * mcb__shortened(v[i]) + k->coef0, power = 1; /* the product is exact */
-                int left;
-                for (left = k->degree; left > 0; left >>= 1) {
-                    if (left & 1) power *= base;
-                    base *= base;
-                }
-                v[i] = mcb__shortened(power);
+    case MCB_KERNEL_POLY:
+        for (i = 0; i < n; i++) {
+            double base = k->gamma * mcb__shortened(v[i]) + k->coef0,
+                   power = 1; /* the product is exact */
+            int left;
+            for (left = k->degree; left > 0; left >>= 1) {
+                if (left & 1) power *= base;
+                base *= base;
             }
-            break;
-        case MCB_KERNEL_RBF:
-            for (i = 0; i < n; i++)
-                v[i] = mcb__shortened(v[i] <= DBL_MAX ? mcb_exp(-(k->gamma * v[i])) : v[i]);
-            break;
-        case MCB_KERNEL_PERCEPTRON:
-            for (i = 0; i < n; i++) v[i] = mcb__shortened(-mcb__quick_sqrt(v[i]));
-            break;
-        default:
-            for (i = 0; i < n; i++) v[i] = mcb__shortened(v[i]);
+            v[i] = mcb__shortened(power);
+        }
+        break;
+    case MCB_KERNEL_RBF:
+        for (i = 0; i < n; i++)
+            v[i] = mcb__shortened(v[i] <= DBL_MAX ? mcb_exp(-(k->gamma * v[i])) : v[i]);
+        break;
+    case MCB_KERNEL_PERCEPTRON:
+        for (i = 0; i < n; i++) v[i] = mcb__shortened(-mcb__quick_sqrt(v[i]));
+        break;
+    default:
+        for (i = 0; i < n; i++) v[i] = mcb__shortened(v[i]);
     }
 }
 
 /* n features from j on of n_rows rows, scaled, as rows of MCB__T_FEATURES floats. */
-static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, size_t j, size_t n,
-                                   float *scaled) {
-    const unsigned char *offset = m->section[MCB_S_SCAL].data + 4 * j, *factor = offset + 4 * (size_t)m->n_features;
+static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                   size_t j, size_t n, float *scaled) {
+    const unsigned char *offset = m->section[MCB_S_SCAL].data + 4 * j,
+                        *factor = offset + 4 * (size_t)m->n_features;
     size_t r, i;
     for (r = 0; r < n_rows; r++) {
         for (i = 0; i < n; i++) {
@@ -74,13 +76,14 @@ static inline void mcb__scale_rows(const mcb_model *m, const float *x, size_t n_
 }
 
 /* Add to the scores of at most MCB__T_ROWS rows; sum, product and scaled have room for as many. */
-MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *sum,
-                                   double *product, float *scaled, double *scores) {
+MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                   double *sum, double *product, float *scaled, double *scores) {
     int linear = m->kind == MCB_KIND_LINEAR;
     const mcb_section *section = &m->section[linear ? MCB_S_WMAT : MCB_S_SVEC];
     const unsigned char *kpar = m->section[MCB_S_KPAR].data, *dual = m->section[MCB_S_DUAL].data;
     const unsigned char *end = section->data + 4 * section->count;
-    size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r, v, k, j;
+    size_t K = m->n_classes, d = m->n_features, total = (size_t)(section->count / d), first, n, r,
+           v, k, j;
     int scale = m->section[MCB_S_SCAL].data != 0, distance = 0;
     mcb__kernel kernel = {0, 0, 0, 0};
     if (!linear) {
@@ -108,7 +111,8 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
                 rows = scaled;
                 step = MCB__T_FEATURES;
             }
-            mcb__sums(rows, n_rows, step, vectors + 4 * j, end, n, d, features, distance, j == 0, sum);
+            mcb__sums(rows, n_rows, step, vectors + 4 * j, end, n, d, features, distance, j == 0,
+                      sum);
         }
         mcb__totals(sum, n_rows, n, product);
         for (r = 0; r < n_rows; r++) {
@@ -130,7 +134,8 @@ MCB__INLINE void mcb__tile_of_rows(const mcb_model *m, const float *x, size_t n_
         /* Every coefficient of a linear machine meets every feature, so that one class tells of all. */
         int finite = 1;
         for (k = 0; k < (linear ? 1 : K); k++) finite &= scores[r * K + k] - scores[r * K + k] == 0;
-        for (k = 0; k < K && !finite; k++) scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
+        for (k = 0; k < K && !finite; k++)
+            scores[r * K + k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
     }
 }
 
@@ -141,7 +146,8 @@ MCB__APART void mcb__machine_row(const mcb_model *m, const float *x, double *sco
     mcb__tile_of_rows(m, x, 1, 0, sum, product, scaled, scores);
 }
 
-MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                                  double *scores) {
     double sum[MCB__T_ROWS * MCB__T_VECTORS * MCB__SUMS], product[MCB__T_ROWS * MCB__T_VECTORS];
     float scaled[MCB__T_ROWS * MCB__T_FEATURES];
     size_t n;
@@ -151,7 +157,8 @@ MCB__APART void mcb__machine_rows(const mcb_model *m, const float *x, size_t n_r
     }
 }
 
-static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n_rows,
+                                    size_t stride, double *scores) {
     if (n_rows == 1)
         mcb__machine_row(m, x, scores);
     else

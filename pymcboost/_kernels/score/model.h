@@ -10,7 +10,12 @@ enum mcb_kind {
 };
 /* How the scores of a code's columns become those of the classes; without a code, linear. */
 enum mcb_decoder { MCB_DECODER_LINEAR = 0, MCB_DECODER_HAMMING = 1, MCB_DECODER_EXP = 2 };
-enum mcb_kernel { MCB_KERNEL_LINEAR = 0, MCB_KERNEL_POLY = 1, MCB_KERNEL_RBF = 2, MCB_KERNEL_PERCEPTRON = 5 };
+enum mcb_kernel {
+    MCB_KERNEL_LINEAR = 0,
+    MCB_KERNEL_POLY = 1,
+    MCB_KERNEL_RBF = 2,
+    MCB_KERNEL_PERCEPTRON = 5
+};
 /* Sigmoid: a row may have any number of labels, see mcb_labels_above. */
 enum mcb_link {
     MCB_LINK_NONE = 0,
@@ -19,7 +24,15 @@ enum mcb_link {
     MCB_LINK_SIGMOID = 3,
     MCB_LINK_SHARES = 4
 };
-enum mcb_dtype { MCB_U8 = 1, MCB_U16 = 2, MCB_U32 = 3, MCB_I64 = 4, MCB_F32 = 5, MCB_F64 = 6, MCB_F16 = 7 };
+enum mcb_dtype {
+    MCB_U8 = 1,
+    MCB_U16 = 2,
+    MCB_U32 = 3,
+    MCB_I64 = 4,
+    MCB_F32 = 5,
+    MCB_F64 = 6,
+    MCB_F16 = 7
+};
 
 /* Sections this reader knows; their place in mcb_model.section. */
 enum mcb_slot {
@@ -79,8 +92,9 @@ typedef struct {
     uint64_t size;
     uint32_t n_classes, n_features, kind, link, decoder;
     uint32_t format_minor;
-    uint64_t n_learners; /* stumps or trees in use: all unless mcb_truncate was called; 0 for interval tables */
-    uint64_t n_rounds;   /* rounds in use that are complete; a stump is a round of its own */
+    uint64_t
+        n_learners; /* stumps or trees in use: all unless mcb_truncate was called; 0 for interval tables */
+    uint64_t n_rounds; /* rounds in use that are complete; a stump is a round of its own */
     mcb_section section[MCB_N_SLOTS];
     const void *prepared; /* set by mcb_prepare */
     const void *basis;    /* set by mcb_prepare_early */

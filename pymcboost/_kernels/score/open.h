@@ -1,6 +1,8 @@
 /* ------------------------------------------------------------------------------------------------------------- open */
 
-static inline int mcb__letter(unsigned char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+static inline int mcb__letter(unsigned char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
 
 /* Read and check one entry of the section table. *end is where the previous section ended. */
 static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end) {
@@ -9,15 +11,18 @@ static inline int mcb__open_section(mcb_model *m, uint64_t entry, uint64_t *end)
     uint32_t dtype = p[4], size = mcb__dtype_size(dtype);
     int slot;
     for (i = 0; i < 4; i++) {
-        if (!mcb__letter(p[i]) && (i == 0 || p[i] < '0' || p[i] > '9')) return mcb__fail(m, MCB_E_TAG, p, entry);
+        if (!mcb__letter(p[i]) && (i == 0 || p[i] < '0' || p[i] > '9'))
+            return mcb__fail(m, MCB_E_TAG, p, entry);
     }
     if (size == 0) return mcb__fail_numbers(m, MCB_E_DTYPE, p, entry + 4, dtype, MCB_F16);
-    if (p[5] | p[6] | p[7] | (int)(mcb__u32(p + 28) != 0)) return mcb__fail(m, MCB_E_SECTION_RESERVED, p, entry);
+    if (p[5] | p[6] | p[7] | (int)(mcb__u32(p + 28) != 0))
+        return mcb__fail(m, MCB_E_SECTION_RESERVED, p, entry);
     if (offset % 64) return mcb__fail(m, MCB_E_ALIGNMENT, p, entry + 8);
     if (offset < *end) return mcb__fail_numbers(m, MCB_E_ORDER, p, entry + 8, offset, *end);
     if (offset - *end >= 64) return mcb__fail(m, MCB_E_GAP, p, entry + 8);
     room = offset > m->size ? 0 : (m->size - offset) / size;
-    if (offset > m->size || count > room) return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, room);
+    if (offset > m->size || count > room)
+        return mcb__fail_numbers(m, MCB_E_COUNT, p, entry + 16, count, room);
     for (i = *end; i < offset; i++) {
         if (m->data[i]) return mcb__fail(m, MCB_E_PADDING, p, i);
     }
@@ -57,7 +62,8 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
     if (mcb__u16(p + 8) != MCB_FORMAT_MAJOR)
         return mcb__fail_numbers(model, MCB_E_MAJOR, 0, 8, mcb__u16(p + 8), MCB_FORMAT_MAJOR);
     if (mcb__u32(p + 12) & 0xffff) return mcb__fail(model, MCB_E_FLAGS, 0, 12);
-    if (mcb__u64(p + 16) != size) return mcb__fail_numbers(model, MCB_E_FILE_SIZE, 0, 16, size, mcb__u64(p + 16));
+    if (mcb__u64(p + 16) != size)
+        return mcb__fail_numbers(model, MCB_E_FILE_SIZE, 0, 16, size, mcb__u64(p + 16));
     n_sections = mcb__u32(p + 24);
     if (n_sections < 1 || n_sections > MCB_MAX_SECTIONS || n_sections > (size - 64) / 32)
         return mcb__fail_numbers(model, MCB_E_SECTION_COUNT, 0, 24, n_sections, MCB_MAX_SECTIONS);
@@ -78,16 +84,19 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
         return mcb__fail_numbers(model, MCB_E_CLASSES, 0, 32, model->n_classes, MCB_MAX_CLASSES);
     if (model->n_features < 1 || model->n_features > MCB_MAX_FEATURES)
         return mcb__fail_numbers(model, MCB_E_FEATURES, 0, 36, model->n_features, MCB_MAX_FEATURES);
-    if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1)) return mcb__fail(model, MCB_E_KIND, 0, 40);
+    if (model->kind > 31 || !(MCB__KINDS >> model->kind & 1))
+        return mcb__fail(model, MCB_E_KIND, 0, 40);
     if (model->link > MCB_LINK_SHARES) return mcb__fail(model, MCB_E_LINK, 0, 44);
-    if (model->decoder != MCB_DECODER_LINEAR && (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
+    if (model->decoder != MCB_DECODER_LINEAR &&
+        (model->kind != MCB_KIND_TREES || model->decoder > MCB_DECODER_EXP))
         return mcb__fail(model, MCB_E_DECODER, 0, 48);
 
     end = 64 + 32 * (uint64_t)n_sections;
     for (i = 0; i < n_sections; i++) {
         uint64_t entry = 64 + 32 * i;
         for (j = 0; j < i; j++) {
-            if (memcmp(p + entry, p + 64 + 32 * j, 4) == 0) return mcb__fail(model, MCB_E_DUPLICATE, p + entry, entry);
+            if (memcmp(p + entry, p + 64 + 32 * j, 4) == 0)
+                return mcb__fail(model, MCB_E_DUPLICATE, p + entry, entry);
         }
         if ((status = mcb__open_section(model, entry, &end))) return status;
     }
@@ -98,14 +107,16 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
             return mcb__fail(model, MCB_E_MISSING, mcb__rules[slot].tag, 64);
     }
     {
-        int ints = model->section[MCB_S_LABI].data != 0, offsets = model->section[MCB_S_LABO].data != 0,
+        int ints = model->section[MCB_S_LABI].data != 0,
+            offsets = model->section[MCB_S_LABO].data != 0,
             text = model->section[MCB_S_LABS].data != 0;
         if (offsets != text || ints == text) return mcb__fail(model, MCB_E_LABEL_KIND, 0, 64);
     }
     if ((status = mcb__check_shapes(model))) return status;
     for (i = 0; i < n_sections; i++) {
         const unsigned char *entry = p + 64 + 32 * i;
-        uint64_t offset = mcb__u64(entry + 8), length = mcb__u64(entry + 16) * mcb__dtype_size(entry[4]);
+        uint64_t offset = mcb__u64(entry + 8),
+                 length = mcb__u64(entry + 16) * mcb__dtype_size(entry[4]);
         if (mcb_crc32c(0, p + offset, (size_t)length) != mcb__u32(entry + 24))
             return mcb__fail(model, MCB_E_SECTION_CRC, entry, offset);
     }

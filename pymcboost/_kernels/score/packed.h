@@ -2,9 +2,12 @@
 
 /* What the section PACK holds: 32 bytes, tables of features, thresholds and values of leaves, then numbers of few bits. */
 typedef struct {
-    uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least, columns; /* columns: numbers of a leaf */
-    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits, split_bits;
-    mcb_section feature, first, threshold, value; /* first: where the thresholds of each feature begin, and the count */
+    uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least,
+        columns; /* columns: numbers of a leaf */
+    uint32_t flags, size_bits, feature_bits, threshold_bits, right_bits, leaf_bits, class_bits,
+        split_bits;
+    mcb_section feature, first, threshold,
+        value; /* first: where the thresholds of each feature begin, and the count */
     const unsigned char *size, *cls, *split, *leaf;
 } mcb__pack;
 
@@ -19,15 +22,16 @@ MCB__INLINE uint32_t mcb__bits(const unsigned char *p, uint64_t bit, uint32_t wi
 }
 
 /* Numbers of few bits begin at *at of PACK, which moves behind them. */
-static inline const unsigned char *mcb__pack_part(const mcb_section *pack, uint64_t *at, uint64_t count,
-                                                  uint32_t width) {
+static inline const unsigned char *mcb__pack_part(const mcb_section *pack, uint64_t *at,
+                                                  uint64_t count, uint32_t width) {
     const unsigned char *begin = pack->data + (*at < pack->count ? (size_t)*at : 0);
     *at += (count * width + 7) / 8;
     return begin;
 }
 
 /* The same of a table of numbers. */
-static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at, uint64_t count, uint32_t dtype) {
+static inline mcb_section mcb__pack_table(const mcb_section *pack, uint64_t *at, uint64_t count,
+                                          uint32_t dtype) {
     mcb_section s;
     s.data = mcb__pack_part(pack, at, count, 8 * mcb__dtype_size(dtype));
     s.count = count;
@@ -53,12 +57,15 @@ static inline uint64_t mcb__pack_of(const mcb_model *m, mcb__pack *p) {
     p->right_bits = h[26];
     p->leaf_bits = h[27];
     p->class_bits = p->flags & MCB__PACK_CLASSES ? h[28] : 0;
-    p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits + (p->flags & MCB__PACK_MISSING ? 1 : 0);
+    p->split_bits = p->feature_bits + p->threshold_bits + p->right_bits +
+                    (p->flags & MCB__PACK_MISSING ? 1 : 0);
     p->columns = p->flags & MCB__PACK_CLASSES ? 1 : m->n_classes;
     p->feature = mcb__pack_table(s, &at, p->n_features, h[29]);
     p->first = mcb__pack_table(s, &at, p->n_features + 1, h[30]);
-    p->threshold = mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
-    p->value = mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
+    p->threshold =
+        mcb__pack_table(s, &at, p->n_thresholds, p->flags & MCB__PACK_HALF ? MCB_F16 : MCB_F32);
+    p->value =
+        mcb__pack_table(s, &at, p->n_values, p->flags & MCB__PACK_LEAF_HALF ? MCB_F16 : MCB_F32);
     p->size = mcb__pack_part(s, &at, p->n_trees, p->size_bits);
     p->cls = mcb__pack_part(s, &at, p->n_trees, p->class_bits);
     p->split = mcb__pack_part(s, &at, p->n_splits, p->split_bits);
@@ -91,21 +98,24 @@ static inline int mcb__check_pack_shape(mcb_model *m) {
     uint64_t end;
     mcb__pack p;
     int i;
-    if (s->count < 32) return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
-                                                 s->count, 32);
+    if (s->count < 32)
+        return mcb__fail_numbers(m, MCB_E_PACK, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data),
+                                 s->count, 32);
     if (h[22] > 15) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 22);
     if (h[31]) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, 31);
     end = mcb__pack_of(m, &p);
     for (i = 23; i < 29; i++) {
-        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) || (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
+        if (h[i] > 32 || (i == 27 && (h[i] < 1 || h[i] > 8)) ||
+            (i == 28 && !(h[22] & MCB__PACK_CLASSES) && h[i]))
             return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     for (i = 29; i < 31; i++) {
-        if (h[i] < MCB_U8 || h[i] > MCB_U32) return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
+        if (h[i] < MCB_U8 || h[i] > MCB_U32)
+            return mcb__wrong_item(m, MCB_E_PACK, MCB_S_PACK, (uint64_t)i);
     }
     if (end != s->count)
-        return mcb__fail_numbers(m, MCB_E_PACK_SIZE, mcb__rules[MCB_S_PACK].tag, (uint64_t)(h - m->data), s->count,
-                                 end);
+        return mcb__fail_numbers(m, MCB_E_PACK_SIZE, mcb__rules[MCB_S_PACK].tag,
+                                 (uint64_t)(h - m->data), s->count, end);
     m->n_learners = p.n_trees;
     m->n_rounds = m->section[MCB_S_RNDS].data ? m->section[MCB_S_RNDS].count : p.n_trees;
     return MCB_OK;
@@ -121,20 +131,24 @@ static inline int mcb__check_pack_tables(mcb_model *m, const mcb__pack *p) {
     for (i = 0; i < p->n_features; i++) {
         uint32_t f = mcb__uint(&p->feature, i);
         if (f >= m->n_features || (i > 0 && f <= mcb__uint(&p->feature, i - 1)))
-            return mcb__pack_wrong(m, MCB_E_FEATURE_INDEX, p->feature.data + i * mcb__dtype_size(p->feature.dtype));
+            return mcb__pack_wrong(m, MCB_E_FEATURE_INDEX,
+                                   p->feature.data + i * mcb__dtype_size(p->feature.dtype));
     }
     for (i = 0; i <= p->n_features; i++) {
         uint32_t first = mcb__uint(&p->first, i);
         if (i == 0 ? first != 0 : first <= mcb__uint(&p->first, i - 1) || first > p->n_thresholds)
-            return mcb__pack_wrong(m, MCB_E_OFFSETS, p->first.data + i * mcb__dtype_size(p->first.dtype));
+            return mcb__pack_wrong(m, MCB_E_OFFSETS,
+                                   p->first.data + i * mcb__dtype_size(p->first.dtype));
     }
     if (mcb__uint(&p->first, p->n_features) != p->n_thresholds)
         return mcb__pack_wrong(m, MCB_E_OFFSETS, p->threshold.data);
     i = mcb__not_finite(&p->threshold);
     if (i < p->n_thresholds)
-        return mcb__pack_wrong(m, MCB_E_THRESHOLD, p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
+        return mcb__pack_wrong(m, MCB_E_THRESHOLD,
+                               p->threshold.data + i * mcb__dtype_size(p->threshold.dtype));
     i = mcb__not_finite(&p->value);
-    if (i < p->n_values) return mcb__pack_wrong(m, MCB_E_LEAF, p->value.data + i * mcb__dtype_size(p->value.dtype));
+    if (i < p->n_values)
+        return mcb__pack_wrong(m, MCB_E_LEAF, p->value.data + i * mcb__dtype_size(p->value.dtype));
     return MCB_OK;
 }
 
@@ -147,16 +161,19 @@ static inline int mcb__pack_split_is_good(const mcb__pack *p, uint64_t split) {
 }
 
 /* The splits from `begin` to `end` are one tree; as mcb__check_tree. */
-static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin, uint64_t end) {
+static inline int mcb__check_pack_tree(mcb_model *m, const mcb__pack *p, uint64_t begin,
+                                       uint64_t end) {
     uint64_t i = end, k, stop;
     while (i-- > begin) {
-        if (!mcb__pack_split_is_good(p, i)) return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + i * p->split_bits / 8);
+        if (!mcb__pack_split_is_good(p, i))
+            return mcb__pack_wrong(m, MCB_E_PACK_SPLIT, p->split + i * p->split_bits / 8);
     }
     for (i = end; i-- > begin;) {
         uint64_t r = mcb__pack_right(p, i);
         stop = i + r;
         for (k = i + 1; r <= end - i && k < stop;) k += mcb__pack_right(p, k);
-        if (r > end - i || k != stop) return mcb__pack_wrong(m, MCB_E_RIGHT, p->split + i * p->split_bits / 8);
+        if (r > end - i || k != stop)
+            return mcb__pack_wrong(m, MCB_E_RIGHT, p->split + i * p->split_bits / 8);
     }
     return MCB_OK;
 }

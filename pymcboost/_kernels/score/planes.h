@@ -14,16 +14,19 @@ static inline double mcb__product(const mcb_model *m, const mcb__row *row, size_
     double sum[MCB__SUMS] = {0, 0, 0, 0, 0, 0, 0, 0};
     size_t i;
     if (!row->index) {
-        mcb__sums(row->x, 1, 0, w, s->data + 4 * s->count, 1, m->n_features, m->n_features, 0, 1, sum);
+        mcb__sums(row->x, 1, 0, w, s->data + 4 * s->count, 1, m->n_features, m->n_features, 0, 1,
+                  sum);
     } else {
         for (i = 0; i < row->n; i++)
-            sum[row->index[i] % MCB__SUMS] += (double)row->x[i] * (double)mcb__f32(w + 4 * (size_t)row->index[i]);
+            sum[row->index[i] % MCB__SUMS] +=
+                (double)row->x[i] * (double)mcb__f32(w + 4 * (size_t)row->index[i]);
     }
     return mcb__total(sum);
 }
 
 /* The products of a row with the basis. */
-MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d, double *product) {
+MCB__APART void mcb__dense_products(const mcb__basis *b, const float *x, size_t d,
+                                    double *product) {
     double sum[MCB__SUMS * MCB__T_VECTORS];
     const unsigned char *w = (const unsigned char *)b->plane, *end = w + 4 * b->n * d;
     size_t first, n;
@@ -52,7 +55,8 @@ static inline double mcb__length(const mcb__basis *b, const mcb__row *row) {
 }
 
 /* Add what products with the basis say of the classes from k on to their scores. */
-static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, const double *v, double *scores) {
+static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, const double *v,
+                                    double *scores) {
     size_t p;
     for (; k < K; k++) {
         for (p = 0; p < b->n; p++) scores[k] += v[p] * (double)b->share[p * K + k];
@@ -61,32 +65,34 @@ static inline void mcb__spread_rest(const mcb__basis *b, size_t k, size_t K, con
 
 #if MCB__VECTOR
 #define MCB__SPREAD_BEGIN(i, W) s[i] = *(const mcb__dm##W *)(scores + k + W * i);
-#define MCB__SPREAD_ADD(i, W) s[i] += factor * __builtin_convertvector(*(const mcb__fm##W *)(share + W * i), mcb__d##W);
+#define MCB__SPREAD_ADD(i, W)                                                                      \
+    s[i] += factor * __builtin_convertvector(*(const mcb__fm##W *)(share + W * i), mcb__d##W);
 #define MCB__SPREAD_END(i, W) *(mcb__dm##W *)(scores + k + W * i) = s[i];
-#define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                                               \
-    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *v, double *scores) {        \
-        size_t p, k;                                                                                                   \
-        for (k = 0; k + 4 * W <= K; k += 4 * W) {                                                                      \
-            mcb__d##W s[4];                                                                                            \
-            MCB__EACH4(MCB__SPREAD_BEGIN, W)                                                                           \
-            for (p = 0; p < b->n; p++) {                                                                               \
-                const float *share = b->share + p * K + k;                                                             \
-                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
-                MCB__EACH4(MCB__SPREAD_ADD, W)                                                                         \
-            }                                                                                                          \
-            MCB__EACH4(MCB__SPREAD_END, W)                                                                             \
-        }                                                                                                              \
-        for (; k + W <= K; k += W) {                                                                                   \
-            mcb__d##W s[1];                                                                                            \
-            MCB__SPREAD_BEGIN(0, W)                                                                                    \
-            for (p = 0; p < b->n; p++) {                                                                               \
-                const float *share = b->share + p * K + k;                                                             \
-                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                                          \
-                MCB__SPREAD_ADD(0, W)                                                                                  \
-            }                                                                                                          \
-            MCB__SPREAD_END(0, W)                                                                                      \
-        }                                                                                                              \
-        mcb__spread_rest(b, k, K, v, scores);                                                                          \
+#define MCB__DEFINE_SPREAD(W, ATTRIBUTE)                                                           \
+    ATTRIBUTE MCB__APART void mcb__spread_##W(const mcb__basis *b, size_t K, const double *v,      \
+                                              double *scores) {                                    \
+        size_t p, k;                                                                               \
+        for (k = 0; k + 4 * W <= K; k += 4 * W) {                                                  \
+            mcb__d##W s[4];                                                                        \
+            MCB__EACH4(MCB__SPREAD_BEGIN, W)                                                       \
+            for (p = 0; p < b->n; p++) {                                                           \
+                const float *share = b->share + p * K + k;                                         \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                      \
+                MCB__EACH4(MCB__SPREAD_ADD, W)                                                     \
+            }                                                                                      \
+            MCB__EACH4(MCB__SPREAD_END, W)                                                         \
+        }                                                                                          \
+        for (; k + W <= K; k += W) {                                                               \
+            mcb__d##W s[1];                                                                        \
+            MCB__SPREAD_BEGIN(0, W)                                                                \
+            for (p = 0; p < b->n; p++) {                                                           \
+                const float *share = b->share + p * K + k;                                         \
+                const mcb__d##W factor = MCB__SPLAT##W(v[p]);                                      \
+                MCB__SPREAD_ADD(0, W)                                                              \
+            }                                                                                      \
+            MCB__SPREAD_END(0, W)                                                                  \
+        }                                                                                          \
+        mcb__spread_rest(b, k, K, v, scores);                                                      \
     }
 MCB__DEFINE_SPREAD(2, )
 #if MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__)
@@ -99,7 +105,8 @@ MCB__DEFINE_SPREAD(8, MCB__AVX512)
 
 static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, double *scores) {
 #if MCB__VECTOR
-    MCB__DISPATCH(mcb__spread_8(b, K, v, scores), mcb__spread_4(b, K, v, scores), mcb__spread_2(b, K, v, scores));
+    MCB__DISPATCH(mcb__spread_8(b, K, v, scores), mcb__spread_4(b, K, v, scores),
+                  mcb__spread_2(b, K, v, scores));
 #else
     mcb__spread_rest(b, 0, K, v, scores);
 #endif
@@ -107,7 +114,8 @@ static inline void mcb__spread(const mcb__basis *b, size_t K, const double *v, d
 
 /* Scores of the basis, what they say of the other classes, and scores of those classes that may still win. Returns how
  * many hyperplanes have been evaluated; 0, and nothing is known, if a feature is not finite. */
-static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row, double *scores) {
+static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, const mcb__row *row,
+                                    double *scores) {
     const unsigned char *bias = m->section[MCB_S_BIAS].data;
     size_t K = m->n_classes, p, k, n = b->n, left = 0;
     double product[MCB__BASIS], length = mcb__length(b, row), best = 0;
@@ -139,8 +147,8 @@ static inline size_t mcb__leave_out(const mcb_model *m, const mcb__basis *b, con
     return n;
 }
 
-static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, double *scores, uint32_t *label,
-                                      uint64_t *n_learners) {
+static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, double *scores,
+                                      uint32_t *label, uint64_t *n_learners) {
     const mcb__basis *b = (const mcb__basis *)m->basis;
     size_t k, n = b->n ? mcb__leave_out(m, b, row, scores) : 0;
     if (!n && !row->index) mcb_scores(m, row->x, scores);

@@ -25,8 +25,9 @@
 #endif
 
 /* Vectors of 32-bit ARM take subnormal numbers for 0: their scores could have other bits than those of single rows. */
-#if !defined(MCB_NO_VECTOR) && !defined(__arm__) && (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && \
-    defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if !defined(MCB_NO_VECTOR) && !defined(__arm__) &&                                                \
+    (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && defined(__BYTE_ORDER__) &&     \
+    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define MCB__VECTOR 1
 #else
 #define MCB__VECTOR 0
@@ -41,7 +42,8 @@
 #define MCB__INLINE static inline __attribute__((always_inline))
 #define MCB__UNUSED __attribute__((unused))
 #define MCB__ALIGNED __attribute__((aligned(64)))
-#define MCB__APART static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
+#define MCB__APART                                                                                 \
+    static __attribute__((noinline, unused)) /* keeps its arrays off the stack of others */
 #else
 #define MCB__ALIGNED
 #define MCB__APART static inline

@@ -2,15 +2,19 @@
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
  * without, count. False if a tree has too many columns or splits. */
-static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns, mcb__split *split,
-                            mcb__column *column, mcb__block *block) {
+static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns,
+                            mcb__split *split, mcb__column *column, mcb__block *block) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *size = &m->section[MCB_S_TSIZ];
-    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, key[MCB__COLUMNS], used = 0, i;
+    uint32_t top = feat->dtype == MCB_U8    ? 7
+                   : feat->dtype == MCB_U16 ? 15
+                                            : 31,
+             key[MCB__COLUMNS], used = 0, i;
     uint16_t slot[4 * MCB__COLUMNS]; /* hash table: number of a column plus 1 */
     uint64_t t = 0, begin = 0, first = 0, leaves = feat->count + size->count;
     memset(slot, 0, sizeof slot);
     *n_blocks = *n_columns = 0;
-    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1)) return 0;
+    if (leaves >= UINT64_C(1) << 31 || leaves >= SIZE_MAX / 64 / (m->n_classes + (size_t)1))
+        return 0;
     while (t < size->count) {
         uint32_t n = mcb__uint(size, t), before = used;
         if (n > MCB__SPLITS) return 0;
@@ -54,8 +58,9 @@ static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_
 }
 
 /* Nodes of a tree of n splits, of which `column` is known, and their `keep`; returns the depth. */
-static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n, const float *leaf_value,
-                                       mcb__split *split, mcb__node *node) {
+static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint32_t n,
+                                       const float *leaf_value, mcb__split *split,
+                                       mcb__node *node) {
     const mcb_section *right = &m->section[MCB_S_RGHT];
     uint32_t i, leaf, unset = 0xffffffffu, depth = 0;
     /* keep and column of a node: for now the number of leaves before the split, and its depth. A split's parent comes
@@ -79,7 +84,8 @@ static inline uint32_t mcb__build_tree(const mcb_model *m, uint64_t begin, uint3
         memset(here, 0, sizeof *here);
         if (i < n && split[i].keep == leaf) {
             uint32_t r = mcb__uint(right, begin + i);
-            here->threshold = split[i].threshold = mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
+            here->threshold = split[i].threshold =
+                mcb__f32(m->section[MCB_S_THRS].data + 4 * (begin + i));
             here->column = (uint16_t)split[i].column;
             here->jump[0] = (uint16_t)(2 * r * (sizeof *here / 4));
             here->jump[1] = sizeof *here / 4;
@@ -110,14 +116,15 @@ static inline void mcb__sort_trees(const mcb__tree *tree, uint64_t t, uint32_t n
 }
 
 /* Walks through the trees of every part between two checkpoints, and the columns that trees use. */
-static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, mcb__walk *const walk[2],
-                                   uint16_t *used) {
+static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p,
+                                   mcb__walk *const walk[2], uint16_t *used) {
     uint64_t T = m->section[MCB_S_TSIZ].count, t, c, b, n, stop;
     int certified;
     for (certified = 0; certified < 2; certified++) {
         c = mcb__first_exit(m, certified);
         for (t = b = 0; t < T; t += n) {
-            for (; p->block[b + 1].tree <= t; b++) {}
+            for (; p->block[b + 1].tree <= t; b++) {
+            }
             stop = mcb__part_end(m, certified, t, &c);
             n = (stop < p->block[b + 1].tree ? stop : p->block[b + 1].tree) - t;
             if (n > MCB__SORTED) n = MCB__SORTED;
@@ -125,10 +132,13 @@ static inline void mcb__sort_parts(const mcb_model *m, const mcb__prepared *p, m
         }
     }
     for (t = b = 0; t < T; t++) {
-        const mcb__split *split = p->split + p->tree[t].split, *end = p->split + p->tree[t + 1].split;
-        for (; p->block[b + 1].tree <= t; b++) {}
+        const mcb__split *split = p->split + p->tree[t].split,
+                         *end = p->split + p->tree[t + 1].split;
+        for (; p->block[b + 1].tree <= t; b++) {
+        }
         for (used[t] = t > p->block[b].tree ? used[t - 1] : 0; split < end; split++) {
-            if (split->column / MCB__GROUP >= used[t]) used[t] = (uint16_t)(split->column / MCB__GROUP + 1);
+            if (split->column / MCB__GROUP >= used[t])
+                used[t] = (uint16_t)(split->column / MCB__GROUP + 1);
         }
     }
 }
@@ -148,13 +158,14 @@ static inline uint64_t mcb__n_leaf_values(const mcb_model *m) {
 }
 
 /* What leaves add: values, the code, where entries begin and their classes, and numbers for all classes. */
-static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float *leaf, float *code, uint32_t *first,
-                                    uint16_t *entry, float *all) {
+static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float *leaf, float *code,
+                                    uint32_t *first, uint16_t *entry, float *all) {
     const mcb_section *s = m->section;
     uint64_t i;
     size_t step = mcb__leaf_step(m), K = step > 1 ? m->n_classes : 1, k;
     for (i = 0; i < mcb__n_leaf_values(m) / step; i++) {
-        for (k = 0; k < step; k++) leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
+        for (k = 0; k < step; k++)
+            leaf[i * step + k] = k < K ? (float)mcb__real(&s[MCB_S_LEAF], i * K + k) : 0;
     }
     for (i = 0; i < s[MCB_S_CODE].count; i++) code[i] = mcb__f32(s[MCB_S_CODE].data + 4 * i);
     for (i = 0; i < s[MCB_S_LOFF].count; i++) first[i] = mcb__uint(&s[MCB_S_LOFF], i);
@@ -170,15 +181,17 @@ static inline void mcb__copy_leaves(const mcb_model *m, mcb__prepared *p, float 
  * sets of categories, a tree may have about 500 features and 16,000 sets. A linear machine takes a copy of its
  * coefficients, which only mcb_scores_sparse reads. */
 MCB_API size_t mcb_prepared_size(const mcb_model *m) {
-    uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
+    uint64_t n_blocks, n_columns, n_words = 0, S = m->section[MCB_S_FEAT].count,
+                                  T = m->section[MCB_S_TSIZ].count;
     int sets = mcb__has_sets(m);
     if (m->kind == MCB_KIND_LINEAR) return mcb__room(m->section[MCB_S_WMAT].count, sizeof(float));
     if (m->kind != MCB_KIND_TREES) return 0;
-    if (!(sets ? mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0) : mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)))
+    if (!(sets ? mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0)
+               : mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0)))
         return 0;
     return mcb__room(1, sizeof(mcb__prepared)) + mcb__room(n_blocks + 1, sizeof(mcb__block)) +
-           mcb__room(n_columns, sets ? sizeof(mcb__question) : sizeof(mcb__column)) + mcb__room(n_words, sizeof(uint32_t)) +
-           mcb__room(T + 1, sizeof(mcb__tree)) +
+           mcb__room(n_columns, sets ? sizeof(mcb__question) : sizeof(mcb__column)) +
+           mcb__room(n_words, sizeof(uint32_t)) + mcb__room(T + 1, sizeof(mcb__tree)) +
            mcb__room(T, sizeof(mcb__walk)) + mcb__room(S, sizeof(mcb__split)) +
            mcb__room(2 * S + T, sizeof(mcb__node)) +
            mcb__room(mcb__n_leaf_values(m), sizeof(float)) +
@@ -187,13 +200,16 @@ MCB_API size_t mcb_prepared_size(const mcb_model *m) {
            mcb__room(m->section[MCB_S_LOFF].count, sizeof(uint32_t)) +
            mcb__room(m->section[MCB_S_LCLS].count, sizeof(uint16_t)) +
            mcb__room(m->section[MCB_S_LALL].count, sizeof(float)) +
-           (m->section[MCB_S_EXIT].data ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t)) : 0);
+           (m->section[MCB_S_EXIT].data
+                ? 2 * mcb__room(T, sizeof(mcb__walk)) + mcb__room(T, sizeof(uint16_t))
+                : 0);
 }
 
 static inline int mcb__prepare_linear(mcb_model *m, float *out) {
     size_t k, j, K = m->n_classes, d = m->n_features;
     for (j = 0; j < d; j++) {
-        for (k = 0; k < K; k++) out[j * K + k] = mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * d + j));
+        for (k = 0; k < K; k++)
+            out[j * K + k] = mcb__f32(m->section[MCB_S_WMAT].data + 4 * (k * d + j));
     }
     m->prepared = out;
     return MCB_OK;
@@ -206,7 +222,8 @@ static inline int mcb__prepare_linear(mcb_model *m, float *out) {
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
  * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
-    uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0, S = m->section[MCB_S_FEAT].count;
+    uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0,
+                                  S = m->section[MCB_S_FEAT].count;
     uint64_t T = m->section[MCB_S_TSIZ].count;
     unsigned char *at = (unsigned char *)memory;
     const mcb_section *s = m->section;
@@ -228,8 +245,10 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     if (!needed) return MCB_OK;
     if (!memory || size < needed || (uintptr_t)memory % 8) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_LINEAR) return mcb__prepare_linear(m, (float *)memory);
-    if (sets) mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0);
-    else mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
+    if (sets)
+        mcb__plan_sets(m, &n_blocks, &n_columns, &n_words, 0, 0);
+    else
+        mcb__plan(m, &n_blocks, &n_columns, 0, 0, 0);
     MCB__TAKE(p, mcb__prepared, 1);
     MCB__TAKE(block, mcb__block, n_blocks + 1);
     MCB__TAKE(column, mcb__column, sets ? 0 : n_columns);
@@ -248,15 +267,19 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     MCB__TAKE(early[1], mcb__walk, s[MCB_S_EXIT].data ? T : 0);
     MCB__TAKE(used, uint16_t, s[MCB_S_EXIT].data ? T : 0);
     ranks = !sets && mcb__can_rank(m, n_blocks, n_columns) ? (mcb__ranks *)(void *)at : 0;
-    if (sets) mcb__prepare_sets(m, split, question, block, table);
-    else mcb__plan(m, &n_blocks, &n_columns, split, column, block);
+    if (sets)
+        mcb__prepare_sets(m, split, question, block, table);
+    else
+        mcb__plan(m, &n_blocks, &n_columns, split, column, block);
     mcb__copy_leaves(m, p, leaf, code, first, entry, all);
     for (t = 0; t < T; t++) {
         uint32_t n = mcb__uint(&s[MCB_S_TSIZ], t);
         tree[t].split = (uint32_t)begin;
         tree[t].cls = (uint16_t)(s[MCB_S_TCLS].data ? mcb__uint(&s[MCB_S_TCLS], t) : 0);
-        tree[t].base = (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
-        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf, split + begin, node + 2 * begin + t);
+        tree[t].base =
+            (uint16_t)(s[MCB_S_TBAS].data ? mcb__uint(&s[MCB_S_TBAS], t) : mcb_score_width(m));
+        tree[t].depth = mcb__build_tree(m, begin, n, s[MCB_S_TCLS].data ? leaf + begin + t : leaf,
+                                        split + begin, node + 2 * begin + t);
         if (sets) mcb__set_nodes(m, begin, n, split + begin, node + 2 * begin + t);
         begin += n;
         large += n < MCB__FEW ? 0 : n;
@@ -266,7 +289,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     for (i = 0; i < n_blocks; i++) {
         for (t = block[i].tree; t < block[i + 1].tree; t += MCB__SORTED) {
             uint64_t n = block[i + 1].tree - t;
-            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED, walk + t);
+            mcb__sort_trees(tree + t, t, n < MCB__SORTED ? (uint32_t)n : (uint32_t)MCB__SORTED,
+                            walk + t);
         }
     }
     p->n_blocks = n_blocks;

@@ -1,10 +1,12 @@
 /* ------------------------------------------------------------------------------------------ prepared trees: ranks */
 
-static inline size_t mcb__room(uint64_t count, size_t size) { return ((size_t)count * size + 7) / 8 * 8; }
+static inline size_t mcb__room(uint64_t count, size_t size) {
+    return ((size_t)count * size + 7) / 8 * 8;
+}
 
 /* The next part of the memory from `at` on. */
-#define MCB__TAKE(pointer, type, count)          \
-    pointer = (type *)(void *)at;                \
+#define MCB__TAKE(pointer, type, count)                                                            \
+    pointer = (type *)(void *)at;                                                                  \
     at += mcb__room(count, sizeof(type))
 
 static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t n_columns) {
@@ -12,7 +14,9 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
     const mcb_section *size = &m->section[MCB_S_TSIZ];
     uint64_t t, S = m->section[MCB_S_FEAT].count;
     if (m->section[MCB_S_LOFF].data) return 0;
-    if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST || S >= 1u << 29) return 0;
+    if (mcb__width() < 8 || n_blocks != 1 || n_columns > MCB__R_COLUMNS || S < MCB__R_LEAST ||
+        S >= 1u << 29)
+        return 0;
     for (t = 0; t < size->count; t++) {
         if (mcb__uint(size, t) > MCB__R_SPLITS) return 0;
     }
@@ -23,16 +27,22 @@ static inline int mcb__can_rank(const mcb_model *m, uint64_t n_blocks, uint64_t 
 }
 
 static inline size_t mcb__order_size(uint64_t T) {
-    return (2 + MCB__R_TOP) * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) + 2 * mcb__room(T, sizeof(uint16_t));
+    return (2 + MCB__R_TOP) * mcb__room(T + MCB__R_LANES, sizeof(uint32_t)) +
+           2 * mcb__room(T, sizeof(uint16_t));
 }
 
 /* Trees to descend together from number t on where a row may exit soon: 32, then those up to 128, then 128 each. */
-MCB__INLINE uint64_t mcb__ahead(uint64_t t) { return t == 0 ? 32 : t == 32 ? 96 : 128; }
+MCB__INLINE uint64_t mcb__ahead(uint64_t t) {
+    return t == 0 ? 32 : t == 32 ? 96 : 128;
+}
 
 static inline size_t mcb__ranks_size(const mcb_model *m) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count;
-    return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) + mcb__room(2 * S + T, sizeof(uint32_t)) +
-           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) + (m->section[MCB_S_PAIR].data ? 1 : 0)) * mcb__order_size(T);
+    return mcb__room(1, sizeof(mcb__ranks)) + mcb__room(S, sizeof(float)) +
+           mcb__room(2 * S + T, sizeof(uint32_t)) +
+           ((size_t)1 + (m->section[MCB_S_EXIT].data ? 1 : 0) +
+            (m->section[MCB_S_PAIR].data ? 1 : 0)) *
+               mcb__order_size(T);
 }
 
 /* Heap sort. */
@@ -56,7 +66,8 @@ static inline void mcb__sort_floats(float *v, size_t n) {
 }
 
 /* Thresholds of each column, sorted, each once. False if a column has too many. */
-static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, mcb__ranks *ranks, float *cut) {
+static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, mcb__ranks *ranks,
+                                    float *cut) {
     uint32_t at = 0, c, i, most = 0;
     uint64_t j, S = m->section[MCB_S_FEAT].count;
     for (j = 0; j < S; j++) ranks->end[p->split[j].column / MCB__GROUP]++;
@@ -65,7 +76,8 @@ static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, 
         at += ranks->end[c];
         ranks->end[c] = ranks->begin[c];
     }
-    for (j = 0; j < S; j++) cut[ranks->end[p->split[j].column / MCB__GROUP]++] = p->split[j].threshold;
+    for (j = 0; j < S; j++)
+        cut[ranks->end[p->split[j].column / MCB__GROUP]++] = p->split[j].threshold;
     for (c = 0; c < ranks->n_columns; c++) {
         float *mine = cut + ranks->begin[c];
         uint32_t n = ranks->end[c] - ranks->begin[c], distinct = 0;
@@ -81,7 +93,8 @@ static inline int mcb__collect_cuts(const mcb_model *m, const mcb__prepared *p, 
 }
 
 /* Nodes of a tree of n splits in ranks. The other layout's nodes lend 16 bits for their places here. */
-static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n, uint32_t *node) {
+static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint32_t n,
+                                  uint32_t *node) {
     uint32_t o, leaf = 0, next = 1;
     from[0].shift = 0;
     for (o = 0; o <= 2 * n; o++) {
@@ -95,8 +108,10 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
         high = ranks->end[here->column] - 1;
         while (low < high) {
             uint32_t middle = low + (high - low) / 2;
-            if (ranks->cut[middle] < here->threshold) low = middle + 1;
-            else high = middle;
+            if (ranks->cut[middle] < here->threshold)
+                low = middle + 1;
+            else
+                high = middle;
         }
         node[at] = here->column | (low - ranks->begin[here->column]) << 6 | (next - at) << 20;
         here[1].shift = (uint16_t)next;
@@ -106,13 +121,14 @@ static inline void mcb__rank_tree(const mcb__ranks *ranks, mcb__node *from, uint
 }
 
 /* Sort trees t to t + n from shallow to deep. */
-static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node, uint64_t t, uint64_t n,
-                                    const mcb__sorted *out) {
+static inline void mcb__order_trees(const mcb__tree *tree, const uint32_t *node, uint64_t t,
+                                    uint64_t n, const mcb__sorted *out) {
     uint64_t i, j;
     uint32_t at[MCB__R_TOP];
     for (i = 0; i < n; i++) { /* root holds the trees' numbers for now */
         uint32_t *number = out->root + t;
-        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--) number[j] = number[j - 1];
+        for (j = i; j && tree[number[j - 1]].depth > tree[t + i].depth; j--)
+            number[j] = number[j - 1];
         number[j] = (uint32_t)(t + i);
     }
     for (i = t; i < t + n; i++) {
@@ -146,7 +162,8 @@ static inline unsigned char *mcb__place_order(unsigned char *at, uint64_t T, mcb
 }
 
 /* Lay trees out in ranks, behind `ranks`. */
-static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from, mcb__ranks *ranks) {
+static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mcb__node *from,
+                                  mcb__ranks *ranks) {
     uint64_t S = m->section[MCB_S_FEAT].count, T = m->section[MCB_S_TSIZ].count, t, n, exit;
     unsigned char *at = (unsigned char *)ranks + mcb__room(1, sizeof *ranks);
     float *cut;

@@ -11,13 +11,14 @@ static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, 
     m->error_has_numbers = numbers;
     if (tag) {
         int i;
-        for (i = 0; i < 4; i++) m->error_tag[i] = (char)(tag[i] >= 33 && tag[i] < 127 ? tag[i] : '?');
+        for (i = 0; i < 4; i++)
+            m->error_tag[i] = (char)(tag[i] >= 33 && tag[i] < 127 ? tag[i] : '?');
     }
     return status;
 }
 
-static inline int mcb__fail_numbers(mcb_model *m, int status, const unsigned char *tag, uint64_t offset, uint64_t found,
-                                    uint64_t expected) {
+static inline int mcb__fail_numbers(mcb_model *m, int status, const unsigned char *tag,
+                                    uint64_t offset, uint64_t found, uint64_t expected) {
     m->error_has_numbers = 1;
     m->error_found = found;
     m->error_expected = expected;
@@ -39,11 +40,13 @@ typedef struct {
 #define MCB__LINEAR (1u << MCB_KIND_LINEAR)
 #define MCB__KERNEL (1u << MCB_KIND_KERNEL)
 #define MCB__PACKED (1u << MCB_KIND_PACKED)
-#define MCB__KINDS (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL | MCB__PACKED)
+#define MCB__KINDS                                                                                 \
+    (MCB__STUMPS | MCB__INTERVALS | MCB__TREES | MCB__LINEAR | MCB__KERNEL | MCB__PACKED)
 
 static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
     {"FEAT", MCB__UINTS, MCB__STUMPS | MCB__TREES, MCB__STUMPS | MCB__TREES},
-    {"THRS", 1u << MCB_F32, MCB__STUMPS | MCB__INTERVALS | MCB__TREES, MCB__STUMPS | MCB__INTERVALS | MCB__TREES},
+    {"THRS", 1u << MCB_F32, MCB__STUMPS | MCB__INTERVALS | MCB__TREES,
+     MCB__STUMPS | MCB__INTERVALS | MCB__TREES},
     {"COEF", 1u << MCB_F32, MCB__STUMPS, MCB__STUMPS},
     {"COEL", 1u << MCB_F32, 0, MCB__STUMPS},
     {"BIAS", 1u << MCB_F32, MCB__KINDS, MCB__KINDS},
@@ -88,5 +91,6 @@ static const mcb__rule mcb__rules[MCB_N_SLOTS] = {
 
 static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t item) {
     const mcb_section *s = &m->section[slot];
-    return mcb__fail(m, status, mcb__rules[slot].tag, (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
+    return mcb__fail(m, status, mcb__rules[slot].tag,
+                     (uint64_t)(s->data - m->data) + item * mcb__dtype_size(s->dtype));
 }

@@ -5,7 +5,8 @@ MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores)
     size_t r, k, K = mcb_score_width(m);
     for (r = 0; r < n_rows; r++) {
         for (k = 0; k < K; k++)
-            scores[r * K + k] = m->decoder ? 0.0 : (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
+            scores[r * K + k] =
+                m->decoder ? 0.0 : (double)mcb__f32(m->section[MCB_S_BIAS].data + 4 * k);
     }
 }
 
@@ -23,12 +24,15 @@ MCB_API void mcb_decode(const mcb_model *m, const double *columns, double *score
         }
         for (j = 0; j < P; j++) {
             double margin = (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
-            if (m->decoder == MCB_DECODER_HAMMING) sum += margin > 0 ? 0.0 : margin < 0 ? 1.0 : 0.5;
-            else if (j == 0 || -margin > top) top = -margin;
+            if (m->decoder == MCB_DECODER_HAMMING)
+                sum += margin > 0 ? 0.0 : margin < 0 ? 1.0 : 0.5;
+            else if (j == 0 || -margin > top)
+                top = -margin;
         }
         if (m->decoder == MCB_DECODER_EXP) {
             for (j = 0; j < P; j++) {
-                volatile double margin = (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
+                volatile double margin =
+                    (double)mcb__f32(code + 4 * ((uint64_t)j * K + k)) * columns[j];
                 sum += mcb_exp(-margin - top);
             }
             sum = top + mcb_log(sum);
@@ -40,8 +44,8 @@ MCB_API void mcb_decode(const mcb_model *m, const double *columns, double *score
 /* Add the learners from <= j < to to the scores of n_rows rows (of mcb_score_width each, for mcb_decode), for staged
  * scores. Adding 0 to 5 and then 5 to n gives
  * the bits of 0 to n. MCB_E_TRUNCATE unless mcb_has_learners; MCB_E_ARGUMENT unless from <= to <= n_learners. */
-MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride, uint64_t from,
-                             uint64_t to, double *scores) {
+MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                             uint64_t from, uint64_t to, double *scores) {
     if (!mcb_has_learners(m)) return MCB_E_TRUNCATE;
     if (from > to || to > m->n_learners) return MCB_E_ARGUMENT;
     if (m->kind == MCB_KIND_TREES)
@@ -54,8 +58,8 @@ MCB_API int mcb_add_learners(const mcb_model *m, const float *x, size_t n_rows, 
 }
 
 /* Groups of rows whose scores of columns fit on the stack: 32 KB. */
-MCB__APART void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows, size_t stride,
-                                    double *scores) {
+MCB__APART void mcb__scores_decoded(const mcb_model *m, const void *x, int values, size_t n_rows,
+                                    size_t stride, double *scores) {
     double columns[MCB_MAX_COLUMNS];
     size_t r, n, P = mcb_score_width(m);
     for (; n_rows; n_rows -= n, x = mcb__later(x, values, n * stride), scores += n * m->n_classes) {
@@ -88,7 +92,8 @@ MCB_API void mcb_scores(const mcb_model *m, const float *x, double *scores) {
 
 /* Scores of n_rows rows that begin stride floats apart (stride >= n_features); scores is n_rows x n_classes, row after
  * row. The same bits as mcb_scores gives row by row. */
-MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride, double *scores) {
+MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows, size_t stride,
+                              double *scores) {
     size_t r;
     if (m->decoder) {
         mcb__scores_decoded(m, x, MCB_VALUES_F32, n_rows, stride, scores);
@@ -104,7 +109,8 @@ MCB_API void mcb_scores_batch(const mcb_model *m, const float *x, size_t n_rows,
     } else if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) {
         mcb__add_machine(m, x, n_rows, stride, scores);
     } else {
-        for (r = 0; r < n_rows; r++) mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
+        for (r = 0; r < n_rows; r++)
+            mcb__add_intervals_row(m, x + r * stride, scores + r * (size_t)m->n_classes);
     }
 }
 
@@ -133,10 +139,12 @@ MCB_API uint32_t mcb_argmax(const mcb_model *m, const double *scores) {
 }
 
 /* Add a class to a heap of up to n of those with the highest scores, its last in order on top. */
-static inline void mcb__keep(const double *scores, uint32_t k, uint32_t n, uint32_t *kept, uint32_t *heap) {
+static inline void mcb__keep(const double *scores, uint32_t k, uint32_t n, uint32_t *kept,
+                             uint32_t *heap) {
     uint32_t i;
     if (*kept < n) {
-        for (i = (*kept)++; i && mcb__before(scores, heap[(i - 1) / 2], k); i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+        for (i = (*kept)++; i && mcb__before(scores, heap[(i - 1) / 2], k); i = (i - 1) / 2)
+            heap[i] = heap[(i - 1) / 2];
     } else {
         if (!mcb__before(scores, k, heap[0])) return;
         i = mcb__sift(scores, heap, n, k);

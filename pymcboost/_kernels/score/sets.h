@@ -1,7 +1,9 @@
 /* ------------------------------------------------------------------------------- prepared trees: sets of categories */
 
 /* Whether splits ask for sets. */
-static inline int mcb__has_sets(const mcb_model *m) { return m->section[MCB_S_COFF].count > 1; }
+static inline int mcb__has_sets(const mcb_model *m) {
+    return m->section[MCB_S_COFF].count > 1;
+}
 
 /* What the splits of a block ask for, found by feature and kind. */
 typedef struct {
@@ -27,10 +29,14 @@ static inline mcb__question *mcb__question_of(mcb__questions *u, uint32_t featur
 }
 
 /* What split i asks; of a set, its number and the codes that it covers. */
-static inline mcb__question *mcb__question_of_split(const mcb_model *m, uint64_t i, mcb__questions *u, uint32_t *set,
+static inline mcb__question *mcb__question_of_split(const mcb_model *m, uint64_t i,
+                                                    mcb__questions *u, uint32_t *set,
                                                     uint32_t *codes) {
     const mcb_section *feat = &m->section[MCB_S_FEAT], *offset = &m->section[MCB_S_COFF];
-    uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, f = mcb__uint(feat, i);
+    uint32_t top = feat->dtype == MCB_U8    ? 7
+                   : feat->dtype == MCB_U16 ? 15
+                                            : 31,
+             f = mcb__uint(feat, i);
     *set = mcb__uint(&m->section[MCB_S_CSET], i);
     *codes = *set ? 8 * (mcb__uint(offset, *set) - mcb__uint(offset, *set - 1)) : 0;
     return mcb__question_of(u, f & ((1u << top) - 1), *set ? (uint32_t)MCB__SETS : f >> top);
@@ -55,8 +61,8 @@ static inline int mcb__count_split(const mcb_model *m, uint64_t i, mcb__question
 
 /* Divide trees with sets into blocks. With block and question, write both; without, count: also the words of the table. False
  * if a tree has too many words or splits, or the table would take much more room than the sets. */
-MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_questions, uint64_t *n_words,
-                              mcb__block *block, mcb__question *question) {
+MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_questions,
+                              uint64_t *n_words, mcb__block *block, mcb__question *question) {
     const mcb_section *size = &m->section[MCB_S_TSIZ];
     uint64_t t = 0, i = 0, first, begin, n;
     uint32_t j, word;
@@ -86,7 +92,8 @@ MCB__APART int mcb__plan_sets(const mcb_model *m, uint64_t *n_blocks, uint64_t *
             u.question[j].word = word;
             u.question[j].table = *n_words;
             word += mcb__words_of(u.question + j);
-            if (u.question[j].kind == MCB__SETS) *n_words += ((uint64_t)u.question[j].codes + 1) * mcb__words_of(u.question + j);
+            if (u.question[j].kind == MCB__SETS)
+                *n_words += ((uint64_t)u.question[j].codes + 1) * mcb__words_of(u.question + j);
             if (question) question[*n_questions + j] = u.question[j];
         }
         *n_questions += u.n;
@@ -108,8 +115,9 @@ MCB__INLINE uint32_t mcb__ordered(float value) {
 }
 
 /* The table, and the columns of the splits of a block: the word, and from bit 16 on the shift. */
-MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question, uint64_t n_questions, uint64_t begin,
-                               uint64_t end, mcb__split *split, uint32_t *table) {
+MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question,
+                               uint64_t n_questions, uint64_t begin, uint64_t end,
+                               mcb__split *split, uint32_t *table) {
     const mcb_section *feat = &m->section[MCB_S_FEAT];
     uint32_t top = feat->dtype == MCB_U8 ? 7 : feat->dtype == MCB_U16 ? 15 : 31, set, all, c;
     uint64_t i, j;
@@ -132,29 +140,33 @@ MCB__APART void mcb__fill_sets(const mcb_model *m, const mcb__question *question
         split[i].column += number / 32 + (number % 32 << 16);
         bits = mcb__set(&m->section[MCB_S_COFF], m->section[MCB_S_CBIT].data, set, &codes);
         for (c = 0; c <= its->codes; c++, word += n)
-            *word |= (uint32_t)mcb__goes_left(bits, codes, c < its->codes ? (float)c : -1.0f, (int)missing)
+            *word |= (uint32_t)mcb__goes_left(bits, codes, c < its->codes ? (float)c : -1.0f,
+                                              (int)missing)
                      << (31 - number % 32);
     }
 }
 
 /* Blocks, questions and the table, and the columns of all splits. */
-static inline void mcb__prepare_sets(const mcb_model *m, mcb__split *split, mcb__question *question, mcb__block *block,
-                                     uint32_t *table) {
+static inline void mcb__prepare_sets(const mcb_model *m, mcb__split *split, mcb__question *question,
+                                     mcb__block *block, uint32_t *table) {
     uint64_t n_blocks, n_questions, n_words, b, t = 0, begin = 0, end = 0;
     mcb__plan_sets(m, &n_blocks, &n_questions, &n_words, block, question);
     memset(table, 0, (size_t)n_words * sizeof *table);
     for (b = 0; b < n_blocks; b++, begin = end) {
         for (; t < block[b + 1].tree; t++) end += mcb__uint(&m->section[MCB_S_TSIZ], t);
-        mcb__fill_sets(m, question + block[b].column, block[b + 1].column - block[b].column, begin, end, split, table);
+        mcb__fill_sets(m, question + block[b].column, block[b + 1].column - block[b].column, begin,
+                       end, split, table);
     }
 }
 
 /* What the nodes and splits of a tree compare. */
-static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n, mcb__split *split, mcb__node *node) {
+static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n, mcb__split *split,
+                                  mcb__node *node) {
     uint32_t i, o, order;
     for (i = o = 0; o <= 2 * n; o++) {
         if (!node[o].jump[0]) continue;
-        order = mcb__uint(&m->section[MCB_S_CSET], begin + i) ? 0xffffffffu : mcb__ordered(split[i].threshold);
+        order = mcb__uint(&m->section[MCB_S_CSET], begin + i) ? 0xffffffffu
+                                                              : mcb__ordered(split[i].threshold);
         memcpy(&split[i].threshold, &order, sizeof order);
         node[o].threshold = split[i].threshold;
         node[o].shift = (uint16_t)(split[i].column >> 20);
@@ -163,9 +175,10 @@ static inline void mcb__set_nodes(const mcb_model *m, uint64_t begin, uint32_t n
 }
 
 /* Words of n_rows rows, `step` apart in v. */
-MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block, const void *x, int values, size_t n_rows,
-                                 size_t stride, size_t step, float *v) {
-    const mcb__question *question = p->question + block->column, *end = p->question + block[1].column;
+MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block, const void *x,
+                                 int values, size_t n_rows, size_t stride, size_t step, float *v) {
+    const mcb__question *question = p->question + block->column,
+                        *end = p->question + block[1].column;
     const uint32_t *from[MCB__GROUP] = {0};
     uint32_t word[MCB__GROUP] = {0};
     size_t r, w, n;
@@ -175,10 +188,13 @@ MCB__INLINE void mcb__copy_words(const mcb__prepared *p, const mcb__block *block
             const void *row = mcb__later(x, values, (r < n_rows ? r : n_rows - 1) * stride);
             float value = mcb__value(row, values, question->feature);
             if (question->kind != MCB__SETS) {
-                word[r] = mcb__ordered(value != value ? (question->kind ? -FLT_MAX * 2 : FLT_MAX * 2) : value);
+                word[r] = mcb__ordered(
+                    value != value ? (question->kind ? -FLT_MAX * 2 : FLT_MAX * 2) : value);
             } else {
-                uint32_t code = value >= 0 && value < (float)question->codes ? (uint32_t)value : question->codes;
-                from[r] = p->table + question->table + ((float)code == value ? code : question->codes) * n;
+                uint32_t code = value >= 0 && value < (float)question->codes ? (uint32_t)value
+                                                                             : question->codes;
+                from[r] = p->table + question->table +
+                          ((float)code == value ? code : question->codes) * n;
             }
         }
         for (w = 0; w < n; w++) {

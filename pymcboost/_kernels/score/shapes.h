@@ -3,22 +3,24 @@
 static inline int mcb__need_count(mcb_model *m, int slot, uint64_t count) {
     const mcb_section *s = &m->section[slot];
     if (s->count == count) return MCB_OK;
-    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count, count);
+    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data),
+                             s->count, count);
 }
 
 /* count == a * b without forming the product. */
 static inline int mcb__need_product(mcb_model *m, int slot, uint64_t a, uint64_t b) {
     const mcb_section *s = &m->section[slot];
     if (s->count % b == 0 && s->count / b == a) return MCB_OK;
-    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data), s->count,
-                             a > UINT64_MAX / b ? UINT64_MAX : a * b);
+    return mcb__fail_numbers(m, MCB_E_SHAPE, mcb__rules[slot].tag, (uint64_t)(s->data - m->data),
+                             s->count, a > UINT64_MAX / b ? UINT64_MAX : a * b);
 }
 
 static inline int mcb__check_category_shapes(mcb_model *m, uint64_t S) {
     const mcb_section *s = m->section;
     int slot, status;
     for (slot = MCB_S_CSET; slot <= MCB_S_CATS; slot++) {
-        if (!s[slot].data != !s[MCB_S_CSET].data) return mcb__fail(m, MCB_E_CATEGORIES, mcb__rules[slot].tag, 64);
+        if (!s[slot].data != !s[MCB_S_CSET].data)
+            return mcb__fail(m, MCB_E_CATEGORIES, mcb__rules[slot].tag, 64);
     }
     if (!s[MCB_S_CSET].data) return MCB_OK;
     if ((status = mcb__need_count(m, MCB_S_CSET, S))) return status;
@@ -35,7 +37,9 @@ static inline int mcb__check_exit_shapes(mcb_model *m) {
             return mcb__fail(m, MCB_E_EXIT, mcb__rules[slot].tag, 64);
     }
     bounds = s[MCB_S_PAIR].count / pairs;
-    if ((status = mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs))) return status;
+    if ((status =
+             mcb__need_product(m, MCB_S_PAIR, bounds <= (n + 1) / 2 ? bounds : (n + 1) / 2, pairs)))
+        return status;
     for (slot = MCB_S_MARG; slot <= MCB_S_RJCT; slot++) {
         if (s[slot].data && (status = mcb__need_count(m, slot, n + 3))) return status;
     }
@@ -61,16 +65,20 @@ static inline int mcb__check_shapes(mcb_model *m) {
             return mcb__fail(m, MCB_E_BASE_ALONE, mcb__rules[MCB_S_TBAS].tag, 64);
         if (s[MCB_S_CODE].data && (!s[MCB_S_TCLS].data || s[MCB_S_TBAS].data))
             return mcb__fail(m, MCB_E_CODE_ALONE, mcb__rules[MCB_S_CODE].tag, 64);
-        if (m->decoder && !s[MCB_S_CODE].data) return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
+        if (m->decoder && !s[MCB_S_CODE].data)
+            return mcb__fail(m, MCB_E_DECODER, mcb__rules[MCB_S_CODE].tag, 48);
         if (s[MCB_S_CODE].data && (P == 0 || (m->decoder && P > MCB_MAX_COLUMNS)))
             return mcb__fail_numbers(m, MCB_E_CODE_COLUMNS, mcb__rules[MCB_S_CODE].tag,
-                                     (uint64_t)(s[MCB_S_CODE].data - m->data), P, P ? MCB_MAX_COLUMNS : 1);
+                                     (uint64_t)(s[MCB_S_CODE].data - m->data), P,
+                                     P ? MCB_MAX_COLUMNS : 1);
         if ((status = mcb__need_product(m, MCB_S_CODE, P, K))) return status;
         if (s[MCB_S_TCLS].data && (status = mcb__need_count(m, MCB_S_TCLS, T))) return status;
         if (s[MCB_S_TBAS].data && (status = mcb__need_count(m, MCB_S_TBAS, T))) return status;
         if ((status = mcb__check_category_shapes(m, S))) return status;
-        if (!s[MCB_S_LOFF].data != !s[MCB_S_LCLS].data || (s[MCB_S_LOFF].data && s[MCB_S_TCLS].data))
-            return mcb__fail(m, MCB_E_ENTRIES, mcb__rules[s[MCB_S_LOFF].data ? MCB_S_LOFF : MCB_S_LCLS].tag, 64);
+        if (!s[MCB_S_LOFF].data != !s[MCB_S_LCLS].data ||
+            (s[MCB_S_LOFF].data && s[MCB_S_TCLS].data))
+            return mcb__fail(m, MCB_E_ENTRIES,
+                             mcb__rules[s[MCB_S_LOFF].data ? MCB_S_LOFF : MCB_S_LCLS].tag, 64);
         if (s[MCB_S_LOFF].data) {
             if ((status = mcb__need_count(m, MCB_S_LOFF, S + T + 1))) return status;
             if ((status = mcb__need_count(m, MCB_S_LCLS, s[MCB_S_LEAF].count))) return status;
@@ -78,7 +86,8 @@ static inline int mcb__check_shapes(mcb_model *m) {
             return status;
         }
         if (s[MCB_S_LALL].data) {
-            if (!s[MCB_S_LOFF].data || s[MCB_S_LALL].dtype != s[MCB_S_LEAF].dtype || s[MCB_S_EXIT].data)
+            if (!s[MCB_S_LOFF].data || s[MCB_S_LALL].dtype != s[MCB_S_LEAF].dtype ||
+                s[MCB_S_EXIT].data)
                 return mcb__fail(m, MCB_E_SHARED, mcb__rules[MCB_S_LALL].tag, 64);
             if ((status = mcb__need_count(m, MCB_S_LALL, S + T))) return status;
         }
@@ -93,11 +102,13 @@ static inline int mcb__check_shapes(mcb_model *m) {
         if ((status = mcb__need_count(m, MCB_S_KPAR, 4))) return status;
         if ((status = mcb__need_product(m, MCB_S_DUAL, n, K))) return status;
         if ((status = mcb__need_product(m, MCB_S_SVEC, n, m->n_features))) return status;
-        if (s[MCB_S_SCAL].data && (status = mcb__need_product(m, MCB_S_SCAL, 2, m->n_features))) return status;
+        if (s[MCB_S_SCAL].data && (status = mcb__need_product(m, MCB_S_SCAL, 2, m->n_features)))
+            return status;
     } else {
         uint64_t used = s[MCB_S_FIDX].count;
         if ((status = mcb__need_count(m, MCB_S_IOFF, used + 1))) return status;
-        if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K))) return status;
+        if ((status = mcb__need_product(m, MCB_S_TABL, s[MCB_S_THRS].count + 2 * used, K)))
+            return status;
     }
     if (s[MCB_S_CALB].data && (status = mcb__need_count(m, MCB_S_CALB, 1))) return status;
     if (s[MCB_S_FCAL].data && (status = mcb__need_count(m, MCB_S_FCAL, 1))) return status;

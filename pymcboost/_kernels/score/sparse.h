@@ -1,15 +1,16 @@
 /* ------------------------------------------------------------------------------------------------------ sparse rows */
 
 /* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
-#define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                                               \
-    ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,                      \
-                                              const uint32_t *index, const float *value, double *sum) {                \
-        size_t i, k;                                                                                                   \
-        for (i = 0; i < n; i++) {                                                                                      \
-            const float *w = column + (size_t)index[i] * K;                                                            \
-            double x = (double)value[i], *s = sum + index[i] % MCB__SUMS * MCB__T_CLASSES;                             \
-            for (k = 0; k < nk; k++) s[k] += x * (double)w[k];                                                         \
-        }                                                                                                              \
+#define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                           \
+    ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,  \
+                                              const uint32_t *index, const float *value,           \
+                                              double *sum) {                                       \
+        size_t i, k;                                                                               \
+        for (i = 0; i < n; i++) {                                                                  \
+            const float *w = column + (size_t)index[i] * K;                                        \
+            double x = (double)value[i], *s = sum + index[i] % MCB__SUMS * MCB__T_CLASSES;         \
+            for (k = 0; k < nk; k++) s[k] += x * (double)w[k];                                     \
+        }                                                                                          \
     }
 MCB__DEFINE_SPARSE(2, )
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX2__) || defined(__AVX512F__))
@@ -19,10 +20,11 @@ MCB__DEFINE_SPARSE(4, MCB__AVX2)
 MCB__DEFINE_SPARSE(8, MCB__AVX512)
 #endif
 
-static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, size_t n, const uint32_t *index,
-                                   const float *value, double *sum) {
+static inline void mcb__add_sparse(const float *column, size_t K, size_t nk, size_t n,
+                                   const uint32_t *index, const float *value, double *sum) {
 #if MCB__VECTOR
-    MCB__DISPATCH(mcb__sparse_8(column, K, nk, n, index, value, sum), mcb__sparse_4(column, K, nk, n, index, value, sum),
+    MCB__DISPATCH(mcb__sparse_8(column, K, nk, n, index, value, sum),
+                  mcb__sparse_4(column, K, nk, n, index, value, sum),
                   mcb__sparse_2(column, K, nk, n, index, value, sum));
 #else
     mcb__sparse_2(column, K, nk, n, index, value, sum);
@@ -40,8 +42,9 @@ static inline int mcb__check_index(const mcb_model *m, size_t n, const uint32_t 
 
 /* Products of n features that are not 0 with K hyperplanes, to which the biases are added if they are not null. column:
  * feature after feature, K coefficients each. */
-MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsigned char *bias, size_t n,
-                                     const uint32_t *index, const float *value, double *product) {
+MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsigned char *bias,
+                                     size_t n, const uint32_t *index, const float *value,
+                                     double *product) {
     double sum[MCB__SUMS * MCB__T_CLASSES];
     size_t first, nk, k, c;
     for (first = 0; first < K; first += nk) {
@@ -61,11 +64,12 @@ MCB__APART void mcb__sparse_products(const float *column, size_t K, const unsign
 }
 
 /* mcb_scores_sparse of a linear machine, for checked indices. */
-static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index, const float *value,
-                                      double *scores) {
+static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32_t *index,
+                                      const float *value, double *scores) {
     size_t K = m->n_classes, k;
     int finite;
-    mcb__sparse_products((const float *)m->prepared, K, m->section[MCB_S_BIAS].data, n, index, value, scores);
+    mcb__sparse_products((const float *)m->prepared, K, m->section[MCB_S_BIAS].data, n, index,
+                         value, scores);
     finite = scores[0] - scores[0] == 0;
     for (k = 0; k < K && !finite; k++) scores[k] = mcb__f64_of(UINT64_C(0x7ff8000000000000));
 }

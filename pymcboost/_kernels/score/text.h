@@ -40,9 +40,11 @@ static inline int mcb__check_labels(mcb_model *m) {
     }
     for (i = 0; i < offsets->count; i++) {
         uint64_t end = mcb__uint(offsets, i);
-        if ((i == 0 && end != 0) || end < begin || end > text->count || (i + 1 == offsets->count && end != text->count))
+        if ((i == 0 && end != 0) || end < begin || end > text->count ||
+            (i + 1 == offsets->count && end != text->count))
             return mcb__wrong_item(m, MCB_E_LABEL_OFFSETS, MCB_S_LABO, i);
-        if (end - begin > MCB_MAX_LABEL) return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
+        if (end - begin > MCB_MAX_LABEL)
+            return mcb__wrong_item(m, MCB_E_LABEL_TEXT, MCB_S_LABS, begin);
         if ((status = mcb__check_text(m, MCB_S_LABS, begin, end))) return status;
         {
             uint64_t j;
@@ -54,7 +56,8 @@ static inline int mcb__check_labels(mcb_model *m) {
             /* UTF-8 sorts by bytes as it does by characters. */
             uint64_t a = begin - before, b = end - begin;
             int order = memcmp(text->data + before, text->data + begin, (size_t)(a < b ? a : b));
-            if (order > 0 || (order == 0 && a >= b)) return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
+            if (order > 0 || (order == 0 && a >= b))
+                return mcb__wrong_item(m, MCB_E_LABEL_ORDER, MCB_S_LABS, begin);
         }
         before = begin;
         begin = end;

@@ -13,8 +13,8 @@ typedef struct {
 MCB_API size_t mcb_top_size(const mcb_model *m) {
     size_t K = m->n_classes;
     if (m->kind != MCB_KIND_TREES || !m->prepared || !m->section[MCB_S_LOFF].data) return 0;
-    return mcb__room(1, sizeof(mcb__tops)) + mcb__room(K, sizeof(double)) + mcb__room(K, sizeof(uint32_t)) +
-           mcb__room(K + 1, sizeof(uint32_t)) + mcb__room(K, 1);
+    return mcb__room(1, sizeof(mcb__tops)) + mcb__room(K, sizeof(double)) +
+           mcb__room(K, sizeof(uint32_t)) + mcb__room(K + 1, sizeof(uint32_t)) + mcb__room(K, 1);
 }
 
 /* Get memory ready for mcb_top_scores: aligned to 8 bytes, mcb_top_size(model) of them or more, for one thread at a time.
@@ -36,7 +36,8 @@ MCB_API int mcb_top_begin(const mcb_model *m, void *memory, size_t size) {
 }
 
 /* Add the entries of the leaves of a row; returns how many classes they touch, and to `all` what all classes get. */
-static inline uint32_t mcb__touch(const mcb_model *m, const mcb__tops *tops, const float *x, double *all) {
+static inline uint32_t mcb__touch(const mcb_model *m, const mcb__tops *tops, const float *x,
+                                  double *all) {
     const mcb__prepared *p = (const mcb__prepared *)m->prepared;
     float v[MCB__COLUMNS];
     uint32_t count = 0, e;
@@ -71,7 +72,8 @@ static inline uint32_t mcb__touch(const mcb_model *m, const mcb__tops *tops, con
 /* The n classes with the highest scores of one row, from the highest on, and these scores: the classes of mcb_top and the
  * bits of mcb_scores. The time does not depend on the number of classes, but on the entries of the leaves that the row
  * comes to. memory: of mcb_top_begin; n is from 1 to n_classes; top and scores have room for n. */
-MCB_API void mcb_top_scores(const mcb_model *m, void *memory, const float *x, uint32_t n, uint32_t *top, double *scores) {
+MCB_API void mcb_top_scores(const mcb_model *m, void *memory, const float *x, uint32_t n,
+                            uint32_t *top, double *scores) {
     const mcb__tops *tops = (const mcb__tops *)memory;
     double all = 0;
     uint32_t count = mcb__touch(m, tops, x, &all), kept = 0, j, others = 0;

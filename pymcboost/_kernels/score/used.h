@@ -51,7 +51,8 @@ MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
     if (m->kind == MCB_KIND_PACKED) return mcb__used_packed(m, used);
     if (m->kind == MCB_KIND_LINEAR || m->kind == MCB_KIND_KERNEL) return mcb__used_machine(m, used);
     if (m->kind == MCB_KIND_TREES) end = mcb__tree_begin(m, m->n_learners);
-    if (m->kind != MCB_KIND_INTERVALS) mask = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
+    if (m->kind != MCB_KIND_INTERVALS)
+        mask = s->dtype == MCB_U8 ? 0x7fu : s->dtype == MCB_U16 ? 0x7fffu : 0x7fffffffu;
     for (i = 0; i < end; i++) count += mcb__use(used, mcb__uint(s, i) & mask);
     return count;
 }

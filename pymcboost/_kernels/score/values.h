@@ -10,7 +10,7 @@ typedef float (*mcb_feature)(void *context, uint32_t feature);
 typedef struct {
     mcb_feature get;
     void *context;
-    float *row;            /* null where a feature may be asked for again */
+    float *row; /* null where a feature may be asked for again */
     unsigned char *known;
 } mcb__lazy;
 
@@ -34,5 +34,7 @@ MCB__INLINE float mcb__value(const void *x, int values, size_t f) {
 
 /* Where a later row begins, `items` features behind x. */
 MCB__INLINE const void *mcb__later(const void *x, int values, size_t items) {
-    return (const unsigned char *)x + items * (values == MCB_VALUES_U8 ? 1 : values == MCB_VALUES_I16 ? 2 : sizeof(float));
+    return (const unsigned char *)x + items * (values == MCB_VALUES_U8    ? 1
+                                               : values == MCB_VALUES_I16 ? 2
+                                                                          : sizeof(float));
 }

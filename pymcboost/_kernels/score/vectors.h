@@ -6,13 +6,13 @@
 
 /* d, i, f, h: what is computed with; the others lie in memory at any address (gcc copies wide vectors in pieces if
  * memcpy is used, which is many times slower). */
-#define MCB__TYPES(W)                                                                            \
-    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                \
-    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                               \
-    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                 \
-    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                               \
-    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));        \
-    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));       \
+#define MCB__TYPES(W)                                                                              \
+    typedef double mcb__d##W __attribute__((vector_size(8 * W)));                                  \
+    typedef int64_t mcb__i##W __attribute__((vector_size(8 * W)));                                 \
+    typedef float mcb__f##W __attribute__((vector_size(4 * W)));                                   \
+    typedef int32_t mcb__h##W __attribute__((vector_size(4 * W)));                                 \
+    typedef double mcb__dm##W __attribute__((vector_size(8 * W), aligned(1), may_alias));          \
+    typedef int64_t mcb__im##W __attribute__((vector_size(8 * W), aligned(1), may_alias));         \
     typedef float mcb__fm##W __attribute__((vector_size(4 * W), aligned(1), may_alias));
 MCB__TYPES(2)
 MCB__TYPES(4)
@@ -44,8 +44,8 @@ MCB__TYPES(8)
 /* Doubles in the widest vector to use: 8, 4 or 2. */
 MCB__INLINE int mcb__width(void) {
 #if MCB__CHOOSE
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
         return 8;
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 4 : 2;
 #elif defined(__AVX512F__)
@@ -58,15 +58,15 @@ MCB__INLINE int mcb__width(void) {
 }
 
 #if MCB__CHOOSE || defined(__AVX512F__)
-#define MCB__DISPATCH(row_8, row_4, row_2) \
-    do {                                   \
-        int width = mcb__width();          \
-        if (width == 8)                    \
-            row_8;                         \
-        else if (width == 4)               \
-            row_4;                         \
-        else                               \
-            row_2;                         \
+#define MCB__DISPATCH(row_8, row_4, row_2)                                                         \
+    do {                                                                                           \
+        int width = mcb__width();                                                                  \
+        if (width == 8)                                                                            \
+            row_8;                                                                                 \
+        else if (width == 4)                                                                       \
+            row_4;                                                                                 \
+        else                                                                                       \
+            row_2;                                                                                 \
     } while (0)
 #elif defined(__AVX2__)
 #define MCB__DISPATCH(row_8, row_4, row_2) row_4

@@ -44,11 +44,17 @@ class PaperBooster(BinaryBooster):
         """
         p, one = self.params, self.shared and n_columns is None
         if self.stumps:
-            return SharedStump(self.data, self.n_threads) if one else EdgeStumps(self.data, self.n_threads, n_columns)
+            return (
+                SharedStump(self.data, self.n_threads)
+                if one
+                else EdgeStumps(self.data, self.n_threads, n_columns)
+            )
         limits = self.data, p.max_leaf_nodes, p.max_depth, self.n_threads
         if one:
             return SharedTree(*limits)
-        return EdgeTrees(*limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, code)
+        return EdgeTrees(
+            *limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, code
+        )
 
     def learner_memory(self, n_columns=None):
         """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""

@@ -112,12 +112,20 @@ class ClassicBooster(PaperBooster):
     @staticmethod
     def last(previous, column):
         """What the history has of the last round there is; None without any, or where the rows may be others."""
-        known = previous is not None and previous.how != "init_model" and len(previous.history.get(column, ()))
+        known = (
+            previous is not None
+            and previous.how != "init_model"
+            and len(previous.history.get(column, ()))
+        )
         return previous.history[column][-1] if known else None
 
     def fit_learner(self, learner, gradient, attempt=1):
         """What the learner of `resampled` finds."""
-        return learner.fit(gradient, self.generator(attempt)) if self.params.subsample < 1 else learner.fit(gradient)
+        return (
+            learner.fit(gradient, self.generator(attempt))
+            if self.params.subsample < 1
+            else learner.fit(gradient)
+        )
 
     def drawn(self, weight, attempt=1):
         """Weights (m,) for a learner: these, or how often ``subsample`` draws each row."""
@@ -180,6 +188,8 @@ class ColouredBooster(ClassicBooster):
         smoothing = SMOOTHING * np.abs(d).sum()
         for side in (d[right], d[~right]):
             up, down = side[side > 0].sum(), -side[side < 0].sum()
-            steps.append((0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32))
+            steps.append(
+                (0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32)
+            )
         loss.update(found.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64))
         return self.add_round(found, *steps) | {"edge": found.edge / (2 * loss.mass)}

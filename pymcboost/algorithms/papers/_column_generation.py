@@ -52,8 +52,13 @@ class Learner:
     def key(self):
         """Bytes that are equal for equal learners, before and after they have been in a model file."""
         threshold = np.asarray(self.threshold, dtype=np.float32) + np.float32(0)  # -0 becomes +0
-        whole = (np.asarray(part, dtype=np.int64) for part in (self.feature, self.nan_left, self.right, self.sign))
-        return b"".join([*(part.tobytes() for part in whole), threshold.tobytes(), str(self.owner).encode()])
+        whole = (
+            np.asarray(part, dtype=np.int64)
+            for part in (self.feature, self.nan_left, self.right, self.sign)
+        )
+        return b"".join(
+            [*(part.tobytes() for part in whole), threshold.tobytes(), str(self.owner).encode()]
+        )
 
 
 def add_to(builder, learner, coef):
@@ -92,7 +97,12 @@ class CorrectiveBuilder:
     """
 
     def __init__(self, empty, n_classes, shared, kept_rounds, repeats=False):
-        self._empty, self._n_classes, self._shared, self._kept = empty, n_classes, shared, kept_rounds
+        self._empty, self._n_classes, self._shared, self._kept = (
+            empty,
+            n_classes,
+            shared,
+            kept_rounds,
+        )
         self._repeats = repeats
         self.learners = []
         self.coef = np.zeros((0, n_classes) if shared else 0)
@@ -162,7 +172,11 @@ class CorrectiveBuilder:
             leaf = np.asarray(leaf, dtype=np.float64)
             coefs.append(np.abs(leaf[0]))
             sign = np.sign(leaf[:, np.abs(leaf[0]).argmax()] if self._shared else leaf)
-            splits = np.array(feature), np.array(threshold, dtype=np.float32), np.array(nan_left, dtype=bool)
+            splits = (
+                np.array(feature),
+                np.array(threshold, dtype=np.float32),
+                np.array(nan_left, dtype=bool),
+            )
             learners.append(Learner(*splits, np.array(right), sign, owner))
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
 
@@ -206,7 +220,12 @@ class CorrectiveBuilder:
 
 def l1_norm(ensemble):
     """Sum of the coefficients in an ensemble of learners with outputs +-1."""
-    return float(sum(np.abs(np.asarray(leaf[0], dtype=np.float64)).sum() for *_, leaf, _, _ in ensemble.each_tree()))
+    return float(
+        sum(
+            np.abs(np.asarray(leaf[0], dtype=np.float64)).sum()
+            for *_, leaf, _, _ in ensemble.each_tree()
+        )
+    )
 
 
 def sparsity(ensemble, history, per_learner):
@@ -292,7 +311,9 @@ class ColumnGeneration(PaperBooster):
         """Totally corrective rounds compute the weights from the coefficients."""
         if self.stagewise:
             return super().go_on(previous)
-        self.builder.take_over(previous.model.ensemble, previous.n_rounds, self.data.X, self.data.rows)
+        self.builder.take_over(
+            previous.model.ensemble, previous.n_rounds, self.data.X, self.data.rows
+        )
         if previous.best_model is not None:
             best = Model.from_bytes(previous.best_model).ensemble
             self.builder.remember(best, previous.best_round)
@@ -323,7 +344,9 @@ class ColumnGeneration(PaperBooster):
         learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
         small = self.solver_name == "fcd" and data.n_rows > LARGE_DATA
         size = (12 if small else 16) * data.n_rows * K
-        scores = memory.Part(f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER)
+        scores = memory.Part(
+            f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
+        )
         # When a training goes on; and while outputs become bits.
         passing = data.n_rows * max(8 * OUTPUTS_AT_ONCE, 0 if self.shared else 3 * K)
         size = data.n_rows * (learners // 8)
@@ -333,7 +356,12 @@ class ColumnGeneration(PaperBooster):
         if self.solver_name == "fcd" and not self.stagewise:
             remedy = f"max_passes=1, which keeps no outputs, {remedy}"
         what = f"the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes"
-        return [scores, memory.weights(data, K), memory.Part(what, size, remedy, passing), *self.learner_memory()]
+        return [
+            scores,
+            memory.weights(data, K),
+            memory.Part(what, size, remedy, passing),
+            *self.learner_memory(),
+        ]
 
     def restart(self, scores):
         """Weights of these scores."""
@@ -421,11 +449,15 @@ class ColumnGeneration(PaperBooster):
             return None
         objective = solved.objective + self.weights.nu * self.l1
         self.l1 += float(columns.w.sum())
-        for learner, coef in zip(learners, columns.coefficients(K if self.shared else None), strict=True):
+        for learner, coef in zip(
+            learners, columns.coefficients(K if self.shared else None), strict=True
+        ):
             if coef.any():
                 add_to(builder, learner, coef)
         builder.end_round()
-        for one in found:  # other trainings drop learners again: there the splits of the model are what counts
+        for one in (
+            found
+        ):  # other trainings drop learners again: there the splits of the model are what counts
             self.add_gain(one)
         return objective
 

@@ -36,7 +36,9 @@ class AdaBoostERP(ColouredBooster):
             if np.array_equal(new, mu) or np.ptp(new) == 0:
                 break
             again = self.learn(new)
-            if again is None:  # a tree is grown greedily; the last learner's outputs have been overwritten
+            if (
+                again is None
+            ):  # a tree is grown greedily; the last learner's outputs have been overwritten
                 found = self.learn(mu)
                 break
             mu, found = new, again

@@ -24,7 +24,12 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, DrawingClassifier
+from pymcboost.algorithms.papers._classic import (
+    FOR_STUMPS,
+    NO_MISTAKES,
+    ClassicBooster,
+    DrawingClassifier,
+)
 from pymcboost.learners import EveryStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import common_step
@@ -100,7 +105,11 @@ class AdaBoostM2(ClassicBooster):
         self.own = np.arange(self.data.n_rows), self.data.y
         with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
             self.log_weight = np.log(self.data.weight)
-        self.learner = PlausibleStump(self.data, self.n_threads) if self.stumps else self.vector_trees(PlausibleTrees)
+        self.learner = (
+            PlausibleStump(self.data, self.n_threads)
+            if self.stumps
+            else self.vector_trees(PlausibleTrees)
+        )
 
     def restart(self, scores):
         """Scores of the model (m, K), which are F / 2."""

@@ -19,7 +19,12 @@ import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelScoring, ManyLabels
-from pymcboost.algorithms.papers._classic import NO_MISTAKES, ClassicBooster, DrawingClassifier, one_vs_rest_temperature
+from pymcboost.algorithms.papers._classic import (
+    NO_MISTAKES,
+    ClassicBooster,
+    DrawingClassifier,
+    one_vs_rest_temperature,
+)
 from pymcboost.learners import TotalStump
 from pymcboost.losses.codes import one_vs_all
 from pymcboost.solvers.roots import common_step
@@ -81,7 +86,9 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         super().check_previous(previous)
         if previous.model.link != self.link:
             kind = "a class for each row" if self.multilabel else self.labels_are_for
-            raise ValueError(f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew")
+            raise ValueError(
+                f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew"
+            )
 
     def rows(self, dataset, n_threads, previous):
         """Columns for stumps or for trees."""
@@ -111,7 +118,9 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         K = self.n_scores
         code = self.code if self.multilabel else one_vs_all(K)
         self.loss = self.coded(code)
-        learner = TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K, code)
+        learner = (
+            TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K, code)
+        )
         self.learner = self.resampled(learner)
         self.finished = _no_mistakes(self.last(previous, "edge") or 0.0)
 

@@ -25,7 +25,9 @@ TOLERANCE = 1e-10
 
 def own_slopes(margin):
     """1 / (1 + exp(margin)) (m,) up to a factor, without which none is 0 where all margins are large."""
-    return elementary.exp(max(margin.min(), 0) - np.maximum(margin, 0)) / (1 + elementary.exp(-np.abs(margin)))
+    return elementary.exp(max(margin.min(), 0) - np.maximum(margin, 0)) / (
+        1 + elementary.exp(-np.abs(margin))
+    )
 
 
 def logistic_step(margin, weight, wrong, K, cap):

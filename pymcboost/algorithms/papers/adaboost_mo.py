@@ -111,7 +111,9 @@ class AdaBoostMOClassifier(ClassicClassifier):
             "of code times score, or minus the number of columns that say otherwise."
         ),
     }
-    own_help = {"n_estimators": "Number of boosting rounds; every round adds a weak learner for each column."}
+    own_help = {
+        "n_estimators": "Number of boosting rounds; every round adds a weak learner for each column."
+    }
 
     n_estimators: Rounds = 100
     code: Literal["auto", "one-vs-all", "all-pairs", "exhaustive", "dense"] = "auto"

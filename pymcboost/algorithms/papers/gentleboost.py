@@ -49,7 +49,13 @@ class GentleBoost(ClassicBooster):
         if self.scans:
             signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
             margins = memory.outputs(data, 1, 40)
-            return [memory.weights(data, K), memory.edges(data, K), signed, memory.outputs(data, K), margins]
+            return [
+                memory.weights(data, K),
+                memory.edges(data, K),
+                signed,
+                memory.outputs(data, K),
+                margins,
+            ]
         grown = memory.trees(data, K, self.max_leaves, self.n_threads, counts_for(data))
         values = memory.outputs(data, K + 5, 16 if p.subsample < 1 else 8)
         return [*grown, values, memory.tables(data, K, 1, 3 if p.subsample == 1 else 5)]
@@ -69,7 +75,9 @@ class GentleBoost(ClassicBooster):
         """Margins of these scores."""
         self.margin[...] = 0.0
         if scores is not None:
-            self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(axis=1)
+            self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(
+                axis=1
+            )
 
     def round(self):
         """A regression stump or tree for every class."""

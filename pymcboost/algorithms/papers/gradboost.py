@@ -91,7 +91,9 @@ class GradBoost(PaperBooster):
         lanes, K = self._gradient.shape[2], self.data.n_classes
         for b, block in enumerate(self._gradient):
             part = self.loss.gradient[:, b * lanes : min(K, (b + 1) * lanes)]
-            np.multiply(part, self.data.weight[:, None], out=block[:, : part.shape[1]], casting="same_kind")
+            np.multiply(
+                part, self.data.weight[:, None], out=block[:, : part.shape[1]], casting="same_kind"
+            )
         return self._gradient
 
     def _edges(self, h):
@@ -125,7 +127,9 @@ class GradBoostClassifier(BinaryClassifier):
     algorithm = "gradboost"
     booster = GradBoost
     own_parameters = {
-        "l1": Parameter("Weight of the sum of the Euclidean norms of the weak learners' coefficients.", low=0)
+        "l1": Parameter(
+            "Weight of the sum of the Euclidean norms of the weak learners' coefficients.", low=0
+        )
     }
 
     n_estimators: Rounds = 1000

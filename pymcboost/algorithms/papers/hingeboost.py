@@ -86,7 +86,9 @@ class HingeBoostOC(Booster):
         kernel = self.params.kernel
         if hasattr(dataset.X, "indptr") and kernel != "linear":
             shown = "a callable" if callable(kernel) else repr(kernel)
-            raise ValueError(f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()")
+            raise ValueError(
+                f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
+            )
         scale = self.params.scale
         if previous is not None:
             scale, self.gamma = previous.kept["scale"], previous.kept["gamma"]
@@ -96,15 +98,25 @@ class HingeBoostOC(Booster):
         """The kernel must stay."""
         before, now = previous.kept["kernel"], self._kernel()
         if before != now:
-            raise ValueError(f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew")
+            raise ValueError(
+                f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew"
+            )
 
     def kept(self):
         """The kernel, its gamma where that follows from the data, the scaling, and which solver was chosen."""
         solver = "libsvm" if self._solver is LibsvmKernel else "coordinate"
-        return {"kernel": self._kernel(), "gamma": self.gamma, "scale": self.data.scale, "solver": solver}
+        return {
+            "kernel": self._kernel(),
+            "gamma": self.gamma,
+            "scale": self.data.scale,
+            "solver": solver,
+        }
 
     def _kernel(self):
-        return {name: getattr(self.params, name) for name in ("kernel", "gamma", "coef0", "degree", "scale")}
+        return {
+            name: getattr(self.params, name)
+            for name in ("kernel", "gamma", "coef0", "degree", "scale")
+        }
 
     def go_on(self, previous):
         """Rounds are merged into the model; the next ones are added to it."""
@@ -121,7 +133,12 @@ class HingeBoostOC(Booster):
         if p.kernel == "linear":
             entries = data.features.nnz if data.sparse else None
             return LinearBuilder(
-                data.n_classes, data.n_features, data.scale, self.n_estimators, entries, columns=data.columns
+                data.n_classes,
+                data.n_features,
+                data.scale,
+                self.n_estimators,
+                entries,
+                columns=data.columns,
             )
         make = (
             partial(CallableMachine, p.kernel)
@@ -140,7 +157,9 @@ class HingeBoostOC(Booster):
     def memory(self):
         """The residuals, the costs and pair weights of the classes, and the kernel where it is kept."""
         data, m, K = self.data, self.data.n_rows, self.data.n_classes
-        residuals = memory.Part(f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER)
+        residuals = memory.Part(
+            f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER
+        )
         parts = [residuals, memory.tables(data, K, 1, 2)]
         solver = self._solver
         if solver is not LinearRows:
@@ -148,7 +167,9 @@ class HingeBoostOC(Booster):
             if solver is LibsvmKernel:
                 remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
             computed = 24 * min(m, BLOCK) * m + 8 * data.n_entries
-            parts.append(memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed))
+            parts.append(
+                memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed)
+            )
         return parts
 
     @cached_property
@@ -181,7 +202,9 @@ class HingeBoostOC(Booster):
         if solver is LinearRows:
             return LinearRows(data.features, self.seed)
         if data.sparse:
-            raise ValueError("solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'")
+            raise ValueError(
+                "solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'"
+            )
         features = data.features
 
         def block(begin, end):
@@ -252,7 +275,9 @@ def costs(cost_matrix, n_classes):
             "can all be divided by a number that C is multiplied with"
         )
     if not cost.any():
-        raise ValueError("cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn")
+        raise ValueError(
+            "cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn"
+        )
     return cost
 
 
@@ -412,7 +437,9 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
         """
-        return self._fit(X, y, (X_val, y_val, sample_weight_val, validation_sets), groups, callbacks, unknown)
+        return self._fit(
+            X, y, (X_val, y_val, sample_weight_val, validation_sets), groups, callbacks, unknown
+        )
 
     @property
     def solver_(self) -> str:
@@ -457,8 +484,12 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def feature_importances_(self):
         """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
         model = getattr(self, "model_", None)
-        linear = self.kernel == "linear" if model is None else isinstance(model.ensemble, LinearMachine)
+        linear = (
+            self.kernel == "linear" if model is None else isinstance(model.ensemble, LinearMachine)
+        )
         if not linear:
-            raise AttributeError("a kernel machine has no shares of features; use permutation_importance")
+            raise AttributeError(
+                "a kernel machine has no shares of features; use permutation_importance"
+            )
         check_is_fitted(self)
         return self.model_.feature_importances()

@@ -38,7 +38,10 @@ class JointBoost(ClassicBooster):
     def memory(self):
         """Two coded columns for every class, their edges, and the sums of all splits."""
         data, K = self.data, self.data.n_classes
-        return [*memory.coded(data, 2 * K, self.again, 1), memory.edges(data, 2 * K, of_splits=4 * K)]
+        return [
+            *memory.coded(data, 2 * K, self.again, 1),
+            memory.edges(data, 2 * K, of_splits=4 * K),
+        ]
 
     def prepare(self, previous):
         """Columns of w z, then of w, and the search over all splits."""
@@ -75,7 +78,12 @@ class JointBoost(ClassicBooster):
         plus, minus = plus.astype(np.float32), minus.astype(np.float32)
         found = learner.stump(at)
         h = found.h[None, :]
-        loss.update(h, np.tile(plus, 2).astype(np.float64), loss.tables(h), np.tile(minus, 2).astype(np.float64))
+        loss.update(
+            h,
+            np.tile(plus, 2).astype(np.float64),
+            loss.tables(h),
+            np.tile(minus, 2).astype(np.float64),
+        )
         return self.add_round(found, plus, minus) | {"n_shared": len(shared)}
 
     def _grow(self, alone):

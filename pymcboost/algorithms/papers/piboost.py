@@ -51,7 +51,9 @@ class PIBoost(ClassicBooster):
         """The class subsets must stay."""
         super().check_previous(previous)
         given = self.params.separators
-        if not np.array_equal(previous.model.ensemble.code, separators(given, previous.model.n_classes_).T):
+        if not np.array_equal(
+            previous.model.ensemble.code, separators(given, previous.model.n_classes_).T
+        ):
             raise ValueError(
                 f"{previous.how}: the model so far has other class subsets than separators={given!r}; keep to them, or "
                 "begin anew"
@@ -73,7 +75,9 @@ class PIBoost(ClassicBooster):
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
         self.loss = self.coded(self.code, apart=True, unit=unit)
-        self.learner = self.resampled(self.new_learner(self.code.shape[1], self.code), constants=True)
+        self.learner = self.resampled(
+            self.new_learner(self.code.shape[1], self.code), constants=True
+        )
 
     def round(self):
         """A separator for every class subset, each with a step of its own."""

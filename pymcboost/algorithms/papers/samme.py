@@ -13,7 +13,12 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP
-from pymcboost.algorithms.papers._classic import FOR_STUMPS, NO_MISTAKES, ClassicBooster, DrawingClassifier
+from pymcboost.algorithms.papers._classic import (
+    FOR_STUMPS,
+    NO_MISTAKES,
+    ClassicBooster,
+    DrawingClassifier,
+)
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
@@ -34,9 +39,16 @@ class SAMME(ClassicBooster):
         data, K = self.data, self.data.n_classes
         named = memory.outputs(data, 1, 50)
         if self.stumps:
-            return [named, memory.weights(data, K), memory.edges(data, K, 1), memory.tables(data, K, 0, 2.2)]
+            return [
+                named,
+                memory.weights(data, K),
+                memory.edges(data, K, 1),
+                memory.tables(data, K, 0, 2.2),
+            ]
         drawn = len(data.columns.column)
-        tree = memory.vectors(data, data.n_classes, self.params.max_leaf_nodes, drawn, self.n_threads)
+        tree = memory.vectors(
+            data, data.n_classes, self.params.max_leaf_nodes, drawn, self.n_threads
+        )
         return [named, memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
 
     def prepare(self, previous):
@@ -45,7 +57,11 @@ class SAMME(ClassicBooster):
         self.finished = self.last(previous, "error") == 0
         with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
             self.log_weight = np.log(data.weight)
-        self.learner = ClassStump(data, self.n_threads) if self.stumps else self.vector_trees(ClassificationTrees)
+        self.learner = (
+            ClassStump(data, self.n_threads)
+            if self.stumps
+            else self.vector_trees(ClassificationTrees)
+        )
 
     def restart(self, scores):
         """Margins: scores of the own classes, the same sums as the model's."""

@@ -17,7 +17,9 @@ def test_scores(d, K, tmp_path):
     assert model.raw_scores(X[:1]).tobytes() == model.raw_scores(X)[:1].tobytes()
 
 
-@pytest.mark.parametrize("change", [lambda values: values[:-1], lambda values: [*values[:-1], float("inf")]])
+@pytest.mark.parametrize(
+    "change", [lambda values: values[:-1], lambda values: [*values[:-1], float("inf")]]
+)
 def test_damaged_files(change):
     file = parse(Model.from_ensemble(random_prototypes(6, 3), range(3)).to_bytes())
     file.set_items(b"PROT", "f", change(list(file.items(b"PROT", "f"))))
