@@ -5,7 +5,8 @@
 typedef REAL FN(cell_row_) __attribute__((vector_size(LANES * sizeof(REAL)), may_alias));
 #define ROW_ADD(q, a) (*(FN(cell_row_) *)(q) += *(const FN(cell_row_) *)(a))
 #else
-#define ROW_ADD(q, a) PMB_LANES(l_, LANES)(q)[l_] += (a)[l_]
+#define ROW_ADD(q, a)                                                                              \
+    PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
 #endif
 
 #include "stumps_fill_body.h"
@@ -15,7 +16,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_total_cells_)(const void *G_, int64_t m, void 
     const REAL *G = (const REAL *)G_;
     REAL *totals = (REAL *)totals_;
     memset(totals, 0, sizeof(REAL) * LANES);
-    for (int64_t i = 0; i < m; i++) PMB_LANES(l, LANES) totals[l] += G[i * LANES + l];
+    for (int64_t i = 0; i < m; i++)
+        PMB_LANES(l, LANES) totals[l] += G[i * LANES + l];
 }
 
 /* Histograms of the slots of one tile: those of slot s from row at[s] of `out` on, whose rows have `width` columns, in
@@ -56,7 +58,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_list_cells_)(const int32_t *PMB_RESTRICT rows,
     REAL sum[LANES] = {0};
     memset(hist, 0, sizeof(REAL) * LANES * bins);
     FN(pmb_fill_list_)(rows, codes, m, (const REAL *)G_, hist);
-    for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) sum[l] += hist[b * LANES + l];
+    for (int b = 0; b < bins; b++)
+        PMB_LANES(l, LANES) sum[l] += hist[b * LANES + l];
     PMB_LANES(l, LANES) rest[l] = ((const REAL *)totals)[l] - sum[l];
     for (int b = 0; b < bins; b++)
         memcpy(out + (int64_t)b * width, hist + b * LANES, sizeof(REAL) * n);

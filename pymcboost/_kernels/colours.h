@@ -153,7 +153,7 @@ PMB_CLONES PMB_STATIC void pmb_colour_margins(const double *PMB_RESTRICT rho,
             if (colour[k] == 0.0) continue;
             if (rows == PMB_COLOUR_ROWS) {
                 PMB_LANES(l, PMB_COLOUR_ROWS)
-                top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
+                    top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
             } else {
                 for (int64_t l = 0; l < rows; l++)
                     top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
@@ -184,7 +184,7 @@ PMB_CLONES PMB_STATIC double pmb_colour_update(double *PMB_RESTRICT rho,
         if (rows == PMB_COLOUR_ROWS) {
             for (int64_t k = 0; k < K; k++)
                 PMB_LANES(l, PMB_COLOUR_ROWS)
-                top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
+                    top[l] = at[l * K + k] > top[l] ? at[l * K + k] : top[l];
         } else {
             for (int64_t l = 0; l < rows; l++)
                 for (int64_t k = 0; k < K; k++)

@@ -92,14 +92,16 @@ PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const 
                                            const double *value, const int64_t *leaf, int64_t n) {  \
         enum { PARTS = PMB_WIDE * sizeof(double) / sizeof(vector) };                               \
         vector s[R][PARTS];                                                                        \
-        PMB_LANES(r, R) PMB_LANES(p, PARTS) s[r][p] = (vector){0.0};                               \
-        for (int64_t i = 0; i < n; i++, c += R) PMB_LANES(p, PARTS) {                              \
+        PMB_LANES(r, R)                                                                            \
+            PMB_LANES(p, PARTS) s[r][p] = (vector){0.0};                                           \
+        for (int64_t i = 0; i < n; i++, c += R)                                                    \
+            PMB_LANES(p, PARTS) {                                                                  \
                 vector v;                                                                          \
                 memcpy(&v, value + leaf[i] * PMB_WIDE + p * (PMB_WIDE / PARTS), sizeof v);         \
                 PMB_LANES(r, R) s[r][p] += c[r] * v;                                               \
             }                                                                                      \
         PMB_LANES(r, R)                                                                            \
-        PMB_LANES(p, PARTS) memcpy(sum[r] + p * (PMB_WIDE / PARTS), &s[r][p], sizeof s[r][p]);     \
+            PMB_LANES(p, PARTS) memcpy(sum[r] + p * (PMB_WIDE / PARTS), &s[r][p], sizeof s[r][p]); \
     }
 PMB_SUM_CLASSES(256, pmb_lanes, 4)
 PMB_SUM_CLASSES(128, pmb_two, 2)
@@ -116,11 +118,12 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
                                       const int64_t *leaf, const int64_t *of, int64_t n, int add,  \
                                       int64_t rows, int64_t classes, int64_t stride, double *to) { \
         pmb_classes s[PMB_WIDE][W];                                                                \
-        PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                   \
-            if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                            \
-            if (r < rows && p == W - 1) PMB_PREFETCH(to + r * stride + W * PMB_WIDE - 1);          \
-            s[r][p] = (pmb_classes){0.0};                                                          \
-        }                                                                                          \
+        PMB_LANES(r, PMB_WIDE)                                                                     \
+            PMB_LANES(p, W) {                                                                      \
+                if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                        \
+                if (r < rows && p == W - 1) PMB_PREFETCH(to + r * stride + W * PMB_WIDE - 1);      \
+                s[r][p] = (pmb_classes){0.0};                                                      \
+            }                                                                                      \
         for (int64_t i = 0; i < n; i++, c += PMB_WIDE) {                                           \
             pmb_classes v[W];                                                                      \
             const double *own = look ? pmb_table(from, place[i]) : c;                              \
@@ -135,23 +138,25 @@ PMB_SUM_CLASSES(128, pmb_two, 2)
                 PMB_LANES(p, W) s[r][p] += each * v[p];                                            \
             }                                                                                      \
         }                                                                                          \
-        PMB_LANES(r, PMB_WIDE) PMB_LANES(p, W) {                                                   \
-            double *out = to + r * stride + p * PMB_WIDE;                                          \
-            pmb_classes sum;                                                                       \
-            if (r >= rows) continue;                                                               \
-            if (p == W - 1 && classes < PMB_WIDE) {                                                \
-                double some[PMB_WIDE];                                                             \
-                memcpy(some, &s[r][p], sizeof some);                                               \
-                for (int64_t k = 0; k < classes; k++) out[k] = add ? out[k] + some[k] : some[k];   \
-                continue;                                                                          \
+        PMB_LANES(r, PMB_WIDE)                                                                     \
+            PMB_LANES(p, W) {                                                                      \
+                double *out = to + r * stride + p * PMB_WIDE;                                      \
+                pmb_classes sum;                                                                   \
+                if (r >= rows) continue;                                                           \
+                if (p == W - 1 && classes < PMB_WIDE) {                                            \
+                    double some[PMB_WIDE];                                                         \
+                    memcpy(some, &s[r][p], sizeof some);                                           \
+                    for (int64_t k = 0; k < classes; k++)                                          \
+                        out[k] = add ? out[k] + some[k] : some[k];                                 \
+                    continue;                                                                      \
+                }                                                                                  \
+                sum = s[r][p];                                                                     \
+                if (add) {                                                                         \
+                    memcpy(&sum, out, sizeof sum);                                                 \
+                    sum += s[r][p];                                                                \
+                }                                                                                  \
+                memcpy(out, &sum, sizeof sum);                                                     \
             }                                                                                      \
-            sum = s[r][p];                                                                         \
-            if (add) {                                                                             \
-                memcpy(&sum, out, sizeof sum);                                                     \
-                sum += s[r][p];                                                                    \
-            }                                                                                      \
-            memcpy(out, &sum, sizeof sum);                                                         \
-        }                                                                                          \
     }
 PMB_ADD_TILES(3)
 PMB_ADD_TILES(2)

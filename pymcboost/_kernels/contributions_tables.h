@@ -187,7 +187,8 @@ PMB_INLINE void pmb_at_patterns(const uint64_t *pattern, int64_t n, int64_t d,
 }
 
 PMB_INLINE void pmb_at_rows(int64_t n, uint8_t *at) {
-    for (int64_t r = 0; r < n; r += PMB_WIDE) PMB_LANES(l, PMB_WIDE) at[r + l] = (uint8_t)(r + l);
+    for (int64_t r = 0; r < n; r += PMB_WIDE)
+        PMB_LANES(l, PMB_WIDE) at[r + l] = (uint8_t)(r + l);
 }
 
 PMB_INLINE void pmb_none(int64_t n, int64_t d, double *table, uint8_t *at) {

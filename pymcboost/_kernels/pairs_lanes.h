@@ -21,8 +21,8 @@ PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, 
     const FN(floats_) fgl = __builtin_convertvector(gl, FN(floats_)),
                       fgr = __builtin_convertvector(gr, FN(floats_));
     FN(floats_)
-    fhl = __builtin_convertvector(hl, FN(floats_)),
-    fhr = __builtin_convertvector(hr, FN(floats_)), score;
+    fhl = __builtin_convertvector(hl, FN(floats_)), fhr = __builtin_convertvector(hr, FN(floats_)),
+    score;
     if (edge) {
         score =
             (FN(floats_))((FN(ints_))fgl & 0x7fffffff) + (FN(floats_))((FN(ints_))fgr & 0x7fffffff);

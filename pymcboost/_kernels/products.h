@@ -44,7 +44,7 @@ PMB_INLINE void pmb_product_rows(const double *a, int64_t d, const double *panel
     for (int64_t k = 0; k < terms; k++)
         for (int r = 0; r < PMB_PRODUCT_ROWS; r++)
             PMB_LANES(l, PMB_PRODUCT_LANES)
-            sum[r][l] += a[r * d + k] * panel[k * PMB_PRODUCT_LANES + l];
+                sum[r][l] += a[r * d + k] * panel[k * PMB_PRODUCT_LANES + l];
 }
 #endif
 

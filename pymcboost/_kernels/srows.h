@@ -127,7 +127,8 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
             float its[16] ALIGNED_LANES;
             PMB_LANES(l, 16) its[l] = g[b + l] * -factor;
             pmb_sr_plus_squares(rest, its);
-            if (size) PMB_LANES(l, 16) its[l] *= size[b + l];
+            if (size)
+                PMB_LANES(l, 16) its[l] *= size[b + l];
             memcpy(g + b, its, sizeof its);
         }
         square += pmb_bits((weight ? weight[i] : 1) * (double)pmb_vr_sum_r_16(rest) + magic);

@@ -45,11 +45,16 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
         for (int p_ = 0; p_ < PARTS; p_++) ((WIDEV *)(to))[p_] += ((const WIDEV *)(from))[p_];     \
     } while (0)
 #else
-#define ROW_ADD(q, a) PMB_LANES(l_, LANES)(q)[l_] += (a)[l_]
-#define WIDE_TAKE2(to, from) PMB_LANES(l_, LANES)(to)[l_] -= 2 * (double)(from)[l_]
-#define WIDE_ADD(to, from) PMB_LANES(l_, LANES)(to)[l_] += (double)(from)[l_]
-#define DOUBLE_ADD(to, from) PMB_LANES(l_, LANES)(to)[l_] += (from)[l_]
-#define DOUBLE_TAKE2(to, from) PMB_LANES(l_, LANES)(to)[l_] -= 2 * (from)[l_]
+#define ROW_ADD(q, a)                                                                              \
+    PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
+#define WIDE_TAKE2(to, from)                                                                       \
+    PMB_LANES(l_, LANES) (to)[l_] -= 2 * (double)(from)[l_]
+#define WIDE_ADD(to, from)                                                                         \
+    PMB_LANES(l_, LANES) (to)[l_] += (double)(from)[l_]
+#define DOUBLE_ADD(to, from)                                                                       \
+    PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
+#define DOUBLE_TAKE2(to, from)                                                                     \
+    PMB_LANES(l_, LANES) (to)[l_] -= 2 * (from)[l_]
 #endif
 
 #include "stumps_fill_body.h"
@@ -79,7 +84,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *to
 PMB_CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magic, int64_t *sums) {
     const REAL *A = (const REAL *)A_;
     uint64_t found[LANES] ALIGNED_LANES = {0};
-    for (int64_t i = 0; i < n; i++) PMB_LANES(l, LANES) {
+    for (int64_t i = 0; i < n; i++)
+        PMB_LANES(l, LANES) {
             double x = (double)A[i * LANES + l];
             found[l] += pmb_bits((x < 0 ? -x : x) + magic);
         }
@@ -290,7 +296,8 @@ FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRI
         for (int j = 0; j < bins * LANES; j++) sums[j] += hist[j];
     }
     double rest[LANES] = {0};
-    for (int b = 0; b < bins; b++) PMB_LANES(l, LANES) rest[l] += sums[b * LANES + l];
+    for (int b = 0; b < bins; b++)
+        PMB_LANES(l, LANES) rest[l] += sums[b * LANES + l];
     PMB_LANES(l, LANES) sums[mode * LANES + l] = totals[l] - rest[l];
     FN(scan_bins_)(sums, bins, missing, cls0, tie, found, slot);
 }

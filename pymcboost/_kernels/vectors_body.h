@@ -14,8 +14,10 @@ typedef double FN(two_) __attribute__((vector_size(16)));
 #define ROW_TAKE(to, from) (*(FN(row_) *)(to) -= *(const FN(row_) *)(from))
 #define ROW_COPY(to, from) (*(FN(row_) *)(to) = *(const FN(row_) *)(from))
 #else
-#define ROW_ADD(to, from) PMB_LANES(l_, LANES)(to)[l_] += (from)[l_]
-#define ROW_TAKE(to, from) PMB_LANES(l_, LANES)(to)[l_] -= (from)[l_]
+#define ROW_ADD(to, from)                                                                          \
+    PMB_LANES(l_, LANES) (to)[l_] += (from)[l_]
+#define ROW_TAKE(to, from)                                                                         \
+    PMB_LANES(l_, LANES) (to)[l_] -= (from)[l_]
 #define ROW_COPY(to, from) memcpy(to, from, sizeof *(to) * LANES)
 #endif
 

@@ -252,12 +252,10 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         for (int b = 0; b < blocks; b++) {
             float x[LANES], *e = g + b * LANES;
             PMB_LANES(l, LANES)
-            x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOGISTIC ? -1 : 1);
+                x[l] = (float)(f[b * LANES + l] - top) * (loss == PMB_LOGISTIC ? -1 : 1);
             EXP(x, e, 0);
             PMB_LANES(l, LANES)
-            e[l] = fabsf(x[l]) > 1e29f    ? 0
-                   : loss == PMB_LOGISTIC ? 1 / (1 + e[l])
-                                          : e[l];
+                e[l] = fabsf(x[l]) > 1e29f ? 0 : loss == PMB_LOGISTIC ? 1 / (1 + e[l]) : e[l];
         }
         own = g[y[i]];
         g[y[i]] = 0;
@@ -344,7 +342,8 @@ PMB_INLINE void FN(pmb_vr_products_)(const float *const *g, const float *PMB_RES
     else
         FN(pmb_vr_products_16_)(g, P, L, classes, n, acc);
 #else
-    for (int r = 0; r < GROUP; r++) PMB_LANES(l, LANES) acc[r][l] = 0;
+    for (int r = 0; r < GROUP; r++)
+        PMB_LANES(l, LANES) acc[r][l] = 0;
     for (int64_t j = 0; j < n; j++)
         for (int r = 0; r < GROUP; r++)
             PMB_LANES(l, LANES) acc[r][l] += g[r][classes[j]] * P[classes[j] * L + l];

@@ -15,7 +15,8 @@ PMB_INLINE void FN(pmb_vr_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int 
             PMB_LANES(l, LANES) topc[l] = fabsf(gc[l]) > topc[l] ? fabsf(gc[l]) : topc[l];
         }
     }
-    for (int c = 0; c < span; c++) PMB_LANES(l, LANES) out[(b + c) * LANES + l] = top[c][l];
+    for (int c = 0; c < span; c++)
+        PMB_LANES(l, LANES) out[(b + c) * LANES + l] = top[c][l];
 }
 
 /* The same of all blocks: out (blocks * LANES). */

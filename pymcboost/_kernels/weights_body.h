@@ -199,7 +199,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_log_sums_)(const void *Q_, const signed char *
         }
     }
 #endif
-    for (int k = 0; k < 4; k++) PMB_LANES(l, LANES) out[k * LANES + l] += sums[k][l];
+    for (int k = 0; k < 4; k++)
+        PMB_LANES(l, LANES) out[k * LANES + l] += sums[k][l];
 }
 
 /* As pmb_log_sums, in whole numbers: a row's term is its number times `by` without its fraction. */
@@ -313,7 +314,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_column_sums_)(const void *A_, const signed cha
         V(down) = d;
 #else
         for (int64_t i = 0; i < rows; i++)
-            PMB_LANES(l, LANES)(side[i][l] ? up : down)[l] += A[(start + i) * LANES + l];
+            PMB_LANES(l, LANES) (side[i][l] ? up : down)[l] += A[(start + i) * LANES + l];
 #endif
     }
     PMB_LANES(l, LANES) plus[l] += (double)up[l];
@@ -330,7 +331,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_column_units_)(const void *A_, const signed ch
     for (int64_t start = 0; start < n; start += SIGN_ROWS) {
         int64_t rows = n - start < SIGN_ROWS ? n - start : SIGN_ROWS;
         FN(transpose_)(h + start, stride, last, rows, side);
-        for (int64_t i = 0; i < rows; i++) PMB_LANES(l, LANES) {
+        for (int64_t i = 0; i < rows; i++)
+            PMB_LANES(l, LANES) {
                 int64_t term = (int64_t)((double)A[(start + i) * LANES + l] * by);
                 all[l] += term;
                 up[l] += term & -(int64_t)side[i][l];
@@ -364,7 +366,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_column_update_)(void *A_, const signed char *h
                 V(a + i * LANES) = CV(a + i * LANES) * CV(h[start + i] > 0 ? plus : minus) + low;
         }
 #else
-        for (int64_t i = 0; i < rows; i++) PMB_LANES(l, LANES) {
+        for (int64_t i = 0; i < rows; i++)
+            PMB_LANES(l, LANES) {
                 int up = stride ? side[i][l] : h[start + i] > 0;
                 a[i * LANES + l] = a[i * LANES + l] * (up ? plus : minus)[l] + least[l];
             }

@@ -141,6 +141,8 @@ def test_before_a_commit_the_same_tools_run_as_in_ci():
     makefile = (ROOT / "Makefile").read_text()
     programs = {
         "ruff": "ruff check",
+        "ruff-format": "ruff format",
+        "clang-format": "clang-format",
         "cython-lint": "cython-lint",
         "mypy": "mypy",
         "import-linter": "lint-imports",
