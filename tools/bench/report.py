@@ -88,7 +88,7 @@ def print_report(name, entry):
 
 
 def markdown(entries):
-    """Tables of a results file, for docs/benchmarks.md."""
+    """Tables of a results file."""
     targets = [
         [name, target["what"], target["target"], f"{number(target['reached'])} {target['unit']}".strip(),
          judged(entry, target, no="no")]

@@ -4,7 +4,7 @@
     python tools/bench.py NAME... [--json results/bench.json] [--repeat 5] [--quick]
     python tools/bench.py trees [--data letter covtype] [--rounds 100] [--threads 1 2] [--algorithms ...] [--peers ...]
     python tools/bench.py guard --against COMMIT     this tree against another commit (bench_guard.py)
-    python tools/bench.py --markdown results/bench.json [--into docs/benchmarks.md]
+    python tools/bench.py --markdown results/bench.json     all tables of a file
 
 Competitors are timed in turn (A B A B), after one untimed run each, and the best and the median of several runs are
 reported; a ratio is the quotient of two best times of the same run. PYMCBOOST_DATA names the folder of the data sets.
@@ -19,7 +19,7 @@ from pathlib import Path
 from shared import peers
 from shared.datasets import DataMissing
 from shared.measure import environment
-from shared.tables import as_json, put_between, write_json
+from shared.tables import as_json, write_json
 
 from bench.report import BENCHMARKS, Options, markdown, print_report
 
@@ -43,9 +43,6 @@ def make_parser():
     add("--repeat", type=int, default=5, help="timed runs of each competitor (default 5)")
     add("--quick", action="store_true", help="small sizes, only to see that it runs")
     add("--markdown", metavar="FILE", help="print the tables of a results file and stop")
-    add("--into", metavar="FILE",
-        help="with --markdown: put the tables into this file, between the marks with the name of the results file",
-    )  # fmt: skip
     add(
         "--defaults",
         action="store_true",
@@ -92,15 +89,6 @@ def check(parser, options):
         parser.error(str(error))
 
 
-def show(options):
-    """Print the tables of a results file, or put them into a document."""
-    text = markdown(json.loads(Path(options.markdown).read_text()))
-    if options.into:
-        put_between(options.into, Path(options.markdown).stem, text)
-    else:
-        print(text)
-
-
 def measure(name, options):
     """Entry of one benchmark in a results file, made into JSON whether or not there is a file to write."""
     function = BENCHMARKS[name]
@@ -123,7 +111,7 @@ def main(arguments=None):
             print(f"{name:15} {function.__doc__.strip()}")
         return 0
     if given.markdown:
-        show(given)
+        print(markdown(json.loads(Path(given.markdown).read_text())))
         return 0
     check(parser, given)
     known = {

@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Experiment:
     text : callable
         ``text(frame)`` gives the table in Markdown.
     values : callable or None
-        ``values(frame)`` gives what sentences of docs/reproduction.md say about the table, as a dict of texts.
+        ``values(frame)`` gives what sentences of the pages say about the table, as a dict of texts.
     plot : callable or None
         ``plot(path, frame)`` writes the picture.
     weigh : callable or None
@@ -71,6 +71,8 @@ class Experiment:
     sets: tuple = ()
     methods: tuple = ()
     values: Callable | None = None
+    # Shorter tables for the pages, ``function(frame)`` by name; "" is the one that stands for the experiment.
+    pages: dict = field(default_factory=dict)
 
     @property
     def verifiable(self):
@@ -141,13 +143,18 @@ class Experiment:
         return journal if journal.rows else None
 
     def markdown(self, folder):
-        """The part of docs/reproduction.md, None where ``folder`` has no rows of it."""
+        """The whole table with its commits, None where ``folder`` has no rows of it."""
         journal = self.stored(folder)
         if journal is None:
             return None
         commits = sorted({row["commit"] for row in journal.rows})
         made_by = f"Commit {', '.join(f'`{commit}`' for commit in commits)}."
         return f"### {self.title}\n\n{self.text(journal.frame())}\n\n{made_by}"
+
+    def page_text(self, folder, name=""):
+        """A table of the pages."""
+        text = self.pages.get(name, self.text) if name == "" else self.pages[name]
+        return text(self.stored(folder).frame())
 
     def values_of(self, folder):
         """What sentences say about the rows in ``folder``, by "table.name"."""

@@ -11,7 +11,7 @@
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
-    python tools/reproduce.py --markdown results [--into docs/reproduction.md]
+    python tools/reproduce.py --markdown results [--into [README.md ...]]
 
 Every finished fit is appended to a CSV file at once, with commit, versions and seconds, and is not done again: an
 interrupted run goes on where it stopped (--fresh starts over). Seeds are fixed. Data come from PYMCBOOST_DATA.
@@ -22,17 +22,21 @@ compares.
 import argparse
 import importlib
 import sys
+from functools import partial
 from pathlib import Path
 
 from shared.datasets import DataMissing
 from shared.internals import available_cpus
+from shared.measure import ROOT
 from shared.peers import Absent
-from shared.tables import with_block, with_values
+from shared.tables import BLOCK, VALUE, with_blocks, with_values
 
-# In the order of docs/reproduction.md.
+from reproduce import timings
+
+# In the order of the pages.
 PAPERS = (
-    "mcboost", "figure1", "abcboost", "multiboost_table4", "multiboost", "multiboost_fcd", "piboost", "table5",
-    "table5_learners", "imbalance", "hinge", "fair", "quality", "temperature", "defaults",
+    "headline", "mcboost", "figure1", "abcboost", "multiboost_table4", "multiboost", "multiboost_fcd", "piboost",
+    "table5", "table5_learners", "imbalance", "hinge", "fair", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {
@@ -69,11 +73,9 @@ def make_parser():
         help="do the fits of the --methods or --sets named anew, and keep all others",
     )
     add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
-    add(
-        "--into",
-        metavar="FILE",
-        help="with --markdown: put the tables, and values in sentences, into this file",
-    )
+    add("--into", metavar="PAGE", nargs="*",
+        help="with --markdown: put tables, and values in sentences, into these pages (default: README.md and docs)",
+    )  # fmt: skip
     add = parser.add_argument_group("trees and MultiBoost").add_argument
     add(
         "--methods",
@@ -104,14 +106,39 @@ def markdown(folder):
 
 
 def values(folder):
-    """What the sentences of docs/reproduction.md say about the tables that have results in ``folder``."""
+    """What sentences say about the tables and benchmarks that have results in ``folder``."""
     parts = [experiment.values_of(folder) for experiment in EXPERIMENTS.values()]
-    return {name: text for part in parts for name, text in part.items()}
+    found = timings.figures(folder)
+    found.update({name: text for part in parts for name, text in part.items()})
+    return found
 
 
-def written(page, folder):
-    """The text of docs/reproduction.md with the tables of ``folder``, and with their values in its sentences."""
-    return with_values(with_block(page, "reproduction", markdown(folder)), values(folder))
+def blocks(folder):
+    """Functions that make the tables of the pages, by the name of the experiment or of the benchmark's file."""
+    tables = timings.tables(folder)
+    tables["reproduction"] = partial(markdown, folder)
+    for name, experiment in EXPERIMENTS.items():
+        tables[name] = partial(experiment.page_text, folder)
+        for part in experiment.pages:
+            if part:
+                tables[f"{name}.{part}"] = partial(experiment.page_text, folder, part)
+    return tables
+
+
+def written(page, tables, figures):
+    """The text of a page with the tables that ``blocks`` and the figures that ``values`` give."""
+    return with_values(with_blocks(page, tables), figures)
+
+
+def pages():
+    """The pages that have tables or values of results."""
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [
+        page
+        for page in files
+        if "_build" not in page.parts
+        and (VALUE.search(page.read_text()) or BLOCK.search(page.read_text()))
+    ]
 
 
 def check(parser, options):
@@ -131,11 +158,12 @@ def main(arguments=None):
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.markdown:
-        if options.into:
-            page = Path(options.into)
-            page.write_text(written(page.read_text(), options.markdown))
-        else:
+        if options.into is None:
             print(markdown(options.markdown))
+            return 0
+        tables, figures = blocks(options.markdown), values(options.markdown)
+        for page in map(Path, options.into or pages()):
+            page.write_text(written(page.read_text(), tables, figures))
         return 0
     check(parser, options)
     if options.jobs <= 0:

@@ -12,6 +12,8 @@ import numpy as np
 PUBLISHED = Path(__file__).resolve().parents[1] / "reproduce" / "published"
 # A figure in a sentence: between the two comments stands what a tool filled in.
 VALUE = re.compile(r"<!-- value: (?P<name>\S+) -->.*?<!-- end -->", re.DOTALL)
+# A table between two comments of a name.
+BLOCK = re.compile(r"<!-- begin (?P<name>\S+) -->\n.*?<!-- end (?P=name) -->", re.DOTALL)
 
 
 def number(value):
@@ -79,22 +81,18 @@ def _cell(text):
     return None if not numbers else numbers[0] if len(numbers) == 1 else tuple(numbers)
 
 
-def put_between(path, name, text):
-    """Replace what stands between the two marker comments of ``name`` in a Markdown file."""
-    path = Path(path)
-    path.write_text(with_block(path.read_text(), name, text))
+def with_blocks(page, blocks):
+    """A Markdown page with the text of ``blocks[name]()`` between ``<!-- begin name -->`` and ``<!-- end name -->``."""
 
+    def filled(found):
+        name = found["name"]
+        if name not in blocks:
+            raise SystemExit(
+                f"the page asks for the table {name!r}; results have {', '.join(blocks)}"
+            )
+        return f"<!-- begin {name} -->\n{blocks[name]().strip()}\n<!-- end {name} -->"
 
-def with_block(page, name, text):
-    """A Markdown page with ``text`` between the two marker comments of ``name``."""
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    if begin not in page or end not in page:
-        raise SystemExit(
-            f"the page needs the lines {begin!r} and {end!r}: the tables go between them"
-        )
-    head, rest = page.split(begin, 1)
-    tail = rest.split(end, 1)[1]
-    return f"{head}{begin}\n{text.strip()}\n{end}{tail}"
+    return BLOCK.sub(filled, page)
 
 
 def with_values(page, values):

@@ -1,31 +1,37 @@
-"""docs/reproduction.md says what results/ gives, in its tables and in its sentences."""
+"""README.md and docs/ say what results/ gives, in their tables and in their sentences."""
 
 import re
 from difflib import unified_diff
-from pathlib import Path
 
 import pytest
-from reproduce.run import written
-from shared.tables import VALUE, with_values
+from reproduce.run import blocks, pages, values, written
+from reproduce.timings import Figures, machine, words
+from shared.measure import ROOT
+from shared.tables import VALUE, with_blocks, with_values
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "reproduction.md"
-
-
-def test_page_says_what_the_results_give():
-    page = PAGE.read_text()
-    differing = unified_diff(
-        page.splitlines(), written(page, ROOT / "results").splitlines(), n=0, lineterm=""
-    )
-    again = "python tools/reproduce.py --markdown results --into docs/reproduction.md"
-    assert not list(differing), f"write the page again: {again}"
+PAGES = [str(page.relative_to(ROOT)) for page in pages()]
+AGAIN = "python tools/reproduce.py --markdown results --into"
 
 
-def test_values_of_the_page_are_parts_of_sentences():
+@pytest.fixture(scope="module")
+def results():
+    return blocks(ROOT / "results"), values(ROOT / "results")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_says_what_the_results_give(name, results):
+    page = (ROOT / name).read_text()
+    again = written(page, *results)
+    differing = list(unified_diff(page.splitlines(), again.splitlines(), n=0, lineterm=""))
+    assert not differing, f"write the pages again: {AGAIN}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_values_of_a_page_are_parts_of_sentences(name):
     """Each has an end, and none begins a line: that would begin a block of HTML."""
-    page = PAGE.read_text()
+    page = (ROOT / name).read_text()
     assert not re.findall(r"^\s*<!-- value.*", page, re.MULTILINE)
-    assert len(VALUE.findall(page)) == page.count("<!-- value:") > 100
+    assert len(VALUE.findall(page)) == page.count("<!-- value:")
 
 
 def test_values_are_filled_in():
@@ -39,3 +45,29 @@ def test_values_are_filled_in():
 def test_a_value_without_results_is_an_error():
     with pytest.raises(SystemExit, match=r"'car\.tree'.* car\.all"):
         with_values("<!-- value: car.tree -->1<!-- end -->", {"car.all": "3 of 3"})
+
+
+def test_tables_are_filled_in():
+    page = "A\n\n<!-- begin car -->\nold\n<!-- end car -->\n\nB"
+    filled = with_blocks(page, {"car": lambda: "| new |\n"})
+    assert filled == "A\n\n<!-- begin car -->\n| new |\n<!-- end car -->\n\nB"
+    with pytest.raises(SystemExit, match="'car'.* iris"):
+        with_blocks(page, {"iris": str})
+
+
+def test_figures_of_benchmarks():
+    figures = Figures(
+        {"a.machine": "M"}, {"a.ours.cpu": 0.1234, "a.other.cpu": 0.5, "a.rows": 5000}
+    )
+    page = "<!-- value: a.ours.cpu -->-<!-- end --> <!-- value: a.other.cpu/a.ours.cpu -->-<!-- end -->"
+    assert VALUE.findall(with_values(page, figures)) == ["a.ours.cpu", "a.other.cpu/a.ours.cpu"]
+    assert figures["a.ours.cpu"] == "0.12" and figures["a.other.cpu/a.ours.cpu"] == "4.1"
+    assert figures["a.rows"] == "5,000" and figures["a.machine"] == "M"
+    assert "a.ours.cpu/b" not in figures and "b" not in figures
+    assert words(12345.6) == "12,300" and words(3.0) == "3.0" and words(2.834, "x.error") == "2.83"
+
+
+def test_a_busy_machine_says_so():
+    idle = {"cpu": "Xeon(R)", "date": "2026-11-29", "load_before": 0.91, "cpus": 1}
+    assert machine(idle) == "Xeon, 2026-11-29 (load 0.9)"
+    assert machine({**idle, "load_before": 1.5}) == "Xeon, 2026-11-29, busy (load 1.5)"
