@@ -66,11 +66,11 @@ def specification(unit):
     return peers.Spec(method, int(unit["rounds"]), LEAVES, LEARNING_RATE, more=more)
 
 
-def fit_long(data, unit):
-    """One training; its curve holds "rounds:wrong test rows" on the grid and at the end."""
-    X, codes, X_test, truth = coded(data())
+def curve_of_training(spec, parts):
+    """One training: rounds, rows, seconds, and a curve of "rounds:wrong test rows" on the grid and at the end."""
+    X, codes, X_test, truth = parts
     begin = time.perf_counter()
-    model = peers.fit(specification(unit), X, codes, int(codes.max()) + 1)
+    model = peers.fit(spec, X, codes, int(codes.max()) + 1)
     seconds = time.perf_counter() - begin
     counted = {*GRID, model.rounds}
     curve = {
@@ -79,13 +79,17 @@ def fit_long(data, unit):
         if rounds in counted
     }
     return {
-        **unit,
         "rounds_fitted": model.rounds,
         "n_train": len(codes),
         "n_test": len(truth),
         "curve": " ".join(f"{rounds}:{errors}" for rounds, errors in curve.items()),
         "seconds": round(seconds, 2),
     }
+
+
+def fit_long(data, unit):
+    """One training of a unit."""
+    return {**unit, **curve_of_training(specification(unit), coded(data()))}
 
 
 @dataclass(frozen=True)

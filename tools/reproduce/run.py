@@ -2,12 +2,13 @@
 
     python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc [--rounds N] [--gaps 1 10] [--methods mart ...]
+    python tools/reproduce.py mnist10k-grid [--methods mart ...] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost [--sets usps ...]
     python tools/reproduce.py quality|quality-tuned [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py quality-fair [--sets iris ...] [--methods vector ...] [--again]
     python tools/reproduce.py quality-paired
-    python tools/reproduce.py hinge [--sets vowel ...] [--methods hinge ...] [--budget MINUTES]
-    python tools/reproduce.py piboost-table3|table5|table5-learners|imbalance [--sets vowel ...] [--methods samme ...]
+    python tools/reproduce.py hinge|hinge-columns|hinge-paired|hinge-variants [--sets vowel ...] [--budget MINUTES]
+    python tools/reproduce.py piboost-table3|table5|table5-learners|table5-chosen|imbalance [--sets vowel ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
     python tools/reproduce.py NAME --verify [N]
@@ -35,8 +36,9 @@ from reproduce import timings
 
 # In the order of the pages.
 PAPERS = (
-    "headline", "mcboost", "figure1", "abcboost", "multiboost_table4", "multiboost", "multiboost_fcd", "piboost",
-    "table5", "table5_learners", "imbalance", "hinge", "fair", "quality", "temperature", "defaults",
+    "headline", "mcboost", "figure1", "abcboost", "abcboost_grid", "multiboost_table4", "multiboost",
+    "multiboost_fcd", "piboost", "table5", "table5_learners", "imbalance", "hinge", "hinge_others", "hinge_variants",
+    "fair", "quality", "temperature", "defaults",
 )  # fmt: skip
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {

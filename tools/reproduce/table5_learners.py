@@ -12,6 +12,7 @@ from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_
 from reproduce.mcboost import classifier
 from reproduce.multiboost import estimator
 from reproduce.table5 import CLASSES, PUBLISHED, ROUNDS, table5_split
+from reproduce.table5 import RESULTS as TABLE5
 
 SETS = "vowel", "satimage"
 # The methods that take seconds a fit. The first one chooses.
@@ -162,11 +163,108 @@ def values(frame):
     return values | {"both": best, "both-within": f"{shared[best]} of {len(SETS) * len(METHODS)}"}
 
 
+# --------------------------------------------------------------------------------------------------------------------
+# All methods with the learner that is best on both sets
+
+CHOSEN = "3 leaves, 16 bins"
+ALL_SETS = "vowel", "satimage", "pendigits", "usps", "letter"
+# AdaBoost.MO would have 511 trees or more in every round of most of these sets.
+ALL_METHODS = tuple(method for method in PUBLISHED["wine"] if method != "adaboost-mo")
+
+
+def chosen_estimator(unit):
+    """New estimator of a column; GradBoost's l1 and MultiBoost's C are those of Table V with three leaves."""
+    method, weak = unit["method"], LEARNERS[CHOSEN]
+    if method in METHODS:
+        return learner_estimator(unit["data"], method, CHOSEN)
+    if method.startswith("mcboost"):
+        return classifier(method.split("-")[1], ROUNDS, **weak)
+    value = float(unit["value"])
+    more = {"l1": value} if method == "gradboost" else {"C": value, "loss": "exp", "solver": "fcd"}
+    return estimator(CLASSES[method], n_estimators=ROUNDS, **weak, **more)
+
+
+def fit_chosen(unit):
+    """One fit on one split."""
+    parts = coded(table5_split(unit["data"], unit["repeat"]))
+    return fit_and_test(unit, chosen_estimator(unit), parts)[0]
+
+
+def values_of_table5(folder):
+    """{(data, method): l1 or C} of Table V with trees of three leaves, in a folder of results."""
+    rows = TABLE5.journal(folder, keep=True).rows
+    return {
+        (row["data"], row["method"]): row["value"] for row in rows if row["learner"] == "3 leaves"
+    }
+
+
+def plan_chosen(options, journal):
+    """The cheap sets first."""
+    of_table5 = values_of_table5(options.results)
+    units = cross(
+        data=options.sets or ALL_SETS, method=options.methods or ALL_METHODS,
+        repeat=range(options.repeats or REPEATS),
+    )  # fmt: skip
+    units = [{**unit, "value": of_table5[unit["data"], unit["method"]]} for unit in units]
+    yield 0, sorted(units, key=lambda unit: unit["data"] == "usps"), "table5-chosen"
+
+
+def chosen_distances(frame):
+    """{(data, method): (mean error, deviations from the paper)}."""
+    found = {}
+    for data in ALL_SETS:
+        for method in ALL_METHODS:
+            errors = errors_of(frame, data=data, method=method)
+            if len(errors):
+                mean = mean_and_deviation(errors)[0]
+                found[data, method] = mean, deviations(mean, PUBLISHED[data][method])
+    return found
+
+
+def chosen_text(frame):
+    """Errors beside the paper's."""
+    found, lines = chosen_distances(frame), []
+    for data in ALL_SETS:
+        mine = {method: found[data, method] for method in ALL_METHODS if (data, method) in found}
+        if not mine:
+            continue
+        cells = [
+            f"{PUBLISHED[data][m][0]} / {mine[m][0]:.1f} ({mine[m][1]:+.1f} sd)"
+            if m in mine
+            else "-"
+            for m in ALL_METHODS
+        ]
+        lines.append([data, *cells, f"{near(mine, mine)} of {len(mine)}"])
+    return (
+        f"Trees of {CHOSEN}, {REPEATS} splits: paper / ours in percent, and the distance in the paper's standard "
+        "deviations. GradBoost's l1 and MultiBoost's C are those of Table V with three leaves.\n\n"
+        + markdown_table(["data", *ALL_METHODS, "within one sd"], lines)
+    )
+
+
+def chosen_values(frame):
+    """What sentences say about the table."""
+    found = chosen_distances(frame)
+    values = {"within": f"{near(found, found)} of {len(found)}"}
+    values["better"] = f"{sum(one < -1 for _, one in found.values())} of {len(found)}"
+    values["worse"] = f"{sum(one > 1 for _, one in found.values())} of {len(found)}"
+    for data in ALL_SETS:
+        mine = {cell: one for cell, one in found.items() if cell[0] == data}
+        if mine:
+            values[data] = f"{near(mine, mine)} of {len(mine)}"
+    return values
+
+
 RESULTS = Results(
     "table5-learners", "data learner method part fold repeat", "error n_train n_test", fit_unit
 )
 EXPERIMENTS = (
     Experiment(
         "table5-learners", "Table V: the weak learner", (RESULTS,), plan, text, sets=SETS, values=values,
+    ),
+    Experiment(
+        "table5-chosen", "Table V with the weak learner of the search",
+        (Results("table5-chosen", "data method value repeat", "error n_train n_test", fit_chosen, as_text="value"),),
+        plan_chosen, chosen_text, sets=ALL_SETS, methods=ALL_METHODS, values=chosen_values,
     ),
 )  # fmt: skip

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
 
+import numpy as np
+
 # Name to module of pymcboost.
 WHERE = {
     "available_cpus": "threads",
@@ -158,6 +160,42 @@ def multiboost_cw_by_lbfgs(**parameters):
         booster = RoundsByLBFGS
 
     return ByLBFGS(**parameters)
+
+
+def rounds_as_printed(model):
+    """Let each round of HingeBoost.OC end as its paper prints it: with new colours, and the SVM of those before."""
+
+    def prepare(original, booster, previous):
+        original(previous)
+        rounds = booster.code_rounds
+        rounds._alternate = partial(_as_printed, rounds)
+
+    return hook(model, prepare=prepare)
+
+
+def _as_printed(rounds, column, found):
+    """Lines 4 to 9 of the paper's Algorithm 1: (column, SVM), or None where they do not lower the objective."""
+    colours = importlib.import_module("pymcboost._kernels.colours")
+    rho, y = rounds.rho, rounds.data.y
+    margins, best = np.empty(len(y)), None
+    for _ in range(rounds.max_alternations):
+        colours.margins(rho, y, column, margins)
+        solution = rounds.svm.solve(column[y], margins, rounds.c, rounds.tol, rounds._beta)
+        rounds._beta = solution.beta
+        rounds._solves += 1
+        found["n_solves"] += 1
+        found["n_iter"] += solution.n_iter
+        if solution.short:
+            rounds._short.append(solution.violation)
+        column = column.copy()
+        changes, _, loss = colours.recolour(rho, y, column, solution.f / 2, False)
+        reached = solution.norm2 / 2 + rounds.c * loss
+        if not reached < found["objective"]:
+            break
+        found["objective"], best = reached, (column, solution)
+        if not changes:
+            break
+    return best
 
 
 @contextmanager
