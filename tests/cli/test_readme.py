@@ -16,16 +16,22 @@ import pymcboost
 from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = list((ROOT / "docs").glob("*.md"))
+# Names of the pages from the project's folder on, without those that a build leaves behind.
+DOCS = sorted(
+    page.relative_to(ROOT).as_posix()
+    for page in (ROOT / "docs").rglob("*.md")
+    if "_build" not in page.parts
+)
 C_PROGRAM = ROOT / "examples" / "score.c"
 PAGES = {
     "README.md": {"python", "console"},
     "docs/tutorial-python.md": {"python"},
     "docs/tutorial-shell.md": {"console"},
     "docs/tutorial-c.md": {"console"},
-    "docs/guide.md": {"python"},
     "docs/workers.md": {"python"},
 }
+PAGES |= {page: {"python"} for page in DOCS if page.startswith("docs/guide/")}
+del PAGES["docs/guide/index.md"]
 PROGRAMS = {f"mcboost-{name}": name for name in ("train", "tune", "predict", "info", "convert")}
 
 
@@ -119,7 +125,7 @@ UNCONDITIONAL = {'printf("class %" PRId64 "\\n", mcb_label_int(&model, k));'}
 
 
 def test_every_page_with_code_is_run():
-    pages = ["README.md", *(f"docs/{page.name}" for page in DOCS)]
+    pages = ["README.md", *DOCS]
     assert {page for page in pages if blocks(page)} == set(PAGES)
 
 
@@ -131,7 +137,7 @@ TEXTS = [
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    *sorted(f"docs/{page.name}" for page in DOCS),
+    *DOCS,
 ]
 
 

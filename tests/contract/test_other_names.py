@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,3 +171,15 @@ def test_the_constructor_shows_its_parameters():
         *parameters(VectorTreeBoostClassifier)
     }
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in shown.parameters.values())
+
+
+def test_the_table_of_the_guide_says_what_the_errors_say():
+    """The parameters in docs/guide/migration.md have the names that the errors answer."""
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "migration.md").read_text()
+    table = page.split("\n## ")[1]
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE)
+    assert len(rows) > 20
+    for first, others in rows:
+        here = set(re.findall(r"`(\w+)`", first))
+        for name in set(re.findall(r"`(\w+)`", others)) - here:
+            assert here & set(NAMES[name][0]), name

@@ -1,4 +1,4 @@
-"""Figures of docs/guide.md that no block of it prints."""
+"""Figures of docs/guide/choosing.md that no block of it prints."""
 
 import re
 
@@ -12,8 +12,8 @@ ROW = re.compile(r"^\| .* \| `(\w+Classifier)\((.*?)\)`.* \| (\d+) kB, ([\d.]+)%
 
 @pytest.mark.slow
 def test_sizes_and_errors_of_the_table(project_root):
-    """The table of "Choosing an estimator", on the bundled digits."""
-    rows = ROW.findall((project_root / "docs" / "guide.md").read_text())
+    """The table of the page, on the bundled digits."""
+    rows = ROW.findall((project_root / "docs" / "guide" / "choosing.md").read_text())
     assert len(rows) == 6
     train, test = (
         pymcboost.load_svmlight(project_root / "data" / f"digits.{part}.libsvm", n_features=64)
