@@ -276,7 +276,11 @@ def paired_test(ours, theirs):
 
 
 def compared(frame, ours="hinge"):
-    """{(protocol, data, kernel): {method: (errors, p against ours or None)}} of the repeats that both have."""
+    """{(protocol, data, kernel): {method: (errors, p, difference)}}.
+
+    The p-value is that of the test against ``ours``, of the repeats that both have, and the difference is the mean of
+    errors less ours there; both are None for ``ours``, and for a single repeat.
+    """
     found = {}
     for protocol, (_, _, rounds, kernels, sets) in PROTOCOLS.items():
         for data in sets:
@@ -292,15 +296,17 @@ def compared(frame, ours="hinge"):
                 if ours not in columns:
                     continue
                 found[protocol, data, kernel] = {
-                    method: (errors.to_numpy(), _p(errors, columns[ours], method == ours))
+                    method: (errors.to_numpy(), *_against(errors, columns[ours], method == ours))
                     for method, errors in columns.items()
                 }
     return found
 
 
-def _p(errors, ours, same):
+def _against(errors, ours, same):
     both = errors.index.intersection(ours.index)
-    return None if same or len(both) < 2 else paired_test(ours[both], errors[both])
+    if same or len(both) < 2:
+        return None, None
+    return paired_test(ours[both], errors[both]), float((errors[both] - ours[both]).mean())
 
 
 def verdicts(found, method):
@@ -309,9 +315,8 @@ def verdicts(found, method):
     for columns in found.values():
         if method not in columns or columns[method][1] is None:
             continue
-        errors, p = columns[method]
+        _, p, difference = columns[method]
         cells += 1
-        difference = errors.mean() - columns["hinge"][0].mean()
         better += p < LEVEL and difference > 0
         worse += p < LEVEL and difference < 0
     return better, worse, cells
@@ -323,7 +328,7 @@ def paired_text(frame):
     for (protocol, data, kernel), columns in found.items():
         cells = []
         for method in METHODS:
-            errors, p = columns.get(method, ((), None))
+            errors, p, _ = columns.get(method, ((), None, None))
             cells.append(_shown(errors) + (f" p={p:.2g}" if p is not None else ""))
         lines.append([protocol, data, kernel, *cells])
     total = []
@@ -340,6 +345,24 @@ def paired_text(frame):
     )
 
 
+def paired_page(frame):
+    """The same in short: bold where a method is better than HingeBoost.OC, (=) where the test finds no difference."""
+    methods = [method for method in METHODS if method != "hinge-random"]
+    lines = []
+    for (protocol, data, kernel), columns in compared(frame).items():
+        cells = []
+        for method in methods:
+            errors, p, difference = columns.get(method, ((), None, None))
+            cell = f"{np.mean(errors):.2f}" if len(errors) else "-"
+            if p is not None and p >= LEVEL:
+                cell += " (=)"
+            elif p is not None and difference < 0:
+                cell = f"**{cell}**"
+            cells.append(cell)
+        lines.append([protocol.replace("table", "Table "), data, kernel, *cells])
+    return markdown_table(["protocol", "set", "kernel", *methods], lines)
+
+
 def paired_values(frame):
     """What sentences say about the tests."""
     found, values = compared(frame), {}
@@ -349,7 +372,7 @@ def paired_values(frame):
             better, worse, n = verdicts(cells, method)
             values[f"{method}-{kernel}-better"] = f"{better} of {n}"
             values[f"{method}-{kernel}-worse"] = f"{worse} of {n}"
-    p = [one for columns in found.values() for _, one in columns.values() if one is not None]
+    p = [one for columns in found.values() for _, one, _ in columns.values() if one is not None]
     if p:
         values["p"] = span(p, "{:.2g}")
     return values
@@ -373,6 +396,6 @@ EXPERIMENTS = (
     Experiment(
         "hinge-paired", "HingeBoost.OC, the protocols of Tables 1 and 4 and paired t-tests",
         results("hinge-paired"), plan_paired, paired_text, sets=(*PROTOCOLS["table1"][4], "leaf"), methods=METHODS,
-        values=paired_values,
+        values=paired_values, pages={"": paired_page},
     ),
 )  # fmt: skip

@@ -146,6 +146,23 @@ def text(frame):
     )
 
 
+def page(frame):
+    """Errors by scaling (rows) and variant (columns)."""
+    found, lines = found_in(frame), []
+    for (data, kernel), (scalings, _, _) in CELLS.items():
+        for scaling in scalings:
+            mine = [found.get((data, kernel, scaling, method)) for method in METHODS]
+            if not any(mine):
+                continue
+            cells = ["-" if one is None else f"{one[1]:.2f}" for one in mine]
+            least = [one[3] for one in mine if one is not None and one[3] is not None]
+            paper = f"{PUBLISHED[data, kernel]['hinge'][0]:.2f}"
+            last = f"{min(least):.2f}" if least else "-"
+            lines.append([f"{data} {kernel}", scaling, paper, *cells, last])
+    head = ["cell", "scaling", "paper", *METHODS, "least of any C"]
+    return markdown_table(head, lines)
+
+
 def values(frame):
     """What sentences say about the variants."""
     found, said = found_in(frame), {}
@@ -179,6 +196,6 @@ EXPERIMENTS = (
             Results("hinge-variants", f"{KEY} seed chosen", COLUMNS, fit),
             Results("hinge-variants-choice", f"{KEY} fold", COLUMNS, fit),
         ),
-        plan, text, sets=tuple(data for data, _ in CELLS), methods=tuple(METHODS), values=values,
+        plan, text, sets=tuple(data for data, _ in CELLS), methods=tuple(METHODS), values=values, pages={"": page},
     ),
 )  # fmt: skip

@@ -142,6 +142,8 @@ def test_verdicts_of_the_tests():
     assert hinge_others.verdicts(found, "adaboost-erp") == (0, 0, 0)
     text = hinge_others.paired_text(frame)
     assert "6.50 (1.29) |" in text and "| better / worse / level |" in text and "1 / 0 / 0" in text
+    page = hinge_others.paired_page(frame)
+    assert "| Table 1 | usps | linear | **5.42** | 5.67 (=) | 7.57 | - | - | 6.50 |" in page
     values = hinge_others.paired_values(frame)
     assert (
         values["one-vs-one-linear-worse"] == "1 of 1" and values["ecoc-linear-better"] == "1 of 1"
@@ -242,6 +244,7 @@ def test_table_of_variants():
     rows.append({**cell, "C": 16.0, "seed": 0, "chosen": "no", "error": 39.0})
     frame = frame_of(rows)
     assert "41.00 (1.41) | +6.6 sd | 39.00 |" in hinge_variants.text(frame)
+    assert "| - | - | - | 41.00 | - | - | 39.00 |" in hinge_variants.page(frame)
     values = hinge_variants.values(frame)
     assert values["vowel-range"] == values["vowel-range-2-SVMs-random"] == "41.00"
     assert values["vowel-range-least"] == "39.00" and values["vowel-paper"] == "34.85"
@@ -275,7 +278,7 @@ def test_table_of_the_grid():
     text = abcboost_grid.text(frame)
     assert "| 8 | - / - | - / - | - / - | 2,600 / 2,400 |" in text
     assert "| 8 | 5,000 / - |" in text and "abc-logitboost below logitboost in 1 of 1" in text
-    assert "| 16 | 0.1 | abc-logitboost | 2,082 | 2,200 (7 rounds) | +5.7% |" in text
+    assert "| 16 | 0.1 | abc-logitboost | 2,082 | 2,200 | 7 | +5.7% |" in text
     values = abcboost_grid.values(frame)
     assert values["within"] == "1 of 2" and values["distance"] == "-0.2 to +5.7"
 
