@@ -137,6 +137,22 @@ class LongRun:
         order = sorted(best, key=lambda pair: (ORDER.index(pair[0]), pair[1]))
         return [(best[key], curve_of(best[key])) for key in order]
 
+    def page(self, frame):
+        """Wrong rows at the end of every training beside the published ones."""
+        lines = []
+        for row, curve in self.trainings(frame):
+            theirs, last = self.published.get(row["method"]), max(curve)
+            whole = row["rounds"] >= self.rounds and theirs and self.within is not None
+            far = f"{100 * (curve[last] / theirs - 1):+.1f}%" if whole else "-"
+            published = f"{theirs:,}" if theirs else "-"
+            lines.append(
+                [row["method"], row["gap"] or "-", published, f"{curve[last]:,}", f"{last:,}", far]
+            )
+        heads = ["method", "gap", "paper", "ours", "rounds", "distance"]
+        if self.within is None:
+            heads, lines = heads[:-1], [line[:-1] for line in lines]
+        return markdown_table(heads, lines)
+
     def order_words(self, trainings):
         """Whether the methods stand in the published order at the last rounds that all of them have."""
         curves = {}
@@ -247,6 +263,7 @@ class LongRun:
             self.plot,
             methods=methods,
             values=self.values,
+            pages={"": self.page},
         )
 
 

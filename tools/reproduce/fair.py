@@ -266,6 +266,27 @@ def summary(numbers, methods, ranked, reference):
     return f"{markdown_table(heads, lines)}\n\nCritical difference of ranks (Nemenyi, 0.05): {critical:.2f}."
 
 
+def page(frame):
+    """Log losses where nobody has a temperature, and where everyone has one; errors and calibration."""
+    numbers, methods, ranked = grids(frame)
+    with_temperature = tempered(numbers, methods)
+    lines = []
+    for method in [method for method in methods if method in ranked]:
+        raw, fair = numbers["log_loss"], with_temperature["log_loss"]
+        cells = [
+            "-" if method in CALIBRATED else f"{geometric(raw[method] / raw['vector-raw']):.2f}",
+            "-" if method in CALIBRATED else p_of(raw, method, "vector-raw"),
+            f"{geometric(fair[method] / fair['vector']):.2f}",
+            p_of(fair, method, "vector"),
+            f"{numbers['error'][method].mean():.1f}",
+            p_of(numbers["error"], method, "vector"),
+            f"{with_temperature['calibration_error'][method].mean():.1f}",
+        ]
+        lines.append([method, *cells])
+    heads = ["method", "nobody", "p", "everyone", "p", "error %", "p", "calibration %"]
+    return markdown_table(heads, lines)
+
+
 def p_of(table, method, reference):
     """Wilcoxon's p of two methods, in words."""
     return (
@@ -499,7 +520,7 @@ PAIRED = Results("quality-paired", "data", "booster form log_loss best ratio p n
 EXPERIMENTS = (
     Experiment(
         "quality-fair", "Everyone's defaults and tuned defaults, with the same temperature", (CELLS,), plan, text_of,
-        sets=(*DATA, *FRAMES), methods=METHODS, values=values_of,
+        sets=(*DATA, *FRAMES), methods=METHODS, values=values_of, pages={"": page},
     ),
     Experiment(
         "quality-paired", "Vector trees against the best booster, row by row", (PAIRED,), paired_plan, paired_text,

@@ -28,6 +28,7 @@ OTHERS = tuple(NAMES)[1:]
 RANKED = ("vector", "catboost", "lightgbm", "xgboost", "histogram")
 MOST = tuple(name for name in RANKED if name != "catboost")
 PICTURE = Path("docs", "tradeoff.png")
+SETS_PICTURE = "headline-sets.png"
 # Timed on other days than ours.
 OTHER_DAYS = ("catboost",)
 # Where names would lie over each other.
@@ -239,6 +240,33 @@ def plot(path, folder):
         axes.text(0.98, 0.97, note, transform=axes.transAxes, ha="right", va="top", fontsize=10)
 
 
+def plot_sets(path, folder):
+    """Log loss and error of every set: other libraries' defaults relative to ours, by the number of training rows."""
+    tables = tables_of(folder)
+    losses = tables["log_loss"]
+    methods = [method for method in OTHERS if method != "xgboost-vector"]
+    ratios = losses[methods].div(losses[OURS], axis=0)
+    order = ratios.min(axis=1).sort_values(ascending=False).index
+    with picture(path, figsize=(7.1, 8.6)) as grid:
+        axes = grid[0, 0]
+        axes.axvline(1, color="C3", lw=1.5)
+        for place, method in enumerate(methods):
+            color = f"C{(0, 1, 4, 5)[OTHERS.index(method) - (OTHERS.index(method) > 2)]}"
+            x = ratios.loc[order, method].clip(0.15, 20)
+            axes.plot(x, range(len(order)), "o^sD"[place], color=color, ms=5, label=NAMES[method])
+        axes.hlines(range(len(order)), 0.15, 20, color="0.92", lw=0.8, zorder=0)
+        axes.set_yticks(range(len(order)), order, fontsize=9.5)
+        axes.set_ylim(-0.8, len(order) - 0.2)
+        axes.set_xscale("log")
+        ticks = [0.2, 0.5, 1, 2, 5, 10, 20]
+        axes.set_xticks(ticks, [*(f"{tick:g}" for tick in ticks[:-1]), "20 or more"], fontsize=11)
+        axes.minorticks_off()
+        axes.set_xlabel(
+            "log loss / pymcboost's; left of the line: the other library is better", fontsize=11
+        )
+        axes.legend(fontsize=10, ncols=4, loc="lower center", bbox_to_anchor=(0.42, 1.0))
+
+
 def _name(axes, text, x, y, offset, **style):
     axes.annotate(text, (x, y), textcoords="offset points", xytext=offset, fontsize=11, **style)
 
@@ -257,6 +285,7 @@ class Summary:
         """Print the table and draw the picture of docs."""
         print(text_of(options.results))
         plot(PICTURE, options.results)
+        plot_sets(Path(options.results, SETS_PICTURE), options.results)
 
     def markdown(self, folder):
         """A part of the pages, None where ``folder`` lacks results."""

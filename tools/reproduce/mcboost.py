@@ -14,7 +14,7 @@ import features
 import numpy as np
 from shared import datasets
 from shared.measure import error_percent
-from shared.tables import deviations, markdown_table, mean_and_deviation, picture, published
+from shared.tables import beside, deviations, markdown_table, mean_and_deviation, picture, published
 
 from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
 
@@ -160,6 +160,44 @@ def table4_text(frame):
     return markdown_table(head, lines)
 
 
+def table4_page(frame):
+    """Table IV, one row for each set."""
+    lines = {}
+    for key, theirs in TABLE4.items():
+        errors = found_of(frame, key, (0.5, 1e-9))
+        cell = "-"
+        if len(errors):
+            cell = beside(theirs[0], errors.mean(), abs(deviations(errors.mean(), theirs)) > 1)
+        lines.setdefault(key[0], [key[0]]).append(cell)
+    return markdown_table(["set", *LOSSES], lines.values())
+
+
+def grid_page(table, frame):
+    """Table I or II without deviations."""
+    lines = []
+    for key, numbers in GRIDS[table].items():
+        cells = []
+        for theirs, setting in zip(numbers.values(), settings_of(table, key), strict=True):
+            errors = found_of(frame, key, setting)
+            far = len(errors) and abs(deviations(errors.mean(), theirs)) > 1
+            cells.append(beside(theirs[0], errors.mean(), far) if len(errors) else "-")
+        if key[0] not in TRAIN_ONLY:
+            lines.append([*key, *cells])
+    values = next(iter(GRIDS[table].values()))
+    return markdown_table(["set", "loss", *(f"{float(value):g}" for value in values)], lines)
+
+
+def grid_values(table, frame):
+    """What sentences say about Table I or II: cells within one of the paper's standard deviations."""
+    cells = []
+    for key, numbers in GRIDS[table].items():
+        for theirs, setting in zip(numbers.values(), settings_of(table, key), strict=True):
+            errors = found_of(frame, key, setting)
+            if len(errors) and key[0] not in TRAIN_ONLY:
+                cells.append(abs(deviations(errors.mean(), theirs)) <= 1)
+    return {"within": f"{sum(cells)} of {len(cells)}"}
+
+
 def grid_text(table, frame):
     """Table I or II in Markdown: theirs / ours for every value, and which cells are off."""
     numbers, lines, distances, gains = GRIDS[table], [], {}, []
@@ -219,7 +257,7 @@ def table2_values(frame):
     ]
     ours = [found_of(frame, key, (eta, 1e-9)).mean() for eta in (1.0, 0.5)]
     spread_of_paper = GRIDS["table2"][key]["0.5"][1]
-    return {
+    return grid_values("table2", frame) | {
         "usps-paper": f"{paper[0]} to {paper[1]}",
         "usps-ours": f"{ours[0]:.1f} to {ours[1]:.1f}",
         "paper-usps-exp": f"{paper[1]}",
@@ -229,7 +267,11 @@ def table2_values(frame):
 
 def mnist_values(frame):
     """What sentences say about Table VII."""
-    return {"features": f"{int(frame['n_features'].iloc[0]):,}"}
+    values = {"features": f"{int(frame['n_features'].iloc[0]):,}"}
+    for row in frame.itertuples():
+        values[row.loss] = f"{row.error:.2f}"
+        values[f"{row.loss}-paper"] = f"{TABLE7[row.loss]['error']:.2f}"
+    return values
 
 
 def cells_beyond(distances, letter):
@@ -341,6 +383,14 @@ def official_text(frame):
     return markdown_table(head, lines)
 
 
+def official_page(frame):
+    """Errors after all rounds."""
+    lines = {}
+    for row in frame.itertuples():
+        lines.setdefault(row.data, [row.data]).append(f"{row.error:.2f}")
+    return markdown_table(["set", *LOSSES], lines.values())
+
+
 def plot_official(path, frame):
     """Test error against rounds."""
     with picture(path, figsize=(6, 4)) as ((axis,),):
@@ -418,10 +468,10 @@ class Mnist(Experiment):
         print(mnist_text(journal.frame()))
 
 
-def small_experiment(table, title, text, plot, values=None):
+def small_experiment(table, title, text, plot, values, page):
     return Experiment(
-        table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None, values=values
-    )
+        table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None, values=values, pages={"": page}
+    )  # fmt: skip
 
 
 OFFICIAL_RESULTS = Results(
@@ -433,14 +483,18 @@ MNIST_RESULTS = Results(
 )  # fmt: skip
 TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5"
 EXPERIMENTS = (
-    small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4, table4_values),
+    small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4, table4_values, table4_page),
     small_experiment(
-        "table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2"), table2_values
+        "table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2"), table2_values,
+        partial(grid_page, "table2"),
     ),
-    small_experiment("table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1")),
+    small_experiment(
+        "table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1"),
+        partial(grid_values, "table1"), partial(grid_page, "table1"),
+    ),
     Experiment(
         "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text, plot_official,
-        weigh=None,
+        weigh=None, pages={"": official_page},
     ),
     Mnist(
         "mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), None, mnist_text, weigh=None,

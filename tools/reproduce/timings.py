@@ -5,7 +5,9 @@ import re
 from functools import partial
 from pathlib import Path
 
-from bench import report
+from shared.tables import markdown_table
+
+from reproduce.quality import geometric
 
 
 class Figures(dict):
@@ -89,10 +91,95 @@ def _flat(name, tree):
             yield inner, value
 
 
+# -- tables of the pages -------------------------------------------------------------------------
+
+
 def tables(folder):
-    """Functions that make the tables of a file of benchmarks, by its name."""
-    return {path.stem: partial(_table, path) for path in sorted(Path(folder).glob("bench*.json"))}
+    """Functions that make the tables of the pages from the files of benchmarks, by name."""
+    makers = {
+        "bench-trees": trees_table,
+        "bench-small-fits": small_fits_table,
+        "bench-early": early_table,
+        "bench-growth": growth_table,
+    }
+    return {name: partial(maker, dict(entries_of(folder))) for name, maker in makers.items()}
 
 
-def _table(path):
-    return report.markdown(json.loads(path.read_text()))
+def rows_of(entry):
+    """The rows of a benchmark by what they are."""
+    return {row["what"]: row for row in entry["rows"]}
+
+
+def trees_table(entries):
+    """Class-wise trees at equal settings: our time, others' as multiples, memory."""
+    lines = []
+    for file in ("bench-trees-small", "bench-trees-mnist", "bench-trees-large"):
+        rows = rows_of(entries[file])
+        for what, row in rows.items():
+            problem, _, method = what.rpartition(": ")
+            if method != "logitboost" or ", to " in problem:
+                continue
+            ratios = [
+                rows[f"{problem}: {peer}'s time / logitboost's"]["best"]
+                for peer in ("LightGBM", "XGBoost", "CatBoost")
+            ]
+            level = next(
+                row["best"]
+                for other, row in rows.items()
+                if other.startswith(f"{problem}, to ")
+                and other.endswith("LightGBM's time / logitboost's")
+            )
+            theirs = next(
+                row for other, row in rows.items() if other.startswith(f"{problem}: LightGBM |")
+            )
+            name, _, threads = problem.rpartition(", ")
+            lines.append([
+                name.partition(" (")[0], threads.split()[0], row["rounds"], words(row["best"]),
+                *(words(ratio) for ratio in ratios), words(level), f"{row['peak_MB']}/{theirs['peak_MB']}",
+            ])  # fmt: skip
+    heads = "set, threads, rounds, seconds, LightGBM, XGBoost, CatBoost, to equal error, MB".split(
+        ", "
+    )
+    return markdown_table(heads, lines)
+
+
+def small_fits_table(entries):
+    """Our CPU time as a multiple of others', by the number of classes."""
+    ratios = {}
+    for row in entries["bench-small-fits"]["rows"]:
+        shape, _, peer = row["what"].partition(": ")
+        if "ours_times" in row:
+            classes = shape.rpartition(", ")[2]
+            ratios.setdefault((classes, peer), []).append(row["ours_times"])
+    lines = [
+        [
+            *key,
+            len(values),
+            *(words(value) for value in (geometric(values), min(values), max(values))),
+        ]
+        for key, values in sorted(ratios.items(), key=lambda item: int(item[0][0].split()[0]))
+    ]
+    return markdown_table(["problem", "against", "fits", "ours/theirs", "least", "most"], lines)
+
+
+def early_table(entries):
+    """Time and labels with early exits."""
+    lines = []
+    for row in entries["bench-early"]["rows"]:
+        name, _, rest = row["what"].partition(": ")
+        kind = rest.partition(",")[0]
+        changed = 100 * row["changed"] / row["of_rows"]
+        lines.append([name, kind, words(row["best"]), f"{row['skipped_%']:.0f}", f"{changed:.2g}"])
+    return markdown_table(["set", "exit", "time", "skipped %", "labels changed %"], lines)
+
+
+def growth_table(entries):
+    """Training with more and more classes."""
+    lines = []
+    for row in entries["bench-growth"]["rows"]:
+        classes, _, kind = row["what"].removeprefix("K=").partition(", ")
+        cells = (row["best"], row["grown_MB"], row["model_MB"])
+        lines.append(
+            [f"{int(classes):,}", kind.partition(" ")[0], *(words(cell) for cell in cells)]
+        )
+    return markdown_table(["classes", "entries of a leaf", "seconds", "MB", "model MB"], lines)

@@ -52,6 +52,12 @@ def span(values, form="{:.0f}"):
     return " to ".join(dict.fromkeys(ends))
 
 
+def beside(theirs, ours, far=False, digits=1):
+    """A published figure and ours as one word; bold where ours is ``far`` from it."""
+    words = f"{theirs:.{digits}f}/{ours:.{digits}f}"
+    return f"**{words}**" if far else words
+
+
 def deviations(ours, theirs):
     """How many of the paper's standard deviations our mean lies above its mean."""
     return (ours - theirs[0]) / theirs[1]
