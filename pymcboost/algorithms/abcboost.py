@@ -33,7 +33,7 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import PARTED_CATEGORY, Leaves, Parameter, Share, estimator
 
-# "auto": rows for each leaf of a tree, and the bounds of the leaves; see docs/reproduction.md.
+# "auto": rows for each leaf of a tree, and the bounds of the leaves; see docs/results/choices.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 200, 10, 100
 
 

@@ -55,7 +55,7 @@ from pymcboost.training.parameters import (
 )
 
 LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | Scorer | SeveralScorers
-# Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/reproduction.md.
+# Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/results/choices.md.
 HASTY_RATE = 0.2
 # "auto": the learning rate of few rows, up to that of many; it doubles between these numbers of rows.
 LOW_RATE, HIGH_RATE, FEW_ROWS, MANY_ROWS = 0.05, 0.1, 2_000, 13_000

@@ -1,4 +1,4 @@
-"""Leaves of a tree, and rows and features that it draws, by default: chosen on folds, see docs/reproduction.md."""
+"""Leaves of a tree, and rows and features that it draws, by default: chosen on folds, see docs/results/choices.md."""
 
 # Features drawn at a node, as a multiple of a power of their number, and share of the rows drawn for a tree; more above
 # so many rows. There a share of the features is drawn where that is more, up to a number of them. Few rows have few

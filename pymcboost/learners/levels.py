@@ -5,7 +5,7 @@ import numpy as np
 # A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
 OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
 # A split on levels must gain this share more of what chance gives one, for each of them that is in parts. Chosen by
-# cross-validation, see docs/benchmarks.md.
+# cross-validation, see docs/results/choices.md.
 PER_LEVEL = 0.35
 
 

@@ -19,7 +19,7 @@ LARGEST_STEP = 4.0
 # gains little may lead to others that gain much.
 GROWN_SHARE = 1 / 8
 # "auto": rows for each leaf of a tree and the bounds of the leaves. Chosen by cross-validation on training parts, see
-# docs/reproduction.md.
+# docs/results/choices.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
 # "auto": with more classes than these, splits are found in directions: as many as the root of their number, up to half
 # a block of lanes less that of the weight. With more classes folds have less log loss in a whole block, and in two.

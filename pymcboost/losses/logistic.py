@@ -18,7 +18,7 @@ class Logistic(Loss):
     spare_lane = True
     keeps_curvature = False
     # Labels have no temperature that would mend leaves in which a label is all or none. Chosen on training parts of 53
-    # sets, see docs/reproduction.md.
+    # sets, see docs/results/choices.md.
     least_l2 = 0.1
 
     def first(self, data):

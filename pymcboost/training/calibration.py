@@ -53,7 +53,7 @@ FEW = 500
 MOST_RISE = 4.0
 # The logarithm of the temperature from rows that are left out: that of out-of-bag scores with this weight, and that of
 # leave-one-out scores with the rest. The former is at most a multiple of the latter. The result is too high by a factor
-# that hardly differs between data sets. All were chosen on training parts of 40 sets, see docs/reproduction.md.
+# that hardly differs between data sets. All were chosen on training parts of 40 sets, see docs/results/choices.md.
 SHARE_OUTSIDE, MOST_SOFT, BIAS = 0.8, 30.0, 0.905
 
 UNSEEN = (

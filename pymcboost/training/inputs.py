@@ -30,7 +30,7 @@ from pymcboost.training.ranges import LONGEST_NAME, is_name
 SET_OF = "(X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score)"
 # Types that rows may have, the first for those of other types.
 TYPES = [np.float32, np.float64]
-# What early stopping sets aside by default: chosen on parts of training parts, see docs/reproduction.md.
+# What early stopping sets aside by default: chosen on parts of training parts, see docs/results/choices.md.
 SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
 
 

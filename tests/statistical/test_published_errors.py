@@ -42,7 +42,7 @@ def test_digits_bundled(project_root):
 @pytest.mark.parametrize(
     ("data", "loss"),
     [
-        # 12.9 against 9.9 (2.6) over 50 repeats: beyond the band, for reasons that docs/reproduction.md discusses.
+        # 12.9 against 9.9 (2.6) over 50 repeats: beyond the band, for reasons that docs/papers/mcboost.md discusses.
         pytest.param(
             *key,
             marks=pytest.mark.xfail(strict=False, reason="1.1 sd off")

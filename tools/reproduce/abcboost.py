@@ -221,6 +221,13 @@ class LongRun:
                 f"{method} {wrong:,}" for method, wrong in self.published.items()
             )
         }
+        if self.within is not None:
+            # The smallest gap comes first of a method's trainings.
+            first = {}
+            for row, curve in self.trainings(frame):
+                first.setdefault(row["method"], curve[max(curve)])
+            distances = [abs(first[method] / wrong - 1) for method, wrong in self.published.items()]
+            found["worst"] = f"{100 * max(distances):.1f}"
         for row, curve in self.trainings(frame):
             if row["method"] in peers.PEERS:
                 found |= {

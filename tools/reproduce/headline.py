@@ -138,6 +138,7 @@ def pair_values(tables, method):
         "sets": str(loss.n_sets),
         "log-loss": f"{loss.mean:.2f}",
         "log-loss-interval": f"{loss.low:.2f} to {loss.high:.2f}",
+        "log-loss-median": f"{(pair[method] / pair[OURS]).median():.2f}",
         "log-loss-ahead": str((pair[OURS] < pair[method]).sum()),
         "log-loss-p": f"{ranks.signed_rank(pair[method], pair[OURS]).p:.2g}",
         "error-ahead": str((wrong[OURS] < wrong[method]).sum()),
@@ -187,14 +188,14 @@ def text_of(folder):
     lines = []
     for method in OTHERS:
         loss, words = ratio_of(tables["log_loss"], method), pair_values(tables, method)
-        ahead = f"{words['log-loss-ahead']} of {loss.n_sets}"
-        time = "-" if method in OTHER_DAYS else f"{words['cpu']} ({words['cpu-interval']})"
+        time = words["cpu"], words["cpu-interval"].replace(" to ", "–")
         lines.append([
-            NAMES[method], f"{words['log-loss']} ({words['log-loss-interval']})", ahead, words["log-loss-p"],
-            words["error-points"], f"{words['error-ahead']} of {loss.n_sets}", words["error-p"], words["size"], time,
+            NAMES[method], f"{words['log-loss']} ({loss.low:.2f}–{loss.high:.2f})",
+            f"{words['log-loss-ahead']}/{loss.n_sets}", words["log-loss-p"], words["error-points"],
+            f"{words['error-ahead']}/{loss.n_sets}", words["error-p"], words["size"],
+            "-" if method in OTHER_DAYS else f"{time[0]} ({time[1]})",
         ])  # fmt: skip
-    heads = ["defaults of", "log loss / ours (95%)", "ours lower", "p", "error - ours, points", "ours lower", "p",
-             "size / ours", "CPU time / ours (95%)"]  # fmt: skip
+    heads = ["defaults of", "log loss", "lower", "p", "error", "lower", "p", "size", "CPU time"]
     return markdown_table(heads, lines)
 
 

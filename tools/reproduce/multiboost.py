@@ -324,25 +324,29 @@ def curve_values(frame):
 
 
 def plot_curves(path, frame):
-    """Mean error against rounds above, against learners below."""
+    """Mean error against rounds on the left, against weak learners on the right, one row for each set."""
     found = rows_by(frame)
     sets = list(dict.fromkeys(data for data, _ in found))
     if not found:
         return
-    with picture(path, 2, len(sets), figsize=(3.6 * len(sets), 6.4)) as axes:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    with picture(path, len(sets), 2, figsize=(7.1, 2.2 * len(sets))) as axes:
         for (data, method), mine in found.items():
-            above, below = axes[:, sets.index(data)]
+            left, right = axes[sets.index(data)]
             colour = f"C{list(METHODS).index(method)}"
             grid = [t for t in GRID if t <= min(200, max(row["rounds"] for row in mine))]
-            above.loglog(grid, mean_curve(mine, 0, grid), color=colour, label=method)
+            left.loglog(grid, mean_curve(mine, 0, grid), color=colour, label=method)
             counts = np.unique(np.geomspace(1, SHOWN_LEARNERS[-1], 60).astype(int))
-            below.loglog(counts, mean_curve(mine, 1, counts), color=colour, label=method)
-        for (above, below), data in zip(axes.T, sets, strict=True):
-            above.set_title(data)
-            above.set_xlabel("rounds")
-            below.set_xlabel("weak learners in the model")
-        for axis in axes[:, 0]:
-            axis.set_ylabel("test error, percent")
+            right.loglog(counts, mean_curve(mine, 1, counts), color=colour)
+        for (left, _), data in zip(axes, sets, strict=True):
+            left.set_ylabel(f"{data}: error, %")
+        for axis in axes.flat:
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axis.yaxis.set_major_formatter("{x:g}")
+            axis.yaxis.set_minor_formatter(NullFormatter())
+        axes[-1, 0].set_xlabel("rounds")
+        axes[-1, 1].set_xlabel("weak learners in the model")
         axes[0, 0].legend(fontsize=8)
 
 

@@ -237,6 +237,18 @@ def signed_rank_text(found, sets):
     )
 
 
+def p_values_page(frame):
+    """Signed-rank tests of PIBoost with pairs: ours and by the paper's errors on the same sets."""
+    errors = found_in(frame)
+    _, sets = table3_ranking(errors)
+    lines = [
+        [other, f"{ours:.3f}", f"{theirs:.3f}"]
+        for (method, other), (ours, theirs, _) in signed_ranks(errors, sets).items()
+        if method == "piboost-pairs"
+    ]
+    return markdown_table(["against", "ours", "paper"], lines)
+
+
 def table3_values(frame):
     """What sentences say about Table 3."""
     found = found_in(frame)
@@ -258,6 +270,13 @@ def table3_values(frame):
                           ("pairs-rule", ["piboost-pairs-rule"])):  # fmt: skip
         cells = [good for (_, method), good in judged.items() if method in methods]
         values[f"{name}-within"] = f"{sum(cells)} of {len(cells)}"
+    distances = [
+        deviations(mean[data, method], PUBLISHED[data][method])
+        for data, method in found
+        if method in RANKED
+    ]
+    values["near"] = f"{sum(abs(far) <= 2 for far in distances)} of {len(distances)}"
+    values["better"] = str(sum(far < -2 for far in distances))
     for kind in ("singles", "pairs"):
         lower = [
             mean[data, f"piboost-{kind}-costs"] < mean[data, f"piboost-{kind}"] for data in sets
@@ -295,6 +314,6 @@ EXPERIMENTS = (
     Experiment(
         "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text, plot_table3,
         sets=tuple(SETS), methods=tuple(METHODS), values=table3_values,
-        pages={"": table3_page},
+        pages={"": table3_page, "p-values": p_values_page},
     ),
 )  # fmt: skip

@@ -411,6 +411,16 @@ def official_text(frame):
     return markdown_table(heads, lines)
 
 
+def official_page(frame):
+    """Errors and sizes, without times."""
+    lines = []
+    for data in [name for name in OFFICIAL if name in set(frame["data"])]:
+        mine = frame[frame["data"] == data]
+        error = f"{mine['error'].mean():.2f} ({mine['error'].std(ddof=0):.2f})"
+        lines.append([data, error, f"{mine['bytes'].mean() / 1000:,.0f}"])
+    return markdown_table(["set", "error % (deviation)", "kB"], lines)
+
+
 FOUND = "log_loss error balanced_error calibration_error cpu bytes micros_a_row n_train n_test"
 DEFAULTS = Results("quality", "data method seed", FOUND, fit_defaults)
 CHOICE = Results(
@@ -424,7 +434,8 @@ BEST = Results("quality-tuned", "data method configuration", FOUND, fit_tuned)
 SPLITS = Results("quality-official", "data seed", FOUND, fit_official)
 EXPERIMENTS = (
     Experiment(
-        "quality-official", "Official splits", (SPLITS,), official_plan, official_text, sets=OFFICIAL
+        "quality-official", "Official splits", (SPLITS,), official_plan, official_text, sets=OFFICIAL,
+        pages={"": official_page},
     ),
     Experiment(
         "quality", "Probabilities and errors of defaults", (DEFAULTS,), defaults_plan, text_of, plot,

@@ -48,11 +48,15 @@ def slug(text):
     return re.sub(r"[^a-z0-9=+]+", "-", text.lower()).strip("-")
 
 
+def state(environment):
+    """Whether something else ran: more than one process waited for each CPU."""
+    return "busy" if environment["load_before"] > environment["cpus"] else "idle"
+
+
 def machine(environment):
-    """On what, when, and whether something else ran: more than one process waited for each CPU."""
-    load, cpus = environment["load_before"], environment["cpus"]
-    busy = ", busy" if load > cpus else ""
-    return f"{environment['cpu'].replace('(R)', '')}, {environment['date']}{busy} (load {load:.1f})"
+    """On what and when, and whether something else ran."""
+    cpu, date = environment["cpu"].replace("(R)", ""), environment["date"]
+    return f"{cpu}, {state(environment)}, {date}"
 
 
 def entries_of(folder):
@@ -68,6 +72,7 @@ def figures(folder):
     texts, numbers = {}, {}
     for name, entry in entries_of(folder):
         texts[f"{name}.machine"] = machine(entry["environment"])
+        texts[f"{name}.state"] = state(entry["environment"])
         for row in entry["rows"]:
             for column, value in row.items():
                 if isinstance(value, (int, float)) and value is not None:
@@ -101,6 +106,8 @@ def tables(folder):
         "bench-small-fits": small_fits_table,
         "bench-early": early_table,
         "bench-growth": growth_table,
+        "bench-frames": frames_table,
+        "bench-stumps": stumps_table,
     }
     return {name: partial(maker, dict(entries_of(folder))) for name, maker in makers.items()}
 
@@ -164,22 +171,59 @@ def small_fits_table(entries):
 
 def early_table(entries):
     """Time and labels with early exits."""
-    lines = []
+    lines = {}
     for row in entries["bench-early"]["rows"]:
-        name, _, rest = row["what"].partition(": ")
-        kind = rest.partition(",")[0]
-        changed = 100 * row["changed"] / row["of_rows"]
-        lines.append([name, kind, words(row["best"]), f"{row['skipped_%']:.0f}", f"{changed:.2g}"])
-    return markdown_table(["set", "exit", "time", "skipped %", "labels changed %"], lines)
+        name, _, kind = row["what"].partition(": ")
+        cells = lines.setdefault(name, [name])
+        cells += [words(row["best"]), f"{row['skipped_%']:.0f}%"]
+        if kind.startswith("calibrated"):
+            cells.append(f"{100 * row['changed'] / row['of_rows']:.2f}%")
+    heads = ["set", "certified: time", "skipped", "calibrated: time", "skipped", "labels changed"]
+    return markdown_table(heads, lines.values())
 
 
 def growth_table(entries):
-    """Training with more and more classes."""
-    lines = []
+    """Training with more and more classes, all entries of a leaf and at most a hundred of them."""
+    lines = {}
     for row in entries["bench-growth"]["rows"]:
-        classes, _, kind = row["what"].removeprefix("K=").partition(", ")
-        cells = (row["best"], row["grown_MB"], row["model_MB"])
-        lines.append(
-            [f"{int(classes):,}", kind.partition(" ")[0], *(words(cell) for cell in cells)]
-        )
-    return markdown_table(["classes", "entries of a leaf", "seconds", "MB", "model MB"], lines)
+        classes = int(row["what"].removeprefix("K=").partition(",")[0])
+        cells = lines.setdefault(classes, [f"{classes:,}"])
+        cells += [words(row[column]) for column in ("best", "grown_MB", "model_MB")]
+    heads = ["classes", "seconds", "MB", "model MB", "100 entries: seconds", "MB", "model MB"]
+    return markdown_table(heads, lines.values())
+
+
+def frames_table(entries):
+    """Probabilities of rows of data frames, by library."""
+    lines = {}
+    for row in entries["bench-frames"]["rows"]:
+        columns, _, library = row["what"].partition(": ")
+        if "categories" in columns and "codes" not in library:
+            lines.setdefault(columns, {})[library] = words(row["cpu"])
+    libraries = list(next(iter(lines.values())))
+    cells = [[columns, *(row[library] for library in libraries)] for columns, row in lines.items()]
+    return markdown_table(["columns", *libraries], cells)
+
+
+# What, the benchmark, its rows of MCBoost and of LightGBM, and their column.
+STUMPS = (
+    ("1,000 rounds on pendigits, seconds", "fit-pendigits", "MCBoost exp, 1000 rounds",
+     "LightGBM, 10000 two-leaf trees", "best"),
+    ("test error, %", "fit-pendigits", "MCBoost exp, 1000 rounds", "LightGBM, 10000 two-leaf trees",
+     "test_error_percent"),
+    ("100 rounds on MNIST, seconds", "fit-mnist", "exp, 1 threads", "lightgbm, 1 threads", "best"),
+    ("two threads", "fit-mnist", "exp, 2 threads", "lightgbm, 2 threads", "best"),
+    ("1,000 stumps, row of a batch, microseconds", "score", "batch: ours, list",
+     "batch: LightGBM, 1000 two-leaf trees (as many trees)", "best"),
+    ("1,000 stumps, bytes", "size", "pendigits: .mcb, list, 1000 stumps",
+     "pendigits: LightGBM's text, 1000 trees", "best"),
+)  # fmt: skip
+
+
+def stumps_table(entries):
+    """Stumps of MCBoost and of LightGBM."""
+    lines = []
+    for title, name, ours, theirs, column in STUMPS:
+        rows = rows_of(entries[name])
+        lines.append([title, *(words(rows[what][column], column) for what in (ours, theirs))])
+    return markdown_table(["what", "MCBoost", "LightGBM"], lines)
