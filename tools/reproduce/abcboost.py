@@ -138,11 +138,13 @@ class LongRun:
         return [(best[key], curve_of(best[key])) for key in order]
 
     def page(self, frame):
-        """Wrong rows at the end of every training beside the published ones."""
+        """Wrong rows at the end of every training beside the published ones; without those that were ended early."""
         lines = []
         for row, curve in self.trainings(frame):
             theirs, last = self.published.get(row["method"]), max(curve)
             whole = row["rounds"] >= self.rounds and theirs and self.within is not None
+            if self.within is not None and not whole:
+                continue
             far = f"{100 * (curve[last] / theirs - 1):+.1f}%" if whole else "-"
             published = f"{theirs:,}" if theirs else "-"
             lines.append(

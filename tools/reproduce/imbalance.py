@@ -3,7 +3,7 @@
 import numpy as np
 from shared import peers
 from shared.datasets import DATA, fold_of, load_pooled
-from shared.tables import markdown_table, picture, span
+from shared.tables import markdown_table, span
 
 from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 from reproduce.multiboost import estimator
@@ -173,35 +173,13 @@ def imbalance_values(frame):
     }
 
 
-def plot_imbalance(path, frame):
-    """Balanced accuracy of every method with and without class weights."""
-    sets = [data for data in SETS if (frame["data"] == data).any()]
-    with picture(path, 1, max(1, len(sets)), figsize=(4.2 * max(1, len(sets)), 4)) as (axes,):
-        for axis, data in zip(axes, sets, strict=False):
-            for j, weights in enumerate(WEIGHTS):
-                mine = [
-                    select(frame, data=data, method=method, weights=weights) for method in METHODS
-                ]
-                found = {
-                    k: recalls_of(rows)[0].mean() for k, rows in enumerate(mine) if not rows.empty
-                }
-                y = [-k for k in found]
-                axis.plot(
-                    list(found.values()), y, "os^"[j], color=f"C{j}", label=f"weights: {weights}"
-                )
-            axis.set_yticks([-k for k in range(len(METHODS))], METHODS, fontsize=7)
-            axis.set_title(data, fontsize=9)
-            axis.set_xlabel("balanced accuracy, percent")
-        axes[0].legend(fontsize=7)
-
-
 RESULTS = Results(
     "imbalance", "data method weights fold rounds", "error balanced_accuracy right n_train n_test", fit_imbalance,
     as_text="right",
 )  # fmt: skip
 EXPERIMENTS = (
     Experiment(
-        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, plot_imbalance, sets=tuple(DATA),
+        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, sets=tuple(DATA),
         methods=METHODS, values=imbalance_values,
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ import features
 import numpy as np
 from shared import datasets
 from shared.measure import error_percent
-from shared.tables import beside, deviations, markdown_table, mean_and_deviation, picture, published
+from shared.tables import beside, deviations, markdown_table, mean_and_deviation, published
 
 from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
 
@@ -289,51 +289,6 @@ def cells_beyond(distances, letter):
     return f"{text}: {named}." if beyond else f"{text}."
 
 
-def plot_table4(path, frame):
-    """Ours beside the paper's, with standard deviations."""
-    found = {key: found_of(frame, key, (0.5, 1e-9)) for key in TABLE4}
-    found = {key: mean_and_deviation(errors) for key, errors in found.items() if len(errors)}
-    theirs = {key: TABLE4[key] for key in found}
-    with picture(path, figsize=(8, 3.6)) as ((axis,),):
-        for shift, label, values in ((-0.12, "paper", theirs), (0.12, "pymcboost", found)):
-            means, deviations_ = zip(*values.values(), strict=True)
-            axis.errorbar(
-                np.arange(len(means)) + shift, means, deviations_, fmt="o", capsize=3, label=label
-            )
-        axis.set_xticks(range(len(found)), [f"{data}\n{loss}" for data, loss in found], fontsize=8)
-        axis.set_ylabel("test error, percent")
-        axis.legend()
-
-
-def plot_grid(table, path, frame):
-    """Ours beside the paper's, against the parameter."""
-    numbers = GRIDS[table]
-    names = list(dict.fromkeys(data for data, _ in numbers))
-    with picture(path, 1, len(names), figsize=(3 * len(names), 3)) as (axes,):
-        for axis, data in zip(axes, names, strict=True):
-            for loss, colour in zip(LOSSES, ("C0", "C1"), strict=True):
-                theirs = numbers[data, loss]
-                x = range(len(theirs))
-                axis.plot(
-                    x,
-                    [mean for mean, _ in theirs.values()],
-                    "--",
-                    color=colour,
-                    label=f"paper {loss}",
-                )
-                found = [
-                    found_of(frame, (data, loss), setting)
-                    for setting in settings_of(table, (data, loss))
-                ]
-                means = [np.mean(errors) if len(errors) else np.nan for errors in found]
-                axis.plot(x, means, "o-", color=colour, label=f"pymcboost {loss}")
-            axis.set_xticks(x, [f"{float(value):g}" for value in theirs])
-            axis.set_title(data)
-            axis.set_xlabel("shrinkage" if table == "table2" else "nu")
-        axes[0].set_ylabel("test error, percent")
-        axes[0].legend(fontsize=7)
-
-
 # --------------------------------------------------------------------------------------------------------------------
 # Official splits, and Table VII: MNIST with HOG features
 
@@ -390,18 +345,6 @@ def official_page(frame):
     for row in frame.itertuples():
         lines.setdefault(row.data, [row.data]).append(f"{row.error:.2f}")
     return markdown_table(["set", *LOSSES], lines.values())
-
-
-def plot_official(path, frame):
-    """Test error against rounds."""
-    with picture(path, figsize=(6, 4)) as ((axis,),):
-        for row in frame.itertuples():
-            t, error = np.array([point.split(":") for point in row.curve.split()], float).T
-            style, colour = "-" if row.loss == "exp" else "--", f"C{OFFICIAL.index(row.data)}"
-            axis.loglog(t, error, style, color=colour, label=f"{row.data} {row.loss}")
-        axis.set_xlabel("rounds")
-        axis.set_ylabel("test error, percent")
-        axis.legend(fontsize=7, ncols=2)
 
 
 def mnist_features(folder):
@@ -469,9 +412,9 @@ class Mnist(Experiment):
         print(mnist_text(journal.frame()))
 
 
-def small_experiment(table, title, text, plot, values, page):
+def small_experiment(table, title, text, values, page):
     return Experiment(
-        table, title, (SMALL,), partial(small_plan, table), text, plot, weigh=None, values=values, pages={"": page}
+        table, title, (SMALL,), partial(small_plan, table), text, weigh=None, values=values, pages={"": page}
     )  # fmt: skip
 
 
@@ -484,17 +427,17 @@ MNIST_RESULTS = Results(
 )  # fmt: skip
 TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5"
 EXPERIMENTS = (
-    small_experiment("table4", TABLE4_TITLE, table4_text, plot_table4, table4_values, table4_page),
+    small_experiment("table4", TABLE4_TITLE, table4_text, table4_values, table4_page),
     small_experiment(
-        "table2", "Table II: shrinkage", partial(grid_text, "table2"), partial(plot_grid, "table2"), table2_values,
+        "table2", "Table II: shrinkage", partial(grid_text, "table2"), table2_values,
         partial(grid_page, "table2"),
     ),
     small_experiment(
-        "table1", "Table I: nu", partial(grid_text, "table1"), partial(plot_grid, "table1"),
+        "table1", "Table I: nu", partial(grid_text, "table1"),
         partial(grid_values, "table1"), partial(grid_page, "table1"),
     ),
     Experiment(
-        "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text, plot_official,
+        "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text,
         weigh=None, pages={"": official_page},
     ),
     Mnist(

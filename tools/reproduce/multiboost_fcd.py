@@ -11,7 +11,7 @@ from shared.internals import (
     multiboost_cw_by_lbfgs,
     watch_solver,
 )
-from shared.tables import markdown_table, picture, span
+from shared.tables import markdown_table, span
 
 from reproduce.experiment import Experiment, Results, fit_and_test, select
 from reproduce.multiboost import curve_split, estimator, points_of
@@ -208,22 +208,6 @@ def first_below(row, level):
     return (float(seconds[hits[0]]), int(rounds[hits[0]])) if len(hits) else (np.inf, None)
 
 
-def plot_fcd(path, frame):
-    """Objective against solver seconds of the first split."""
-    with picture(path, 1, len(SETS), figsize=(4 * len(SETS), 3.6)) as (axes,):
-        for axis, data in zip(axes, SETS, strict=True):
-            for k, solver in enumerate(SOLVERS):
-                for row in select(frame, data=data, solver=solver, repeat=0, rounds=ROUNDS).to_dict(
-                    "records"
-                ):
-                    _, seconds, objective = points_of(row)
-                    axis.loglog(seconds, objective, color=f"C{k}", label=solver)
-            axis.set_title(data)
-            axis.set_xlabel("seconds in the solver, all rounds so far")
-        axes[0].set_ylabel("objective")
-        axes[0].legend(fontsize=8)
-
-
 RESULTS = Results(
     "multiboost-fcd", "data solver repeat C rounds", "n_train rounds_fitted solver_seconds objective error curve",
     fit_fcd, as_text="curve",
@@ -231,6 +215,6 @@ RESULTS = Results(
 EXPERIMENTS = (
     Experiment(
         "multiboost-fcd", "MultiBoost-cw: the objective against the time of the solver", (RESULTS,), plan, fcd_text,
-        plot_fcd, weigh=None, alone=True, sets=tuple(DATA), values=fcd_values, pages={"": page},
+        weigh=None, alone=True, sets=tuple(DATA), values=fcd_values, pages={"": page},
     ),
 )  # fmt: skip

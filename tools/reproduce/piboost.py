@@ -298,12 +298,6 @@ def in_order(ranking):
     return ", ".join(f"{method} {value:.2f}" for value, method in pairs)
 
 
-def plot_table3(path, frame):
-    ranking, _ = table3_ranking(found_in(frame))
-    if ranking is not None:
-        ranks.plot(ranking, path)
-
-
 RESULTS = Results(
     "piboost-table3",
     "data method leaves rounds fold",
@@ -312,7 +306,7 @@ RESULTS = Results(
 )
 EXPERIMENTS = (
     Experiment(
-        "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text, plot_table3,
+        "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text,
         sets=tuple(SETS), methods=tuple(METHODS), values=table3_values,
         pages={"": table3_page, "p-values": p_values_page},
     ),

@@ -11,7 +11,7 @@ from shared import classifiers, ranks
 from shared.datasets import DATA, coded, fixed_split, fold_rows, load_for_trees, sets_by_cost
 from shared.measure import log_loss
 from shared.peers import Absent
-from shared.tables import markdown_table, picture, span
+from shared.tables import markdown_table, span
 
 from reproduce.experiment import Experiment, Results, cross, select
 
@@ -363,27 +363,6 @@ def values_of(frame):
     }
 
 
-def plot(path, frame):
-    """Log loss against training time, both as geometric means; and the critical differences beside it."""
-    if frame.empty:
-        return
-    means, methods = whole_sets(frame)
-    if len(means) < 2 or len(methods) < 2:
-        return
-    with picture(path, figsize=(7, 4.5)) as grid:
-        axes = grid[0, 0]
-        for method in methods:
-            x, y = geometric(means["cpu"][method]), geometric(means["log_loss"][method])
-            axes.plot(x, y, "o")
-            axes.annotate(method, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
-        axes.set(
-            xscale="log",
-            xlabel="CPU seconds of a training, geometric mean",
-            ylabel="log loss, geometric mean",
-        )
-    ranks.plot(ranking(means, methods, "log_loss")[1], path.with_name(f"{path.stem}-log-loss.png"))
-
-
 def fit_official(unit):
     """Vector trees with their defaults and a seed of their own."""
     parts = coded(load_for_trees(unit["data"]))
@@ -438,7 +417,7 @@ EXPERIMENTS = (
         pages={"": official_page},
     ),
     Experiment(
-        "quality", "Probabilities and errors of defaults", (DEFAULTS,), defaults_plan, text_of, plot,
+        "quality", "Probabilities and errors of defaults", (DEFAULTS,), defaults_plan, text_of,
         sets=tuple(DATA), methods=METHODS, values=values_of,
     ),
     Experiment(

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2, f, rankdata, studentized_range
 
-from shared.tables import picture
-
 
 @dataclass(frozen=True)
 class Ranking:
@@ -108,61 +106,3 @@ def describe(ranking):
         f"{ranking.iman_davenport:.2f} (p = {ranking.iman_davenport_p:.2g}); critical difference (Nemenyi, "
         f"{ranking.level:g}) {ranking.critical:.2f}"
     )
-
-
-def cliques(ranking):
-    """Largest groups of methods that do not differ, as (first, last) places in the order of ranks, without singles."""
-    ordered = np.sort(ranking.mean_ranks)
-    groups = []
-    for first, low in enumerate(ordered):
-        last = int(np.searchsorted(ordered, low + ranking.critical, side="left")) - 1
-        if last > first and not (groups and groups[-1][1] >= last):
-            groups.append((first, last))
-    return groups
-
-
-def plot(ranking, path):
-    """Critical-difference diagram: methods on an axis of mean ranks, bars joining those that do not differ."""
-    order = np.argsort(ranking.mean_ranks, kind="stable")
-    k = len(order)
-    groups = cliques(ranking)
-    half = (k + 1) // 2
-    low = -0.35 * (half + 1) - 0.15 * len(groups)
-    with picture(path, save={"bbox_inches": "tight"}, figsize=(8, 1.2 - 0.7 * low)) as axes:
-        axis = axes[0, 0]
-        axis.set_xlim(0.2, k + 0.8)
-        axis.set_ylim(low, 0.9)
-        axis.axis("off")
-        axis.hlines(0, 1, k, color="black")
-        for tick in range(1, k + 1):
-            axis.vlines(tick, 0, 0.1, color="black")
-            axis.text(tick, 0.15, str(tick), ha="center")
-        axis.hlines(0.6, 1, 1 + ranking.critical, color="black", lw=2)
-        axis.text(
-            1 + ranking.critical / 2,
-            0.65,
-            f"critical difference {ranking.critical:.2f}",
-            ha="center",
-            fontsize=8,
-        )
-        for place, method in enumerate(order):
-            x = ranking.mean_ranks[method]
-            left = place < half
-            y = -0.15 * len(groups) - 0.35 * (place + 1 if left else k - place)
-            axis.plot([x, x, 0.9 if left else k + 0.1], [0, y, y], color="C0", lw=1)
-            axis.text(
-                0.85 if left else k + 0.15,
-                y,
-                f"{ranking.names[method]} ({x:.2f})",
-                ha="right" if left else "left",
-                va="center",
-                fontsize=8,
-            )
-        ordered = ranking.mean_ranks[order]
-        for height, (first, last) in enumerate(groups):
-            y = -0.12 - 0.15 * height
-            axis.hlines(y, ordered[first] - 0.05, ordered[last] + 0.05, color="black", lw=3)
-        axis.set_title(
-            f"{ranking.n_sets} data sets; Friedman p = {ranking.friedman_p:.2g}, Nemenyi at {ranking.level:g}",
-            fontsize=9,
-        )

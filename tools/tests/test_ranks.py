@@ -56,29 +56,6 @@ def test_refusals(errors):
         ranks.rank(["a", "b"][: len(errors[0])], errors)
 
 
-@pytest.mark.parametrize(
-    ("mean_ranks", "critical", "expected"),
-    [
-        ([1.0, 2.0, 3.0], 0.5, []),
-        ([1.0, 1.5, 3.0], 0.5, []),  # a distance of just the critical difference counts
-        ([3.0, 1.0, 1.4, 2.7], 0.5, [(0, 1), (2, 3)]),
-        ([1.0, 1.4, 1.8, 3.0], 0.5, [(0, 1), (1, 2)]),
-        ([1.0, 1.2, 1.4, 3.0], 0.5, [(0, 2)]),
-    ],
-)
-def test_groups_that_do_not_differ(mean_ranks, critical, expected):
-    ranking = ranks.Ranking(tuple("abcd"), np.array(mean_ranks), 9, 0, 1, 0, 1, critical, 0.05)
-    assert ranks.cliques(ranking) == expected
-
-
-def test_picture(tmp_path):
-    pytest.importorskip("matplotlib")
-    errors = np.random.default_rng(1).random((20, 5)) + np.arange(5) / 4
-    path = tmp_path / "ranks.png"
-    ranks.plot(ranks.rank([f"method {i}" for i in range(5)], errors), path)
-    assert path.stat().st_size > 1000
-
-
 def test_signed_ranks_of_piboost():
     """The p-values that the paper prints follow from the errors that it prints."""
     errors, printed = published("piboost-table3"), published("piboost-table4")
