@@ -339,14 +339,6 @@ def official_text(frame):
     return markdown_table(head, lines)
 
 
-def official_page(frame):
-    """Errors after all rounds."""
-    lines = {}
-    for row in frame.itertuples():
-        lines.setdefault(row.data, [row.data]).append(f"{row.error:.2f}")
-    return markdown_table(["set", *LOSSES], lines.values())
-
-
 def mnist_features(folder):
     """Features of tools/features.py, kept in ``folder`` under a name that changes with that file.
 
@@ -438,7 +430,7 @@ EXPERIMENTS = (
     ),
     Experiment(
         "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text,
-        weigh=None, pages={"": official_page},
+        weigh=None,
     ),
     Mnist(
         "mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), None, mnist_text, weigh=None,
