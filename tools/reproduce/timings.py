@@ -48,15 +48,11 @@ def slug(text):
     return re.sub(r"[^a-z0-9=+]+", "-", text.lower()).strip("-")
 
 
-def state(environment):
-    """Whether something else ran: more than one process waited for each CPU."""
-    return "busy" if environment["load_before"] > environment["cpus"] else "idle"
-
-
 def machine(environment):
-    """On what and when, and whether something else ran."""
+    """On what and when, and the average number of processes that ran in the minute before."""
     cpu, date = environment["cpu"].replace("(R)", ""), environment["date"]
-    return f"{cpu}, {state(environment)}, {date}"
+    cpus = f"{environment['cpus']} CPU{'s' * (environment['cpus'] > 1)}"
+    return f"{cpu}, {cpus}, load {environment['load_before']:.1f}, {date}"
 
 
 def entries_of(folder):
@@ -72,7 +68,6 @@ def figures(folder):
     texts, numbers = {}, {}
     for name, entry in entries_of(folder):
         texts[f"{name}.machine"] = machine(entry["environment"])
-        texts[f"{name}.state"] = state(entry["environment"])
         for row in entry["rows"]:
             for column, value in row.items():
                 if isinstance(value, (int, float)) and value is not None:
