@@ -70,7 +70,20 @@ def __dir__() -> list[str]:
 
 
 def get_include() -> str:
-    """Folder that holds ``mcb.h``, the C scorer of saved models."""
+    """Return the folder of ``mcb.h``, the C header that scores saved models.
+
+    Returns
+    -------
+    str
+        Path of the folder, for the option ``-I`` of a compiler.
+
+    Examples
+    --------
+    >>> import os
+    >>> import pymcboost
+    >>> "mcb.h" in os.listdir(pymcboost.get_include())
+    True
+    """
     from pathlib import Path
 
     return str(Path(__file__).with_name("include"))

@@ -1,6 +1,6 @@
-"""Callbacks for ``fit(..., callbacks=[...])``: limits, schedules, curves of the training rows, plots.
+"""Callbacks for ``fit(..., callbacks=[...])``: time limit, learning rate schedule, training metrics, live plot.
 
-An object with a method ``after_round(state)`` is a callback; `Callback` names what else one may have.
+Any object with a method ``after_round(state)`` is a callback. `Callback` documents further methods.
 """
 
 import sys
@@ -33,16 +33,26 @@ __all__ = [
 
 
 class TimeLimit(Callback):
-    """Ends a training after the round in which its time is over. One round is done in any case.
+    """Stop training at a time limit, after the current round.
 
-    The time counts from the beginning of `fit`, which has it anew where it goes on from a checkpoint or a warm start.
-    Folds are not cut short: those of ``n_estimators="auto"`` come before the rounds, and their time counts; those of
-    ``calibrate`` come after them, with no more rounds than the model has.
+    At least one round is trained. Time is measured from the start of `fit`, also if `fit` continues from a checkpoint
+    or a warm start. The models of folds are not stopped. Those of ``n_estimators="auto"`` are trained before the
+    rounds, and their time counts. Those of ``calibrate`` are trained after the rounds, with no more rounds than the
+    model.
 
     Parameters
     ----------
     seconds : float
-        0 or more.
+        Time limit in seconds, 0 or more.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.callbacks import TimeLimit
+    >>> model = VectorTreeBoostClassifier(random_state=0)
+    >>> model.fit(*load_iris(return_X_y=True), callbacks=[TimeLimit(0)]).n_estimators_
+    1
     """
 
     of_one_training = True
@@ -67,21 +77,31 @@ class TimeLimit(Callback):
 
 
 class LearningRateSchedule(Callback):
-    """Sets the learning rate of every round.
+    """Set the learning rate of each round.
 
-    It is for the estimators with a parameter ``learning_rate``; others are refused by name. The rounds of a checkpoint
-    or of a warm start count: what goes on from them has the rates, and with a checkpoint the bytes, of one training.
-    The model file tells of the parameter ``learning_rate``, which the schedule replaces.
+    The schedule replaces the parameter ``learning_rate`` of the estimator; estimators without this parameter raise an
+    error. Rounds of a checkpoint or a warm start are counted, so a continued training uses the same rates as an
+    uninterrupted one. The model file still stores the parameter ``learning_rate``.
 
-    The models of folds have the parameter's rate in all rounds. So ``n_estimators="auto"`` is refused, and a warning
-    says that a temperature of folds (``calibrate``) is that of other models: give ``X_val`` and ``y_val``, from which
-    it then comes, or set ``calibrate=None``. For thresholds of labels it is ``decision_threshold=0.5``.
+    The models of folds use the parameter ``learning_rate`` in all rounds. Therefore ``n_estimators="auto"`` raises an
+    error, and ``calibrate`` warns if the temperature comes from folds. In that case pass ``X_val`` and ``y_val`` or set
+    ``calibrate=None``; for thresholds of labels, set ``decision_threshold=0.5``.
 
     Parameters
     ----------
     rate : callable
-        Takes the number of the round, from 0, and returns its learning rate, above 0 and at most 1. Several workers
-        need the same rates.
+        Function that takes the number of the round, from 0, and returns its learning rate, above 0 and at most 1. All
+        workers of a distributed training need the same rates.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.callbacks import LearningRateSchedule
+    >>> schedule = LearningRateSchedule(lambda t: 0.2 * 0.95**t)
+    >>> model = VectorTreeBoostClassifier(n_estimators=30, random_state=0)
+    >>> model.fit(*load_iris(return_X_y=True), callbacks=[schedule]).n_estimators_
+    30
     """
 
     shared = True
@@ -138,19 +158,30 @@ class LearningRateSchedule(Callback):
 
 
 class TrainingLoss(Callback):
-    """Keeps metrics of the training rows in the history, as "train_log_loss".
+    """Record metrics of the training rows in the history, such as "train_log_loss".
 
-    Rows that are held out for early stopping are not among them. Sample and class weights count. Every round is scored
-    for all rows once more, which takes about as long as its share of `predict`.
+    Rows set aside for early stopping are not included. Metrics use the sample weights and class weights. Each round is
+    scored for all rows once more, which takes about as long as this part of `predict`.
 
-    With several workers all of them need it, and have the metrics of the rows of all, or of up to 65,536 of these that
-    are drawn by their numbers. The scores of these rows are sent after every round.
+    In a distributed training, all workers need the callback. The metrics are those of the rows of all workers, or of a
+    random sample of up to 65,536 rows. The scores of these rows are sent after every round.
 
     Parameters
     ----------
     scoring : str, callable, or list or dict of these, default=None
-        Metrics, as the parameter ``scoring`` of the estimators takes them, and by default those. With several workers
-        all are metrics of pymcboost.
+        Metrics, as in the parameter ``scoring`` of the estimators. None uses the metrics of the estimator. In a
+        distributed training, scorers of scikit-learn and callables are not available.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.callbacks import TrainingLoss
+    >>> model = VectorTreeBoostClassifier(n_estimators=30, random_state=0)
+    >>> model = model.fit(*load_iris(return_X_y=True), callbacks=[TrainingLoss()])
+    >>> loss = model.history_["train_log_loss"]
+    >>> bool(loss[-1] < loss[0])
+    True
     """
 
     of_one_training = True
@@ -256,23 +287,29 @@ def _training_rows(dataset: TrainingSet, scoring):
 
 
 class LivePlot(Callback):
-    """Draws curves of the history while the training goes on. It needs matplotlib.
+    """Plot the history during training; needs matplotlib.
 
-    In a notebook the picture is shown below the cell and replaced. Elsewhere it is drawn on ``axes``: with a window,
-    call ``matplotlib.pyplot.ion()`` before.
+    In a notebook, the plot is shown below the cell and updated. Elsewhere it is drawn on ``axes``. For a window, call
+    ``matplotlib.pyplot.ion()`` first.
 
     Parameters
     ----------
     columns : str or sequence of str, default=None
-        Columns of the history; None for all metrics. A warning names those that the history has not.
-    every : float, default=1
-        Seconds from one drawing to the next. The last round is drawn in any case.
+        Names in the history to plot. None plots all metrics. A warning lists the names that the history does not have.
+    every : float, default=1.0
+        Seconds between two updates. The last round is plotted in any case.
     axes : matplotlib Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on. None creates a figure.
 
     Attributes
     ----------
     axes_ : matplotlib Axes
+        The axes that were drawn on.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed. Raised at the start of training.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
-"""Estimators for rows that are divided among the workers of Dask.
+"""Estimators for distributed training with Dask.
 
-Each has the parameters of the estimator whose name follows "Dask", and trains on Dask arrays and data frames where
-their partitions lie. The model is the one that `fit` of that estimator makes of the same rows in memory, byte for byte:
-for MCBoost `fit` with ``comm=pymcboost.comm.Alone()``, which has the sums of workers.
-The workers add up their sums by XGBoost's collective: one of the packages xgboost and xgboost-cpu must be there.
+Each has the parameters of the estimator whose name follows "Dask", and trains on Dask arrays and data frames on the
+workers that hold their partitions. The model is byte-identical to the one that `fit` of that estimator trains on the
+same rows in memory. (For MCBoost, this is `fit` with ``comm=pymcboost.comm.Alone()``, which computes sums as the
+workers do.) Workers exchange sums through XGBoost's collective, so one of the packages xgboost and xgboost-cpu is
+needed.
 """
 
 import copy
@@ -133,25 +134,30 @@ class DaskClassifier:
         self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
         sample_weight_val: Any = None,
     ) -> Self:  # fmt: skip
-        """Fit the model to Dask arrays or data frames, divided alike by rows.
+        """Fit the model to Dask arrays or data frames.
 
         Parameters
         ----------
-        X, y, sample_weight : Dask collections
-            As in `fit` of the estimator, without its other arguments.
-        X_val, y_val, sample_weight_val : Dask collections, default=None
-            The validation set. Every worker gets all of it.
+        X : Dask array or data frame of shape (n_samples, n_features)
+            Training features.
+        y : Dask array or series of shape (n_samples,)
+            Class labels, with the same partitions as X.
+        sample_weight : Dask array or series of shape (n_samples,), default=None
+            Non-negative sample weights, with the same partitions as X.
+        X_val, y_val, sample_weight_val : Dask array, data frame or series, default=None
+            Validation set for early stopping, which a single worker evaluates.
 
         Returns
         -------
-        self
+        self : estimator
+            The fitted estimator.
 
         Raises
         ------
         WorkerError
-            Where a worker dies, or is silent for ``timeout`` seconds. Errors of a training are raised as they are.
+            If a worker dies, or does not respond for ``timeout`` seconds. Errors of the training are raised unchanged.
         KeyboardInterrupt
-            After Ctrl-C; the training on the workers ends, too.
+            After Ctrl-C. The training on the workers ends, too.
         """
         if checked(type(self), self.get_params(deep=False))["warm_start"]:
             raise ValueError(
@@ -175,22 +181,61 @@ class DaskClassifier:
         return self
 
     def to_local(self) -> Any:
-        """The fitted estimator without Dask: that of the class this one is made of."""
+        """Return the fitted estimator without Dask, such as a `VectorTreeBoostClassifier`.
+
+        Returns
+        -------
+        estimator
+            Fitted estimator of the class whose name follows "Dask".
+        """
         local = self._local()
         known = self._get_param_names()
         vars(local).update({name: value for name, value in vars(self).items() if name not in known})
         return local
 
     def predict(self, X: Any) -> Any:
-        """Labels, lazily for Dask collections: see the estimator."""
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, or array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        Dask array or series, or ndarray, of shape (n_samples,)
+            Labels. They are computed lazily if X is a Dask collection.
+        """
         return self._lazy("predict", X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities (n, K), lazily for Dask collections: see the estimator."""
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, or array-like of shape (n_samples, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        Dask array or ndarray of shape (n_samples, n_classes)
+            Probabilities. They are computed lazily if X is a Dask collection.
+        """
         return self._lazy("predict_proba", X)
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, lazily for Dask collections: see the estimator."""
+        """Compute the scores of the classes.
+
+        Parameters
+        ----------
+        X : Dask array or data frame, or array-like of shape (n_samples, n_features)
+            Rows to score.
+
+        Returns
+        -------
+        Dask array or ndarray of shape (n_samples, n_classes) or (n_samples,)
+            Scores. They are computed lazily if X is a Dask collection.
+        """
         return self._lazy("decision_function", X)
 
     def __getstate__(self):
@@ -355,12 +400,11 @@ def _of_frame(X, local, method, answer):
 
 PARAMETERS = {
     "client": Parameter(
-        "The client of Dask, a ``distributed.Client``; by default the current one. Copies and clones have it, too; it "
-        "is not pickled.",
+        "Dask client. None uses the current one. Copies and clones of the estimator share it; it is not pickled.",
         python_only=True,
     ),
     "timeout": Parameter(
-        "Seconds after which a worker that the others wait for has failed.",
+        "Seconds after which a worker that does not respond is considered failed.",
         low=0,
         open_low=True,
         python_only=True,
@@ -370,7 +414,8 @@ PARAMETERS = {
 
 def _made(of):
     """The estimator for Dask of a class."""
-    text = f"{of.__doc__.partition(chr(10))[0][:-1]}, trained on the workers of Dask.\n\nSee `{of.__name__}`.\n"
+    summary = of.__doc__.partition("\n")[0][:-1]
+    text = f"{summary}, trained on the workers of Dask.\n\nSee `{of.__name__}` for the algorithm.\n"
     space = {
         "__doc__": text, "__module__": __name__, "_of": of, "algorithm": of.algorithm, "own_parameters": PARAMETERS,
         "__annotations__": {"client": Any, "timeout": float}, "client": None, "timeout": 300.0,

@@ -28,11 +28,11 @@ VARIABLES = ("OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "VECLIB_", "PYMCBOOST
 
 
 def show_versions() -> None:
-    """Print what a bug report needs; ``python -m pymcboost --show`` prints the same.
+    """Print information about the installation and the machine, for bug reports.
 
-    These are the versions of pymcboost, Python and the packages that it uses, the system, the processor and its
-    instructions, what compiled the kernels, the OpenMP and BLAS libraries with their threads, the free memory, and
-    the environment variables that change threads.
+    It prints the versions of pymcboost, Python and the packages in use, the operating system, the processor and its
+    instruction sets, the compiler of the kernels, the OpenMP and BLAS libraries with their numbers of threads, the
+    available memory, and environment variables that affect threads. ``python -m pymcboost --show`` prints the same.
 
     Examples
     --------

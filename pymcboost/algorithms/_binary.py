@@ -14,9 +14,15 @@ SMALLEST_EDGE = 1e-7
 # Rounds after which multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
 RESTART_EVERY = 512
 # What `BinaryBooster.add_round` says of a learner, for the history.
-FIRST_SPLIT = {"feature": "of the first split", "threshold": "of the first split"}
+FIRST_SPLIT = {
+    "feature": "feature of the first split",
+    "threshold": "threshold of the first split",
+}
 # Of those that have both of stumps alone: a round of trees has none.
-FIRST_STUMP = dict.fromkeys(FIRST_SPLIT, "of the stump; not with trees")
+FIRST_STUMP = {
+    "feature": "feature of the stump; not recorded for trees",
+    "threshold": "threshold of the stump; not recorded for trees",
+}
 
 
 class _Sums:

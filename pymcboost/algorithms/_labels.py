@@ -7,9 +7,10 @@ from pymcboost.training.parameters import ClassMetrics, Parameter, Scorer, Sever
 
 LABEL_PARAMETERS = {
     "decision_threshold": Parameter(
-        "Where rows may have any number of labels: probability above which a row is given a label, one for all "
-        'labels.\n\n"f1": for each label the score at which its F1 is largest on rows that its model has not seen, '
-        "those of ``X_val`` or early stopping, or of the folds of ``cv``. Thresholds are kept in the model file.",
+        "For multi-label data: a row is given every label with a probability above this threshold. \"f1\" chooses a "
+        "threshold for each label that maximizes its F1 score.\n\n"
+        '"f1" uses rows that the model has not been trained on: those of ``X_val``, those set aside for early '
+        "stopping, or those held out in the folds of ``cv``. The model file stores the thresholds.",
         low=0, open_low=True, high=1, open_high=True,
     ),
 }  # fmt: skip

@@ -66,10 +66,22 @@ class EstimatorOfLosses(EnsembleClassifier):
     def predict_proba(
         self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
     ) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature.
+        """Predict class probabilities; a custom loss has them if it is an object with a method ``link``.
 
-        Scores are added to ``init_score`` before, where it is given; see `fit`. ``missing="error"`` refuses a missing
-        value in a column that had none in training.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+        init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
+            Scores to which the scores of the model are added, as in `fit`.
+        missing : {"allow", "error"}, default="allow"
+            "error" raises an error if a value is missing in a column that had no missing values in training.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, with the columns in the order of ``classes_``. For multi-label data, the probability of each
+            label.
         """
         given = self._given()
         if given is None:
@@ -81,7 +93,20 @@ class EstimatorOfLosses(EnsembleClassifier):
     def predict_log_proba(
         self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
     ) -> NDArray[np.float64]:
-        """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
+        """Predict the logarithms of the class probabilities.
+
+        They are finite even if a probability is rounded to 0.
+
+        Parameters
+        ----------
+        X, init_score, missing
+            See `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms of the probabilities.
+        """
         given = self._given()
         if given is None:
             return super().predict_log_proba(X, init_score=init_score, missing=missing)
@@ -90,9 +115,20 @@ class EstimatorOfLosses(EnsembleClassifier):
 
     @with_link
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:
-        """Yield class probabilities after every round; the last are those of `predict_proba`, but for rounding.
+        """Yield class probabilities after each boosting round.
 
-        A calibrated model has its temperature, which is one of all rounds, after every round.
+        The last ones equal `predict_proba` up to rounding. A calibrated model uses the temperature of all rounds after
+        every round.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities after one more round.
         """
         given = self._given()
         if given is None:
@@ -108,9 +144,31 @@ class EstimatorOfLosses(EnsembleClassifier):
         *,
         init_score: ArrayLike | None = None,
     ) -> Self:
-        """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
+        """Calibrate the probabilities of the fitted model on rows that it has not been trained on.
 
-        See `MCBoostClassifier.calibrate_on`. A loss that is given has a link of its own, and no temperature.
+        The temperature with the smallest log loss on these rows replaces the one of the model until the next `fit`.
+        Scores and predictions do not change.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows that the model has not been trained on.
+        y : array-like of shape (n_samples,)
+            Class labels of these rows. Some classes may be absent.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative sample weights.
+        init_score : array-like, default=None
+            Scores to which the scores of the model are added, as in `fit`.
+
+        Returns
+        -------
+        self : VectorTreeBoostClassifier
+            The calibrated estimator.
+
+        Raises
+        ------
+        ValueError
+            If the model has a custom loss or is for multi-label data: such models have no temperature.
         """
         if self._given() is not None:
             raise ValueError(

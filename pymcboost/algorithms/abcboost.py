@@ -45,8 +45,8 @@ class ClassTreesBooster(Booster):
     refits = True
     takes_workers = takes_init_score = True
     columns = {
-        "missing": "probability missing from the true classes before the round, on average",
-        "base": "code of the base class, -1 for none",
+        "missing": "mean over the rows of 1 minus the probability of the true class, before the round",
+        "base": "position in ``classes_`` of the base class, or -1 for none",
     }
 
     def rows(self, dataset, n_threads, previous):
@@ -282,24 +282,27 @@ class ClassTreesClassifier(EnsembleClassifier):
     """What the four estimators share."""
 
     own_help = {
-        "n_estimators": "Number of boosting rounds; every round adds a tree for each class. Training stops earlier "
-        "when the training loss has reached machine accuracy.",
-        "min_samples_leaf": "Least sum of sample weights in a leaf; the number of samples when they all weigh 1. "
-        "Weights with a mean below 1 are first divided by it.",
-        "subsample": "Share of the rows that the trees of a round are grown on; drawn anew every round. "
-        '"auto": 0.5, or 0.7 with more than 10,000 rows.',
-        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 200 rows, from 10 to 100. Trees grow '
-        "best-first: the split with the largest gain comes next.",
-        "max_features": "Share of the features of a tree that a node may be split on; drawn anew at every node, at "
-        'least one. "auto": of d features 2 d^0.4, or with m rows 10 d / m up to d / 10 if more; with more than 10,000 '
-        "rows 3 d^0.4, or d / 10 up to 100 if more.",
-        "max_features_tree": "Share of the features that the trees of a round may use; drawn anew every round, at "
-        "least one.",
-        "l2_regularization": "Added to the sum of second derivatives of every node, in gains and in leaf values. The "
-        "gains of mart divide by weights, so there it changes leaf values alone.",
-        "min_gain": "Splits must gain more than this: G_L^2/H_L + G_R^2/H_R - G^2/H, with sums G of the gradients and "
-        "H of the second derivatives (mart: of the weights). Above 0, training stops where no tree of a round has a "
-        "split; at 0, trees of one leaf go on to learn the shares of the classes.",
+        "n_estimators": "Maximum number of boosting rounds. Each round adds one tree per class. Training stops earlier "
+        'if the training loss has reached machine precision.\n\n"auto" chooses the number by cross-validation, see '
+        "``cv``.",
+        "min_samples_leaf": "Minimum sum of sample weights in a leaf. With weights of 1, this is the minimum number of "
+        "samples. Weights with a mean below 1 are first divided by their mean.",
+        "subsample": "Fraction of the rows used to grow the trees of a round. The rows are drawn anew for every round. "
+        '"auto" is 0.5, or 0.7 with more than 10,000 rows.',
+        "max_leaf_nodes": 'Maximum number of leaves per tree. "auto" uses one leaf for every 200 training rows, '
+        "between 10 and 100. Trees grow best-first: the split with the largest gain is made next.",
+        "max_features": "Fraction of the features of the tree considered for a split. The features are drawn anew for "
+        'every node; at least one is considered. "auto" depends on the number of features d and the number of rows m: '
+        "with up to 10,000 rows it considers 2 d^0.4 features, or 10 d / m (at most d / 10) if that is more; with more "
+        "rows 3 d^0.4 features, or d / 10 (at most 100) if that is more.",
+        "max_features_tree": "Fraction of the features that the trees of a round may use. The features are drawn anew "
+        "for every round; at least one is used.",
+        "l2_regularization": "L2 regularization: added to the sum of second derivatives of every node, in gains and in "
+        "leaf values. The gains of mart divide by weights, so there it changes leaf values only.",
+        "min_gain": "A split must gain more than this. The gain is G_L^2/H_L + G_R^2/H_R - G^2/H, with G the sums of "
+        "gradients and H the sums of second derivatives (for mart, of sample weights).\n\n"
+        "If this is above 0, training stops when no tree of a round has a split. If it is 0, trees with one leaf "
+        "continue to learn the class frequencies.",
         "min_samples_category": PARTED_CATEGORY,
     }
 
@@ -323,13 +326,15 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
 
     own_parameters = {
         "gap": Parameter(
-            "Rounds between searches for the base class; 1 searches in every round.", low=1
-        ),
-        "n_candidates": Parameter(
-            "How many classes a search tries as the base class: those with the largest training losses. None for all.",
+            "Number of rounds between two searches for the base class. 1 searches in every round.",
             low=1,
         ),
-        "warmup_rounds": Parameter("Rounds without base class at the start.", low=0),
+        "n_candidates": Parameter(
+            "Number of classes that a search tries as the base class: those with the largest training loss. None tries "
+            "all classes.",
+            low=1,
+        ),
+        "warmup_rounds": Parameter("Number of rounds at the start that have no base class.", low=0),
     }
 
     gap: int = 10
@@ -339,11 +344,22 @@ class AdaptiveBaseClassifier(ClassTreesClassifier):
 
 @estimator
 class LogitBoostClassifier(ClassTreesClassifier):
-    """Robust logitboost: a regression tree per class and round, split by second-order gains.
+    """Robust LogitBoost: gradient-boosted trees with one tree per class and round and second-order gains.
+
+    These are the usual boosted trees under the softmax loss, as in LightGBM and XGBoost. Use them as a reference for
+    the other estimators.
 
     References
     ----------
-    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010.
+    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010, equation 7.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import LogitBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LogitBoostClassifier(n_estimators=20, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
     """
 
     algorithm = "logitboost"
@@ -354,11 +370,22 @@ class LogitBoostClassifier(ClassTreesClassifier):
 
 @estimator
 class MartClassifier(ClassTreesClassifier):
-    """mart: a regression tree per class and round, split by first-order gains.
+    """MART: gradient-boosted trees with one tree per class and round and first-order gains.
+
+    Unlike in `LogitBoostClassifier`, gains divide by sample weights, not by second derivatives. Use it to compare with
+    published results of MART.
 
     References
     ----------
-    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010.
+    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010, equation 8.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import MartClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> MartClassifier(n_estimators=20, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
     """
 
     algorithm = "mart"
@@ -367,12 +394,26 @@ class MartClassifier(ClassTreesClassifier):
 
 @estimator
 class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
-    """Robust logitboost with an adaptive base class, chosen by the training loss.
+    """ABC-LogitBoost: Robust LogitBoost with an adaptive base class.
+
+    Use it if the labels follow exact rules without noise, there are very many rows, and training may take hours. A
+    round trains one tree for each class except the base class, whose score changes by minus the sum of the others. The
+    base class is chosen by the training loss.
 
     References
     ----------
+    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010.
+
     P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting the base class in multi-class classification,
     2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import ABCLogitBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ABCLogitBoostClassifier(n_estimators=20, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
     """
 
     algorithm = "abc-logitboost"
@@ -383,12 +424,25 @@ class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
 
 @estimator
 class ABCMartClassifier(AdaptiveBaseClassifier):
-    """mart with an adaptive base class, chosen by the training loss.
+    """ABC-MART: MART with an adaptive base class.
+
+    It differs from `ABCLogitBoostClassifier` in the gains of its splits, which divide by sample weights, not by second
+    derivatives.
 
     References
     ----------
+    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010.
+
     P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting the base class in multi-class classification,
     2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import ABCMartClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ABCMartClassifier(n_estimators=20, random_state=0).fit(X, y).predict(X[:2])
+    array([0, 0])
     """
 
     algorithm = "abc-mart"

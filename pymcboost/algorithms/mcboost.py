@@ -37,10 +37,10 @@ class MCBoost(BinaryBooster):
     ends_when = "no weak learner has an edge above nu"
     takes_workers = takes_init_score = True
     columns = {
-        "feature": "of the first split",
-        "threshold": "of the first split, NaN if it asks about levels of a category",
-        "cls": "code of the class with the largest edge",
-        "edge": "that edge",
+        "feature": "feature of the first split",
+        "threshold": "threshold of the first split, or NaN if it splits on categories",
+        "cls": "position in ``classes_`` of the class with the largest edge",
+        "edge": "edge of the weak learner for this class",
     }
 
     @property
@@ -130,10 +130,11 @@ class MCBoost(BinaryBooster):
 
 @estimator
 class MCBoostClassifier(BinaryClassifier):
-    """Multi-class boosting that maximises the pairwise margins directly, one shared weak learner per round.
+    """MCBoost: boosting of the pairwise margins with one weak learner per round for all classes.
 
-    Every round picks the stump (or tree) and class with the largest edge, and gives it one coefficient per class. A
-    model of T rounds is T weak learners, not T per class.
+    Use it for small models that are evaluated with little memory, or for models of stumps that can be drawn as one
+    curve per feature. Each round selects the stump (or tree) and the class with the largest edge, and gives the weak
+    learner one coefficient per class. A model of T rounds therefore has T weak learners, not T per class.
 
     References
     ----------
@@ -153,24 +154,26 @@ class MCBoostClassifier(BinaryClassifier):
     booster = MCBoost
     own_parameters = {
         "nu": Parameter(
-            "Weight of the L1 penalty on the coefficients, and the edge at which training stops. An edge is that of "
-            "weights of all samples and classes that sum to 1, so large values end training early.",
+            "Weight of the L1 penalty on the coefficients. Training stops when no weak learner has an edge above this "
+            "value. Edges are computed from weights of all samples and classes that sum to 1, so large values stop "
+            "training early.",
             low=0,
         ),
         "max_step": Parameter(
-            "Bound on every coefficient before shrinkage; None for no bound.", low=0, open_low=True, high=1e6
+            "Upper bound on each coefficient before shrinkage. None means no bound.", low=0, open_low=True, high=1e6
         ),
         "fixed_step": Parameter(
-            "If set, every round adds this step to the selected class alone, with no optimisation and no shrinkage: "
-            "traces the coefficient paths of Fig. 1 of the MCBoost paper.",
+            "If set, each round adds this step to the coefficient of the selected class only, without optimization or "
+            "shrinkage. This traces the coefficient paths of Fig. 1 of the MCBoost paper.",
             low=0, open_low=True, high=1e6,
         ),
     }  # fmt: skip
     own_help = {
-        "loss": 'Exponential or logistic loss of the pairwise margins. "exp" is the faster to train; "log" bears label '
-        "noise better.",
-        "weak_learner": "What every round adds. A tree has leaves +1 and -1; one is grown for each class, and the one "
-        "with the largest edge kept. Where there are categories, stumps are trees of two leaves.",
+        "loss": 'Loss of the pairwise margins: exponential or logistic. "exp" trains faster; "log" is more robust to '
+        "label noise.",
+        "weak_learner": "Type of the weak learners: decision stumps or trees. The leaves of a tree are +1 and -1. Each "
+        "round grows one tree per class and keeps the one with the largest edge. With categorical features, stumps are "
+        "trees with two leaves.",
     }
 
     categorical_features: Any | None = "from_dtype"

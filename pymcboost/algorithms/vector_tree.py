@@ -82,7 +82,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     labels_are_for = "loss='logistic'"
     ends_when = "no tree lowers the training loss any more"
-    columns = {"n_leaves": "leaves of the tree"}
+    columns = {"n_leaves": "number of leaves of the tree"}
     refits = True
     takes_workers = takes_init_score = True
     small_work = SMALL_WORK
@@ -460,7 +460,22 @@ class VectorTreeBoost(ManyLabels, Booster):
 
 @estimator
 class VectorTreeBoostClassifier(EstimatorOfLosses):
-    """Boosted trees with vector leaves: one tree per round for all classes.
+    """Gradient-boosted trees with one tree per round for all classes.
+
+    This is the estimator to try first. Each leaf holds a vector with one value per class, so a model of T rounds has T
+    trees, not T per class. It is also the estimator for multi-label data (``loss="logistic"``), custom losses,
+    monotonic and interaction constraints, and thousands of classes.
+
+    Notes
+    -----
+    Each round fits a tree to the negative gradients of the loss for all classes. Splits maximize the sum over the
+    classes of the decrease of the squared error; leaf vectors are damped Newton steps. This carries the shared weak
+    learners of MCBoost over to trees.
+
+    References
+    ----------
+    S. Paisitkriangkrai, C. Shen and A. van den Hengel, A scalable stage-wise approach to large-margin multi-class loss
+    based boosting: the idea of weak learners that all classes share.
 
     Examples
     --------
@@ -476,77 +491,94 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
     own_parameters = {
         **LABEL_PARAMETERS,
         "leaf_step": Parameter(
-            "With the softmax loss: whether leaf vectors are Newton steps with the diagonal of the Hessian or all of "
-            "it."
+            "Whether the Newton steps of the leaf vectors use the diagonal of the Hessian or the full Hessian. Only "
+            "with the softmax loss."
         ),
         "leaf_levels": Parameter(
-            "Numbers of leaves are multiples of a step, from this many below 0 to as many above, for a small file: see "
-            '``save(path, layout="packed")``. The step is 2 learning_rate / (leaf_levels + 1). From 1 to 15, with '
-            "a learning_rate of 0.3 to 0.5 and a few more trees, cost little accuracy. None: any numbers.",
+            "Rounds leaf values to multiples of a step, with this many levels below 0 and as many above 0, so that the "
+            'model can be saved in a small file with ``save(path, layout="packed")``. The step is 2 learning_rate / '
+            "(leaf_levels + 1). None does not round. Values from 1 to 15 cost little accuracy with a learning_rate of "
+            "0.3 to 0.5 and some more trees.",
             low=1,
             high=127,
         ),
         "feature_penalty": Parameter(
-            "Share of its gain that a split loses where its feature is not in the trees before. Models then use fewer "
-            "features. Above 0, and with ``threshold_penalty``, of thresholds that part the rows of a node alike one "
-            "that is used already is taken.",
+            "Fraction of the gain that a split loses if its feature does not occur in earlier trees. Models then use "
+            "fewer features.\n\n"
+            "If this or ``threshold_penalty`` is above 0, a split takes a threshold that is already in use if it "
+            "separates the rows of the node in the same way.",
             low=0,
             high=1,
             open_high=True,
         ),
         "threshold_penalty": Parameter(
-            "Share of its gain that a split loses where its threshold is not in the trees before. Packed files keep "
-            "each threshold once.",
+            "Fraction of the gain that a split loses if its threshold does not occur in earlier trees. Packed model "
+            "files then become smaller, because they store each threshold once.",
             low=0,
             high=1,
             open_high=True,
         ),
         "interaction_cst": Parameter(
-            "Groups of columns, by number or name, that may be used together, as [[0, 1], [2, 3, 4]]: all columns on a "
-            "path from the root to a leaf are in one group. Columns in no group are one more group. At most 64.",
+            "Interaction constraints: groups of columns, by number or name, such as [[0, 1], [2, 3, 4]]. All splits on "
+            "a path from the root to a leaf use columns of one group. The columns in no group form one more group. At "
+            "most 64 groups.",
             python_only=True,
         ),
         "monotonic_cst": Parameter(
-            "Columns, by number or name, in which the probability of a class may only rise or only fall: "
-            "{column: (label, +1 or -1)}. The score of the class less that of any other is monotone then, missing "
-            "values aside; with the logistic loss, that of the label itself. With two classes +1 or -1 "
-            "alone stands for the second.",
+            "Monotonic constraints: {column: (label, sign)}, with columns by number or name. As the column increases, "
+            "the probability of the class may only increase (+1) or only decrease (-1). With two classes, the sign by "
+            "itself refers to the second class.\n\n"
+            "The difference between the score of this class and that of any other class is monotonic; with the "
+            "logistic loss, the score of the label itself is. Missing values are not constrained.",
             python_only=True,
         ),
     }
     own_help = {
-        "loss": '"softmax": multinomial log-likelihood; "logistic": a sigmoid for each label, of which a row may have '
-        "any number. y is then an indicator.\n\n"
-        "Or one in NumPy: a function of (y, scores), y (m,) positions in ``classes_`` and scores (m, K), that returns "
-        "the first and second derivatives of the loss of each row by its scores, two arrays (m, K), the second not "
-        "negative. Or an object with ``gradient_hessian(y, scores)``, which is this function, ``start(y, weight, "
-        "n_classes)``, the scores (K,) that all rows begin with, ``link(scores)``, the probabilities (m, K), and "
-        "``value(y, scores)``, the losses (m,). Rows come in parts and in an order of their own, without their "
-        "weights. ``shift_invariant = True`` says that the loss stays when all scores of a row are shifted. A model "
-        "file has no such loss: elsewhere there are scores, and predictions. It is not calibrated.",
-        "n_estimators": "Number of boosting rounds, that is of trees. Training stops earlier when the training loss "
-        "has reached machine accuracy.",
-        "max_leaf_nodes": 'Most leaves of a tree; "auto": one for every 25 rows, from 31 to 500. Trees grow '
-        "best-first: the split with the largest gain comes next.",
-        "max_features": "Share of the features that a node may be split on, drawn anew at every node, at least one; "
-        '"auto": of d features 2 d^0.4, or with m rows 10 d / m up to d / 10 if more; with more than 10,000 rows '
-        "3 d^0.4, or d / 10 up to 100 if more.",
-        "subsample": "Share of the rows that the splits of a tree are found on, drawn anew for every tree by row "
-        'number. Leaf vectors are those of all rows. "auto": 0.5, or 0.7 with more than 10,000 rows.',
+        "loss": '"softmax" is the multinomial log loss. "logistic" is for multi-label data: each label has a sigmoid '
+        "of its own, and y is an indicator matrix.\n\n"
+        "A custom loss can be given as a function or as an object. The function ``loss(y, scores)`` receives y of "
+        "shape (m,), positions in ``classes_``, and scores of shape (m, K). It returns the first and second "
+        "derivatives of the loss of each row with respect to its scores: two arrays of shape (m, K), the second one "
+        "non-negative.\n\n"
+        "The object has some of these methods and attributes:\n\n"
+        "- ``gradient_hessian(y, scores)``: the same as the function. Required.\n"
+        "- ``start(y, weight, n_classes)``: the initial scores of all rows, of shape (K,).\n"
+        "- ``link(scores)``: the probabilities, of shape (m, K).\n"
+        "- ``value(y, scores)``: the loss of each row, of shape (m,).\n"
+        "- ``shift_invariant``: True if the loss does not change when the same number is added to all scores of a "
+        "row.\n\n"
+        "Rows are passed in parts, in an order chosen by the training, and without their weights. A model file does "
+        "not store a custom loss, so a loaded model has scores and predictions but no probabilities. Custom losses "
+        "are not calibrated.",
+        "n_estimators": "Maximum number of boosting rounds, which is the number of trees. Training stops earlier if "
+        'the training loss has reached machine precision.\n\n"auto" chooses the number by cross-validation, see '
+        "``cv``.",
+        "max_leaf_nodes": 'Maximum number of leaves per tree. "auto" uses one leaf for every 25 training rows, between '
+        "31 and 500. Trees grow best-first: the split with the largest gain is made next.",
+        "max_features": "Fraction of the features considered for a split. The features are drawn anew for every node; "
+        'at least one is considered. "auto" depends on the number of features d and the number of rows m: with up to '
+        "10,000 rows it considers 2 d^0.4 features, or 10 d / m (at most d / 10) if that is more; with more rows "
+        "3 d^0.4 features, or d / 10 (at most 100) if that is more.",
+        "subsample": "Fraction of the rows sampled for each tree to find its splits. The rows are drawn anew for every "
+        'tree, regardless of their weights. Leaf vectors are computed from all rows. "auto" is 0.5, or 0.7 with more '
+        "than 10,000 rows.",
         "learning_rate": PARAMETERS["learning_rate"].help
-        + ' "auto": 0.05 up to 2,000 rows, 0.1 from 13,000 rows on, '
-        "and in between a power of their number.",
+        + ' "auto" is 0.05 up to 2,000 rows and 0.1 from 13,000 rows. In between, it grows with a power of the number '
+        "of rows.",
         "validation_fraction": PARAMETERS["validation_fraction"].help
-        + ' "auto": a tenth; at most 500 rows, or 5 for '
-        'each class, with ``calibrate`` and ``scoring="log_loss"``.',
+        + ' "auto" is 0.1. With ``calibrate`` and ``scoring="log_loss"``, it is at most 500 rows, or 5 per class if '
+        "that is more.",
         "scoring": PARAMETERS["scoring"].help
-        + '\n\n"loss" is the mean of ``value`` of a loss that is given.\n\n'
-        'With the logistic loss, "log_loss" is the mean over rows and labels of -log p or -log(1 - p), "error" the '
-        'share of rows whose labels are not all right; "hamming_loss", "f1_micro", "f1_macro" and "precision_at_1", 3 '
-        "and 5 are for it alone. Labels are given from probability 0.5 on.",
+        + '\n\n"loss" is the mean of ``value`` of a custom loss.\n\n'
+        "With the logistic loss, metrics are those of multi-label data. Labels are assigned from a probability of 0.5 "
+        "on.\n\n"
+        '- "log_loss": mean over rows and labels of -log p, or of -log(1 - p) for labels that the row does not have.\n'
+        '- "error": fraction of rows with any label wrong.\n'
+        '- "hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5": only with '
+        "this loss.",
         "min_samples_category": PARTED_CATEGORY,
-        "l2_regularization": "Added to the curvature of every class in a leaf. The logistic loss adds at least 0.1. "
-        "Splits count rows, so it changes leaf vectors alone.",
+        "l2_regularization": "L2 regularization: added to the second derivative of every class in a leaf. The logistic "
+        "loss uses at least 0.1. It changes leaf vectors only, because splits count rows.",
     }
 
     loss: LossName | LossFunction | Callable[..., Any] = "softmax"

@@ -1,6 +1,6 @@
-"""Communicators: what the workers of one training tell each other.
+"""Communicators, through which the workers of a distributed training exchange data.
 
-`as_workers` makes one of what the user gives; `Alone` says what each method does.
+`as_workers` creates one from the argument ``comm`` of `fit`. `Alone` documents the methods.
 """
 
 from contextlib import AbstractContextManager, nullcontext

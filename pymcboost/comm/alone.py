@@ -2,29 +2,31 @@
 
 
 class Alone:
-    """The communicator of a training that has one worker. Others have the same methods.
+    """Communicator of a training with a single worker. All other communicators have the same methods.
 
-    All workers call the same methods in the same order. Arrays are C-contiguous, int64 or float64 (``sum`` takes int32
-    as well), and of one dtype and shape on all workers; those of `concatenate` may have other lengths. Before every
-    operation that is not sure, workers compare what they are about to do: where one differs, all raise an error that
-    names the operations. Sums of float64 are only asked for where they are exact.
+    Implement these methods to connect workers by another library than MPI or XGBoost's collective. All workers call the
+    same methods in the same order. Arrays are C-contiguous, have the dtype int64 or float64 (`sum` also accepts int32),
+    and have the same dtype and shape on all workers; for `concatenate`, lengths may differ. Before each operation,
+    except if ``sure`` is true, workers compare the operations they are about to do. If one differs, all workers raise
+    an error that names the operations. Sums of float64 are requested only if they are exact.
 
     Attributes
     ----------
     size : int
         Number of workers.
     rank : int
-        Which of them this is, from 0.
+        Number of this worker, from 0.
     beside : int
-        Workers on this machine, which share its cores.
+        Number of workers on this machine, which share its cores.
     scattered : float
-        Bytes of histograms from which on their sums are scattered.
-    row_number : ndarray of int64 (n,) or None
-        Numbers of this worker's rows among those of all, where they are not their places, worker after worker: Dask's
-        partitions may lie anywhere.
-    n_sums, n_bytes : int
-        Sums and maxima so far, and the bytes of their arrays; half of them where sums are scattered, which move half as
-        many.
+        Size of histograms in bytes from which `sum_scatter` is used.
+    row_number : ndarray of int64 of shape (n,) or None
+        Numbers of this worker's rows among the rows of all workers. None if rows are numbered worker after worker. With
+        Dask, partitions may be on any worker.
+    n_sums : int
+        Number of sums and maxima so far.
+    n_bytes : int
+        Size of their arrays in bytes. Scattered sums count half, because they transfer half as much.
     """
 
     size, rank, beside, scattered = 1, 0, 1, float("inf")
@@ -36,42 +38,147 @@ class Alone:
         return "ALONE" if self is ALONE else super().__reduce__()
 
     def sum(self, array, sure=False):
-        """Sum over the workers, in place; returns the array. If sure, no worker has failed since the last operation."""
+        """Sum an array over all workers, in place.
+
+        Parameters
+        ----------
+        array : ndarray
+            Terms of this worker.
+        sure : bool, default=False
+            Whether no worker can have failed since the last operation, so that workers need not compare operations.
+
+        Returns
+        -------
+        ndarray
+            The same array with the sums.
+        """
         return array
 
     def sum_scatter(self, array, lengths, sure=False):
-        """Sum of this worker's part of the array, which the array begins with then; the rest of it is lost.
+        """Sum an array over all workers, and give each worker one part of the result.
 
-        ``lengths``, int64 (size,), is how many rows of the array each worker's part has, one part after the other.
-        Returns the part. Arrays and ``sure`` are as in `sum`.
+        Parameters
+        ----------
+        array : ndarray
+            Terms of this worker. Afterwards it starts with the part of this worker, and the rest is undefined.
+        lengths : ndarray of int64 of shape (size,)
+            Number of rows of the part of each worker, one part after the other.
+        sure : bool, default=False
+            As in `sum`.
+
+        Returns
+        -------
+        ndarray
+            The part of this worker.
         """
         return array
 
     def maximum(self, array):
-        """Maximum over the workers, in place; returns the array."""
+        """Compute the element-wise maximum of an array over all workers, in place.
+
+        Parameters
+        ----------
+        array : ndarray
+            Values of this worker.
+
+        Returns
+        -------
+        ndarray
+            The same array with the maxima.
+        """
         return array
 
     def concatenate(self, array):
-        """The arrays of all workers, one after the other along the first axis, in the order of their ranks."""
+        """Concatenate the arrays of all workers along the first axis, in the order of their ranks.
+
+        Parameters
+        ----------
+        array : ndarray
+            Array of this worker. Lengths may differ.
+
+        Returns
+        -------
+        ndarray
+            The concatenated array.
+        """
         return array
 
     def gather(self, array, lengths, owner):
-        """What `concatenate` gives, of arrays of these lengths, at one worker; an empty array at the others."""
+        """Concatenate the arrays of all workers as `concatenate` does, on one worker only.
+
+        Parameters
+        ----------
+        array : ndarray
+            Array of this worker.
+        lengths : ndarray of int64 of shape (size,)
+            Lengths of the arrays of all workers.
+        owner : int
+            Rank of the worker that receives the result.
+
+        Returns
+        -------
+        ndarray
+            The concatenated array on the owner, and an empty array on the other workers.
+        """
         return array
 
     def exchange(self, what):
-        """What every worker has, in a list: objects that can be pickled."""
+        """Collect an object from every worker.
+
+        Parameters
+        ----------
+        what : object
+            Object of this worker, which can be pickled.
+
+        Returns
+        -------
+        list
+            Objects of all workers, in the order of their ranks.
+        """
         return [what]
 
     def check(self, stop=False):
-        """Whether any worker says stop. Where one has failed, an error here as well."""
+        """Check whether any worker wants to stop the training.
+
+        Parameters
+        ----------
+        stop : bool, default=False
+            Whether this worker wants to stop.
+
+        Returns
+        -------
+        bool
+            Whether any worker wants to stop.
+
+        Raises
+        ------
+        WorkerError
+            If another worker has failed.
+        """
         return stop
 
     def fail(self, error):
-        """Tell the others that this worker has failed; the error is raised after it."""
+        """Tell the other workers that this worker has failed.
+
+        Parameters
+        ----------
+        error : BaseException
+            The error, which this worker raises afterwards.
+        """
 
     def broadcast(self, what):
-        """What worker 0 has: an object that can be pickled."""
+        """Send an object from worker 0 to all workers.
+
+        Parameters
+        ----------
+        what : object
+            Object of this worker, which can be pickled. Only the one of worker 0 is used.
+
+        Returns
+        -------
+        object
+            The object of worker 0.
+        """
         return what
 
 

@@ -21,18 +21,18 @@ def collective():
 
 
 class CollectiveWorkers(Several):
-    """The communicator of a training inside ``xgboost.collective.CommunicatorContext``; see `Alone` for the methods.
+    """Communicator of workers connected by XGBoost's collective; see `Alone` for the methods.
 
-    It belongs to the thread that has entered the context: elsewhere a sum would be the worker's own. So the number of
-    workers is checked before every operation. A dead worker is an error at once, a silent one after the time-out of the
-    context.
+    Create it inside ``xgboost.collective.CommunicatorContext``, and use it in the thread that has entered the context.
+    In another thread, a sum would be the worker's own, so the number of workers is checked before every operation. A
+    dead worker raises an error at once, and a silent one after the timeout of the context.
 
     Parameters
     ----------
     stopped : callable, default=None
-        Asked before every operation; where it returns something true, the training ends with a `WorkerError`.
-    row_number : ndarray of int64 (n,), default=None
-        See `Alone`.
+        Function that is called before every operation. If it returns a true value, training ends with a `WorkerError`.
+    row_number : ndarray of int64 of shape (n,), default=None
+        Numbers of the rows of this worker; see `Alone`.
     """
 
     def __init__(self, stopped=None, row_number=None):

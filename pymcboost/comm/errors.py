@@ -2,4 +2,4 @@
 
 
 class WorkerError(ConnectionError):
-    """Another worker of the same training has failed."""
+    """Error if another worker of a distributed training has failed."""

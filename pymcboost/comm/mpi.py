@@ -29,16 +29,19 @@ def _cores():
 
 
 class MPIWorkers(Several):
-    """The communicator of a training with MPI; see `Alone` for the methods.
+    """Communicator of workers that are MPI processes; see `Alone` for the methods.
 
-    Every operation but sure sums is preceded by a word of state, so that an error on one worker becomes one on all. An
-    operation that takes longer than the time-out ends all processes. Ctrl-C in a training is raised at the next word
-    of state, for a worker that leaves out an operation takes it from all; pressed twice, at once.
+    ``fit(..., comm=MPI.COMM_WORLD)`` creates one. Create it yourself to set the timeout.
+
+    Before each operation, except sums that are sure, workers exchange their state, so an error on one worker raises an
+    error on all of them. An operation that takes longer than the timeout ends all processes. Ctrl-C during training is
+    raised at the next exchange, because all workers must do the same operations. Pressed twice, it is raised at once.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Comm
-    timeout : float, default=600
+        Communicator of mpi4py, which is duplicated.
+    timeout : float, default=600.0
         Seconds that a worker waits for the others.
     """
 

@@ -23,28 +23,32 @@ LABELS_SHOWN = 5
 
 
 class SvmlightError(ValueError):
-    """A LIBSVM file that cannot be read; the message names file, line, column (in bytes, from 1), value and remedy."""
+    """Error for a LIBSVM file that cannot be read.
+
+    The message names the file, the line, the column (in bytes, from 1), the value, and what to do about it.
+    """
 
 
 class SvmlightMemoryError(SvmlightError, MemoryError):
-    """A LIBSVM file whose matrix would not fit in memory; raised before the memory is taken."""
+    """Error for a LIBSVM file whose matrix would not fit into memory. Raised before the memory is allocated."""
 
 
 class SvmlightData(NamedTuple):
-    """What `load_svmlight` returns.
+    """Rows and labels of a LIBSVM file, which `load_svmlight` returns.
 
     Attributes
     ----------
-    X : float32 ndarray (m, d), C-contiguous, or scipy.sparse.csr_matrix or CompressedRows of float32
-    y : int64 ndarray (m,) if every label is an integer, else float64 ndarray (m,)
-        0 where the row has no label. Of text with lists of labels: an array of tuples (m,), as scikit-learn's
-        MultiLabelBinarizer takes it.
-    labelled : bool ndarray (m,)
-        False where the row has no label.
+    X : ndarray, scipy.sparse.csr_matrix or CompressedRows of shape (m, d)
+        Features of dtype float32. Dense rows are C-contiguous.
+    y : ndarray of shape (m,)
+        Labels: int64 if all labels are integers, otherwise float64. 0 if the row has no label. For multi-label data, an
+        array of tuples, which MultiLabelBinarizer of scikit-learn accepts.
+    labelled : ndarray of bool of shape (m,)
+        Whether the row has a label.
     base : int
         Index of the first feature in the file, 0 or 1.
     notices : list of str
-        What a reader should know (qid ignored, zero-based indices chosen, features dropped), ready to print.
+        Messages for the user, such as that qid was ignored, zero-based indices were detected, or features were dropped.
     """
 
     X: object
@@ -71,17 +75,18 @@ class SvmlightData(NamedTuple):
 
 
 class CompressedRows(NamedTuple):
-    """Compressed sparse rows without SciPy, as `scoring.Model` reads them: the attributes of a ``csr_matrix``.
+    """Compressed sparse rows without SciPy, which `Model` can score. It has the attributes of a ``csr_matrix``.
 
     Attributes
     ----------
-    data : float32 ndarray (nnz,)
-    indices : int32 or int64 ndarray (nnz,)
+    data : ndarray of float32 of shape (nnz,)
+        Values of the entries.
+    indices : ndarray of int32 or int64 of shape (nnz,)
         Column of each entry, increasing within a row.
-    indptr : ndarray (m + 1,), of the type of indices
-        Row i holds the entries ``indptr[i]`` to ``indptr[i + 1] - 1``.
-    shape : (int, int)
-        Rows and columns.
+    indptr : ndarray of shape (m + 1,)
+        Row i has the entries ``indptr[i]`` to ``indptr[i + 1] - 1``. The dtype is that of ``indices``.
+    shape : tuple of int
+        Numbers of rows and columns.
     """
 
     data: np.ndarray
@@ -282,46 +287,50 @@ def load_svmlight(
     memory_limit: int | None = None,
     multilabel: bool = False,
 ) -> "SvmlightData":
-    r"""Read a file in LIBSVM format.
+    r"""Read rows and labels from a file in LIBSVM format.
 
-    One row per line, ``label index:value index:value ...``, the indices increasing; separators are spaces and tabs,
-    and a line may end in a carriage return. Text from ``#`` on and blank lines are skipped, ``qid:n`` after the label
-    is checked and ignored, and a row may lack its label. Values are rounded to the nearest double and then to float32;
-    ``nan`` (missing) and ``inf`` are read as such. Labels are numbers, at most 2^53 in size: up to there a double holds
-    every integer. A byte order mark is skipped.
+    Each line is a row: ``label index:value index:value ...`` with increasing indices.
 
     Parameters
     ----------
     path : str, bytes or path-like
-        File name; ``-`` is standard input. A name that ends with .gz, .bz2 or .xz is decompressed.
+        File name, or ``-`` for standard input. A file whose name ends with .gz, .bz2 or .xz is decompressed.
     n_features : int, default=None
-        Number of columns. None: as many as the largest index in the file asks for. Entries beyond it are dropped
-        with a notice.
+        Number of columns. None uses the largest index in the file. Entries with a larger index are dropped with a
+        notice.
     base : {"auto", 0, 1}, default="auto"
-        Index of the first feature. "auto" takes 0, with a notice, if index 0 occurs in the file, else 1.
+        Index of the first feature. "auto" is 0, with a notice, if index 0 occurs in the file, and otherwise 1.
     layout : {"auto", "dense", "csr", "plain"}, default="auto"
-        "auto" makes dense rows up to 32 MiB or 3 times the size of compressed sparse rows, if they fit in memory.
-        "plain" does the same with `CompressedRows` in place of a csr_matrix and needs no SciPy.
+        Type of X. "dense" is an array, and "csr" a sparse matrix. "auto" is dense if the array needs at most 32 MiB or
+        3 times the size of the sparse matrix, and fits into memory. "plain" is the same with `CompressedRows` as the
+        sparse matrix, and needs no SciPy.
     memory_limit : int, default=None
-        Bytes that the result and its making may take. None: what the system has available.
+        Maximum memory in bytes for the result and for reading it. None uses the memory that is available.
     multilabel : bool, default=False
-        Rows begin with lists of whole numbers, ``3,17,201 1:0.5``, or, without labels, with a space. ``y`` has a tuple
-        for each row.
+        Whether rows start with a list of integer labels, such as ``3,17,201 1:0.5``, or with a space if they have no
+        labels. ``y`` is then an array of tuples.
 
     Returns
     -------
     SvmlightData
-        Named tuple (X, y, labelled, base, notices). The index arrays of a sparse X are int32, as SciPy makes them,
-        or int64 from 2^31 entries on.
+        Named tuple (X, y, labelled, base, notices). The index arrays of a sparse X are int32, as in SciPy, or int64
+        from 2^31 entries.
 
     Raises
     ------
     SvmlightError
-        The text or the archive is not valid; the message begins with ``file:line:column:``.
+        If the text or the archive is not valid. The message starts with ``file:line:column:``.
     SvmlightMemoryError
-        The matrix would not fit in memory; also a MemoryError.
+        If the matrix does not fit into memory. It is also a MemoryError.
     OSError
-        The file cannot be read.
+        If the file cannot be read.
+
+    Notes
+    -----
+    Separators are spaces and tabs, and a line may end with a carriage return. A byte order mark, blank lines, and text
+    from ``#`` to the end of the line are skipped. ``qid:n`` after the label is checked and ignored. A row may have no
+    label. Labels are numbers of at most 2^53 in magnitude, up to which float64 represents every integer. Values are
+    rounded to float64 and then to float32. ``nan`` means missing, and ``inf`` is infinity.
 
     Examples
     --------

@@ -16,23 +16,30 @@ from pymcboost.model.rows import check_sparse
 def dump_svmlight(
     path: str | bytes | PathLike[str], X: Any, y: Any, *, base: Literal[0, 1] = 1
 ) -> None:
-    r"""Write a file in LIBSVM format.
+    r"""Write rows and labels to a file in LIBSVM format.
 
-    Values are cast to float32 and written with the fewest digits, at most 9, that `load_svmlight` reads back exactly;
-    zeros are left out, NaN is written as ``nan``. A file is replaced only when the new one is complete; devices and
-    FIFOs are written to directly.
+    Values are rounded to float32 and written with as few digits as `load_svmlight` needs to read them back exactly,
+    which are at most 9. Zeros are left out, and NaN is written as ``nan``. An existing file is replaced only when the
+    new one is complete. Devices and FIFOs are written to directly.
 
     Parameters
     ----------
     path : str, bytes or path-like
-        File name; ``-`` is standard output. A name that ends with .gz, .bz2 or .xz is compressed.
-    X : array-like (m, d) or SciPy sparse matrix (m, d)
+        File name, or ``-`` for standard output. A file whose name ends with .gz, .bz2 or .xz is compressed.
+    X : array-like or SciPy sparse matrix of shape (m, d)
         Features.
-    y : array-like (m,)
-        Numeric labels. Or labels of which a row may have any number: an indicator (m, K), dense or sparse, whose
-        columns count from 0, or a list of lists of whole numbers, as ``load_svmlight(..., multilabel=True)`` has them.
+    y : array-like of shape (m,) or (m, K)
+        Numeric labels. For multi-label data: an indicator matrix, dense or sparse, whose columns are numbered from 0,
+        or a list with a list of integers for each row, as ``load_svmlight(..., multilabel=True)`` returns them.
     base : {0, 1}, default=1
         Index of the first feature.
+
+    Raises
+    ------
+    ValueError
+        If labels are not finite numbers up to 2^53 in magnitude, or X and y have different lengths.
+    OSError
+        If the file cannot be written.
 
     Examples
     --------

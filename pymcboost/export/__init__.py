@@ -1,8 +1,8 @@
-"""Models in other forms, and models of other libraries.
+"""Export models to other formats, and import models of other libraries.
 
-`to_c`, `to_onnx` and `to_treelite` take a `Model` or a fitted estimator, `to_integer_c` a `Model` of packed trees;
-`from_lightgbm` and `from_xgboost` read what those libraries save, `from_sklearn` takes a fitted forest. What a form
-cannot hold is refused by its name.
+`to_c`, `to_onnx` and `to_treelite` take a `Model` or a fitted estimator, and `to_integer_c` a `Model` of packed trees.
+`from_lightgbm` and `from_xgboost` read the files of these libraries, and `from_sklearn` takes a fitted forest. Models
+that a format cannot represent raise an error that says why.
 """
 
 from pymcboost.export.c import to_c

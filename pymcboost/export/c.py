@@ -10,20 +10,30 @@ from pymcboost.inspection.subject import model_of
 
 
 def to_c(model: Any, name: str = "model") -> str:
-    """The bytes of the model file as an array in C, and in a comment the lines that open and score it.
+    """Write the model file as an array in C source code.
 
-    The text is C99 and C++. A program includes it beside ``mcb.h``, and needs no file at run time.
+    The source code is valid C99 and C++. A program includes it together with ``mcb.h`` and needs no model file at run
+    time. A comment shows how to open the model and to score a row.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of any kind; the layout is that of the model.
+        Model of any kind. Its layout is kept.
     name : str, default="model"
-        The array is called ``NAME_bytes``.
+        Prefix of the array, which is called ``NAME_bytes``.
 
     Returns
     -------
     str
+        C source code.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import MCBoostClassifier
+    >>> code = to_c(MCBoostClassifier(n_estimators=5).fit(*load_iris(return_X_y=True)), name="iris")
+    >>> "iris_bytes" in code
+    True
     """
     model = model_of(model)
     identifier(name)

@@ -91,30 +91,37 @@ def to_integer_c(
     rows: ArrayLike | None = None,
     header: bool = False,
 ) -> str:
-    """Packed trees as one file of C99 without floating point, for microcontrollers.
+    """Write packed trees as C source code without floating point, for microcontrollers.
 
-    The file allocates nothing, calls nothing and includes stddef.h and stdint.h alone. It defines
-    ``NAME_scores(x, scores)``, ``NAME_predict(x)``, the number of the class, and ``NAME_label(number)``.
+    The file is valid C99. It does not allocate memory or call other functions, and it only includes stddef.h and
+    stdint.h. It defines ``NAME_scores(x, scores)``, ``NAME_predict(x)``, which returns the number of the class, and
+    ``NAME_label(number)``.
 
     Parameters
     ----------
     model : Model
-        Of packed trees (``layout="packed"``).
+        Model of packed trees (``layout="packed"``).
     name : str, default="model"
-        What the names in C begin with.
+        Prefix of the names in C.
     integer : {"int8", "int16", "int32"}, default="int8"
-        Type of the leaves. They are rounded to multiples of one step, so that the largest just fits this type. The
-        range of every sum is computed beforehand and lies within 32 bits.
-    rows : array-like or CSR matrix (m, n_features_in_), optional
-        Rows like those that will be scored. If all their numbers are integers below 2^24 in magnitude, features have
-        the narrowest type that holds them, and thresholds are rounded down to it. Otherwise, and without rows,
-        features are the bits of float32, which are compared as integers.
+        Type of the leaf values. They are rounded to multiples of a step, chosen so that the largest value just fits the
+        type. All sums fit 32 bits; their range is computed in advance.
+    rows : array-like or CSR matrix of shape (m, n_features_in_), default=None
+        Rows like those that will be scored. If all of their values are integers below 2^24 in magnitude, features have
+        the smallest integer type that can represent them, and thresholds are rounded down to it. Otherwise, and without
+        rows, features are the bits of float32 values, which are compared as integers.
     header : bool, default=False
-        The functions are static, so that the file can be included.
+        Whether the functions are static, so that the file can be included as a header.
 
     Returns
     -------
     str
+        C source code.
+
+    Raises
+    ------
+    ValueError
+        If the model is not a model of packed trees, or a sum could exceed 32 bits.
     """
     identifier(name)
     quantised = Quantised(model, integer, rows)

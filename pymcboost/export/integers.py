@@ -15,18 +15,21 @@ EXACT = 1 << 24
 
 
 def integer_labels(model: Any, integer: str, X: ArrayLike) -> NDArray[np.int64]:
-    """Numbers of the classes that the scorer of `to_integer_c` gives rows.
+    """Predict as the C code of `to_integer_c` does, to measure the effect of integer leaf values.
 
     Parameters
     ----------
     model : Model
-        Of packed trees.
+        Model of packed trees.
     integer : {"int8", "int16", "int32"}
-    X : array-like (m, n_features_in_)
+        Type of the leaf values.
+    X : array-like of shape (m, n_features_in_)
+        Rows to predict.
 
     Returns
     -------
-    ndarray of int64 (m,)
+    ndarray of int64 of shape (m,)
+        Positions of the predicted classes in ``classes_``.
 
     Examples
     --------

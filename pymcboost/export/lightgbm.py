@@ -54,43 +54,48 @@ def from_lightgbm(
     labels: Any = None,
     category_columns: "Sequence[int | str] | None" = None,
 ) -> Model:
-    """A classifier of LightGBM as a `Model`.
-
-    Finite rows of float32 fall into the same leaves: thresholds are rounded down to float32, and missing values go to
-    their default side. Leaves are rounded to float32. ``meta["score_error"]`` bounds what that does to a score: classes
-    whose scores differ by more than twice as much keep their order.
+    """Import a classifier of LightGBM.
 
     Parameters
     ----------
     source : str, path-like or Booster
-        File of ``save_model``, or what has ``model_to_string``. The objective is "binary", "multiclass" or
-        "multiclassova". Linear trees, random forests, missing zeros and categories above 65534 are refused.
-    labels : array-like (K,), optional
-        Distinct integers or strings for the classes 0 to K - 1, which is all that LightGBM keeps: ``classes_`` of an
-        estimator. They need not be sorted; the model's classes are.
-    category_columns : list of int or str, optional
-        Numbers or names of the columns that were categories of the pandas frame. LightGBM keeps their levels, and not
-        which columns they are. They are needed where there are others than the categorical features:
-        ordered categories, or integers that were named in ``categorical_feature``. Without them the levels are those of
-        the categorical features, if there are equally many. ``[]`` leaves the levels out: categories are LightGBM's
-        codes then.
+        File of ``save_model``, or an object with a method ``model_to_string``. The objective must be "binary",
+        "multiclass" or "multiclassova". Linear trees, random forests, models that treat zeros as missing, and
+        categories above 65534 are not supported.
+    labels : array-like of shape (K,), default=None
+        Distinct labels, integers or strings, of the classes 0 to K - 1: ``classes_`` of a LightGBM estimator. LightGBM
+        only stores the numbers. The labels need not be sorted; the classes of the model are.
+    category_columns : list of int or str, default=None
+        Numbers or names of the categorical columns of the pandas data frame. LightGBM stores their categories, but not
+        which columns they belong to. This is needed if they are not just the categorical features, because of ordered
+        categories or because of integer columns named in ``categorical_feature``. None assigns the categories to the
+        categorical features, if their numbers agree. An empty list leaves out the categories, so that values are the
+        codes of LightGBM.
 
     Returns
     -------
     Model
-        Categories of a frame go by their names, whatever their order; `Model.categories` has them sorted. A level that
-        the training did not have counts as missing, as in LightGBM. In arrays categories are codes: positions among the
-        sorted names, or LightGBM's own codes where there are no names. Numbers with a fraction are no codes here;
-        LightGBM drops the fraction.
+        The imported model.
 
     Raises
     ------
     ModelFormatError
-        If the file is damaged or holds what a `Model` cannot.
+        If the file is damaged, or contains something that a `Model` cannot represent.
     ValueError
-        If the labels or the columns do not fit the model.
+        If the labels or the columns do not match the model.
     TypeError
-        If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
+        If the source is neither a file nor a booster, for example an estimator.
+
+    Notes
+    -----
+    Finite float32 rows reach the same leaves: thresholds are rounded down to float32, and missing values go to their
+    default side. Leaf values are rounded to float32. ``meta["score_error"]`` is a bound on the effect on a score.
+    Classes whose scores differ by more than twice this bound keep their order.
+
+    Categories of a data frame are matched by name in any order; `Model.categories` has them sorted. A category that did
+    not occur in training is treated as missing, as in LightGBM. In arrays, categories are codes: positions in the
+    sorted names, or the codes of LightGBM if there are no names. Numbers with a fraction are not codes; LightGBM drops
+    the fraction.
     """
     if hasattr(source, "model_to_string"):
         return parsed(source.model_to_string(), "the booster", labels, category_columns)

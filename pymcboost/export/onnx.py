@@ -17,22 +17,32 @@ LEAST_TEMPERATURE = 1e-30
 
 
 def to_onnx(model: Any) -> bytes:
-    """The model for ONNX runtimes; needs onnx (``pip install 'pymcboost[onnx]'``).
+    """Export a model to ONNX; needs onnx (``pip install 'pymcboost[onnx]'``).
 
-    The input ``X`` is float32 (m, n_features_in_). The outputs are ``label`` (m,), integers or strings, ``scores``
-    (m, K) and, where the model has them, ``probabilities`` (m, K). Runtimes add in float32. The metadata
-    ``score_error`` bounds the difference from `Model.raw_scores` for stumps and trees; classes more than twice as far
-    apart keep their order.
+    The input ``X`` is float32 of shape (m, n_features_in_). The outputs are ``label`` of shape (m,), integers or
+    strings, ``scores`` of shape (m, K) and, if the model has probabilities, ``probabilities`` of shape (m, K).
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees, or a linear machine. Interval tables, kernel machines and decoders are refused.
+        Model of stumps or trees, or linear machine. Interval tables, kernel machines and decoders are not supported.
 
     Returns
     -------
     bytes
-        What an .onnx file holds.
+        Contents of an .onnx file.
+
+    Raises
+    ------
+    ValueError
+        If ONNX cannot represent the model.
+    ImportError
+        If onnx is not installed.
+
+    Notes
+    -----
+    ONNX runtimes add scores in float32. For stumps and trees, the metadata ``score_error`` is a bound on the difference
+    from `Model.raw_scores`. Classes whose scores differ by more than twice this bound keep their order.
     """
     model = of_one_label(model)
     trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX", ", and of linear machines")

@@ -17,36 +17,48 @@ STATE = {"max_depth", "node_count", "nodes", "values"}
 
 
 def from_sklearn(forest: Any, labels: Any = None) -> Model:
-    """A forest of scikit-learn as a `Model`.
-
-    A leaf holds the probabilities of the classes, and the score of a class is their sum over the trees. The link is
-    "shares": probabilities are the scores divided by their sum, which is the mean over the trees, as
-    ``forest.predict_proba`` gives it. Rows of float32 fall into the same leaves, missing values too. Leaves are rounded
-    to float32: ``meta["score_error"]`` bounds what that does to a score, and classes whose scores differ by more than
-    twice as much keep their order. Probabilities differ by less than 1e-6.
-
-    A softmax would be no link of such scores, so that the model takes no temperature. Every tree is a round, and the
-    first rounds are the forest of these trees.
+    """Import a forest of scikit-learn.
 
     Parameters
     ----------
     forest : RandomForestClassifier or ExtraTreesClassifier
-        Fitted, of one output.
-    labels : array-like (K,), optional
-        Distinct integers or strings in place of ``forest.classes_``, in that order.
+        Fitted forest with one output.
+    labels : array-like of shape (K,), default=None
+        Distinct labels, integers or strings, that replace ``forest.classes_`` in the same order.
 
     Returns
     -------
     Model
+        The imported model. Each tree is a round, and the first rounds are the forest of these trees.
 
     Raises
     ------
     TypeError
-        If it is no such forest.
+        If the argument is not such a forest.
     ValueError
-        If it is not fitted, has several outputs, one class, or labels that a model file cannot hold.
+        If the forest is not fitted, or has several outputs, only one class, or labels that a model file cannot store.
     ModelFormatError
-        If its trees hold what a `Model` cannot.
+        If the trees contain something that a `Model` cannot represent.
+
+    Notes
+    -----
+    A leaf holds the probabilities of the classes, and the score of a class is their sum over the trees. The link is
+    "shares": the probabilities are the scores divided by their sum, which is the mean over the trees, as in
+    ``forest.predict_proba``. They differ by less than 1e-6. Since the link is not a softmax, the model cannot have a
+    temperature.
+
+    Float32 rows reach the same leaves, also with missing values. Leaf values are rounded to float32.
+    ``meta["score_error"]`` is a bound on the effect on a score. Classes whose scores differ by more than twice this
+    bound keep their order.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(n_estimators=10, random_state=0).fit(X, y)
+    >>> bool((from_sklearn(forest).predict(X) == forest.predict(X)).all())
+    True
     """
     name = type(forest).__name__
     if name not in FORESTS or not type(forest).__module__.startswith("sklearn.ensemble."):

@@ -8,21 +8,32 @@ from pymcboost.export.forest import error_of, forest, of_one_label, votes
 
 
 def to_treelite(model: Any) -> bytes:
-    """The model as treelite serializes it; needs treelite (``pip install treelite``).
+    """Export a model to treelite; needs treelite (``pip install treelite``).
 
-    Predictions are the K scores, added in float32. The attributes ``classes``, the labels, and ``score_error`` are kept
-    beside them: no score differs by more from `Model.raw_scores`, and classes more than twice as far apart keep their
-    order. Probabilities are left to the reader.
+    Predictions are the K scores. treelite does not compute the probabilities.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees. Interval tables, machines and decoders are refused.
+        Model of stumps or trees. Interval tables, machines and decoders are not supported.
 
     Returns
     -------
     bytes
-        For ``treelite.Model.deserialize_bytes``, or a file for ``deserialize``.
+        Serialized model for ``treelite.Model.deserialize_bytes``, or contents of a file for ``deserialize``.
+
+    Raises
+    ------
+    ValueError
+        If treelite cannot represent the model.
+    ImportError
+        If treelite is not installed.
+
+    Notes
+    -----
+    treelite adds scores in float32. The attribute ``score_error`` is a bound on the difference from `Model.raw_scores`.
+    Classes whose scores differ by more than twice this bound keep their order. The attribute ``classes`` holds the
+    labels.
     """
     model = of_one_label(model)
     trees, code = forest(model, "treelite's format")

@@ -56,47 +56,50 @@ KEYS = {
 
 
 def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> Model:
-    """A classifier of XGBoost as a `Model`.
-
-    Rows fall into the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their
-    default side. Features between -2^-126 and 0 (-1.2e-38) may go another way where t is 0 or as near to it; some
-    processes take them for 0 in XGBoost, too. A split at minus infinity, as XGBoost 3.4 has for missing values alone,
-    sends -3.4e38, the lowest number, to their side. Leaves stay as they are. Scores are added in float64, XGBoost's in
-    float32: ``meta["score_error"]`` bounds the difference, and classes whose scores differ by more than twice as much
-    keep their order.
+    """Import a classifier of XGBoost.
 
     Parameters
     ----------
     source : str, path-like or Booster
-        JSON or UBJSON file of ``save_model``, or what has ``save_raw``. Trees may have one number in a leaf, or one for
-        each class (``multi_strategy="multi_output_tree"``). The objective is "multi:softprob", "multi:softmax"
-        or "binary:logistic". Trees of DART have their weights in the leaves. Categories above 65534, gblinear, and
-        keys that XGBoost 3.4 does not write are refused.
-    labels : array-like (K,), optional
-        Distinct integers or strings for the classes 0 to K - 1, which is all that XGBoost keeps. They need not be
-        sorted; the model's classes are.
+        JSON or UBJSON file of ``save_model``, or an object with a method ``save_raw``. The objective must be
+        "multi:softprob", "multi:softmax" or "binary:logistic". Leaves may hold one number, or one number per class
+        (``multi_strategy="multi_output_tree"``). The weights of DART trees are included in the leaf values. gblinear,
+        categories above 65534, and keys that XGBoost 3.4 does not write are not supported.
+    labels : array-like of shape (K,), default=None
+        Distinct labels, integers or strings, of the classes 0 to K - 1. XGBoost only stores the numbers. The labels
+        need not be sorted; the classes of the model are.
 
     Returns
     -------
     Model
-        Where early stopping has found a best round (``best_iteration``), of the rounds up to it, as XGBClassifier
-        predicts; ``meta["rounds_left_out"]`` is the number of the others. After
-        ``booster.set_attr(best_iteration=None)`` all rounds are taken.
-
-        Where XGBoost, from 3.1 on, keeps the levels of a frame's categories, these go by their names, whatever their
-        order; `Model.categories` has them sorted. A level that the training did not have counts as missing, where
-        XGBoost 3.4 raises an error. In arrays categories are codes: positions among the sorted names, or XGBoost's own
-        codes where there are no names. Of the latter a code that no set has goes left, as in XGBoost. Negative numbers
-        and those with a fraction are no codes here; XGBoost drops the fraction.
+        The imported model. If early stopping has found a best round (``best_iteration``), the model has the rounds up
+        to it, as in the predictions of XGBClassifier, and ``meta["rounds_left_out"]`` is the number of other rounds.
+        ``booster.set_attr(best_iteration=None)`` keeps all rounds.
 
     Raises
     ------
     ModelFormatError
-        If the file is damaged or holds what a `Model` cannot.
+        If the file is damaged, or contains something that a `Model` cannot represent.
     ValueError
-        If the labels do not fit the model.
+        If the labels do not match the model.
     TypeError
-        If the source is neither a file nor a booster, as an estimator of scikit-learn's kind.
+        If the source is neither a file nor a booster, for example an estimator.
+
+    Notes
+    -----
+    Rows reach the same leaves: ``x < t`` becomes ``x <=`` the float32 before t, and missing values go to their default
+    side. There are two exceptions. Features between -2^-126 (-1.2e-38) and 0 may reach another leaf if t is 0 or as
+    close to it; some processes treat them as 0 in XGBoost, too. A split at minus infinity, which XGBoost 3.4 uses for
+    missing values only, sends the lowest number, -3.4e38, to the side of missing values.
+
+    Leaf values do not change. Scores are added in float64, while XGBoost adds them in float32. ``meta["score_error"]``
+    is a bound on the difference. Classes whose scores differ by more than twice this bound keep their order.
+
+    XGBoost stores the categories of a data frame since version 3.1. They are matched by name in any order;
+    `Model.categories` has them sorted. A category that did not occur in training is treated as missing, while XGBoost
+    3.4 raises an error. In arrays, categories are codes: positions in the sorted names, or the codes of XGBoost if
+    there are no names. In the latter case, a code that occurs in no set goes left, as in XGBoost. Negative numbers and
+    numbers with a fraction are not codes; XGBoost drops the fraction.
     """
     data, where = (
         (source.save_raw("ubj"), "the booster")

@@ -1,4 +1,4 @@
-"""Looking inside models: contributions of features, curves of stumps, importances, dumps and plots.
+"""Model inspection: feature importances, SHAP values, curves of stumps, dumps and plots.
 
 All functions take a `Model` or a fitted estimator. Plots need matplotlib (``pip install 'pymcboost[plot]'``).
 """

@@ -12,20 +12,23 @@ from pymcboost.model.categories import factors
 
 
 class Curve(NamedTuple):
-    """What a feature adds to the scores of all classes: a step function, or a value for each level of a category.
+    """Contribution of one feature to the scores of all classes, as a function of its value; see `curve`.
+
+    It is a step function of a numeric feature, or one value per category.
 
     Attributes
     ----------
     feature : int
-        Its column.
-    thresholds : ndarray of float32 (n,)
-        Increasing. A value is in the interval whose number is that of the thresholds below it. None of a category.
-    values : ndarray of float64 (n + 1, K), or (number of levels, K)
-        Of the intervals, from low to high, or of the levels by their codes.
-    missing : ndarray of float64 (K,)
-        Of NaN, and of levels that the model does not know.
+        Column number.
+    thresholds : ndarray of float32 of shape (n,)
+        Thresholds in increasing order. The number of thresholds below a value is the number of its interval. Empty for
+        a categorical feature.
+    values : ndarray of float64 of shape (n + 1, K) or (n_categories, K)
+        Contributions in the intervals from low to high, or of the categories by code.
+    missing : ndarray of float64 of shape (K,)
+        Contribution of NaN, and of categories that the model does not know.
     levels : list of str, list of int or None
-        Names of the levels, or their codes where they have no names; None if the feature is ordered.
+        Names of the categories, or their codes if they have no names. None for a numeric feature.
     """
 
     feature: int
@@ -35,9 +38,18 @@ class Curve(NamedTuple):
     levels: list[str] | list[int] | None = None
 
     def at(self, x: Any) -> NDArray[np.float64]:
-        """Values (m, K) at x (m,): numbers, which are rounded to float32.
+        """Evaluate the curve.
 
-        Of a category: names of levels, a column of a data frame, or codes.
+        Parameters
+        ----------
+        x : array-like of shape (m,)
+            Values of the feature, which are rounded to float32. For a categorical feature: names of categories, a
+            column of a data frame, or codes.
+
+        Returns
+        -------
+        ndarray of float64 of shape (m, K)
+            Contributions to the scores.
         """
         table = np.vstack([self.values, self.missing])
         if self.levels is not None:
@@ -49,27 +61,28 @@ class Curve(NamedTuple):
 
 
 def curve(model: Any, feature: int | str) -> Curve:
-    """Exact curve of a feature in a model of stumps.
+    """Compute the exact contribution of a feature to the scores in a model of stumps.
 
-    The bias and the curves of all features add up to the scores, to rounding. The curve of the first feature has the
-    values of trees without a split.
+    The bias and the curves of all features add up to the scores, up to rounding. Trees without a split count in the
+    curve of the first feature.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps, of an interval table, or of trees with one split at most.
+        Model of stumps, interval table, or model of trees with at most one split.
     feature : int or str
-        Column, or its name where the model has names. A category has a value for each of its levels.
+        Column number, or name if the model has feature names.
 
     Returns
     -------
     Curve
-        Without thresholds, and 0 everywhere, if the model does not use the feature.
+        The curve. If the model does not use the feature, it has no thresholds and is 0 everywhere.
 
     Raises
     ------
     ValueError
-        If a tree has two splits or more: what a feature adds then depends on the others. See `contributions`.
+        If a tree has two or more splits, because the contribution of a feature then depends on other features. Use
+        `contributions` instead.
 
     Examples
     --------

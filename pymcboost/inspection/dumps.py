@@ -9,57 +9,77 @@ from pymcboost.model import dump
 
 
 def to_json(model: Any) -> str:
-    """All that scores are computed from as one JSON object: what ``mcboost-info --dump json`` prints.
+    """Dump a model as JSON, as ``mcboost-info --dump json`` does.
+
+    The object contains everything that is needed to compute scores. docs/json.md describes it.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of any kind.
+        Model of any kind.
 
     Returns
     -------
     str
+        One JSON object.
+
+    Examples
+    --------
+    >>> import json
+    >>> import numpy as np
+    >>> from pymcboost import MCBoostClassifier
+    >>> X, y = np.arange(12.0).reshape(-1, 1), np.repeat([0, 1, 2], 4)
+    >>> model = MCBoostClassifier(n_estimators=2).fit(X, y).model_
+    >>> json.loads(to_json(model))["classes"]
+    [0, 1, 2]
     """
     return "".join(dump.as_json(model_of(model)))
 
 
 def to_text(model: Any) -> str:
-    """The same as lines of text: what ``mcboost-info --dump text`` prints.
+    """Dump a model as text, as ``mcboost-info --dump text`` does.
 
-    Features without names have their numbers in the training file, and count from 1 where there was none.
+    Features without names are shown by their numbers in the training file, or counted from 1 if there was no file.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of any kind.
+        Model of any kind.
 
     Returns
     -------
     str
+        Lines of text.
     """
     return "".join(dump.as_text(model_of(model)))
 
 
 def to_frame(model: Any) -> Any:
-    """A pandas data frame of all nodes of all trees; needs pandas.
+    """Dump the nodes of all trees as a pandas data frame; needs pandas.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees.
+        Model of stumps or trees.
 
     Returns
     -------
     DataFrame
-        A row for each node, with the columns
+        One row per node, with these columns:
 
-        - round, tree, node, depth: numbers from 0; node 0 is the root;
-        - class, base: the label of the class whose score gets, or loses, the leaf's value, or "column j" of a code;
-          None where there is none;
-        - feature (None for a leaf), threshold, missing ("left" or "right"), left, right: the split, and its children;
-        - value: of a leaf; one column "value LABEL" for each class where leaves have a value for each;
-        - cover: rows in the node, where the model holds covers;
-        - levels: those that go left, in place of a threshold, where the model has categories.
+        - round, tree, node, depth: numbers from 0. Node 0 is the root.
+        - class, base: labels of the classes to whose scores the leaf value is added, and from which it is subtracted.
+          "column j" for a column of an output code, None if there is no such class.
+        - feature: name of the feature, None for a leaf.
+        - threshold, missing, left, right: the split, the side of missing values ("left" or "right"), and the children.
+        - value: value of a leaf. Leaves with one value per class have columns "value LABEL" instead.
+        - cover: number of rows in the node, if the model has covers.
+        - levels: categories that go left, instead of a threshold, if the model has categorical features.
+
+    Raises
+    ------
+    ValueError
+        If the model is an interval table or a machine, which have no nodes.
 
     Examples
     --------

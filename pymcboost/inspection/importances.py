@@ -24,38 +24,49 @@ def importance(
     model: Any, kind: Sense = "gain", per_class: bool = False, X: Any = None, y: Any = None,
     *, background: Any = None, n_repeats: int = 5, random_state: int = 0, n_jobs: int | None = None,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Importance of every feature, for the model or for each class.
-
-    ============= ====================================================================================================
-    "gain"        Where X is given, or the model holds covers: share of the variance of the scores that the splits
-                  explain on these rows, summed over splits and classes. Otherwise, of a fitted estimator: share of
-                  what its splits gained in training, ``feature_importances_``, which is not known for each class.
-    "split"       Share of the splits. One of a tree for all classes counts for each of them.
-    "permutation" By how much the accuracy on X, y falls, or with ``per_class`` the recall of the class, when the
-                  column is shuffled. Mean of ``n_repeats`` shuffles.
-    "shap"        Mean of the absolute contributions on X (see `contributions`), summed over the classes.
-    ============= ====================================================================================================
+    """Compute feature importances, for the whole model or for each class.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        A bare model does not know what its splits gained in training.
+        A model without its estimator does not store the gains of training.
     kind : {"gain", "split", "permutation", "shap"}, default="gain"
+        Kind of importance:
+
+        - "gain": with X, or if the model has covers, the fraction of the variance of the scores on these rows that the
+          splits on the feature explain, summed over splits and classes. Otherwise, for a fitted estimator, the fraction
+          of the gains in training (``feature_importances_``), which are not available per class.
+        - "split": fraction of the splits. A split of a tree for all classes counts for each class.
+        - "permutation": decrease of the accuracy on X and y if the column is shuffled, averaged over ``n_repeats``
+          shuffles. With ``per_class``, decrease of the recall of the class.
+        - "shap": mean absolute contribution on X (see `contributions`), summed over the classes.
     per_class : bool, default=False
-        A number for each feature and class.
-    X, y : array-like, optional
-        Rows, and their labels, which only "permutation" needs.
-    background : array-like, optional
-        For "shap"; without it the model's covers, where it holds them, or else up to 100 rows from all over X.
-    n_repeats, random_state : int
-        Of the shuffles.
-    n_jobs : int, optional
-        Number of threads; None: all CPUs available.
+        Whether to compute one importance per feature and class.
+    X : array-like of shape (m, d), default=None
+        Rows. Required for "permutation" and "shap".
+    y : array-like of shape (m,), default=None
+        Class labels of the rows. Required for "permutation".
+    background : array-like of shape (b, d), default=None
+        Background rows for "shap". None uses the covers of the model if it has any, and otherwise up to 100 rows from
+        all parts of X.
+    n_repeats : int, default=5
+        Number of shuffles for "permutation".
+    random_state : int, default=0
+        Seed of the shuffles.
+    n_jobs : int, default=None
+        Number of threads. None uses all available CPUs.
 
     Returns
     -------
-    ndarray of float64 (d,), or (d, K) with ``per_class``
-        "gain" and "split" add up to 1, or are all 0.
+    ndarray of float64 of shape (d,) or (d, K)
+        Importances, with one column per class if ``per_class``. "gain" and "split" sum to 1, or are all 0.
+
+    Raises
+    ------
+    ValueError
+        If X or y is missing, or the model does not support this kind.
+    MemoryError
+        If a dense copy of the columns that the model uses does not fit into the available memory.
 
     Examples
     --------

@@ -12,17 +12,19 @@ from pymcboost.threads import resolve_n_jobs
 
 
 class Interactions(NamedTuple):
-    """What pairs of features add to the scores: ``values.sum(axis=2)`` are the contributions.
+    """Shapley interaction values of pairs of features; see `interactions`.
+
+    ``values.sum(axis=2)`` equals the contributions.
 
     Attributes
     ----------
-    values : ndarray of float64 (m, n, n, K)
-        Of every row, pair of features and class. A pair's interaction is halved between (i, j) and (j, i). On the
-        diagonal is what a feature contributes by itself.
-    base : ndarray of float64 (K,)
-        Scores of the background.
-    features : ndarray of int64 (n,)
-        The columns that ``values`` is of.
+    values : ndarray of float64 of shape (m, n, n, K)
+        Interaction values for each row, pair of features and class. The interaction of a pair is divided equally
+        between (i, j) and (j, i). The diagonal is the contribution of the feature by itself.
+    base : ndarray of float64 of shape (K,)
+        Mean scores of the background.
+    features : ndarray of int64 of shape (n,)
+        Column numbers of the features.
     """
 
     values: NDArray[np.float64]
@@ -38,36 +40,39 @@ def interactions(
     only_used: bool = False,
     n_jobs: int | None = None,
 ) -> Interactions:
-    """Exact Shapley interaction values of the raw scores of all classes.
+    """Compute exact Shapley interaction values (SHAP interactions) of the raw scores of all classes.
 
-    The interaction of two features is the change of one's contribution when the other is taken from the row and no
-    longer from the background. See `contributions` for the two forms, and for what is refused.
+    The interaction of two features is the change in the contribution of one feature when the value of the other is
+    taken from the row instead of the background. `contributions` describes the two forms, with and without background
+    rows.
 
-    Time is at most that of `contributions` times one more than the number of features that the model uses, and memory
-    8 m n n K bytes. Stumps have no interactions.
+    The time is at most that of `contributions`, multiplied by the number of features used plus 1. Memory is 8 m n n K
+    bytes. Stumps have no interactions.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees.
-    X : array-like, data frame or CSR matrix (m, d)
-    background : array-like, data frame or CSR matrix (b, d), optional
-        Without it the model must hold covers.
+        Model of stumps or trees.
+    X : array-like, data frame or CSR matrix of shape (m, d)
+        Rows to explain.
+    background : array-like, data frame or CSR matrix of shape (b, d), default=None
+        Background rows. None requires a model with covers; see `Model.with_covers`.
     only_used : bool, default=False
-        Leave out the columns that the model does not use: all their interactions are 0.
-    n_jobs : int, optional
-        Number of threads; None: all CPUs available. The values are the same.
+        Whether to leave out the columns that the model does not use. Their interactions are 0.
+    n_jobs : int, default=None
+        Number of threads. None uses all available CPUs. The values do not depend on it.
 
     Returns
     -------
     Interactions
+        Interaction values, base scores and column numbers.
 
     Raises
     ------
     ValueError
-        If there is no background, or a path of a tree splits on more than 64 features.
+        If there is neither a background nor covers, or if a path of a tree splits on more than 64 features.
     MemoryError
-        If the values do not fit into the free memory.
+        If the values do not fit into the available memory.
 
     Examples
     --------

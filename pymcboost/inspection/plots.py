@@ -42,22 +42,25 @@ def _chosen(model, classes, values):
 def plot_importance(
     model: Any, values: Any = None, *, top: int = 15, ax: Any = None, **how: Any
 ) -> Any:
-    """Bars of the most important features.
+    """Plot the importances of the most important features as a bar chart.
 
     Parameters
     ----------
     model : Model or fitted estimator
-    values : array-like (d,), optional
-        Importances; else `importance` is asked, with the other arguments.
+        Model to inspect.
+    values : array-like of shape (d,), default=None
+        Importances to plot. None computes them by `importance`.
     top : int, default=15
-        Number of features.
-    ax : matplotlib axes, optional
-    **how
-        ``kind``, ``X``, ``y`` and more, see `importance`.
+        Maximum number of features.
+    ax : matplotlib Axes, default=None
+        Axes to draw on. None creates a figure.
+    **how : dict
+        Arguments of `importance`, such as ``kind``, ``X`` and ``y``.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes.
     """
     words = {
         "gain": "share of the gain",
@@ -95,26 +98,36 @@ def plot_curve(
     centred: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Steps of a feature's curve in a model of stumps, a line for each class; bars for each level of a category.
+    """Plot the contribution of a feature to the scores in a model of stumps; see `curve`.
 
-    Triangles are of missing values, unless these count as the highest ones. The last bars of a category are of missing
-    values, and of levels that the model does not know.
+    A numeric feature has a step function for each class. Triangles show missing values, unless these are treated like
+    the largest values. A categorical feature has bars for each category. The last bars show missing values and
+    categories that the model does not know.
 
     Parameters
     ----------
     model : Model or fitted estimator
+        Model of stumps.
     feature : int or str
-    classes : list of labels, optional
-        Those to draw; without it the ten whose curves move the most.
-    levels : list, optional
-        Those of a category to draw; without it the twenty that are farthest from the mean of all.
+        Column number, or name if the model has feature names.
+    classes : list of labels, default=None
+        Classes to plot. None plots the ten classes whose curves change the most.
+    levels : list, default=None
+        Categories to plot. None plots the twenty that differ most from the mean of all.
     centred : bool, default=True
-        Less the mean of all classes: what decides is how far classes are apart.
-    ax : matplotlib axes, optional
+        Whether to subtract the mean over the classes. Predictions depend only on differences between classes.
+    ax : matplotlib Axes, default=None
+        Axes to draw on. None creates a figure.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes.
+
+    Raises
+    ------
+    ValueError
+        If the model is not a model of stumps, or does not have one of the classes or categories.
     """
     model = model_of(model)
     found: Curve = curve(model, feature)
@@ -200,21 +213,29 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
 def plot_history(
     estimator: Any, *, curves: Any = None, metric: str | None = None, ax: Any = None
 ) -> Any:
-    """Validation curves of a training, or other parts of its history, against rounds.
+    """Plot validation curves, or other parts of the training history, against the rounds.
 
     Parameters
     ----------
     estimator : fitted estimator
-    curves : list of str, optional
-        Keys of ``history_``; without it the curves of the validation sets.
-    metric : str, optional
-        Where ``scoring`` has several metrics, the name of the one to draw; without it the first. Metrics have different
-        scales: give each its own axes.
-    ax : matplotlib axes, optional
+        Estimator with a ``history_``.
+    curves : list of str, default=None
+        Names in ``history_`` to plot. None plots the curves of the validation sets.
+    metric : str, default=None
+        Name of the metric to plot, if ``scoring`` has several. None plots the first one. Use separate axes for metrics
+        with different scales.
+    ax : matplotlib Axes, default=None
+        Axes to draw on. None creates a figure.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes.
+
+    Raises
+    ------
+    ValueError
+        If the history does not have these curves.
     """
     history = getattr(estimator, "history_", None)
     if history is None:
@@ -287,23 +308,28 @@ def _columns_of_others(estimator, metric):
 
 
 def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:
-    """How often the predicted class is right, against its probability; the diagonal is a calibrated model.
+    """Plot a reliability diagram (calibration curve) of the predicted classes.
 
-    Bars are standard errors of the shares.
+    It shows how often the predicted class is right, against its predicted probability. The diagonal is a perfectly
+    calibrated model. Error bars are standard errors.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        With probabilities.
-    X, y : array-like
-        Rows that the model has not been trained on, and their labels.
+        Model with probabilities.
+    X : array-like of shape (m, d)
+        Rows that the model has not been trained on.
+    y : array-like of shape (m,)
+        Class labels of the rows.
     bins : int, default=10
-        Of equal numbers of rows each. Those whose probabilities are equal stay together.
-    ax : matplotlib axes, optional
+        Number of bins, with equal numbers of rows. Rows with equal probabilities are in the same bin.
+    ax : matplotlib Axes, default=None
+        Axes to draw on. None creates a figure.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes.
     """
     subject, model = model, model_of(model)
     model._refuse_labels("a reliability curve")
@@ -359,25 +385,33 @@ def plot_tree(
     precision: int = 3,
     ax: Any = None,
 ) -> Any:
-    """One tree: rows go left where the question is true.
+    """Plot one tree. Rows go left if the condition of a node is true.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees.
+        Model of stumps or trees.
     tree : int, default=0
+        Number of the tree.
     max_depth : int or None, default=3
-        Splits one below another that are drawn. What lies deeper is a box with its number of leaves, and the title
-        tells how many of the tree's leaves are left out. None draws the whole tree, if it has at most 64 leaves.
+        Maximum depth to plot. A deeper subtree is shown as a box with its number of leaves, and the title says how many
+        leaves are not drawn. None plots the whole tree, if it has at most 64 leaves.
     classes : int, default=3
-        Number of the largest values that are shown of leaves with a value for each class.
+        Number of classes to show for leaves with one value per class: those with the largest values.
     precision : int, default=3
-        Digits of thresholds and values.
-    ax : matplotlib axes, optional
+        Number of significant digits of thresholds and values.
+    ax : matplotlib Axes, default=None
+        Axes to draw on. None creates a figure.
 
     Returns
     -------
-    matplotlib axes
+    matplotlib Axes
+        The axes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such tree, or it has too many leaves to plot.
     """
     model = model_of(model)
     if model.n_learners is None:

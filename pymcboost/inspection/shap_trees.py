@@ -18,33 +18,45 @@ MOST_NODES = 1 << 16
 
 
 def to_shap(model: Any) -> dict[str, Any]:
-    """What ``shap.TreeExplainer`` takes: stumps or trees, with an output for each class.
+    """Convert a model of stumps or trees for ``shap.TreeExplainer``, with one output per class.
 
-    `contributions` has the same values, faster, and needs no other package. This is for shap's plots and other tools.
-    Thresholds of categories are between codes: give shap `Model.features(X)`. A code that is none of the model's must
-    be NaN there.
-
-    shap has no sets of levels of any size. A split on one becomes splits on intervals of codes, and what is below it
-    is repeated for each of them: trees become large where sets have many parts.
+    Use it for the plots of the shap package and for other tools. `contributions` computes the same values faster and
+    needs no other package.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees, with covers; see `Model.with_covers`.
+        Model of stumps or trees with covers; see `Model.with_covers`.
 
     Returns
     -------
     dict
+        Argument of ``shap.TreeExplainer``.
 
     Raises
     ------
     ValueError
-        Without covers, where a tree would have over 65,536 nodes for its sets of levels, and where `contributions`
-        refuses.
+        If the model has no covers, if a tree would have more than 65,536 nodes because of its sets of categories, or if
+        `contributions` does not support the model.
+
+    Notes
+    -----
+    Pass ``model.features(X)`` to shap if the model has categorical features: thresholds lie between codes. Codes that
+    the model does not know must be NaN there. shap does not support sets of categories. A split on a set becomes splits
+    on intervals of codes, and the subtree below is repeated for each of them. Trees become large if sets consist of
+    many intervals.
 
     Examples
     --------
-    ``shap.TreeExplainer(to_shap(model.with_covers(X_train))).shap_values(X)`` has the shape (m, n, K).
+    >>> import numpy as np
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> y = np.digitize(X[:, 0], [-1, 1])
+    >>> model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y).model_.with_covers(X)
+    >>> trees = to_shap(model)
+    >>> import shap  # doctest: +SKIP
+    >>> shap.TreeExplainer(trees).shap_values(X).shape  # doctest: +SKIP
+    (300, 4, 3)
     """
     model = model_of(model)
     ensemble = sum_of_learners(model, "trees for shap")

@@ -18,16 +18,18 @@ MISSING = (
 
 
 class Contributions(NamedTuple):
-    """What every feature adds to the scores: ``base + values.sum(axis=1)`` are the raw scores.
+    """Contributions of the features to the scores of rows; see `contributions`.
+
+    ``base + values.sum(axis=1)`` equals the raw scores.
 
     Attributes
     ----------
-    values : ndarray of float64 (m, n, K)
-        Of every row, feature and class.
-    base : ndarray of float64 (K,)
-        Scores of the background.
-    features : ndarray of int64 (n,)
-        The columns that ``values`` is of.
+    values : ndarray of float64 of shape (m, n, K)
+        Contribution for each row, feature and class.
+    base : ndarray of float64 of shape (K,)
+        Mean scores of the background.
+    features : ndarray of int64 of shape (n,)
+        Column numbers of the features.
     """
 
     values: NDArray[np.float64]
@@ -43,40 +45,40 @@ def contributions(
     only_used: bool = False,
     n_jobs: int | None = None,
 ) -> Contributions:
-    """Exact Shapley values of the raw scores of all classes.
+    """Compute exact Shapley values (SHAP values) of the raw scores of all classes.
 
-    With background rows (the interventional form) a feature that is left out takes its value from one of these rows,
-    and the mean over all of them counts. Without them (the path-dependent form) a row takes both sides of a split on
-    such a feature, in the shares that the model's covers have; see `Model.with_covers`. A side of a split that no row
-    has reached has half of nothing.
+    They say how much each feature of a row contributes to the scores, compared with a background.
 
-    A model is a sum of trees, and each tree is looked at once for all classes. Stumps with background rows become
-    curves first (see `curve`).
+    With background rows (interventional SHAP), a feature that is left out takes its value from a background row, and
+    the result is the mean over these rows. Without them (path-dependent SHAP), a row follows both sides of a split on
+    such a feature, weighted by the covers of the model; see `Model.with_covers`. If no row has reached the node, both
+    sides have the same weight.
 
     Parameters
     ----------
     model : Model or fitted estimator
-        Of stumps or trees. Linear and kernel machines and codes with a decoder are refused.
-    X : array-like, data frame or CSR matrix (m, d)
-        NaN goes to the side that each split names. Rows of a sparse matrix are made dense a part at a time, and only
-        the columns that the model uses.
-    background : array-like, data frame or CSR matrix (b, d), optional
-        Without it the model must hold covers.
+        Model of stumps or trees. Linear and kernel machines and codes with a decoder are not supported.
+    X : array-like, data frame or CSR matrix of shape (m, d)
+        Rows to explain. NaN means missing. Sparse rows are converted to dense rows part by part, and only the columns
+        that the model uses.
+    background : array-like, data frame or CSR matrix of shape (b, d), default=None
+        Background rows. None requires a model with covers.
     only_used : bool, default=False
-        Leave out the columns that the model does not use: all their contributions are 0.
-    n_jobs : int, optional
-        Number of threads; None: all CPUs available. The values are the same.
+        Whether to leave out the columns that the model does not use. Their contributions are 0.
+    n_jobs : int, default=None
+        Number of threads. None uses all available CPUs. The values do not depend on it.
 
     Returns
     -------
     Contributions
+        Contributions, base scores and column numbers.
 
     Raises
     ------
     ValueError
-        If there is no background, or a path of a tree splits on more than 64 features.
+        If there is neither a background nor covers, or if a path of a tree splits on more than 64 features.
     MemoryError
-        If the values do not fit into the free memory.
+        If the values do not fit into the available memory.
 
     Examples
     --------

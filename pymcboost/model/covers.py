@@ -28,25 +28,28 @@ class Covers:
 
     @property
     def has_covers(self) -> bool:
-        """Whether the model holds how many rows fall into each leaf, see `with_covers`."""
+        """Whether the model stores the number of rows in each leaf; see `with_covers`."""
         return "covr" in self._sections()
 
     def with_covers(self, X: Any) -> Self:
-        """The same model with the number of these rows that fall into each leaf, as `contributions` needs them.
+        """Return the model with covers: the number of rows in each leaf.
+
+        `contributions` without a background needs them.
 
         Parameters
         ----------
-        X : array-like, data frame or CSR matrix (m, n_features_in_)
-            One row or more; the training rows, or rows like them. None takes the covers away.
+        X : array-like, data frame or CSR matrix of shape (m, n_features_in_), or None
+            The training rows, or rows like them; at least one. None removes the covers.
 
         Returns
         -------
         Model
+            The new model.
 
         Raises
         ------
         ValueError
-            For interval tables and machines, which have no leaves.
+            If the model is an interval table or a machine, which have no leaves, or is packed.
         """
         if X is None:
             return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self

@@ -40,7 +40,7 @@ class EarlyExit:
 
     @property
     def early_exits(self) -> tuple[str, ...]:
-        """The early exits that the model has, see `with_early_exit`."""
+        """Early exits of the model; see `with_early_exit`."""
         sections, own = self._sections(), self._own_exits()
         return tuple(
             way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections or way in own
@@ -51,50 +51,50 @@ class EarlyExit:
 
     @property
     def n_early_learners(self) -> int:
-        """Learners that `predict_early` counts: those of the model, or the hyperplanes of a linear machine."""
+        """Number of weak learners that `predict_early` counts, or of hyperplanes of a linear machine."""
         return self.n_classes_ if self.n_learners is None else self.n_learners
 
     def with_early_exit(
         self, way: Early | None, X: Any = None, *, rate: float = 0.001, background: Any = None
     ) -> Self:
-        """The same model, with what `predict` needs to leave learners out where few or none of the labels change.
+        """Return the model with an early exit, which lets `predict` skip weak learners.
 
-        Scores and predictions stay as they are unless ``early`` is asked for. A model with other learners, leaves or
-        biases has no early exits: `truncate`, `reweighted`, `refit_leaves` and saving with another layout or type of
-        leaves take them away. Linear machines have "certified" as they are.
+        Scores and predictions do not change unless ``early`` is passed to `predict`. Early exits belong to the weak
+        learners, leaf values and bias of the model: `truncate`, `reweighted`, `refit_leaves`, and saving with another
+        layout or type of the leaf values remove them. Linear machines always have "certified".
 
         Parameters
         ----------
         way : {"certified", "calibrated", "rejection"} or None
-            "certified": a row exits once no learner that is left can change its label. No label is another one.
+            Kind of the early exit. Exits of other kinds are kept. None removes all of them.
 
-            "calibrated": a row exits once its best score leads the second by a threshold. For rows like those of ``X``,
-            the share of labels that change is below ``rate`` (with 95% confidence).
-
-            "rejection": a row exits once the score of the class ``background`` leads all others by the threshold of its
-            stage, and gets this label. For rows like those of ``X``, the share of rows of other classes that are lost
-            is below ``rate`` (with 95% confidence). Other rows get all learners.
-
-            The model keeps the exits of other ways. None takes all of them away.
-        X : array-like, data frame or CSR matrix (m, n_features_in_), optional
-            Rows that the model has not been trained on; they need no labels. "certified" needs none; with rows, it
-            looks at the bounds where that saves time, which may be nowhere. "calibrated" needs 3 / rate rows: 3,000
-            for 0.001. "rejection" needs twice as many that the model puts into other classes than ``background``.
+            - "certified": a row exits when none of the remaining weak learners can change its label. No label changes.
+            - "calibrated": a row exits when its largest score exceeds the second largest by a threshold. For rows like
+              those of ``X``, the fraction of labels that change is below ``rate`` with 95% confidence.
+            - "rejection": a row exits with the label ``background`` when the score of this class exceeds all others by
+              the threshold of the stage. For rows like those of ``X``, the fraction of rows of other classes that are
+              lost is below ``rate`` with 95% confidence. Other rows are evaluated completely.
+        X : array-like, data frame or CSR matrix of shape (m, n_features_in_), default=None
+            Rows that the model has not been trained on; labels are not needed. "certified" works without rows. With
+            rows, it checks for an exit only where this saves time, which may be nowhere. "calibrated" needs 3 / rate
+            rows, which is 3,000 for 0.001. "rejection" needs twice as many rows that the model assigns to other classes
+            than ``background``.
         rate : float, default=0.001
-            Above 0, below 1.
-        background : label, optional
-            A class of the model, for "rejection".
+            Bound on the fraction of changed labels, above 0 and below 1.
+        background : label, default=None
+            Class of the model for "rejection".
 
         Returns
         -------
         Model
+            The new model.
 
         Raises
         ------
         ValueError
-            For interval tables, kernel machines, linear machines but for "certified", and codes with a decoder other
-            than "linear"; where there are too few rows; and where the bounds of all pairs of classes would take more
-            than 5% of the file.
+            If there are too few rows, if the bounds of all pairs of classes need more than 5% of the file, or if the
+            model has no early exits: interval tables, packed trees, kernel machines, multi-label models, codes with
+            another decoder than "linear", and linear machines except for "certified".
         """
         if way is None:
             return self._changed(**dict.fromkeys(EARLY))
@@ -121,20 +121,27 @@ class EarlyExit:
     def predict_early(
         self, X: Any, way: Early = "certified", n_jobs: int | None = None
     ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Labels, and how many of the learners every row has got.
+        """Predict class labels with an early exit, and count the weak learners evaluated for each row.
 
         Parameters
         ----------
         X, n_jobs
             See `raw_scores`.
         way : {"certified", "calibrated", "rejection"}, default="certified"
-            An early exit that the model has, see `with_early_exit`.
+            Early exit of the model; see `with_early_exit`.
 
         Returns
         -------
-        labels : ndarray (m,)
-        n_learners : ndarray of int64 (m,)
-            Their mean divided by ``n_early_learners`` is the share of learners that are evaluated.
+        labels : ndarray of shape (m,)
+            Predicted labels.
+        n_learners : ndarray of int64 of shape (m,)
+            Number of weak learners evaluated. Its mean divided by ``n_early_learners`` is the evaluated fraction of the
+            model.
+
+        Raises
+        ------
+        ValueError
+            If the model does not have this early exit.
         """
         codes, n_learners = self.predict_early_codes(X, way, n_jobs)
         return self.classes_[codes], n_learners
@@ -142,7 +149,20 @@ class EarlyExit:
     def predict_early_codes(
         self, X: Any, way: Early = "certified", n_jobs: int | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions in ``classes_`` of the labels, and learners of each row; parameters as in `predict_early`."""
+        """Predict with an early exit as `predict_early` does, but return positions in ``classes_``.
+
+        Parameters
+        ----------
+        X, way, n_jobs
+            See `predict_early`.
+
+        Returns
+        -------
+        codes : ndarray of int64 of shape (m,)
+            Positions of the predicted classes in ``classes_``.
+        n_learners : ndarray of int64 of shape (m,)
+            Number of weak learners evaluated.
+        """
         if way not in WAYS:
             raise ValueError(
                 f"early must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}"
@@ -166,7 +186,18 @@ class EarlyExit:
             raise ValueError("background, a class of the model, goes with way='rejection'")
 
     def early_obstacle(self, way: Early) -> str | None:
-        """Why the model cannot have this early exit, None where it can."""
+        """Explain why the model cannot have this early exit.
+
+        Parameters
+        ----------
+        way : {"certified", "calibrated", "rejection"}
+            Kind of the early exit.
+
+        Returns
+        -------
+        str or None
+            The reason, or None if the model can have it.
+        """
         own = self._own_exits()
         if self._kind.no_stages is not None and own and way not in own:
             return f"no early exit {way!r}; a model of this kind has {', '.join(map(repr, own))}"

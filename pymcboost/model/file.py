@@ -49,12 +49,14 @@ _CODES = {dtype: code for code, dtype in DTYPES.items()}
 
 
 class ModelFormatError(ValueError):
-    """A file that is not a model this version can read; the message says what is wrong and where.
+    """Error for a file that is not a model file which this version can read.
+
+    The message says what is wrong, and where.
 
     Attributes
     ----------
     status : int
-        The number of the refusal in ``mcb.h``.
+        Error code of ``mcb.h``.
     """
 
     def __init__(self, message, status=0):

@@ -21,17 +21,27 @@ class Labels:
 
     @property
     def thresholds(self) -> NDArray[np.float64]:
-        """Scores above which rows are given the labels of a model with the link "sigmoid": (K,)."""
+        """Scores above which a multi-label model (link "sigmoid") assigns each label: ndarray of shape (K,)."""
         above = self._sections().get("ABOV")
         return np.zeros(self.n_classes_) if above is None else above.astype(np.float64)
 
     def with_thresholds(self, above: Any) -> Self:
-        """The same model with other thresholds of labels.
+        """Return a multi-label model with other thresholds.
 
         Parameters
         ----------
-        above : float or array-like (K,)
-            Scores, not probabilities.
+        above : float or array-like of shape (K,)
+            Thresholds of the scores, not of the probabilities.
+
+        Returns
+        -------
+        Model
+            The new model.
+
+        Raises
+        ------
+        ValueError
+            If the model is not a multi-label model.
         """
         if self.link != "sigmoid":
             raise ValueError(
@@ -48,21 +58,25 @@ class Labels:
     def predict_top(
         self, X: Any, k: int, n_jobs: int | None = None
     ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """The labels of the highest scores; those of all rows are never held at once.
+        """Predict the k labels with the largest scores.
+
+        The scores of all classes are in memory for only some thousand rows at a time.
 
         Parameters
         ----------
-        X : array-like or sparse matrix (m, n_features_in_)
+        X : array-like or sparse matrix of shape (m, n_features_in_)
+            Rows to predict.
         k : int
-            How many, from 1 to all classes.
-        n_jobs : int, optional
-            Threads.
+            Number of labels per row, from 1 to the number of classes.
+        n_jobs : int, default=None
+            Number of threads.
 
         Returns
         -------
-        labels : ndarray (m, k)
-            From the highest score on; where scores tie, the class that comes first.
-        scores : ndarray of float64 (m, k)
+        labels : ndarray of shape (m, k)
+            Labels in the order of decreasing scores. Ties go to the first class.
+        scores : ndarray of float64 of shape (m, k)
+            Scores of these labels.
         """
         best, scores = self._top(X, k, n_jobs)
         return self.classes_[best], scores
@@ -76,7 +90,18 @@ class Labels:
         return (scores > self.thresholds).astype(np.int64)
 
     def relabelled(self, classes: Any) -> Self:
-        """The same model with other labels in the place of these: sorted integers or strings (K,)."""
+        """Return the model with other class labels.
+
+        Parameters
+        ----------
+        classes : array-like of shape (K,)
+            Distinct, sorted labels: integers or strings.
+
+        Returns
+        -------
+        Model
+            The new model.
+        """
         labels = dict(file.label_sections(classes, self.n_classes_))
         return self._changed(**{tag: labels.get(tag) for tag in ("LABI", "LABO", "LABS")})
 

@@ -40,9 +40,9 @@ class MissingColumns:
 
     @property
     def missing_columns(self: _Model) -> list[int] | None:
-        """Columns that had missing values in training: list of int; None where that is not known.
+        """Columns that had missing values in training, or None if unknown.
 
-        It is not known of models of other libraries, and of models whose ``meta`` was replaced.
+        Unknown for models of other libraries and models whose ``meta`` was replaced.
         """
         columns = columns_in(self.information, self.n_features_in_)
         return None if columns is None else columns.tolist()

@@ -35,55 +35,86 @@ CORRECTIVE = (
 
 
 def load_model(path: "str | PathLike[str]") -> "Model":
-    """Load a model file.
+    """Load a model from a file.
+
+    Only NumPy is needed to load a model and to predict with it.
 
     Parameters
     ----------
     path : str or path-like
+        Path of a file that `Model.save`, ``save`` of an estimator or ``mcboost-train`` has written.
 
     Returns
     -------
     Model
+        The model, which can predict but not train.
 
     Raises
     ------
     ModelFormatError
-        If the file is not a valid model file. A checksum finds damage, not forgery.
+        If the file is not a valid model file. A checksum detects damage, but not manipulation.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     MemoryError
-        If a pipe promises more than the free memory holds.
+        If a pipe announces more data than the available memory can hold.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier, load_model
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "iris.mcb")
+    >>> VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y).save(path)
+    >>> load_model(path).predict(X[:2])
+    array([0, 0])
     """
     return Model(*file.read(path))
 
 
 class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
-    """A model as it is saved, ready to score. Make one with `load_model`, `from_bytes` or `from_ensemble`.
+    """Trained model as it is stored in a file, for prediction.
 
-    A score is the bias plus the learners' values in order, added in float64: the same bits for one row or many, for any
-    number of threads, in Python, on the command line and in C (``mcb.h``).
+    Create one with `load_model`, `from_bytes` or `from_ensemble`, or take ``model_`` of a fitted estimator. A score is
+    the bias plus the values of the weak learners, added in float64 in a fixed order. Scores are therefore identical
+    to the last bit for one row or many, for any number of threads, in Python, on the command line and in C (``mcb.h``).
 
     Attributes
     ----------
-    classes_ : ndarray of int64 or str (K,)
-        Sorted class labels. Strings come as an object array when their lengths differ so much that a fixed width would
-        waste memory.
-    n_classes_, n_features_in_ : int
+    classes_ : ndarray of int64 or str of shape (K,)
+        Class labels in sorted order. Strings are an object array if their lengths differ so much that a fixed width
+        would waste memory.
+    n_classes_ : int
+        Number of classes, K.
+    n_features_in_ : int
+        Number of features.
     kind : int
-        1: list of stumps; 2: interval table; 3: trees; 5: linear, 6: kernel machine; 7: packed trees.
+        1 is a list of stumps, 2 an interval table, 3 trees, 5 a linear machine, 6 a kernel machine, and 7 packed trees.
     link : {"none", "softmax", "softmax2", "sigmoid", "shares"}
-        How scores become probabilities: softmax of F, or of 2 F; 1 / (1 + exp(-F)) of each label, of which a row may
-        have any number; or F divided by its sum over the classes, as of forests, whose scores are sums of
-        probabilities.
+        Link function from scores F to probabilities: "softmax" is the softmax of F, and "softmax2" that of 2 F.
+        "sigmoid" is 1 / (1 + exp(-F)) for each label of multi-label data. "shares" is F divided by its sum over the
+        classes, for forests, whose scores are sums of probabilities.
     n_learners : int or None
-        Number of stumps or trees; None for an interval table, in which they are merged, and for machines.
+        Number of stumps or trees. None for interval tables, which merge the stumps, and for machines.
     n_rounds : int or None
-        Number of rounds of the training: a stump is one, a round of trees may have several. None for an interval table
-        and for machines. Not those of a totally corrective training (see `has_stages`), which ``meta["rounds"]`` has.
+        Number of boosting rounds. A round has one stump, or one or more trees. None for interval tables and machines.
+        For a totally corrective model (see `has_stages`) this is not the number of rounds of the training, which is
+        ``meta["rounds"]``.
     feature_names : list of str or None
-        Names of the columns, if the model was trained on a data frame.
+        Column names, if the model was trained on a data frame.
     meta : dict
-        What the training left for information; empty if nothing.
+        Information about the training. Empty if there is none.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y).model_
+    >>> model.n_rounds, model.n_classes_, model.link
+    (20, 3, 'softmax')
+    >>> model.predict_proba(X[:5]).shape
+    (5, 3)
     """
 
     def __init__(self, data, scorer):
@@ -104,19 +135,22 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Model of the bytes of a model file.
+        """Load a model from the contents of a model file.
 
         Parameters
         ----------
         data : bytes-like
+            Contents of the file.
 
         Returns
         -------
         Model
+            The model.
 
         Raises
         ------
         ModelFormatError
+            If the bytes are not a valid model file.
         """
         data = (
             data if type(data) is bytes else bytes(memoryview(data))
@@ -134,30 +168,33 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         layout: Layout = "list",
         leaves: Leaves = "float32",
     ) -> Self:
-        """Model of an ensemble, or of a linear or kernel machine.
+        """Create a model from an ensemble of weak learners, or from a linear or kernel machine.
 
         Parameters
         ----------
-        ensemble : Kind
-            `Stumps`, `Trees`, `LinearMachine` or `KernelMachine`.
-        classes : array-like (K,)
+        ensemble : Stumps, Trees, LinearMachine or KernelMachine
+            The parts that compute the scores.
+        classes : array-like of shape (K,)
             Distinct, sorted class labels: integers or strings.
         link : {"none", "softmax", "softmax2", "sigmoid", "shares"}, default="none"
-            How scores become probabilities: not at all, softmax of F (softmax and pairwise logistic losses), softmax of
-            2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of rows that may have any number of them,
-            shares F / sum of F (averages of probabilities; scores below 0 count as 0).
-        meta : dict, optional
-            What JSON can hold; only for information.
+            Link function from scores F to probabilities: none, softmax of F (softmax and pairwise logistic losses),
+            softmax of 2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of multi-label data, or F / sum
+            of F (averages of probabilities; scores below 0 count as 0).
+        meta : dict, default=None
+            Information to store in the file: values that JSON can represent.
         layout : {"list", "interval", "packed"}, default="list"
-            A list of stumps, or one table of intervals per feature, which is often faster for single rows. It is of
-            float32: scores agree with those of the list to 1e-7 of the sum of the learners' magnitudes. Trees may be
-            packed: few bits for splits and leaves, the same scores.
+            "list" stores the weak learners one after the other. "interval" merges stumps into one table of intervals
+            per feature, which is often faster for single rows. Its values are float32, so scores agree to 1e-7 of the
+            sum of the magnitudes of the weak learners. "packed" stores trees with few bits per split and leaf; scores
+            are the same.
         leaves : {"float32", "float16", "int8"}, default="float32"
-            Type of the leaves of trees: 16 bits round them to 3 digits; int8, of packed trees, to 255 values.
+            Type of the leaf values of trees. "float16" rounds them to 3 digits. "int8" rounds those of packed trees to
+            255 different values.
 
         Returns
         -------
         Model
+            The model.
         """
         ensemble = ensemble.laid_out(layout, leaves)
         common = file.label_sections(classes, ensemble.n_classes) + file.meta_sections(meta)
@@ -165,7 +202,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Sorted class labels."""
+        """Class labels in sorted order: ndarray of shape (K,)."""
         if self._classes is None:
             self._classes = file.class_labels(self._sections())
             self._classes.flags.writeable = False
@@ -173,23 +210,23 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What the training left for information, as a new dictionary; ModelFormatError if it is not JSON."""
+        """Information about the training, as a new dictionary. Raises `ModelFormatError` if it is not valid JSON."""
         return file.meta_of(self._sections())
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the columns that the training read, None if it read no frame: frames are put in this order."""
+        """Column names of the data frame used in training, or None. Columns of other frames are matched by name."""
         names = self._names()
         return None if names is None else list(names)
 
     @property
     def categories(self) -> Categories | None:
-        """Categorical features and the names of their levels; None if all features are ordered."""
+        """Categorical features and the names of their categories, or None if there are none."""
         return self._categories()
 
     @property
     def information(self):
-        """The same as `meta`, but {} where it cannot be read: nothing of it is needed to score."""
+        """The same as `meta`, or an empty dictionary if it cannot be read. Scoring does not need it."""
         try:
             return self.meta
         except ModelFormatError:
@@ -197,46 +234,49 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def index_base(self):
-        """Number of the first feature in the text file that the training read: 0 or 1, None if that is not known."""
+        """Index of the first feature in the LIBSVM file used in training: 0 or 1, or None if unknown."""
         base = self.information.get("index_base")
         return base if type(base) is int and base in (0, 1) else None
 
     @property
     def ensemble(self):
-        """The `Stumps`, `Intervals`, `Trees` (packed ones, too), `LinearMachine` or `KernelMachine`."""
+        """The parts that compute the scores: `Stumps`, `Intervals`, `Trees`, `LinearMachine` or `KernelMachine`."""
         return self._kind.from_sections(self._sections(), self._header)
 
     @property
     def leaves(self) -> Leaves:
-        """Type of the leaves: "float32" or "float16".
+        """Type of the leaf values: "float32" or "float16".
 
-        "float32" where there are none. Leaves that were saved as "int8" are values of "float16".
+        Models without leaves have "float32". Leaf values saved as "int8" are "float16" values.
         """
         return self._kind.leaves_of(self._sections())
 
     @property
     def layout(self) -> Layout:
-        """How the file is laid out: "list", "interval" or "packed" (see `from_ensemble`)."""
+        """Layout of the file: "list", "interval" or "packed" (see `from_ensemble`)."""
         return self._kind.layout_of(self._sections())
 
     @property
     def totally_corrective(self):
-        """Whether every round of the training changed all coefficients, so that its first rounds are no model."""
+        """Whether each round of the training changed all coefficients, so the first rounds are not a model."""
         return self.information.get("stages") is False
 
     @property
     def no_stages(self):
-        """Why the first rounds are no model, in words; None if they are one."""
+        """Explains why the first rounds are not a model, or None if they are."""
         return self._kind.no_stages or (CORRECTIVE if self.totally_corrective else None)
 
     @property
     def has_stages(self) -> bool:
-        """Whether the first rounds are a model, too. Tables, machines and totally corrective models have none."""
+        """Whether the first rounds are a model, too.
+
+        False for interval tables, machines and totally corrective models.
+        """
         return self.no_stages is None
 
     @property
     def is_machine(self):
-        """Whether this is a linear or kernel machine, which has no missing values."""
+        """Whether this is a linear or kernel machine, which does not accept missing values."""
         return not self._kind.allows_missing
 
     def _sections(self):
@@ -250,25 +290,27 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         init_score: ArrayLike | None = None,
         missing: Missing = "allow",
     ) -> NDArray[np.float64]:
-        """One score per class.
+        """Compute one score per class.
 
         Parameters
         ----------
-        X : array-like, data frame or CSR matrix (m, n_features_in_)
-            Cast to float32, see `features`. NaN means missing: each split has a side for it. Machines have no missing
-            values: they refuse NaN and infinite numbers. The columns of a frame go by `feature_names`, in any order.
-            They go by position where the model, or the frame, has no names of text.
-        n_jobs : int, optional
-            Number of threads; None: one for fewer than 10,000 rows, otherwise all CPUs available.
-        init_score : array-like (m, K), or (m,) for two classes, optional
-            Scores that those of the model are added to, as the ``init_score`` of the training. One number for each row
-            is the score of class 1 minus that of class 0.
+        X : array-like, data frame or CSR matrix of shape (m, n_features_in_)
+            Rows to score, which are rounded to float32; see `features`. NaN means missing: each split sends it to one
+            of its sides. Machines raise an error for NaN and infinite values. The columns of a data frame are matched
+            by `feature_names` in any order, or by position if the model or the frame has no text names.
+        n_jobs : int, default=None
+            Number of threads. None uses one thread for fewer than 10,000 rows, and otherwise all available CPUs.
+        init_score : array-like of shape (m, K) or (m,), default=None
+            Scores to which the scores of the model are added, as ``init_score`` in training. With two classes, one
+            number per row is the score of class 1 minus that of class 0.
         missing : {"allow", "error"}, default="allow"
-            "error" refuses a missing value in a column that had none in training, see `missing_columns`.
+            "error" raises an error if a value is missing in a column that had no missing values in training; see
+            `missing_columns`.
 
         Returns
         -------
-        ndarray of float64 (m, K)
+        ndarray of float64 of shape (m, K)
+            Scores.
         """
         scores = self._rows.scores(self._accepted(X, missing), n_jobs)
         if init_score is not None:
@@ -277,15 +319,17 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         return scores
 
     def features(self, X: Any) -> NDArray[np.float32]:
-        """Rows as the model compares them with its thresholds: float32, with codes in place of categories.
+        """Convert rows to the values that the model compares with its thresholds.
 
         Parameters
         ----------
-        X : array-like or data frame (m, n_features_in_)
+        X : array-like or data frame of shape (m, n_features_in_)
+            Dense rows.
 
         Returns
         -------
-        ndarray of float32 (m, n_features_in_)
+        ndarray of float32 of shape (m, n_features_in_)
+            Rows rounded to float32, with codes in place of categories.
         """
         X = self._rows.checked(X)
         if hasattr(X, "indptr"):
@@ -301,7 +345,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         init_score: ArrayLike | None = None,
         missing: Missing = "allow",
     ) -> NDArray[np.float64]:
-        """Scores of the classes; for two classes, the score of the second minus that of the first. All of labels.
+        """Compute the scores of the classes, or a single score for two classes.
 
         Parameters
         ----------
@@ -310,7 +354,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
         Returns
         -------
-        ndarray of float64 (m, K), or (m,) if K is 2
+        ndarray of float64 of shape (m, K) or (m,)
+            Scores. With two classes, the score of class 1 minus that of class 0. Multi-label models always return one
+            score per label.
         """
         return self._decision(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
 
@@ -323,21 +369,21 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         init_score: ArrayLike | None = None,
         missing: Missing = "allow",
     ) -> NDArray[Any]:
-        """Label of the class with the highest score; ties go to the lowest class.
-
-        With the link "sigmoid", an indicator of the labels whose scores are above `thresholds`.
+        """Predict class labels.
 
         Parameters
         ----------
         X, n_jobs, init_score, missing
             See `raw_scores`.
-        early : {"certified", "calibrated", "rejection"}, optional
-            An early exit that the model has, see `with_early_exit`. `predict_early` says how many learners it takes.
-            It knows no ``init_score``.
+        early : {"certified", "calibrated", "rejection"}, default=None
+            Early exit of the model to use; see `with_early_exit`. `predict_early` also returns how many weak learners
+            were evaluated. Not available with ``init_score``.
 
         Returns
         -------
-        ndarray (m,) of labels, or of int64 (m, K)
+        ndarray of shape (m,) or (m, K)
+            The label with the largest score; ties go to the first class. For multi-label models (link "sigmoid"), an
+            int64 indicator matrix of the labels with scores above `thresholds`.
         """
         if early is not None:
             if init_score is not None:
@@ -357,7 +403,18 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         init_score: ArrayLike | None = None,
         missing: Missing = "allow",
     ) -> NDArray[np.int64]:
-        """Positions in ``classes_`` of the predicted labels: (m,) int64. Parameters as in `raw_scores`."""
+        """Predict the positions of the labels in ``classes_``.
+
+        Parameters
+        ----------
+        X, n_jobs, init_score, missing
+            See `raw_scores`.
+
+        Returns
+        -------
+        ndarray of int64 of shape (m,)
+            Positions of the classes with the largest scores.
+        """
         if init_score is not None:
             return self.raw_scores(X, n_jobs, init_score=init_score, missing=missing).argmax(axis=1)
         return self._rows.best(self._accepted(X, missing), n_jobs)
@@ -370,21 +427,22 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         init_score: ArrayLike | None = None,
         missing: Missing = "allow",
     ) -> NDArray[np.float64]:
-        """Probabilities of the classes.
+        """Predict class probabilities.
 
         Parameters
         ----------
         X, n_jobs, init_score, missing
-            See `raw_scores`. A temperature divides the sum of both scores.
+            See `raw_scores`. A temperature divides the sum of the scores and ``init_score``.
 
         Returns
         -------
-        ndarray of float64 (m, K)
+        ndarray of float64 of shape (m, K)
+            Probabilities, with the columns in the order of ``classes_``.
 
         Raises
         ------
         ValueError
-            If the model has neither a link from scores to probabilities nor a temperature.
+            If the model has neither a link function nor a temperature.
         """
         self._need_probabilities()
         if init_score is not None:
@@ -394,45 +452,52 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         return self._rows.probabilities(self._accepted(X, missing), n_jobs)
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Scores of the classes from those of the columns of the model's code.
+        """Decode the scores of the columns of an output code into scores of the classes.
 
         Parameters
         ----------
-        columns : ndarray of float64 (m, P)
-            Sums of the leaves of every column; of every class where the model has no decoder.
+        columns : ndarray of float64 of shape (m, P)
+            Sum of the leaf values for each column, or for each class if the model has no decoder.
 
         Returns
         -------
-        ndarray of float64 (m, K)
+        ndarray of float64 of shape (m, K)
+            Scores of the classes.
         """
         return self._rows.decode(columns)
 
     def used_features(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Features that occur in the model, and their shares in what moves the scores, or in the splits of trees.
-
-        Every split of a tree counts the same, since a file does not keep what it gained. A stump counts for its feature
-        with the sum over the classes of ``|right - left|``, in an interval table a feature with the sum of the absolute
-        differences from each interval to the next, in a linear machine with the sum of the absolute coefficients (so it
-        depends on the unit of the feature). A kernel machine has no shares. With "rbf" and "perceptron" it uses all
-        features, else those not 0 in some support vector; none that its scale makes 0.
+        """Return the features that the model uses and their importances.
 
         Returns
         -------
-        feature : ndarray of int64 (n_used,)
-            Increasing.
-        share : ndarray of float64 (n_used,)
-            Sums to 1, or all 0 if no feature ever changes a score.
+        feature : ndarray of int64 of shape (n_used,)
+            Column numbers in increasing order.
+        share : ndarray of float64 of shape (n_used,)
+            Importances, which sum to 1, or are all 0 if no feature changes a score.
+
+        Notes
+        -----
+        The importance depends on the kind of the model:
+
+        - Trees: the number of splits on the feature, because a model file does not store gains.
+        - Stumps: the sum over the stumps and the classes of ``|right - left|``.
+        - Interval tables: the sum of the absolute differences between neighboring intervals.
+        - Linear machines: the sum of the absolute coefficients, which depends on the unit of the feature.
+        - Kernel machines: none (all 0). "rbf" and "perceptron" use all features, and other kernels those that are not 0
+          in some support vector. Features that the scaling sets to 0 are not used.
         """
         feature, share = self.ensemble.used_features()
         total = share.sum()
         return feature, share / total if total > 0 else np.zeros(len(feature))
 
     def feature_importances(self) -> NDArray[np.float64]:
-        """Share of every feature, as `used_features` measures it.
+        """Return the importance of each feature; see `used_features`.
 
         Returns
         -------
-        ndarray of float64 (n_features_in_,)
+        ndarray of float64 of shape (n_features_in_,)
+            Importances, which sum to 1, or are all 0.
         """
         result = np.zeros(self.n_features_in_)
         feature, share = self.used_features()
@@ -440,9 +505,20 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         return result
 
     def with_meta(self, meta: dict[str, Any]) -> Self:
-        """The same model with other information, see `meta`; without names in it columns count in their order.
+        """Return the model with other information; see `meta`.
 
-        What `truncate` needs stays: that a model has no stages, and that its bias is that of ``restore_priors``.
+        Information that `truncate` needs is kept: that a model has no stages, or that its bias comes from
+        ``restore_priors``.
+
+        Parameters
+        ----------
+        meta : dict
+            Values that JSON can represent. Without "feature_names", the columns of data frames are matched by position.
+
+        Returns
+        -------
+        Model
+            The new model.
         """
         kept = {"stages": False} if self.totally_corrective else {}
         if self._has_priors():
@@ -453,7 +529,18 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         return self._changed(meta=dict(file.meta_sections(meta)).get("meta"))
 
     def to_bytes(self, layout: Layout | None = None, leaves: Leaves | None = None) -> bytes:
-        """The bytes of the model file; parameters as in `save`."""
+        """Return the contents of the model file.
+
+        Parameters
+        ----------
+        layout, leaves
+            See `save`.
+
+        Returns
+        -------
+        bytes
+            What `save` writes.
+        """
         if layout is leaves is None:
             return self._data
         form = (self.layout, self.leaves)
@@ -473,16 +560,23 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         layout: Layout | None = None,
         leaves: Leaves | None = None,
     ) -> None:
-        """Save to a file, which is replaced in one step: after a failure the old one is still there in full.
+        """Save the model to a file.
+
+        The file is replaced in one step, so a failure leaves the old file intact.
 
         Parameters
         ----------
         path : str or path-like
-            A file that is there already is replaced, whatever it holds. Its folder must exist.
-        layout : {"list", "interval", "packed"}, optional
-            See `from_ensemble`; None keeps the layout.
-        leaves : {"float32", "float16", "int8"}, optional
-            See `from_ensemble`; None keeps the type.
+            Path of the file. An existing file is replaced, whatever it contains. The folder must exist.
+        layout : {"list", "interval", "packed"}, default=None
+            Layout of the file; see `from_ensemble`. None keeps the layout of the model.
+        leaves : {"float32", "float16", "int8"}, default=None
+            Type of the leaf values; see `from_ensemble`. None keeps the type of the model.
+
+        Raises
+        ------
+        ValueError
+            If the model does not support the layout or the type.
         """
         files.write(path, self.to_bytes(layout, leaves))
 

@@ -30,102 +30,137 @@ class Stages:
     _of_first: Any
 
     def staged_decision_function(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Scores after 1, 2, ... n_rounds rounds; the last ones equal `decision_function` bit for bit.
+        """Yield the scores of `decision_function` after 1, 2, ... n_rounds rounds.
+
+        The last ones equal `decision_function` bit for bit.
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows to score.
 
         Yields
         ------
-        ndarray of float64 (m, K), or (m,) if K is 2
+        ndarray of float64 of shape (m, K) or (m,)
+            Scores after one more round.
 
         Raises
         ------
         ValueError
-            For an interval table, or a totally corrective model.
+            If the model has no stages; see `Model.has_stages`.
         """
         return map(self._decision, self.staged_raw_scores(X))
 
     def staged_raw_scores(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Yield one score per class after 1, 2, ... n_rounds rounds: (m, K). See `staged_decision_function`."""
+        """Yield the scores of `Model.raw_scores` after 1, 2, ... n_rounds rounds.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows to score.
+
+        Yields
+        ------
+        ndarray of float64 of shape (m, K)
+            Scores after one more round.
+        """
         self._need_stages()
         return self._stages(X)
 
     def staged_predict_proba(self, X: Any) -> Iterator[NDArray[np.float64]]:
-        """Probabilities after 1, 2, ... n_rounds rounds; the last ones are those of `predict_proba`, but for rounding.
+        """Yield the probabilities of the classes after 1, 2, ... n_rounds rounds.
 
-        A calibrated model has its temperature, which is one of all rounds, after every round.
+        The last ones equal `Model.predict_proba` up to rounding. A calibrated model uses the temperature of all rounds
+        after every round.
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows to predict.
 
         Yields
         ------
-        ndarray of float64 (m, K)
+        ndarray of float64 of shape (m, K)
+            Probabilities after one more round.
 
         Raises
         ------
         ValueError
-            As `staged_decision_function`, or `predict_proba`.
+            If the model has no stages or no probabilities.
         """
         self._need_stages()
         self._need_probabilities()
         return map(self._probabilities_of, self._stages(X))
 
     def truncate(self, t: int) -> Self:
-        """The model of the first ``t`` rounds; without a calibration, as that is one of all rounds.
+        """Return the model of the first ``t`` rounds.
 
-        What ``restore_priors`` gave the bias was multiplied by the temperature of the training. The bias is divided by
-        it again, and multiplied by the number that the loss asks for, where it asks for one: use `reweighted` after
-        this, or before another temperature is set. What `reweighted` gave the bias of other models stays multiplied: it
-        fits where `calibrated` gives a temperature near that one. Models of LightGBM have the temperature that is the
-        slope of its link.
-
-        `thresholds` of labels stay as well. Those of ``decision_threshold="f1"`` are scores of all rounds: after few
-        rounds a label may be given to no row, or to all; `with_thresholds` sets others.
+        The calibration is removed, because it belongs to all rounds.
 
         Parameters
         ----------
         t : int
-            0 to n_rounds.
+            Number of rounds to keep, from 0 to n_rounds.
 
         Returns
         -------
         Model
+            The new model.
+
+        Raises
+        ------
+        ValueError
+            If the model has no stages; see `Model.has_stages`.
+
+        Notes
+        -----
+        ``restore_priors`` multiplies its part of the bias by the temperature of the training. This method divides the
+        bias by this temperature, and multiplies it by the temperature of the loss if there is one. Therefore use
+        `reweighted` after this method, or before another temperature is set. Bias from `reweighted` in models without
+        ``restore_priors`` stays multiplied, so it fits only if `calibrated` finds a similar temperature. Models of
+        LightGBM have a temperature that represents the slope of its link.
+
+        The `thresholds` of a multi-label model are kept. Those of ``decision_threshold="f1"`` belong to the scores of
+        all rounds: after few rounds, a label may be assigned to no row or to all rows. `with_thresholds` sets others.
         """
         self._need_stages()
         first = self.ensemble.truncate_rounds(index(t))
         return self._changed(first) if len(first) == self.n_learners else self._of_first(first)
 
     def apply(self, X: Any) -> NDArray[np.int32]:
-        """Leaf of every row in every weak learner.
+        """Find the leaf that each row reaches in each weak learner.
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows to look up.
 
         Returns
         -------
-        ndarray of int32 (m, n_learners)
-            Leaves of a tree count from left to right, from 0. A stump has 0 where ``x <= threshold``, or where x is
-            missing and missing values go left, and 1 elsewhere.
+        ndarray of int32 of shape (m, n_learners)
+            Leaf numbers. The leaves of a tree are numbered from left to right, starting at 0. A stump has leaf 0 if
+            ``x <= threshold``, or if x is missing and missing values go left, and otherwise leaf 1.
 
         Raises
         ------
         ValueError
-            For an interval table or a machine, in which weak learners are merged.
+            If the model is an interval table or a machine, which merge the weak learners.
         """
         X, ensemble = self._over_used(X)
         return _leaves(ensemble.splits(), X, ensemble.sets())
 
     def staged_apply(self, X: Any) -> Iterator[NDArray[np.int32]]:
-        """Yield `apply` of the weak learners of every round: (m, learners of the round).
+        """Yield the leaf numbers of `apply` round by round.
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows to look up.
+
+        Yields
+        ------
+        ndarray of int32 of shape (m, n)
+            Leaf numbers for the n weak learners of the round.
         """
         X, ensemble = self._over_used(X)
         offset, *arrays = ensemble.splits()
@@ -141,23 +176,24 @@ class Stages:
             )
 
     def paths(self, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Nodes that rows pass in all weak learners.
+        """Find the nodes that each row passes in all weak learners.
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows to look up.
 
         Returns
         -------
-        row, node : ndarray of int64 (n,)
-            Pairs of a row and a node, in no order. Nodes of a tree, leaves among them, are in preorder, as in `dump`.
-        first : ndarray of int64 (n_learners + 1,)
-            The nodes of learner t are those from ``first[t]`` to ``first[t + 1]``.
+        row, node : ndarray of int64 of shape (n,)
+            Pairs of a row and a node, in arbitrary order. The nodes of a tree, including its leaves, are in preorder.
+        first : ndarray of int64 of shape (n_learners + 1,)
+            The nodes of learner t are numbered from ``first[t]`` to ``first[t + 1]``, exclusive.
 
         Raises
         ------
         ValueError
-            As `apply`.
+            If the model is an interval table or a machine, which merge the weak learners.
         """
         X, ensemble = self._over_used(X)
         splits = ensemble.splits()

@@ -191,22 +191,22 @@ class Calibration:
 
     @property
     def temperature(self) -> float | None:
-        """By what scores are divided on their way to probabilities.
+        """Temperature by which scores are divided to compute probabilities.
 
-        None if the model is not calibrated, and its loss asks for no such number either.
+        None if the model is not calibrated and its loss has no temperature.
         """
         factor = self._sections().get("CALB")
         return None if factor is None else min(1 / float(factor[0]), sys.float_info.max)
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether the temperature is another than that which the loss asks for."""
+        """Whether the model has been calibrated: its temperature differs from the one of the loss."""
         factor, asked = self._sections().get("CALB"), self._sections().get("calb")
         return factor is not None and (asked is None or float(factor[0]) != float(asked[0]))
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether there are probabilities: the model has a link or a temperature."""
+        """Whether the model has probabilities, that is, a link function or a temperature."""
         return self.link != "none" or self.temperature is not None
 
     def _need_probabilities(self):
@@ -236,7 +236,9 @@ class Calibration:
         init_score: ArrayLike | None = None,
         missing: Missing = "allow",
     ) -> NDArray[np.float64]:
-        """Logarithms of the probabilities, finite where these round to 0 (with the link "shares": minus infinity at 0).
+        """Predict the logarithms of the class probabilities.
+
+        They are finite even if a probability is rounded to 0, except with the link "shares".
 
         Parameters
         ----------
@@ -245,12 +247,13 @@ class Calibration:
 
         Returns
         -------
-        ndarray of float64 (m, K)
+        ndarray of float64 of shape (m, K)
+            Logarithms of the probabilities.
 
         Raises
         ------
         ValueError
-            As `Model.predict_proba`.
+            If the model has neither a link function nor a temperature.
         """
         self._need_probabilities()
         scores = self._scores(X, n_jobs, init_score, missing)
@@ -287,21 +290,22 @@ class Calibration:
         return np.where(z < 0, e, 1) / (1 + e)
 
     def with_temperature(self, temperature: float | None) -> Self:
-        """The same model with another temperature; scores and predictions stay as they are.
+        """Return the model with another temperature. Scores and predictions do not change.
 
-        Probabilities are the softmax of the scores (link "softmax2": of twice the scores) divided by the temperature. A
-        model without a link gets probabilities by it. What ``restore_priors`` or `reweighted` gave the bias was times
-        the temperature so far, and stays: use `reweighted` after this.
+        Probabilities are the softmax of the scores divided by the temperature (link "softmax2": of twice the scores). A
+        model without a link function obtains probabilities in this way. Use `reweighted` after this method: bias from
+        ``restore_priors`` or `reweighted` is in proportion to the previous temperature, and does not change.
 
         Parameters
         ----------
         temperature : float or None
-            Above 0. Below 1 it makes probabilities more extreme. None takes the calibration away: the number that the
-            loss asks for comes back, where it asks for one.
+            Positive number. Below 1, probabilities become more extreme. None removes the calibration; the temperature
+            of the loss, if there is one, is used again.
 
         Returns
         -------
         Model
+            The new model.
         """
         if temperature is not None:
             self._refuse_labels("a temperature")
@@ -355,24 +359,26 @@ class Calibration:
         *,
         init_score: ArrayLike | None = None,
     ) -> Self:
-        """The same model with the temperature of the least log loss on these rows, from 2^-16 to 2^16.
+        """Return the model with the temperature, from 2^-16 to 2^16, that minimizes the log loss on some rows.
 
-        Give rows that the model has not been trained on. What ``restore_priors`` or `reweighted` gave the bias was
-        times the temperature so far, and stays: use `reweighted` after this.
+        Use `reweighted` after this method: bias from ``restore_priors`` or `reweighted` is in proportion to the
+        previous temperature, and does not change.
 
         Parameters
         ----------
-        X : array-like or CSR matrix (m, n_features_in_)
-        y : array-like (m,)
-            Labels that the model knows. Some of its classes may have no row.
-        sample_weight : array-like (m,), optional
-            Weights of the rows, 0 or more.
+        X : array-like or CSR matrix of shape (m, n_features_in_)
+            Rows that the model has not been trained on.
+        y : array-like of shape (m,)
+            Class labels of the rows. Some classes of the model may be absent.
+        sample_weight : array-like of shape (m,), default=None
+            Non-negative sample weights.
         n_jobs, init_score
             See `Model.raw_scores`.
 
         Returns
         -------
         Model
+            The calibrated model.
         """
         self._refuse_labels("a temperature")
         self._refuse_shares("a temperature")
@@ -380,20 +386,24 @@ class Calibration:
         return self.with_temperature(fit_temperature(scores, codes, sample_weight, self.link))
 
     def reweighted(self, factors: Any) -> Self:
-        """The same model with the probability of every class times a number, and all divided by their sum.
+        """Return the model for other class frequencies: probabilities are multiplied by factors and normalized.
 
-        Predictions follow. Where a class has become twice as frequent, its number is 2. The numbers go into the bias: F
-        gets their logarithms, times the temperature, and halved for the link "softmax2". That is rounded to float32. It
-        fits this temperature: set another one before.
+        Predictions change accordingly.
 
         Parameters
         ----------
-        factors : array-like (K,)
-            Above 0.
+        factors : array-like of shape (K,)
+            Positive factor for each class, such as 2 for a class that has become twice as frequent.
 
         Returns
         -------
         Model
+            The new model.
+
+        Notes
+        -----
+        The logarithms of the factors, multiplied by the temperature, are added to the bias and rounded to float32. With
+        the link "softmax2" they are halved. They fit the present temperature only, so set the temperature first.
         """
         self._need_probabilities()
         self._refuse_labels("weights of classes")

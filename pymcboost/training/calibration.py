@@ -298,26 +298,32 @@ class CalibratesOnRows:
         *,
         init_score: ArrayLike | None = None,
     ) -> Self:
-        """Give the model the temperature at which `predict_proba` has the least log loss on these rows.
+        """Calibrate the probabilities of the fitted model on rows that it has not been trained on.
 
-        It stays until the next `fit`. Scores and predictions do not change. What ``restore_priors`` gave the bias was
-        times the temperature of the training, and stays: weights of classes are then undone in part. Leave
-        ``restore_priors`` False, and use `Model.reweighted` after this.
+        The temperature with the smallest log loss on these rows replaces the one of the model until the next `fit`.
+        Scores and predictions do not change.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Rows that the model has not been trained on.
         y : array-like of shape (n_samples,)
-            Their labels. Some classes may have no row.
+            Class labels of these rows. Some classes may be absent.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. Weights of the classes are not multiplied with them.
+            Non-negative sample weights. They are not multiplied by the class weights.
         init_score : array-like, default=None
-            Scores that those of the model are added to, as in `fit`.
+            Scores to which the scores of the model are added, as in `fit`.
 
         Returns
         -------
-        self
+        self : estimator
+            The calibrated estimator.
+
+        Notes
+        -----
+        ``restore_priors`` changes the bias of the model in proportion to the temperature of the training. The bias does
+        not change here, so another temperature undoes the class weights only in part. Leave ``restore_priors`` at False
+        and use `Model.reweighted` after this method.
         """
         X, first = self._checked(X, init_score)
         need_init_score(self, "calibrate_on", first)

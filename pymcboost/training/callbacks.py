@@ -13,9 +13,22 @@ from pymcboost.threads import counted
 
 
 class Callback:
-    """Base of callbacks. All methods may be left as they are.
+    """Base class of callbacks, which observe and control the rounds of a training.
 
-    A user's callback needs no base: an object with ``after_round(state)`` will do. ``state`` is a `TrainingState`.
+    Subclass it to run code before and after the training as well. No method has to be overridden. A callback that only
+    needs ``after_round(state)`` can be any object with this method. ``state`` is a `TrainingState`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.callbacks import Callback
+    >>> class StopAtTen(Callback):
+    ...     def after_round(self, state):
+    ...         return state.n_rounds == 10
+    >>> model = VectorTreeBoostClassifier(n_estimators=100, random_state=0)
+    >>> model.fit(*load_iris(return_X_y=True), callbacks=[StopAtTen()]).n_estimators_
+    10
     """
 
     # The seed that stands for ``random_state=None``; None where one is drawn.
@@ -24,22 +37,66 @@ class Callback:
     shared = False
 
     def begin(self, booster):
-        """Called first, before the data are looked at."""
+        """Run before the training data are read.
+
+        Parameters
+        ----------
+        booster : Booster
+            The algorithm and its parameters.
+        """
 
     def take_in(self, dataset):
-        """Called with the rows (`TrainingSet`) of the training."""
+        """Receive the training rows.
+
+        Parameters
+        ----------
+        dataset : TrainingSet
+            Rows, labels and weights of the training.
+        """
 
     def resume(self, plan):
-        """Rounds to go on from (`Previous`) in a training of this `Plan`, or None."""
+        """Provide rounds to continue from.
+
+        Parameters
+        ----------
+        plan : Plan
+            The training that is about to start.
+
+        Returns
+        -------
+        Previous or None
+            The rounds that exist already.
+        """
         return None
 
     def before_training(self, state):
-        """Called once, with the rounds there are. Something true ends the training before it begins."""
+        """Run once before the first round.
+
+        Parameters
+        ----------
+        state : TrainingState
+            State with the rounds that exist already.
+
+        Returns
+        -------
+        bool or None
+            A true value ends the training before its first round.
+        """
 
     def measure(self, state):
-        """What the history keeps of the round just done, before it counts: a dict, or None.
+        """Compute values of the current round for the history.
 
-        Numbers are shown as metrics. A checkpoint keeps columns of numbers and of text.
+        Numbers are displayed as metrics. A checkpoint stores columns of numbers and of text.
+
+        Parameters
+        ----------
+        state : TrainingState
+            State before the round is counted.
+
+        Returns
+        -------
+        dict of str to object, or None
+            Values by name.
         """
         return {}
 
@@ -48,13 +105,38 @@ class Callback:
         return ()
 
     def after_round(self, state):
-        """Something true ends the training."""
+        """Run after each round.
+
+        Parameters
+        ----------
+        state : TrainingState
+            State after the round.
+
+        Returns
+        -------
+        bool or None
+            A true value ends the training.
+        """
 
     def after_training(self, state):
-        """Called once, after `close` of all, also where one fails, unless the rounds fail or are interrupted."""
+        """Run once after training and after `close` of all callbacks, even if one of these fails.
+
+        It does not run if the rounds fail or are interrupted.
+
+        Parameters
+        ----------
+        state : TrainingState
+            State after the last round.
+        """
 
     def close(self, state):
-        """Called once in any case; with None where the training fails before there is a state."""
+        """Run once at the end in any case.
+
+        Parameters
+        ----------
+        state : TrainingState or None
+            State after the last round, or None if the training failed before its first round.
+        """
 
 
 class _UserCallback(Callback):

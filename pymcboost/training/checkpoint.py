@@ -51,26 +51,29 @@ SEEDS = 2**32
 
 
 class Checkpoint(Callback):
-    """A file from which a training that was killed or interrupted goes on.
+    """Checkpoint file from which an interrupted or killed training can continue.
 
-    The file is a model file of the rounds done so far, which can be loaded and scored like any other. It is replaced in
-    one step: at any moment the last state is there in full. A training that goes on gives the same bytes as one without
-    a stop. (Stage-wise algorithms that rebuild their weights every 512 rounds, as MCBoost, have checkpoints there.)
-    Where rows are divided among workers, each of them has the checkpoint among its callbacks. The first one reads and
-    writes the file. The training may go on with another number of workers.
+    Use it for long trainings, as a callback or through its method `fit`. The file is a model file of the rounds done so
+    far, and it can be loaded and scored like any other. It is replaced in one step, so a complete state exists at any
+    moment. A continued training gives a byte-identical model. Stage-wise algorithms that rebuild their weights every
+    512 rounds, such as MCBoost, write checkpoints only at these rounds.
+
+    In a distributed training, every worker needs the checkpoint among its callbacks. The first worker reads and writes
+    the file. The training may continue with another number of workers.
 
     Parameters
     ----------
     path : str or path-like
-    every : float, default=300
-        Seconds from one writing to the next; 0 writes after every round.
-    note : callable, optional
-        Is given a line of text when a training goes on.
+        Path of the file.
+    every : float, default=300.0
+        Seconds between two checkpoints. 0 writes one after every round.
+    note : callable, default=None
+        Function that is called with a line of text when a training continues from the file.
 
     Attributes
     ----------
     resumed : int
-        Rounds that the last `fit` found in the file.
+        Number of rounds that the last `fit` found in the file.
 
     Examples
     --------
@@ -106,29 +109,38 @@ class Checkpoint(Callback):
         y_val: ArrayLike | None = None,
         **more: Any,
     ) -> Estimator:
-        """Fit an estimator, from the rounds in the file on where there is one.
+        """Fit an estimator, continuing from the file if it exists.
 
-        The file is written as training goes on, once more at Ctrl-C, and before the folds of a calibration. It stays:
-        call `remove` when the model is in a safe place. It is the same as giving the checkpoint among the ``callbacks``
-        of the estimator's ``fit``.
+        This is the same as passing the checkpoint in ``callbacks`` to the ``fit`` of the estimator. The file is written
+        during training, at Ctrl-C, and before the models of folds for a calibration. It is not deleted at the end: call
+        `remove` when the model has been saved.
 
         Parameters
         ----------
-        estimator : estimator of this package
-            Without ``warm_start``, and without a RandomState instance as its ``random_state``.
-        X, y, sample_weight, X_val, y_val, **more
-            As for the estimator's own ``fit``.
+        estimator : estimator
+            Estimator of pymcboost with ``warm_start=False`` and an integer or None as ``random_state``.
+        X : array-like, sparse matrix or Dataset
+            Training features; see ``fit`` of the estimator.
+        y : array-like, default=None
+            Class labels. Leave it out if X is a `Dataset`.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
+        X_val, y_val : array-like, default=None
+            Validation set.
+        **more : dict
+            Further arguments of ``fit`` of the estimator.
 
         Returns
         -------
-        estimator
+        estimator : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If the file belongs to another training: other data, or other parameters than ``n_estimators``.
+            If the file belongs to a training with other data, or with other parameters except ``n_estimators``.
         ModelFormatError
-            If the file is broken or no model at all.
+            If the file is damaged or not a model.
         """
         if sample_weight is not None:
             more["sample_weight"] = sample_weight
@@ -137,12 +149,12 @@ class Checkpoint(Callback):
         return estimator.fit(X, labels, X_val=X_val, y_val=y_val, callbacks=callbacks, **more)
 
     def remove(self) -> None:
-        """Remove the file, if it is there, and what killed processes have left beside it.
+        """Delete the file, if it exists, and temporary files that killed processes have left.
 
         Raises
         ------
         OSError
-            If what is there is not a regular file of ours: that stays.
+            If the path is not a regular file that a checkpoint wrote. It is not deleted then.
         """
         files.remove(self.path, MAGIC, "checkpoint")
 

@@ -23,56 +23,58 @@ from pymcboost.training.training_set import MOST_BINS, TrainingSet, check_same_c
 
 
 class Dataset:
-    """Checked and binned training rows, which many fits can share.
+    """Checked and binned training rows, which several fits can share.
 
-    ``fit(dataset)`` takes a Dataset in place of X and y. Binning then happens once, not in every fit, and every fit has
-    the same bins. scikit-learn's model selection tools (`GridSearchCV`, `cross_validate`, `cross_val_predict`) take it
-    as their X, with y beside it. Their folds are subsets, which share the bins. Transformers, and so pipelines, need
-    arrays.
+    Use it to train several models on the same rows, or on data larger than memory (`from_blocks`). ``fit(dataset)``
+    takes a Dataset in place of X and y, so rows are binned once instead of in every fit. The model selection tools of
+    scikit-learn (`GridSearchCV`, `cross_validate`, `cross_val_predict`) accept a Dataset as X, together with y. Their
+    folds are subsets that share the bins. Transformers and pipelines need arrays.
 
-    A Dataset holds what the bins depend on: ``sample_weight``, ``categorical_features`` and ``max_bins``. Estimators
-    with other values of the last two refuse it. The class weights of an estimator, and the rows that it holds out, do
-    not move the bins.
+    A Dataset stores everything the bins depend on: ``sample_weight``, ``categorical_features`` and ``max_bins``. An
+    estimator with other values of the last two raises an error. The class weights of an estimator, and the rows that it
+    holds out, do not change the bins.
 
     Parameters
     ----------
     X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-        Features. NaN is a missing value.
-    y : array-like of shape (n_samples,), or (n_samples, n_labels)
-        Class labels, integers or strings; or an indicator, or a list with a tuple of labels for each row.
+        Features. NaN means missing.
+    y : array-like of shape (n_samples,) or (n_samples, n_labels)
+        Class labels: integers or strings. For multi-label data, an indicator matrix, or a list with a tuple of labels
+        for each row.
     sample_weight : array-like of shape (n_samples,), default=None
-        Non-negative weights. Rows of weight 0 are not trained on.
-    init_score : array-like of shape (n_samples, n_classes), or (n_samples,) for two classes, default=None
-        Scores at which the rows begin, as in `fit`. Predictions of rows of the Dataset begin there, too.
+        Non-negative sample weights. Rows with weight 0 are not used in training.
+    init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
+        Initial scores of the rows, as in `fit`. Predictions for rows of the Dataset use them, too.
     groups : array-like of shape (n_samples,), default=None
-        Rows of one group are held out together.
+        Group labels. The rows of a group are held out together.
     categorical_features : "from_dtype", array-like of int or str, or None, default="from_dtype"
-        Columns that hold categories, as of `VectorTreeBoostClassifier`.
+        Columns that hold categories; see `VectorTreeBoostClassifier`.
     max_bins : int, default=256
-        Most bins of a column, from 2 to 256, missing values included.
+        Maximum number of bins per feature, from 2 to 256, including the one for missing values.
     comm : communicator, default=None
-        The workers among which the rows are divided; see the same parameter of `VectorTreeBoostClassifier.fit`. All of
-        them make the Dataset, and call `fit` with it.
+        Communicator of distributed training; see ``fit``. All workers create the Dataset and call ``fit`` with it.
 
     Attributes
     ----------
     shape : tuple of int
-        (n_samples, n_features), of the rows of this subset.
+        Numbers of rows and features. A subset counts its own rows.
     classes : ndarray of shape (n_classes,)
-        Labels of all rows, sorted.
+        Class labels of all rows in sorted order.
     feature_names : list of str or None
+        Names of the columns of a data frame.
     max_bins : int
+        Maximum number of bins per feature.
 
     Raises
     ------
     ValueError
-        For values that no estimator takes: infinite features, labels without an order, negative weights.
+        If features are infinite, labels cannot be sorted, or weights are negative.
 
     Notes
     -----
-    Small data (up to 32,768 numbers in the gradient, such as 8,192 rows of 4 classes) are searched exactly, without
-    common bins. A fit of a subset is not that of the same rows given as arrays, as its bins are those of all rows, and
-    draws of rows go by the numbers that rows have in the whole Dataset.
+    Small data sets (up to 32,768 numbers in the gradient, such as 8,192 rows with 4 classes) are searched exactly,
+    without shared bins. Fitting a subset differs from fitting the same rows as arrays: the bins are those of all rows,
+    and rows are sampled by their numbers in the whole Dataset.
 
     Examples
     --------
@@ -118,37 +120,40 @@ class Dataset:
         max_bins: int = MOST_BINS,
         comm: Any = None,
     ) -> "Dataset":
-        """Rows that come in blocks, more of them than the memory holds as floats.
+        """Read rows in blocks, for out-of-core training on data larger than memory.
 
-        The blocks are read once for the labels and the bins, and once more for the code of each value, one byte.
-        Several workers read them once more, to number their rows. Values are kept only while the bins come from all
-        rows: up to 262,144 rows and 67 million values. The model is then that of the same rows in memory, byte for
-        byte. With more rows, the bins come from a sample of that size.
+        Memory holds one byte per value, not the values themselves. The blocks are read once for the labels and the
+        bins, and once more for the bin of each value. Several workers read them a third time to number their rows.
+
+        Up to 262,144 rows and 67 million values, the bins are computed from all rows, and the model is byte-identical
+        to the one trained on the same rows in memory. With more rows, the bins are computed from a sample of that size.
 
         Parameters
         ----------
         source : iterable or callable
-            Blocks (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), whose weights may be None:
-            arrays, memory maps or data frames; X without categories of type category, y in any form that ``fit`` takes,
-            the same in all blocks. A list, or another object that can be gone through several times; or a function
-            without arguments that begins anew whenever it is called, such as a generator function.
+            Blocks (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), in which sample_weight may be
+            None. They are arrays, memory maps or data frames without categorical columns. y may have any form that
+            ``fit`` accepts, but the same in all blocks. The source is a list or another object that can be iterated
+            several times, or a function without arguments that starts again on each call, such as a generator function.
         categorical_features : array-like of int or str, default=None
             Columns that hold codes of categories.
-        max_bins, comm
-            As of the constructor.
+        max_bins : int, default=256
+            Maximum number of bins per feature; see `Dataset`.
+        comm : communicator, default=None
+            Communicator of distributed training; see `Dataset`.
 
         Returns
         -------
         Dataset
-            For the `fit` of all estimators except `HingeBoostOCClassifier`, which looks at values. Predict blocks one
-            after the other.
+            Training rows for all estimators except `HingeBoostOCClassifier`, which needs the values. To predict the
+            rows, predict block by block.
 
         Raises
         ------
         ValueError
-            Where blocks differ in their columns or labels, or where another reading gives other rows.
+            If blocks differ in their columns or in the form of their labels, or if reading again gives other rows.
         MemoryError
-            Where the codes would need more memory than is free; raised before it is taken.
+            If the bins need more memory than is available. Raised before the memory is allocated.
 
         Examples
         --------
@@ -198,19 +203,19 @@ class Dataset:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """Labels of all rows, sorted: (n_classes,)."""
+        """Class labels of all rows in sorted order: ndarray of shape (n_classes,)."""
         return self._set.classes
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the columns of a data frame: list of str, or None."""
+        """Names of the columns of a data frame, or None."""
         return self._set.feature_names
 
     # -- as model selection reads it -----------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features: tuple of int."""
+        """Numbers of rows and features."""
         return len(self), self._set.X.shape[1]
 
     def __len__(self) -> int:
@@ -230,16 +235,31 @@ class Dataset:
         )
 
     def subset(self, rows: ArrayLike | slice) -> "Dataset":
-        """Some of the rows, with the bins of all of them.
+        """Select some of the rows; the subset shares the bins of all rows.
 
         Parameters
         ----------
-        rows : array-like of int, mask of bool (n_samples,), or slice
-            Each row at most once; to count one several times, give it a weight.
+        rows : array-like of int, mask of bool of shape (n_samples,), or slice
+            Rows to select, each at most once. To count a row several times, use a sample weight.
 
         Returns
         -------
         Dataset
+            The selected rows.
+
+        Raises
+        ------
+        IndexError
+            If there is no row of this number.
+        ValueError
+            If a row is selected more than once.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from pymcboost import Dataset
+        >>> Dataset(*load_digits(return_X_y=True)).subset(slice(1000))
+        Dataset(1000 rows, 64 features, 10 classes)
         """
         own = np.arange(self._set.n_rows) if self._set.subset is None else self._set.subset
         try:

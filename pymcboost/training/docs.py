@@ -16,4 +16,4 @@ class Link:
         except PackageNotFoundError:  # from its sources
             urls = []
         site = dict(url.split(", ", 1) for url in urls).get("Documentation", "")
-        return f"{site.rstrip('/')}/reference.html#pymcboost.{{estimator_name}}" if site else ""
+        return f"{site.rstrip('/')}/api/pymcboost.{{estimator_name}}.html" if site else ""

@@ -159,13 +159,22 @@ class BoostingClassifier(
         return self.booster(params, draw_seed, type(self).__name__, comm)
 
     def layouts(self) -> tuple[str, ...]:
-        """Layouts that a model file of these parameters may have, see `save`: tuple of str."""
+        """Return the file layouts that models with these parameters support; see `save`.
+
+        Returns
+        -------
+        tuple of str
+            Some of "list", "interval" and "packed".
+        """
         return self._booster().layouts()
 
 
 @estimator
 class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
-    """What the estimators of weak learners share: sample weights, probabilities and importances of the features."""
+    """Base class of the estimators with weak learners: all except `HingeBoostOCClassifier`.
+
+    Its methods are those of all estimators.
+    """
 
     max_bins: int = 256
     class_weight: ClassWeight = None
@@ -190,58 +199,72 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         comm: Any = None,
         **unknown: Any,
     ) -> Self:
-        """Fit the model.
+        """Fit the model to the training data.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or `Dataset`
-            Training features, rounded to float32 once. NaN is a missing value; infinities are refused. A `Dataset`
-            holds rows that are binned already, and may have read them in blocks.
-        y : array-like of shape (n_samples,)
-            Class labels, integers or strings. Left out with a `Dataset`. Where rows may have any number of labels: an
-            indicator of shape (n_samples, n_labels), dense or sparse, or a list with a tuple of labels for each row.
+        X : array-like or sparse matrix of shape (n_samples, n_features), or Dataset
+            Training features, which are rounded to float32. NaN means missing. Infinite values raise an error. A
+            `Dataset` holds rows that are already binned and that may have been read in blocks.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels), default=None
+            Class labels: integers or strings. For multi-label data, an indicator matrix, dense or sparse, or a list
+            with a tuple of labels for each row. Leave it out if X is a `Dataset`.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights. Rows of weight 0 are left out altogether.
+            Non-negative sample weights. Rows with weight 0 are ignored completely.
         X_val, y_val : array-like, default=None
-            Validation set for early stopping, in place of a part split off from the training rows.
+            Validation set for early stopping. Without it, early stopping sets aside a part of the training rows.
         callbacks : sequence of objects, default=()
-            Each has a method ``after_round(state)``, which ends the training where it returns something true; see
+            Objects with a method ``after_round(state)``. Training stops if it returns a true value. See
             `TrainingState`.
         sample_weight_val : array-like, default=None
-            Weights of the rows of ``X_val`` in the metric; class weights are multiplied with them.
+            Sample weights of ``X_val``, used by the metric. Class weights are multiplied with them.
         validation_sets : dict of str to tuple, default=None
-            More sets whose metric the history keeps; early stopping does not look at them. Each is (X, y),
-            (X, y, sample_weight) or (X, y, sample_weight, init_score).
-        init_score : array-like of shape (n_samples, n_classes), or (n_samples,) for two classes, default=None
-            Scores at which the rows begin, by the order of the classes: the model adds its own to them. One number for
-            each row is the score of class 1 minus that of class 0. The model does not hold them: give `predict` and
-            the others those of their rows. The rounds begin there even where a loss would begin with numbers of its
-            own. With ``init_model`` or ``warm_start`` its scores come on top. For vector trees, class-wise trees and
-            MCBoost.
+            Further validation sets by name: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score). Their
+            metric is recorded in ``history_``; early stopping ignores them.
+        init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
+            Initial scores of the rows, to which the model adds its own. Columns are in the order of the classes. For
+            two classes, one number per row is the score of class 1 minus that of class 0. They replace the initial
+            scores of the loss, and are added to the scores of ``init_model`` or of a warm start. The model does not
+            store them: pass the initial scores of other rows to `predict` and the other methods. Only for vector trees,
+            class-wise trees and MCBoost.
         init_score_val : array-like, default=None
-            The same of the rows of ``X_val``, which need it where the training rows have it.
+            Initial scores of ``X_val``. Required if ``init_score`` is given.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are held out together: in folds, and by ``early_stopping`` without ``X_val``.
+            Group labels. The rows of a group are held out together, in cross-validation and by ``early_stopping``
+            without ``X_val``.
         init_model : Model, path or fitted estimator, default=None
-            A model of the same algorithm that the rounds are added to, ``n_estimators`` of them. These rows need not be
-            those that it comes from, nor have rows of all its classes.
+            Model of the same algorithm to continue from. ``n_estimators`` rounds are added to it. X may have other rows
+            than its training data, and need not contain all of its classes.
         comm : communicator, default=None
-            The workers among which the rows are divided, such as mpi4py's ``MPI.COMM_WORLD``: every worker calls `fit`
-            with its own rows, or none, and all have the model of all rows. For vector trees, class-wise trees and
+            Communicator of distributed training, such as ``MPI.COMM_WORLD`` of mpi4py. Every worker calls `fit` with
+            its own rows, or with none, and receives the model of all rows. Only for vector trees, class-wise trees and
             MCBoost; see `pymcboost.comm`.
 
         Returns
         -------
-        self
+        self : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            For a parameter out of range, fewer than two classes, infinite features or negative weights.
+            If a parameter is out of range, there are fewer than two classes, features are infinite, or weights are
+            negative.
         MemoryError
-            Where the training would need more memory than is free; raised before any of it is taken.
+            If training needs more memory than is available. Raised before the memory is allocated.
         KeyboardInterrupt
-            After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
+            After Ctrl-C. The estimator keeps the rounds done so far. If there are none, it does not change.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.model_selection import train_test_split
+        >>> from pymcboost import VectorTreeBoostClassifier
+        >>> X_train, X_val, y_train, y_val = train_test_split(*load_iris(return_X_y=True), random_state=0)
+        >>> model = VectorTreeBoostClassifier(early_stopping=True, random_state=0)
+        >>> model = model.fit(X_train, y_train, X_val=X_val, y_val=y_val)
+        >>> list(model.history_)
+        ['val_log_loss', 'n_leaves', 'val_calibrated_log_loss']
         """
         held = X_val, y_val, sample_weight_val, validation_sets, init_score_val
         return self._fit(
@@ -250,10 +273,9 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """Share of every feature in the model: (n_features,), summing to 1.
+        """Feature importances, normalized to a sum of 1: gains of tree splits (`gain_`), or leaf values of stumps.
 
-        Trees: of the gains of all splits (`gain_`). Stumps: of the absolute leaf values. What a saved model knows, the
-        number of splits of trees, is ``model_.feature_importances()``.
+        A saved model does not store gains. ``model_.feature_importances()`` counts the splits of trees instead.
         """
         prediction.check_is_fitted(self)
         total = self.gain_.sum()

@@ -22,38 +22,39 @@ def as_column(values):
 
 
 class TrainingState:
-    """A training between two rounds, as callbacks see it.
+    """State of a training between two rounds, which callbacks receive.
 
     Attributes
     ----------
     booster : Booster
+        The algorithm and its parameters.
     n_rounds : int
-        Rounds done.
+        Number of rounds done.
     n_estimators : int
-        Rounds wanted.
+        Number of rounds requested.
     begun_with : int
-        Rounds of the model that the training goes on from.
+        Number of rounds of the model that the training continues from.
     history : dict of str to list
-        What is known of every round; see ``history_`` of the estimators.
+        Values of each round; see ``history_`` of the estimators.
     validation : Validation or None
-        The validation rows and their scores.
+        Validation rows and their scores.
     ended : str or None
-        Why the training ends before its last round, in words.
+        Explains why training ends before the last round.
     stopped : bool
-        Whether a callback ended it.
+        Whether a callback stopped the training.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether Ctrl-C interrupted the training.
     complete : bool
-        Whether the rounds have ended, neither by Ctrl-C nor by an error. All of them are there when callbacks are
-        closed. After that early stopping goes back to the best one.
+        Whether the rounds have ended without Ctrl-C or an error. All rounds are still present when callbacks are
+        closed. Early stopping returns to the best round after that.
     folds_follow : bool
-        Whether models of folds are trained after the rounds, for a temperature or thresholds of labels.
+        Whether models of folds are trained after the rounds, for a temperature or for thresholds of labels.
     best_round : int or None
-        The best round on the validation rows, where early stopping looks for it.
+        Best round on the validation set so far, with early stopping.
     best_gain : Gains
-        Gains of the splits up to that round.
+        Gains of the splits up to the best round.
     cv_results : dict of str to ndarray, or None
-        By what cross-validation the number of rounds was found; see ``cv_results_`` of the estimators.
+        Cross-validation that chose the number of rounds; see ``cv_results_`` of the estimators.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class TrainingState:
 
     @property
     def n_rounds(self) -> int:
-        """Rounds done."""
+        """Number of rounds done."""
         return self._kept[0]
 
     @property
@@ -88,7 +89,7 @@ class TrainingState:
 
     @property
     def gain(self) -> NDArray[np.float64]:
-        """Gains of the splits of the rounds done: (d,)."""
+        """Total gain of the splits on each feature so far: ndarray of shape (n_features,)."""
         return self._kept[1].dense()
 
     def mark_best(self) -> None:
@@ -96,7 +97,13 @@ class TrainingState:
         self.best_round, self.best_gain = self._kept
 
     def metrics(self) -> dict[str, float]:
-        """Numbers of the last round in the history, besides what the algorithm itself keeps: dict of str to float."""
+        """Return the metrics of the last round.
+
+        Returns
+        -------
+        dict of str to float
+            Numbers in the history by name, except those that the algorithm itself records.
+        """
         own = self.booster.columns
         found = {
             name: values[-1]
@@ -106,7 +113,18 @@ class TrainingState:
         return {name: value for name, value in found.items() if _is_number(value)}
 
     def model(self, **meta: Any) -> Any:
-        """The rounds so far as a `Model`; ``meta`` is added to what the file says."""
+        """Return the model of the rounds done so far.
+
+        Parameters
+        ----------
+        **meta : dict
+            Values added to the information that the model file stores.
+
+        Returns
+        -------
+        Model
+            The model of ``n_rounds`` rounds.
+        """
         return self._make_model(self.booster, self.n_rounds, meta)
 
     def bytes_of_best(self) -> bytes | None:

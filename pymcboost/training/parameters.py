@@ -75,161 +75,207 @@ def of_type(row, annotation):
 
 PARAMETERS = {
     "n_estimators": Parameter(
-        "Number of boosting rounds. Training stops earlier when nothing is left to learn.", low=1
+        "Maximum number of boosting rounds. Training stops earlier if nothing is left to learn.\n\n"
+        '"auto" chooses the number by cross-validation, see ``cv``.',
+        low=1,
     ),
-    "learning_rate": Parameter("Shrinkage of what every round adds.", low=0, open_low=True, high=1),
-    "loss": Parameter("Exponential or logistic loss of the pairwise margins."),
-    "weak_learner": Parameter("Weak learners: decision stumps, or trees."),
+    "learning_rate": Parameter(
+        "Shrinkage factor for the contribution of each round. A smaller value needs more rounds.",
+        low=0, open_low=True, high=1,
+    ),
+    "loss": Parameter("Loss of the pairwise margins: exponential or logistic."),
+    "weak_learner": Parameter("Type of the weak learners: decision stumps or trees."),
     "max_leaf_nodes": Parameter(
-        "Most leaves of a tree. Trees grow best-first: the split with the largest gain comes next.", low=2, high=65536
+        "Maximum number of leaves per tree; stumps ignore it. Trees grow best-first: the split with the largest gain "
+        "is made next.",
+        low=2, high=65536,
     ),
-    "max_depth": Parameter("Most splits on the way to a leaf of a tree; None for no bound.", low=1, high=500),
+    "max_depth": Parameter(
+        "Maximum depth of a tree: the number of splits from the root to the deepest leaf. None means no limit.",
+        low=1, high=500,
+    ),
     "min_samples_leaf": Parameter(
-        "Least sum of sample weights in a leaf; the number of samples when they all weigh the same.", low=0
+        "Minimum sum of sample weights in a leaf. If all samples have the same weight, this is the minimum number of "
+        "samples.",
+        low=0,
     ),
     "min_weight_fraction_leaf": Parameter(
-        "Share of the total sample weight that must lie on either side of every split.", low=0, high=0.5
+        "Minimum fraction of the total sample weight on each side of a split.", low=0, high=0.5
     ),
     "min_weight_fraction_split": Parameter(
-        "Only nodes of a tree with more than this share of the weight of its rows are split.",
+        "A node of a tree is split only if it holds more than this fraction of the weight of the tree's rows.",
         low=0, high=1, open_high=True,
     ),
     "min_hessian_leaf": Parameter(
-        "Least sum of second derivatives, times the sample weights, in a leaf. Equal weights count as 1; rows that "
-        "``subsample`` leaves out do not count.",
+        "Minimum sum of second derivatives in a leaf, each multiplied by its sample weight. Equal sample weights count "
+        "as 1. Rows that ``subsample`` leaves out do not count.",
         low=0,
     ),
     "max_features": Parameter(
-        "Share of the features that a node may be split on; drawn anew at every node, at least one.",
+        "Fraction of the features considered for a split. The features are drawn anew for every node; at least one is "
+        "considered.",
         low=0, open_low=True, high=1,
     ),
     "max_features_tree": Parameter(
-        "Share of the features that a tree may use; drawn anew for every tree, at least one.",
+        "Fraction of the features that a tree may use. The features are drawn anew for every tree; at least one is "
+        "used.",
         low=0, open_low=True, high=1,
     ),
     "split_columns": Parameter(
-        "Columns that splits are found on: so many random sums and differences of the gradients of all classes, drawn "
-        "anew for every tree. None, or a number that is not below that of the classes: the classes themselves. "
-        '"auto": the root of their number above 4 classes, at most 7; 15 above 225 classes, and 31 above 484; on '
-        "sparse rows 31 above 32 classes. Leaf vectors are those of all classes.",
+        "Number of columns of gradients that the search for splits uses. Each column is a random sum or difference of "
+        "the gradients of all classes, drawn anew for every tree. Fewer columns make training with many classes "
+        'faster. None uses the gradients of the classes themselves. "auto" uses them up to 4 classes (32 on sparse '
+        "rows), and with more classes a number from 3 to 31.\n\n"
+        '"auto" is the square root of the number of classes, rounded up and at most 7; 15 above 225 classes; 31 above '
+        "484 classes. On sparse rows it is always 31 above 32 classes. A number that is not below the number of "
+        "classes means None. Leaf vectors have a value for every class in any case.",
         low=1,
     ),
     "max_leaf_entries": Parameter(
-        "Most classes that have a number of their own in a leaf: those whose numbers differ most from the common one, "
-        "which is shifted to 0. None: all. Of hundreds of classes, 100 lose little; the file has these numbers "
-        "alone.",
+        "Maximum number of classes with a value of their own in a leaf. The other classes share one value; the classes "
+        "whose values differ most from it keep theirs. None keeps the values of all classes. With hundreds of classes, "
+        "100 costs little accuracy, and the model file stores only these values.\n\n"
+        "Scores are shifted so that the shared value is 0.",
         low=1,
     ),
     "categorical_features": Parameter(
-        'Columns whose values are categories: a mask, numbers or names of columns, or None. "from_dtype": those of a '
-        "data frame (pandas, polars, pyarrow) that have the type of a category or hold text, unless all of the text "
-        "reads as numbers.\n\nSplits send any set of categories to either side. Text and categories of a frame go by "
-        "their names; columns of numbers hold codes, integers from 0 to 65534. Categories that the training did not "
-        "have count as missing.",
+        "Columns that hold categories: a boolean mask, column numbers or names, or None for no categorical features. "
+        '"from_dtype" takes the columns of a data frame (pandas, polars, pyarrow) with a categorical dtype, and text '
+        "columns unless all of their text can be read as numbers.\n\n"
+        "A split can send any set of categories to either side. Categories of a data frame are matched by name. "
+        "Numeric columns hold codes: integers from 0 to 65534. Categories that did not occur in training are treated "
+        "as missing values.",
         python_only=True,
     ),
     "min_samples_category": Parameter(
-        "Least sample weight of a category in a node that has a place of its own in the splits there; rarer ones go to "
-        "one side together. A category with 70% of its drawn rows in the node needs a weight of 3 only. 0: all have a "
-        "place of their own.",
+        "Minimum sample weight of a category in a node to be placed by itself when the node is split. Rarer categories "
+        "all go to the same side. A weight of 3 is enough for a category with 70% of its drawn rows in the node. 0 "
+        "places every category by itself.",
         low=0,
     ),
-    "l2_regularization": Parameter("Added to the curvature of every leaf.", low=0, high=1e12),
+    "l2_regularization": Parameter(
+        "L2 regularization: added to the sum of second derivatives in every leaf.", low=0, high=1e12
+    ),
     "min_gain": Parameter(
-        "Splits must gain more than this: the decrease of the squared error of the gradients, in sample weights.", low=0
+        "A split must gain more than this. The gain is the decrease of the squared error of the gradients, weighted by "
+        "the sample weights.",
+        low=0,
     ),
     "min_relative_gain": Parameter(
-        "Cost-complexity pruning: the splits of every subtree must gain on average this many times the variance "
-        "of the gradients, in sample weights; otherwise the subtree becomes a leaf. A tree grows by splits of more "
-        "than an eighth of that. After 300 rounds, or 30 / learning_rate if that is more, it rises with the fourth "
-        "power of their number.",
+        "Strength of cost-complexity pruning. The splits of a subtree must gain on average this many times the "
+        "variance of the gradients; otherwise the subtree is replaced by a leaf.\n\n"
+        "Gains are measured in sample weights. A split of a growing tree must gain more than an eighth of the value. "
+        "After 300 rounds (30 / learning_rate if that is more), the value increases with the fourth power of the "
+        "number of rounds.",
         low=0,
     ),
     "subsample": Parameter(
-        "Share of the rows that a weak learner is learnt from. Below 1 they are drawn by their weights, anew for every "
-        "weak learner (systematic sampling: rows of large weight may count more than once).",
+        "Fraction of the rows that each weak learner is trained on. Below 1, the rows are drawn in proportion to their "
+        "weights, anew for every weak learner.\n\n"
+        "Sampling is systematic: a row with a large weight may be drawn more than once.",
         low=0, open_low=True, high=1,
     ),
     "max_bins": Parameter(
-        "Most bins per feature, missing values included. Features with no more distinct values, and small data, are "
-        "searched exactly.",
+        "Maximum number of bins per feature, including the one for missing values. Features with no more distinct "
+        "values, and small data sets, are searched exactly.",
         low=2, high=256,
     ),
     "C": Parameter(
-        "Weight of the loss against the sum of the coefficients: the mean loss of all pairs is multiplied by it.",
+        "Weight of the loss relative to the sum of the coefficients. It multiplies the mean loss over all pairs.",
         low=0, open_low=True, high=1e12,
     ),
-    "tol": Parameter("Training stops when a round changes the objective by no more than this, relatively.", low=0),
+    "tol": Parameter(
+        "Relative tolerance: training stops when a round changes the objective by no more than this fraction.", low=0
+    ),
     "early_stopping": Parameter(
-        "Stop when the metric of the validation rows has not improved for ``n_iter_no_change`` rounds, and keep the "
-        "best round.\n\nWith ``calibrate`` the log loss at the temperature that is best after each round is followed, "
-        "too. Training stops when neither improves, and keeps the later best round."
+        "Whether to stop training when the metric on the validation set has not improved for ``n_iter_no_change`` "
+        "rounds. The model keeps the rounds up to the best one.\n\n"
+        "With ``calibrate``, the log loss at the best temperature after each round is monitored as well. Training "
+        "stops when neither improves, and the model keeps the rounds up to the later of the two best ones."
     ),
     "scoring": Parameter(
-        "Metric of the validation rows: what the history keeps, and early stopping looks at.\n\n"
-        '"log_loss" is the mean of -log p of the rows\' classes, "error" the share of wrong rows, "balanced_error" its '
-        'mean over the classes, and "auc_ovr" the mean over the classes of the area under the curve of one against the '
-        "others.\n\nOr a scorer, for which larger is better: the name of one of scikit-learn's, or a callable "
-        "``(estimator, X, y)`` such as make_scorer returns. Its estimator has the scores of the round for the rows X."
-        '\n\nOr several of these: a list, as ["log_loss", "error"], or a dict that gives each a name for the history. '
-        'The history has all of them. The first one decides early stopping and the rounds of ``n_estimators="auto"``.'
-        "\n\nSample and class weights count."
+        "Metric computed on the validation set. It is recorded in ``history_`` and used for early stopping.\n\n"
+        '- "log_loss": mean of -log p of the true classes.\n'
+        '- "error": fraction of misclassified rows.\n'
+        '- "balanced_error": mean over the classes of the fraction of misclassified rows.\n'
+        '- "auc_ovr": mean over the classes of the one-vs-rest area under the ROC curve.\n\n'
+        "A scorer, for which larger is better, can be given as the name of one of scikit-learn's, or as a callable "
+        "``(estimator, X, y)`` such as ``make_scorer`` returns. The estimator that it receives predicts the rows X "
+        "with the scores of the current round.\n\n"
+        'Several metrics can be given as a list, such as ["log_loss", "error"], or as a dict that names them. '
+        "``history_`` records all of them. Only the first one decides early stopping and the number of rounds for "
+        '``n_estimators="auto"``.\n\n'
+        "Metrics use the sample weights and class weights."
     ),
     "min_delta": Parameter(
-        "Least improvement of the metric that early stopping goes on for. The round kept is the best in any case.",
+        "Minimum improvement of the metric for early stopping to continue. The model keeps the best round in any case.",
         low=0,
     ),
     "validation_fraction": Parameter(
-        "Share of the training rows set aside for early stopping when no validation set is given.",
+        "Fraction of the training rows set aside for early stopping if no validation set is given.",
         low=0, open_low=True, high=0.9,
     ),
     "n_iter_no_change": Parameter(
-        "Patience of early stopping, in rounds.\n\nIt does not turn early stopping on: where it is set, and neither "
-        '``early_stopping`` nor ``n_estimators="auto"``, `fit` warns.',
+        "Patience of early stopping: the number of rounds without improvement after which training stops.\n\n"
+        "Setting it does not turn on early stopping. `fit` warns if it is set without ``early_stopping`` and without "
+        '``n_estimators="auto"``.',
         low=1,
     ),
     "cv": Parameter(
-        'Folds by which ``n_estimators="auto"`` finds the number of rounds, and ``calibrate`` the temperature: '
-        "stratified, shuffled, and rows of one of the ``groups`` given to `fit` together.\n\n"
-        "For the rounds the models of all folds grow until the mean of their metrics (of the first one in ``scoring``) "
-        "has not improved for ``n_iter_no_change`` rounds, nor for a third of all, at most 2,000. With ``calibrate`` "
-        "the log loss is that at the best temperature. Then one model is trained on all rows. As it has more of them, "
-        "its rounds are the best number times the square root of n_folds / (n_folds - 1).\n\n"
-        "A splitter of scikit-learn, or a list of pairs (rows to train on, rows held out), may never hold out some of "
-        "the rows: `TimeSeriesSplit` does so with the first ones, and `PredefinedSplit` with those of fold -1. These "
-        "rows count neither in the metric nor in the temperature. No row may be held out twice. The rounds are then "
-        "the best number times the square root of all rows over the mean training rows of a fold (2 for "
-        "`TimeSeriesSplit`), at most twice the best number. The temperature comes from the folds that train on the "
-        "most rows, which are the last ones in time.",
+        'Number of cross-validation folds for ``n_estimators="auto"`` and for ``calibrate``. Folds are stratified and '
+        "shuffled. Rows with the same value in the ``groups`` of `fit` stay together.\n\n"
+        "To choose the number of rounds, the models of all folds are trained until the mean of their metrics (of the "
+        "first one in ``scoring``) has improved neither for ``n_iter_no_change`` rounds nor for a third of all rounds, "
+        "and for at most 2,000 rounds. With ``calibrate``, the log loss is that at the best temperature. Then one "
+        "model is trained on all rows. Since it has more rows, the best number of rounds is multiplied by the square "
+        "root of n_folds / (n_folds - 1).\n\n"
+        "A scikit-learn splitter or a list of (train, test) pairs of row indices can be given instead. Some rows may "
+        "never be held out, such as the first rows with `TimeSeriesSplit`, or those of fold -1 with `PredefinedSplit`. "
+        "These rows count neither in the metric nor for the temperature. No row may be held out twice. The best number "
+        "of rounds is then multiplied by the square root of the number of all rows divided by the mean number of "
+        "training rows per fold, and at most by 2. The temperature comes from the folds with the most training rows, "
+        "which are the last ones in time.",
         low=2,
     ),
-    "class_weight": Parameter("Weights of the classes, multiplied with the sample weights."),
+    "class_weight": Parameter(
+        'Class weights, which multiply the sample weights. "balanced" uses weights inversely proportional to the class '
+        "frequencies.\n\n"
+        "A dict maps class labels to weights. Classes that are not in it have weight 1."
+    ),
     "calibrate": Parameter(
-        '"temperature": divide the scores by the number at which the probabilities have the least log loss. It comes '
-        "from the rows of ``X_val`` or, if there are 600, of early stopping. Vector trees otherwise take it from "
-        "training rows that their trees leave out. Other estimators take it from models of the folds of ``cv``, as "
-        "many as hold out 600 rows or 55 in a hundred: a training takes two to three times as long. Scores and "
-        "predictions stay as they are."
+        '"temperature" calibrates the probabilities by temperature scaling: the scores are divided by the number that '
+        "minimizes the log loss. Scores and predictions do not change.\n\n"
+        "The temperature is fitted to ``X_val`` if given, or to the rows set aside for early stopping if there are at "
+        "least 600. Otherwise, vector trees fit it to training rows that their trees leave out. Other estimators fit "
+        "it to the rows held out by models of the folds of ``cv``, and train as many folds as hold out 600 rows or 55% "
+        "of them. Training then takes two to three times as long."
     ),
     "restore_priors": Parameter(
-        "Divide the probabilities by the weights of the classes, so that they are those of the data again; predictions "
-        "follow. Sample weights are not undone."
+        "Whether to divide the probabilities by the class weights, so that they match the class frequencies of the "
+        "data again. Predictions change accordingly. Sample weights are not undone."
     ),
-    "warm_start": Parameter("Let `fit` add rounds to the model already there.", python_only=True),
-    "random_state": Parameter("Seed of the validation split, and of what else is random.", low=0, high=2**32 - 1),
-    "n_jobs": Parameter("Threads; None and -1 mean all CPUs available. The model does not depend on it."),
+    "warm_start": Parameter(
+        "Whether `fit` adds rounds to the existing model instead of training a new one.", python_only=True
+    ),
+    "random_state": Parameter(
+        "Seed of the random number generator, which draws the validation split and everything else that is random.",
+        low=0, high=2**32 - 1,
+    ),
+    "n_jobs": Parameter(
+        "Number of threads. None and -1 use all available CPUs. The model does not depend on the number of threads."
+    ),
     "verbose": Parameter(
-        "n > 0 shows a progress bar on a terminal. Elsewhere, as in notebooks, standard error gets a line after every "
-        "n rounds, with the metrics known and the seconds left.\n\nTrue is 1. Models of folds that ``calibrate`` needs "
-        "come after the rounds, and are not counted.",
+        "0 shows no progress; n > 0 shows a progress bar on a terminal. Elsewhere, such as in notebooks, it prints a "
+        "line to standard error every n rounds, with the metrics and the estimated time left.\n\n"
+        "True means 1. The models of folds for ``calibrate`` are trained after the rounds and are not counted.",
         low=0, bools=True,
     ),
 }  # fmt: skip
 # Help of ``min_samples_category`` where gains are reduced by what chance gives, see `pymcboost.learners.levels`.
 PARTED_CATEGORY = (
     PARAMETERS["min_samples_category"].help
-    + " A split must gain more for every other category whose rows in the node "
-    "are fewer than these 70%, but with 0."
+    + " Otherwise, a split on categories must gain more for each category with less than 70% of its drawn rows in the "
+    "node."
 )
 
 
@@ -339,43 +385,59 @@ def hint_for(cls, name, place):
 # Attributes with the scores of rows by models that have not seen them.
 OUT_OF_FOLD = "oof_decision_function_", "oof_fold_"
 ATTRIBUTES = {
-    "classes_": ("ndarray of shape (n_classes,)", "Labels of the classes, sorted."),
-    "n_features_in_": ("int", "Number of features."),
+    "classes_": ("ndarray of shape (n_classes,)", "Class labels in sorted order."),
+    "n_features_in_": ("int", "Number of features seen during `fit`."),
     "feature_names_in_": (
         "ndarray of shape (n_features_in_,)",
-        "Names of the columns, where X had any.",
+        "Names of the features seen during `fit`. Defined only if X has column names.",
     ),
-    "model_": ("Model", "What is saved and scored."),
-    "n_estimators_": ("int", "Rounds fitted."),
-    "why_ended_": ("str", "Why there are so many rounds, in words."),
-    "auto_params_": ("dict", 'The values of parameters that were given as "auto".'),
+    "model_": ("Model", "The fitted model, which `save` writes to a file and which scores rows."),
+    "n_estimators_": ("int", "Number of boosting rounds of the model."),
+    "why_ended_": ("str", "Explains why training ended after this number of rounds."),
+    "auto_params_": ("dict", 'Values chosen for the parameters that were set to "auto".'),
     "cv_results_": (
         "dict of ndarray",
-        'With ``n_estimators="auto"`` alone. "rounds": (T,) after which the metric was measured, at first all of them, '
-        'then in steps of a sixteenth; "folds": (n_folds, T) the metric of the rows held out in each fold; "mean": '
-        '(T,) over the folds; "best_round" of it; "n_estimators": the rounds asked of the model. Of several metrics '
-        'these are those of the first; each further one has ``"folds_"`` and ``"mean_"`` with its name.',
+        'Cross-validation results, only with ``n_estimators="auto"``:\n\n'
+        '- "rounds", shape (T,): numbers of rounds after which the metric was measured. They are every round at first, '
+        "and later in steps of a sixteenth of the rounds.\n"
+        '- "folds", shape (n_folds, T): metric on the held-out rows of each fold.\n'
+        '- "mean", shape (T,): mean of "folds" over the folds.\n'
+        '- "best_round": best number of rounds by the mean.\n'
+        '- "n_estimators": number of rounds for the model of all rows.\n\n'
+        "With several metrics, these are the results of the first one. ``folds_<metric>`` and ``mean_<metric>`` are "
+        "those of each further one.",
     ),
     "oof_decision_function_": (
         "ndarray of shape (n_samples, n_classes) or (n_samples,)",
-        "Scores of the training rows by models of the folds of ``cv`` that have not seen them; NaN for rows that are "
-        "never held out, or have no weight. They have the shape of `decision_function`, and come before the "
-        "temperature and ``restore_priors``. They are there where all folds are trained: with "
-        '``n_estimators="auto"``, for thresholds of labels, and for a temperature that needs all folds.',
+        "Out-of-fold scores: for each training row, the scores of the model of the fold in ``cv`` that holds it out. "
+        "NaN for rows that are never held out or have weight 0. The shape is that of `decision_function`. Neither "
+        "the temperature nor ``restore_priors`` is applied. Defined only if all folds are trained: with "
+        '``n_estimators="auto"``, for thresholds of labels, and if a temperature needs all folds.',
     ),
     "oof_fold_": (
         "ndarray of int of shape (n_samples,)",
-        "The fold that holds out a row, from 0 on, or -1; where there is `oof_decision_function_`.",
+        "Fold that holds out each row, counted from 0, or -1 for none. Defined together with "
+        "`oof_decision_function_`.",
     ),
     "gain_": (
         "ndarray of shape (n_features_in_,)",
-        "Total gain of the splits of trees on each feature.",
+        "Total gain of the tree splits on each feature.",
     ),
+}
+# Types of the attributes that are properties.
+PROPERTIES = {
+    "feature_importances_": "ndarray of shape (n_features_in_,)",
+    "solver_": "str",
+    "sparsity_": "dict of str to int",
+    "temperature_": "float or None",
 }
 
 
 def document(cls):
-    """The docstring of an estimator class with its parameters and attributes before the first other section."""
+    """Complete the docstring of an estimator class.
+
+    Parameters and attributes come before the first other section.
+    """
     text = inspect.cleandoc(cls.__doc__)
     at = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
     head, tail = (text[: at.start()], text[at.start() :]) if at else (text + "\n\n", "")
@@ -386,20 +448,23 @@ def document(cls):
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
     metric = (
-        "metric of the validation rows, as in val_log_loss; that of other sets by their names; each of "
-        "several metrics"
+        "metric on the validation set, such as val_log_loss. Other validation sets have their name in place of val. "
+        "Each of several metrics has its own entry"
     )
     columns = {**cls.booster.columns, "val_<scoring>": metric}
-    words = ", ".join(f'"{name}" ({text})' for name, text in columns.items())
-    attributes.append(_entry("history_ : dict of ndarray", f"Per round: {words}."))
+    words = "\n".join(f'- "{name}": {text}.' for name, text in columns.items())
+    history = f"Training history, with one value per round:\n\n{words}"
+    attributes.append(_entry("history_ : dict of ndarray", history))
     attributes += [
-        _entry(name, inspect.getdoc(value).partition("\n\n")[0].replace("\n", " "))
+        _entry(
+            f"{name} : {PROPERTIES[name]}",
+            inspect.getdoc(value).partition("\n\n")[0].replace("\n", " "),
+        )
         for name, value in inspect.getmembers(cls, inspect.isdatadescriptor)
         if name.endswith("_") and not name.startswith("_")
     ]
-    return (
-        f"{head}{_section('Parameters', entries)}\n\n{_section('Attributes', attributes)}\n\n{tail}"
-    )
+    sections = _section("Parameters", entries), _section("Attributes", attributes), tail
+    return head + "\n\n".join(filter(None, sections))
 
 
 def _quoted(value):
@@ -407,11 +472,18 @@ def _quoted(value):
 
 
 def _entry(head, text):
-    paragraphs = [
-        textwrap.fill(part, 112, initial_indent="    ", subsequent_indent="    ")
-        for part in text.split("\n\n")
+    """An entry of a section; each line of the text is a paragraph, or an item of a list if it begins with a dash."""
+    lines = [
+        textwrap.fill(
+            line,
+            112,
+            initial_indent=" " * 4,
+            subsequent_indent=" " * (6 if line.startswith("- ") else 4),
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
     ]
-    return "\n".join([head, "\n\n".join(paragraphs)])
+    return "\n".join([head, *lines])
 
 
 def _section(title, entries):

@@ -107,10 +107,22 @@ class Predicts:
     def decision_function(
         self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
     ) -> NDArray[np.float64]:
-        """Scores: (n_samples, n_classes), or (n_samples,) of class 1 minus class 0 when there are two classes.
+        """Compute the scores of the classes.
 
-        They are added to ``init_score``, where it is given; see `fit`. ``missing="error"`` refuses a missing value in a
-        column that had none in training.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to score.
+        init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
+            Scores to which the scores of the model are added, as in `fit`.
+        missing : {"allow", "error"}, default="allow"
+            "error" raises an error if a value is missing in a column that had no missing values in training.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            Scores, with the columns in the order of ``classes_``. With two classes, the score of class 1 minus that of
+            class 0.
         """
         X, first = self._checked(X, init_score, missing)
         return self.model_.decision_function(X, n_jobs=self.n_jobs, **first)
@@ -119,10 +131,21 @@ class Predicts:
     def predict(
         self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
     ) -> NDArray[Any]:
-        """Labels of the classes with the largest scores (the first one where they tie): (n_samples,).
+        """Predict class labels.
 
-        Of rows with any number of labels: their indicator, (n_samples, n_labels). Scores are added to ``init_score``,
-        where it is given; see `fit`. ``missing="error"`` refuses a missing value in a column that had none in training.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+        init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
+            Scores to which the scores of the model are added, as in `fit`.
+        missing : {"allow", "error"}, default="allow"
+            "error" raises an error if a value is missing in a column that had no missing values in training.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            The label with the largest score; ties go to the first class. For multi-label data, an indicator matrix.
         """
         X, first = self._checked(X, init_score, missing)
         if self.model_.link == "sigmoid":
@@ -130,21 +153,59 @@ class Predicts:
         return self.classes_[self.model_.predict_codes(X, n_jobs=self.n_jobs, **first)]
 
     def predict_top(self, X: Features, k: int) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """The labels of the k highest scores and these scores, from the highest on: (n_samples, k) each.
+        """Predict the k labels with the largest scores.
 
-        The scores of all classes are held for some thousand rows at once.
+        The scores of all classes are in memory for only some thousand rows at a time.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+        k : int
+            Number of labels per row, from 1 to the number of classes.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Labels in the order of decreasing scores.
+        scores : ndarray of shape (n_samples, k)
+            Scores of these labels.
         """
         X = self._check_X(X)
         best, scores = self.model_._top(X, k, self.n_jobs)
         return self.classes_[best], scores
 
     def staged_decision_function(self, X: Features) -> Iterator[NDArray[np.float64]]:
-        """Yield `decision_function` after every round; the last equals it bit for bit."""
+        """Yield the scores of the classes after each boosting round.
+
+        The last ones equal `decision_function` bit for bit.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to score.
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes) or (n_samples,)
+            Scores after one more round.
+        """
         X = self._check_X(X)
         return self.model_.staged_decision_function(X)
 
     def staged_predict(self, X: Features) -> Iterator[NDArray[Any]]:
-        """Yield `predict` after every round."""
+        """Yield the predicted labels after each boosting round.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            Labels after one more round.
+        """
         check_is_fitted(self)
         if self.model_.link == "sigmoid":
             return map(self.model_._given, self.staged_decision_function(X))
@@ -161,20 +222,21 @@ class Predicts:
         layout: Literal["list", "interval", "packed"] = "list",
         leaves: Literal["float32", "float16", "int8"] = "float32",
     ) -> None:
-        """Write the model file that `load_model`, ``mcboost-predict`` and ``mcb.h`` read.
+        """Save the model to a file, which `load_model`, ``mcboost-predict`` and ``mcb.h`` can read.
 
         Parameters
         ----------
         path : str or path-like
-            A file that is there already is replaced, whatever it holds. The new one is written beside it first and
-            then renamed: a failure leaves the old one whole. Its folder must exist.
+            Path of the file. An existing file is replaced, whatever it contains. The new file is written next to it and
+            then renamed, so a failure leaves the old file intact. The folder must exist.
         layout : {"list", "interval", "packed"}, default="list"
-            "interval" merges the stumps of each feature into a table of float32: faster for single rows, smaller
-            where stumps are many, scores equal within 1e-7 of the sum of their parts. "packed", of trees, takes a few
-            bits for each split and leaf; scores are equal. It has room for 256 values of leaves: see ``leaf_levels``,
-            or give ``leaves="int8"``.
+            "interval" merges the stumps of each feature into a table of float32 values. It scores single rows faster
+            and is smaller for many stumps. Scores agree to 1e-7 of the sum of their parts. "packed" stores trees with a
+            few bits per split and leaf; scores are the same. It allows up to 256 different leaf values, so set
+            ``leaf_levels`` in training or use ``leaves="int8"``.
         leaves : {"float32", "float16", "int8"}, default="float32"
-            "float16" halves the leaves of trees in size; their values keep 11 bits. "int8" rounds them to 255 values.
+            Type of the leaf values of trees. "float16" halves their size and keeps 11 bits of each value. "int8" rounds
+            them to 255 different values.
         """
         check_is_fitted(self)
         self.model_.save(path, layout=layout, leaves=None if leaves == "float32" else leaves)
@@ -185,7 +247,7 @@ class PredictsProbabilities(Predicts):
 
     @property
     def temperature_(self) -> float | None:
-        """By what scores are divided for probabilities, float; None where these are not calibrated."""
+        """Temperature by which scores are divided to compute probabilities, or None without calibration."""
         check_is_fitted(self)
         return self.model_.temperature
 
@@ -193,10 +255,23 @@ class PredictsProbabilities(Predicts):
     def predict_proba(
         self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
     ) -> NDArray[np.float64]:
-        """Class probabilities by the loss's link, (n_samples, n_classes); calibrated where there is a temperature.
+        """Predict class probabilities.
 
-        Scores are added to ``init_score`` before, where it is given; see `fit`. ``missing="error"`` refuses a missing
-        value in a column that had none in training.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+        init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
+            Scores to which the scores of the model are added, as in `fit`.
+        missing : {"allow", "error"}, default="allow"
+            "error" raises an error if a value is missing in a column that had no missing values in training.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, with the columns in the order of ``classes_``. They follow from the scores by the link of the
+            loss, and are calibrated if the model has a temperature. For multi-label data, the probability of each
+            label.
         """
         X, first = self._checked(X, init_score, missing)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs, **first)
@@ -204,40 +279,76 @@ class PredictsProbabilities(Predicts):
     def predict_log_proba(
         self, X: Features, *, init_score: ArrayLike | None = None, missing: Missing = "allow"
     ) -> NDArray[np.float64]:
-        """Logarithms of `predict_proba`, finite where that rounds to 0: (n_samples, n_classes)."""
+        """Predict the logarithms of the class probabilities.
+
+        They are finite even if a probability is rounded to 0.
+
+        Parameters
+        ----------
+        X, init_score, missing
+            See `predict_proba`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Logarithms of the probabilities.
+        """
         X, first = self._checked(X, init_score, missing)
         return self.model_.predict_log_proba(X, n_jobs=self.n_jobs, **first)
 
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:
-        """Yield class probabilities after every round; the last are those of `predict_proba`, but for rounding.
+        """Yield class probabilities after each boosting round.
 
-        A calibrated model has its temperature, which is one of all rounds, after every round.
+        The last ones equal `predict_proba` up to rounding. A calibrated model uses the temperature of all rounds after
+        every round.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to predict.
+
+        Yields
+        ------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities after one more round.
         """
         X = self._check_X(X)
         return self.model_.staged_predict_proba(X)
 
     def apply(self, X: Features) -> NDArray[np.int32]:
-        """Leaf of every row in every weak learner: (n_samples, n_learners).
+        """Find the leaf that each row reaches in each weak learner.
 
-        Leaves of a tree count from left to right, from 0. A stump has the leaves 0 and 1.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to look up.
+
+        Returns
+        -------
+        ndarray of int32 of shape (n_samples, n_learners)
+            Leaf numbers. The leaves of a tree are numbered from left to right, starting at 0. A stump has the leaves 0
+            and 1.
         """
         X = self._check_X(X)
         return self.model_.apply(X)
 
     def decision_path(self, X: Features) -> tuple[Any, NDArray[np.int64]]:
-        """Nodes that rows pass in all weak learners, as scikit-learn's forests have them.
+        """Find the nodes that each row passes in all weak learners.
+
+        The result has the form that forests of scikit-learn return.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to look up.
 
         Returns
         -------
         indicator : CSR array of shape (n_samples, n_nodes)
-            1 where a row passes a node. Nodes of a tree, leaves among them, are in preorder, as in
-            ``mcboost-info --dump``; a stump has three.
+            1 if the row passes the node. The nodes of a tree, including its leaves, are in preorder, as in
+            ``mcboost-info --dump``. A stump has three nodes.
         n_nodes_ptr : ndarray of shape (n_learners + 1,)
-            The nodes of learner t are the columns from ``n_nodes_ptr[t]`` to ``n_nodes_ptr[t + 1]``.
+            The nodes of learner t are the columns from ``n_nodes_ptr[t]`` to ``n_nodes_ptr[t + 1]``, exclusive.
         """
         import scipy.sparse
 

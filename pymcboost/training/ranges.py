@@ -81,10 +81,10 @@ class Parameter(NamedTuple):
         else:
             words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
             words += "".join(f' or "{choice}"' for choice in self.choices)
-            words += ", splitter or iterable of (train, held) rows" if self.splitters else ""
+            words += ", splitter or iterable of (train, test) pairs" if self.splitters else ""
         words = "dict" if self.dicts and self.kind is object else words + ", dict" * self.dicts
         words += ", RandomState instance" if self.generators else ""
-        words += ", object with the methods of a loss" if self.losses else ""
+        words += ", loss object" if self.losses else ""
         words += " or callable" if self.callables else ""
         words += ", or list or dict of these" if self.several else ""
         words += " or list of lists of int" if self.lists else ""

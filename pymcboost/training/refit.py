@@ -38,31 +38,38 @@ class RefitsLeaves:
         *,
         init_score: ArrayLike | None = None,
     ) -> Self:
-        """Move the leaves towards those that the training would give the same splits on these rows.
+        """Update the leaf values of a fitted model to new rows, and keep the splits.
 
-        Trees keep their splits, and the model its size. Round after round a leaf becomes ``decay`` times the old one
-        and ``1 - decay`` times the new one; leaves that no row falls into stay. A temperature stays as well, and
-        `calibrate_on` finds another one. Early exits and out-of-fold scores go: they are those of the old leaves. The
-        parameters are those of the estimator; a `LearningRateSchedule` does not count.
+        Each leaf value becomes ``decay`` times the old value plus ``1 - decay`` times the value that training would
+        compute from the new rows, round by round. Leaves that no new row reaches do not change. The temperature stays
+        the same; `calibrate_on` fits a new one. Early exits and out-of-fold scores are removed, because they belong to
+        the old leaf values. A `LearningRateSchedule` is ignored.
 
-        It is for `VectorTreeBoostClassifier` and for the estimators with a tree per class (LogitBoost, Mart, ABC).
-        Others say that they have none.
+        This is supported by `VectorTreeBoostClassifier` and the estimators with one tree per class (LogitBoost, Mart
+        and ABC).
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            New rows.
         y : array-like of shape (n_samples,)
-            Classes of the model. Some may have no row.
+            Class labels of the new rows. Some classes of the model may be absent.
         decay : float, default=0.9
-            From 0, new leaves, to 1, the old ones.
+            Weight of the old leaf values, from 0 (only new values) to 1 (only old values).
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights, multiplied with those of the classes.
+            Non-negative sample weights, which are multiplied by the class weights.
         init_score : array-like, default=None
-            Scores at which the rows begin, as in `fit`.
+            Initial scores of the rows, as in `fit`.
 
         Returns
         -------
-        self
+        self : estimator
+            The estimator with the new leaf values.
+
+        Raises
+        ------
+        ValueError
+            If the algorithm cannot refit leaves, or ``decay`` is not a number from 0 to 1.
         """
         name = type(self).__name__
         if not self.booster.refits:

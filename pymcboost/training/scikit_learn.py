@@ -61,16 +61,22 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
     model_: ClassVar[Model]
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters of the estimator.
+        """Set parameters of the estimator.
 
         Parameters
         ----------
         **params : dict
-            Values by the names that the constructor has.
+            Values by the names of the constructor's parameters.
 
         Returns
         -------
-        self
+        self : estimator
+            The same estimator.
+
+        Raises
+        ------
+        ValueError
+            If the estimator has no parameter of this name. The message suggests the right one.
         """
         known = self.get_params(deep=False)
         for name in params:
@@ -87,18 +93,21 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
         return super()._get_param_names()
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is right, or all of whose labels are.
+        """Compute the accuracy; for multi-label data, the fraction of rows with all labels right.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like
-            As in `fit`.
+            Test rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            True labels, as in `fit`.
         sample_weight : array-like of shape (n_samples,), default=None
+            Sample weights.
 
         Returns
         -------
         float
+            Accuracy, from 0 to 1.
         """
         check_is_fitted(self)
         if self.model_.link == "sigmoid" and is_indicator(y):

@@ -354,9 +354,9 @@ def test_html_links_to_the_reference(monkeypatch, entry):
     known, cls = Message(), registry.load(entry)
     monkeypatch.setattr(importlib.metadata, "metadata", lambda package: known)
     known["Project-URL"] = "Source, https://source.test/pymcboost"
-    assert "reference.html" not in cls()._repr_html_()
+    assert "/api/" not in cls()._repr_html_()
     known["Project-URL"] = "Documentation, https://docs.test/pymcboost/"
-    page = f'href="https://docs.test/pymcboost/reference.html#pymcboost.{entry.name}"'
+    page = f'href="https://docs.test/pymcboost/api/pymcboost.{entry.name}.html"'
     assert page in make_pipeline(StandardScaler(), cls())._repr_html_()
 
 
@@ -366,7 +366,7 @@ def test_html_has_no_link_without_an_installed_package(monkeypatch):
 
     monkeypatch.setattr(importlib.metadata, "metadata", missing)
     shown = MartClassifier()._repr_html_()
-    assert "MartClassifier" in shown and "reference.html" not in shown
+    assert "MartClassifier" in shown and "/api/" not in shown
 
 
 @pytest.mark.parametrize("integers", [False, True])

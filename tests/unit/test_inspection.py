@@ -1,7 +1,5 @@
 """Looking inside: curves, importances, dumps, plots, covers, and what is said to wrong input."""
 
-import doctest
-import importlib
 import inspect
 import json
 import pickle
@@ -127,12 +125,6 @@ def test_public_names():
     assert sorted(looking.__all__) == looking.__all__
     for name in looking.__all__:
         assert inspect.getdoc(getattr(looking, name))
-
-
-@pytest.mark.parametrize("name", ["shapley", "curves", "importances", "dumps", "plots"])
-def test_examples_of_the_docstrings(name):
-    module = importlib.import_module(f"pymcboost.inspection.{name}")
-    assert doctest.testmod(module).failed == 0
 
 
 def test_without_matplotlib(fitted, monkeypatch):

@@ -22,8 +22,8 @@ SMOOTHING = 1 / 4000
 # Why a training ends whose next round would be the last one again.
 NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
 FOR_STUMPS = (
-    "Share of the total sample weight that must lie on either side of every split of a stump. Trees, and rows drawn "
-    "class by class, take little notice of it, and a warning says so."
+    "Minimum fraction of the total sample weight on each side of the split of a stump. It has little effect on trees "
+    "and on rows drawn for each class, and `fit` warns if it is set for them."
 )
 
 
@@ -144,7 +144,7 @@ class ColouredBooster(ClassicBooster):
 
     columns = {
         **FIRST_SPLIT,
-        "edge": "of the weak learner, as a share of the weights",
+        "edge": "edge of the weak learner as a fraction of the weights",
     }
 
     def memory(self):

@@ -255,11 +255,12 @@ class ColumnGeneration(PaperBooster):
     """Base of the boosters of MultiBoost and MultiBoost-cw."""
 
     columns = {
-        "objective": "loss and penalty after the round, the sum over all pairs, equal sample weights taken as 1",
-        "change": "relative, of the objective",
-        "edge": "the largest before the round",
-        "n_found": "learners generated",
-        "n_learners": "learners in the model",
+        "objective": "sum over all pairs of the loss, plus the penalty, after the round; equal sample weights count "
+        "as 1",
+        "change": "relative change of the objective",
+        "edge": "largest edge before the round",
+        "n_found": "number of weak learners generated",
+        "n_learners": "number of weak learners in the model",
     }
 
     @property

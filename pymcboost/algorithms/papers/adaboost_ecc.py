@@ -25,9 +25,11 @@ class AdaBoostECC(ColouredBooster):
 
 @estimator
 class AdaBoostECCClassifier(ClassicClassifier):
-    """AdaBoost.ECC: output codes drawn at random, one binary weak learner per round.
+    """AdaBoost.ECC: boosting of a random output code, with two coefficients per weak learner.
 
-    With two classes it is the AdaBoost of Schapire and Singer whose learners have a coefficient for each output.
+    Use it to reproduce or compare with published results. Each round trains one binary weak learner to separate a
+    random half of the classes from the other half, and gives each of its two outputs a coefficient. With two classes,
+    this is AdaBoost with the confidence-rated predictions of Schapire and Singer.
 
     References
     ----------

@@ -47,7 +47,11 @@ class AdaBoostERP(ColouredBooster):
 
 @estimator
 class AdaBoostERPClassifier(ClassicClassifier):
-    """AdaBoost.ERP: AdaBoost.ECC that chooses the halves of the classes again for each weak learner.
+    """AdaBoost.ERP: AdaBoost.ECC with repartitioning of the classes.
+
+    Use it to reproduce or compare with published results. After a round has found a weak learner for a random split of
+    the classes into two halves, it assigns each class to the half that suits the weak learner best, and trains the weak
+    learner again.
 
     References
     ----------
@@ -66,8 +70,8 @@ class AdaBoostERPClassifier(ClassicClassifier):
     booster = AdaBoostERP
     own_parameters = {
         "n_repartitions": Parameter(
-            "How often a round colours the classes anew and learns again; 0 is AdaBoost.ECC. It ends as soon as the "
-            "colouring stays as it is.",
+            "Maximum number of times that a round partitions the classes again and trains a new weak learner. It stops "
+            "as soon as the partition does not change. 0 is AdaBoost.ECC.",
             low=0,
         )
     }

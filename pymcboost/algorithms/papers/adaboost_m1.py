@@ -45,11 +45,13 @@ class AdaBoostM1(SAMME):
 
 @estimator
 class AdaBoostM1Classifier(DrawingClassifier):
-    """AdaBoost.M1: weak learners that name one of K classes, each right on more than half of the weight.
+    """AdaBoost.M1: boosting of multi-class weak learners with an error below 1/2.
 
-    A stump names two classes, which is too few where there are more than three of about the same size. ``weak_learner``
-    is therefore "tree" by default. The training ends as soon as a weak learner gets half of the weight wrong, if trees
-    are too small in the first round. SAMME, which is the same for two classes, asks only for more than 1/K right.
+    Use it to reproduce or compare with published results. Each weak learner predicts one of K classes. Training stops
+    as soon as a weak learner has a weighted error of 1/2 or more; if trees are too small, this happens in the first
+    round. A stump predicts only two classes, which is not enough for more than three classes of about the same size, so
+    the default weak learner is a tree. `SAMMEClassifier` is the same for two classes, and with more classes only needs
+    an error below 1 - 1/K.
 
     References
     ----------

@@ -86,7 +86,7 @@ class AdaBoostM2(ClassicBooster):
     """Rounds of AdaBoost.M2."""
 
     restart_every = None  # weights are computed from the scores in every round
-    columns = {**FIRST_STUMP, "pseudo_loss": "of the weak learner"}
+    columns = {**FIRST_STUMP, "pseudo_loss": "pseudo-loss of the weak learner"}
     ends_when = "no weak learner has a pseudo-loss below 1/2 any more"
 
     def memory(self):
@@ -159,10 +159,11 @@ class AdaBoostM2(ClassicBooster):
 
 @estimator
 class AdaBoostM2Classifier(DrawingClassifier):
-    """AdaBoost.M2: weak learners that give every row a set of plausible classes, chosen by their pseudo-loss.
+    """AdaBoost.M2: boosting of weak learners that predict a set of plausible classes, by their pseudo-loss.
 
-    Weights are those of the wrong classes of the rows, so that weak learners need only be better than chance at telling
-    the right class from these. With two classes it is AdaBoost whose weak learners may also be constant.
+    Use it to reproduce or compare with published results. Each wrong class of each row has a weight of its own. A weak
+    learner only needs to be better than chance at telling the true class from the wrong ones. With two classes, this is
+    AdaBoost whose weak learners may also be constant.
 
     References
     ----------

@@ -49,7 +49,10 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
 
     labels_by_form = True
     multilabel = False
-    columns = {**FIRST_STUMP, "edge": "sum of the edges of the classes, as a share of the weights"}
+    columns = {
+        **FIRST_STUMP,
+        "edge": "sum of the edges of the classes as a fraction of the weights",
+    }
 
     @property
     def link(self):
@@ -161,14 +164,16 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
 
 @estimator
 class AdaBoostMHClassifier(DrawingClassifier):
-    """AdaBoost.MH: the Hamming loss, one stump per round for all classes, or one tree for each.
+    """AdaBoost.MH: boosting of the Hamming loss, for multi-class and multi-label data.
 
-    Rows may have any number of labels: ``y`` is then an indicator, or a list of tuples of labels.
+    Use it for published comparisons, and with ``weak_learner="tree"`` and ``subsample=0.1`` to train weak learners on a
+    tenth of the rows. Each round adds one stump for all classes, or one tree per class. For multi-label data, ``y`` is
+    an indicator matrix or a list of tuples of labels.
 
     References
     ----------
     R. E. Schapire and Y. Singer, Improved boosting algorithms using confidence-rated predictions, Machine Learning 37,
-    1999.
+    1999, section 9.1.
 
     Examples
     --------

@@ -73,19 +73,21 @@ class AdaBoostML(SAMME):
 
 @estimator
 class AdaBoostMLClassifier(ClassicClassifier):
-    """AdaBoost.ML: learners that name one of K classes, under the logistic loss of margin vectors.
+    """AdaBoost.ML: boosting of multi-class weak learners under the logistic loss of margin vectors.
 
-    Rows with large negative margins weigh at most 1, where SAMME's weights grow without bound.
+    Use it to reproduce or compare with published results. It is less sensitive to outliers than `SAMMEClassifier`: rows
+    with large negative margins have weights of at most 1, while the weights of SAMME grow without bound.
 
     Notes
     -----
-    The source gives the loss, margin vectors, and that each round adds one classifier with a step. Its listing was not
-    at hand: weights and step are derived from the loss. Chosen here: stumps as classifiers (they name two different
-    classes), steps of at most 20, and ``sample_weight`` as a factor of the loss.
-    The length of a margin vector does not matter, as the step scales it.
+    The paper defines the loss and the margin vectors, and each round adds one classifier with a step. Its listing was
+    not available, so the weights and the step are derived from the loss. Other choices of this implementation: the
+    default classifiers are stumps, which predict two different classes; steps are at most 20; and ``sample_weight``
+    multiplies the loss. The length of a margin vector does not matter, because the step scales it.
 
-    The loss is least where the probability of class k is in proportion to 1 + exp(F_k). Models have F / 2, and
-    ``predict_proba`` its softmax: the same for two classes, and close to it for small F. ``calibrate`` helps.
+    The loss is minimal if the probability of class k is proportional to 1 + exp(F_k). The model stores F / 2, and
+    ``predict_proba`` is its softmax. The two agree for two classes, and approximately for small F. Calibrated
+    probabilities (``calibrate``) are better.
 
     References
     ----------

@@ -28,7 +28,7 @@ class AdaBoostMO(ClassicBooster):
 
     shared = False
     link = "softmax"
-    columns = {"edge": "sum of the edges of the columns, as a share of the weights"}
+    columns = {"edge": "sum of the edges of the columns as a fraction of the weights"}
 
     @property
     def link_temperature(self):
@@ -83,12 +83,15 @@ class AdaBoostMO(ClassicBooster):
 
 @estimator
 class AdaBoostMOClassifier(ClassicClassifier):
-    """AdaBoost.MO: boosting of an output code, one weak learner per column and round.
+    """AdaBoost.MO: boosting of an output code with one weak learner per column and round.
+
+    Use it to reproduce or compare with published results. Every column of the code matrix is a binary problem, and all
+    columns share one coefficient per round.
 
     References
     ----------
     R. E. Schapire and Y. Singer, Improved boosting algorithms using confidence-rated predictions, Machine Learning 37,
-    1999.
+    1999, section 9.2.
 
     Examples
     --------
@@ -103,16 +106,19 @@ class AdaBoostMOClassifier(ClassicClassifier):
     booster = AdaBoostMO
     own_parameters = {
         "code": Parameter(
-            "Code matrix: every class against the rest; every pair of classes; all ways to part the classes in two, "
-            'for at most 12 classes; or 10 log2 K random ones. "auto" is "exhaustive" up to 7 classes, then "dense".'
+            'Code matrix. "one-vs-all" has a column for each class against the rest, "all-pairs" one for each pair of '
+            'classes, "exhaustive" one for each partition of the classes into two groups (at most 12 classes), and '
+            '"dense" 10 log2 K random columns. "auto" is "exhaustive" up to 7 classes and "dense" above.'
         ),
         "decoder": Parameter(
-            "How the columns' scores become those of the classes: minus the logarithm of the exponential loss, the sum "
-            "of code times score, or minus the number of columns that say otherwise."
+            'How the scores of the columns are decoded into class scores. "exp" is minus the logarithm of the '
+            'exponential loss, "linear" the sum of code times score, and "hamming" minus the number of columns that '
+            "disagree with the class."
         ),
     }
     own_help = {
-        "n_estimators": "Number of boosting rounds; every round adds a weak learner for each column."
+        "n_estimators": "Maximum number of boosting rounds. Each round adds one weak learner per column.\n\n"
+        '"auto" chooses the number by cross-validation, see ``cv``.'
     }
 
     n_estimators: Rounds = 100

@@ -34,7 +34,10 @@ class AdaBoostOC(ColouredBooster):
 
 @estimator
 class AdaBoostOCClassifier(ClassicClassifier):
-    """AdaBoost.OC: output codes drawn at random, one binary weak learner and one coefficient per round.
+    """AdaBoost.OC: boosting of a random output code, with one coefficient per weak learner.
+
+    Use it to reproduce or compare with published results. Each round trains one binary weak learner to separate a
+    random half of the classes from the other half, and adds its vote to the scores of one half.
 
     References
     ----------

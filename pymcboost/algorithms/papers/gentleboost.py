@@ -98,16 +98,17 @@ class GentleBoost(ClassicBooster):
 
 @estimator
 class GentleBoostClassifier(DrawingClassifier):
-    """GentleBoost: regression stumps or trees for the classes, under the exponential loss of margin vectors.
+    """GentleBoost: boosting of regression stumps or trees under the exponential loss of margin vectors.
 
-    With ``subsample`` below 1 the rows of a tree are drawn by its own weights and without replacement.
-
-    With stumps errors may rise with the rounds, as the loss does not bound them: use ``weak_learner="tree"``.
+    Use it to reproduce or compare with published results, and set ``weak_learner="tree"``: with stumps, the error may
+    increase with the number of rounds, because the loss does not bound it. Each round fits one regression stump or tree
+    per class. If ``subsample`` is below 1, the rows of each tree are drawn by the weights of its class, without
+    replacement.
 
     References
     ----------
     H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent losses,
-    Annals of Applied Statistics 2, 2008.
+    Annals of Applied Statistics 2, 2008, Algorithm 1.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class GradBoost(PaperBooster):
     restart_every = None  # the gradient comes from the scores in every round
     columns = {
         **FIRST_SPLIT,
-        "gradient": "Euclidean norm of the weak learner's",
+        "gradient": "Euclidean norm of the gradient for the weak learner",
     }
 
     def memory(self):
@@ -109,11 +109,14 @@ class GradBoost(PaperBooster):
 
 @estimator
 class GradBoostClassifier(BinaryClassifier):
-    """GradBoost: bounded steps on the softmax loss with an l1/l2 penalty, one weak learner per round for all classes.
+    """GradBoost: boosting of the softmax loss with a mixed l1/l2 penalty on the coefficients.
+
+    Use it to reproduce or compare with published results on structural sparsity. Each round selects one weak learner
+    for all classes and changes its row of coefficients by a bounded step, which may set the whole row to 0.
 
     References
     ----------
-    J. Duchi and Y. Singer, Boosting with structural sparsity, ICML 2009.
+    J. Duchi and Y. Singer, Boosting with structural sparsity, ICML 2009, section 5.
 
     Examples
     --------
@@ -128,7 +131,8 @@ class GradBoostClassifier(BinaryClassifier):
     booster = GradBoost
     own_parameters = {
         "l1": Parameter(
-            "Weight of the sum of the Euclidean norms of the weak learners' coefficients.", low=0
+            "Weight of the penalty: the sum of the Euclidean norms of the coefficients of each weak learner.",
+            low=0,
         )
     }
 

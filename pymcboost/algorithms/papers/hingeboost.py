@@ -62,13 +62,13 @@ class HingeBoostOC(Booster):
     resumable = False
     side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
     columns = {
-        "column": "the colours of the classes, -1, 0 or 1",
-        "objective": "norm and loss after the round",
-        "start": "the same before it",
+        "column": "group of each class in the code column: -1 or 1, or 0 if it is left out",
+        "objective": "norm plus loss after the round",
+        "start": "norm plus loss before the round",
         "hinge": "mean over the rows of the largest residual",
-        "n_solves": "SVMs solved",
-        "n_iter": "their steps",
-        "violation": "of the optimality conditions, by the last one",
+        "n_solves": "number of SVMs solved",
+        "n_iter": "number of solver iterations",
+        "violation": "violation of the optimality conditions by the last SVM",
     }
 
     def check(self):
@@ -294,11 +294,12 @@ def _numbers(cost_matrix):
 
 @estimator
 class HingeBoostOCClassifier(BoostingClassifier):
-    """Multi-class boosting with the hinge loss of the margins: every round is one SVM between two groups of classes.
+    """HingeBoost.OC: multi-class support vector machines, boosted under the hinge loss with a learned output code.
 
-    The two groups are learnt with the SVM. With a linear kernel the model is one hyperplane per class, whatever the
-    number of rounds. With other kernels all classes share the support vectors. Misclassification costs can be given.
-    ``solver_`` is the solver that the fit has used, "libsvm" or "coordinate".
+    Use it for small linear models, few training rows, or errors with different costs. Each round trains one SVM between
+    two groups of classes, and learns the groups together with the SVM. With a linear kernel, the model is one
+    hyperplane per class, regardless of the number of rounds. With other kernels, all classes share the support vectors.
+    Scale the features (``scale=True``). Missing values and sample weights are not supported.
 
     References
     ----------
@@ -317,59 +318,64 @@ class HingeBoostOCClassifier(BoostingClassifier):
     booster = HingeBoostOC
     own_parameters = {
         "C": Parameter(
-            "Weight of the hinge loss, averaged over the rows, against the norm of a round's SVM: LIBSVM's C times the "
+            "Weight of the mean hinge loss relative to the norm of the SVM of a round. It is LIBSVM's C times the "
             "number of rows.",
             low=0, open_low=True, high=1e12,
         ),
         "kernel": Parameter(
-            "Kernel: x.z, (gamma x.z + coef0)^degree, exp(-gamma abs(x - z)^2) or -abs(x - z).\n\n"
-            "A callable takes two arrays of rows and returns their kernel matrix; such a model can be used, but "
+            'Kernel of two rows x and z: "linear" is x.z, "poly" is (gamma x.z + coef0)^degree, "rbf" is exp(-gamma '
+            'abs(x - z)^2), and "perceptron" is -abs(x - z).\n\n'
+            "A callable receives two arrays of rows and returns their kernel matrix. Models with such a kernel can be "
             "neither saved nor pickled."
         ),
         "gamma": Parameter(
-            'Factor in "rbf" and "poly"; None for 1 / (number of features x variance of all their values), which '
-            'follows the units of the features as scikit-learn\'s "scale" does. LIBSVM takes 1 / number of features.',
+            'Kernel coefficient of "rbf" and "poly". None means 1 / (number of features x variance of all their '
+            'values), which is "scale" in scikit-learn. The default of LIBSVM is 1 / number of features.',
             low=0, open_low=True, high=1e12,
         ),
-        "coef0": Parameter('Constant in "poly".', low=-1e12, high=1e12),
-        "degree": Parameter('Degree of "poly".', low=1, high=1000),
+        "coef0": Parameter('Constant term of the kernel "poly".', low=-1e12, high=1e12),
+        "degree": Parameter('Degree of the kernel "poly".', low=1, high=1000),
         "cost_matrix": Parameter(
-            "Cost of predicting class j (column) where class i (row) is right, classes in sorted order: (n_classes, "
-            "n_classes) numbers from 0 to 1e6, with a zero diagonal. None for 1 for every error.",
+            "Misclassification costs of shape (n_classes, n_classes), with classes in sorted order: row i, column j is "
+            "the cost of predicting class j if class i is true. Costs are from 0 to 1e6, and the diagonal is 0. None "
+            "means a cost of 1 for every error.",
             python_only=True,
         ),
         "init": Parameter(
-            "First column of a round: each class against all others once and the best of random ones after that; "
-            "always the best of random ones; the maximum cut; or the pair of classes with the largest residuals, "
-            "others left out."
+            'Initial groups of a round. "one-vs-all" takes each class against all others once, and then the best of '
+            'random groups. "random" always takes the best of random groups, "max-cut" the maximum cut, and "pairs" '
+            "the two classes with the largest residuals, leaving out the others."
         ),
-        "n_colourings": Parameter("Random columns among which the best is taken.", low=1),
+        "n_colourings": Parameter(
+            "Number of random groupings of the classes from which the best is taken.", low=1
+        ),
         "max_alternations": Parameter(
-            "How often the classes of a round are coloured anew at most, each time followed by the SVM of the new "
-            "colours.",
+            "Maximum number of times per round that the groups are improved. An SVM is trained for the new groups each "
+            "time.",
             low=1,
         ),
-        "allow_zero": Parameter("Let classes be left out of a round."),
+        "allow_zero": Parameter("Whether a round may leave out classes from both groups."),
         "scale": Parameter(
-            "Scale the features to -1 to 1 (sparse ones: by their largest magnitude), and keep the scaling in the "
-            "model."
+            "Whether to scale the features to the range from -1 to 1 (sparse features: by their largest absolute "
+            "value). The model stores the scaling."
         ),
         "solver": Parameter(
-            "LIBSVM on a kernel in memory (16 bytes per entry), or our own steps to the same tolerance: on the rows "
-            'for a linear kernel, otherwise on a kernel of 4 bytes per entry. "auto" takes those on the rows for a '
-            "linear kernel; for the others LIBSVM where the package libsvm-official is installed, and elsewhere our "
-            "own steps, with a warning."
+            'Solver of the SVMs. "libsvm" is LIBSVM on a kernel matrix in memory (16 bytes per entry). "coordinate" is '
+            "the coordinate descent of this package to the same tolerance: on the rows for a linear kernel, otherwise "
+            'on a kernel matrix with 4 bytes per entry. "auto" is "coordinate" for a linear kernel. For other kernels '
+            'it is "libsvm" if the package libsvm-official is installed, and otherwise "coordinate", with a warning.'
         ),
         "tol": Parameter(
-            "Violation of the optimality conditions at which an SVM is solved, as LIBSVM's -e.",
+            "Tolerance of the SVM solver: the largest violation of the optimality conditions, as -e of LIBSVM.",
             low=0, open_low=True, high=1,
         ),
     }  # fmt: skip
     own_help = {
-        "n_estimators": "Number of boosting rounds. Training stops earlier when no residual is above ``tol``.",
-        "random_state": "Seed of the random columns, and of the validation split.",
-        "n_jobs": "Threads of LIBSVM and of scoring; None and -1 mean all CPUs available. The model does not depend on "
-        "it.",
+        "n_estimators": "Maximum number of boosting rounds. Training stops earlier if no residual is above ``tol``.\n\n"
+        '"auto" chooses the number by cross-validation, see ``cv``.',
+        "random_state": "Seed of the random number generator, which draws the random groups and the validation split.",
+        "n_jobs": "Number of threads of LIBSVM and of scoring. None and -1 use all available CPUs. The model does not "
+        "depend on the number of threads.",
     }
 
     scoring: Scoring = "error"
@@ -401,41 +407,45 @@ class HingeBoostOCClassifier(BoostingClassifier):
         groups: ArrayLike | None = None,
         **unknown: Any,
     ) -> Self:
-        """Fit the model.
+        """Fit the model to the training data.
 
-        There are no sample weights: LIBSVM's C-SVC has one bound for all rows of a class. Costs of errors go into
-        ``cost_matrix``.
+        Sample weights are not supported, because C-SVC of LIBSVM has one bound for all rows of a class. Use
+        ``cost_matrix`` for errors with different costs.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features), or a sparse matrix for a linear kernel; or `Dataset`
-            Training features, rounded to float32 once. Missing and infinite values are refused.
-        y : array-like of shape (n_samples,)
-            Class labels, integers or strings. Left out with a `Dataset`.
+        X : array-like of shape (n_samples, n_features), sparse matrix or Dataset
+            Training features, which are rounded to float32. Sparse matrices need a linear kernel. Missing and infinite
+            values raise an error.
+        y : array-like of shape (n_samples,), default=None
+            Class labels: integers or strings. Leave it out if X is a `Dataset`.
         X_val, y_val : array-like, default=None
-            Validation set for early stopping, in place of a part split off from the training rows.
+            Validation set for early stopping. Without it, early stopping sets aside a part of the training rows.
         callbacks : sequence of objects, default=()
-            Each has a method ``after_round(state)``, which ends the training where it returns something true; see
+            Objects with a method ``after_round(state)``. Training stops if it returns a true value. See
             `TrainingState`.
         sample_weight_val : array-like, default=None
-            Weights of the rows of ``X_val`` in the metric.
-        validation_sets : dict of str to (X, y) or (X, y, sample_weight), default=None
-            More sets whose metric the history keeps; early stopping does not look at them.
+            Sample weights of ``X_val``, used by the metric.
+        validation_sets : dict of str to tuple, default=None
+            Further validation sets (X, y) or (X, y, sample_weight) by name. Their metric is recorded in ``history_``;
+            early stopping ignores them.
         groups : array-like of shape (n_samples,), default=None
-            Rows of one group are held out together: in folds, and by ``early_stopping`` without ``X_val``.
+            Group labels. The rows of a group are held out together, in cross-validation and by ``early_stopping``
+            without ``X_val``.
 
         Returns
         -------
-        self
+        self : HingeBoostOCClassifier
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            For a parameter out of range, fewer than two classes, or features that are missing or infinite.
+            If a parameter is out of range, there are fewer than two classes, or features are missing or infinite.
         MemoryError
-            Where the kernel would need more memory than is free; raised before any of it is taken.
+            If the kernel matrix needs more memory than is available. Raised before the memory is allocated.
         KeyboardInterrupt
-            After Ctrl-C; the rounds done until then are kept in the estimator. If there are none, it stays as it was.
+            After Ctrl-C. The estimator keeps the rounds done so far. If there are none, it does not change.
         """
         return self._fit(
             X, y, (X_val, y_val, sample_weight_val, validation_sets), groups, callbacks, unknown
@@ -443,16 +453,17 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     @property
     def solver_(self) -> str:
-        """The solver of the SVMs, as ``solver`` names it: "libsvm" or "coordinate"."""
+        """Solver that trained the SVMs: "libsvm" or "coordinate"."""
         check_is_fitted(self)
         return self._kept["solver"]
 
     # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
     def predict_proba(self):
-        """Class probabilities of a calibrated model, softmax(scores / temperature): a function of X.
+        """Predict class probabilities with a calibrated model: softmax(scores / temperature).
 
-        The hinge loss has no link to probabilities: without a temperature there are none.
+        This is a function of X. The hinge loss does not define probabilities, so it exists only if the model has a
+        temperature.
         """
         model = getattr(self, "model_", None)
         if (self.calibrate if model is None else model.temperature) is None:
@@ -471,7 +482,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     @property
     def predict_log_proba(self):
-        """Logarithms of `predict_proba`, where there is that: a function of X."""
+        """Predict the logarithms of the class probabilities: a function of X, which exists if `predict_proba` does."""
         return self.predict_proba and self._predict_log_proba
 
     def _predict_log_proba(self, X):
@@ -482,7 +493,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     @property
     def feature_importances_(self):
-        """Share of every feature in the absolute coefficients of a linear model: (n_features,), summing to 1."""
+        """Feature importances of a linear model: absolute coefficients, normalized to a sum of 1."""
         model = getattr(self, "model_", None)
         linear = (
             self.kernel == "linear" if model is None else isinstance(model.ensemble, LinearMachine)

@@ -28,7 +28,7 @@ class JointBoost(ClassicBooster):
     """Rounds of JointBoost."""
 
     fixed = {"weak_learner": "stump"}
-    columns = {**FIRST_SPLIT, "n_shared": "number of classes that share it"}
+    columns = {**FIRST_SPLIT, "n_shared": "number of classes that share the stump"}
 
     @property
     def link_temperature(self):
@@ -108,9 +108,10 @@ class JointBoost(ClassicBooster):
 
 @estimator
 class JointBoostClassifier(EnsembleClassifier):
-    """JointBoost: stumps that several classes share, found greedily.
+    """JointBoost: boosting of regression stumps that several classes share.
 
-    A round takes K steps over all splits and classes, after one scan of the data.
+    Use it to reproduce or compare with published results. Each round adds one stump. The classes that share it are
+    selected greedily, in K steps over all splits and classes after one scan of the data.
 
     References
     ----------

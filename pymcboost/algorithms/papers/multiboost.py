@@ -20,8 +20,9 @@ from pymcboost.training.parameters import Parameter, Rounds, estimator
 from pymcboost.training.prediction import check_is_fitted
 
 MAX_PASSES = (
-    "Most passes of fast coordinate descent in a round: the first over the new coefficients, the others over all that "
-    "can be improved. 1 makes training stage-wise: only the new coefficients are fitted."
+    "Maximum number of passes of fast coordinate descent per round. The first pass updates the new coefficients, and "
+    "the others update all coefficients that can be improved. 1 makes training stage-wise: only the new coefficients "
+    "are fitted."
 )
 
 
@@ -63,7 +64,7 @@ class TotallyCorrectiveClassifier(BinaryClassifier):
 
     @property
     def sparsity_(self) -> dict[str, int]:
-        """Numbers of "generated" and kept "learners", their "coefficients" and how many of those are "zero"."""
+        """Numbers of weak learners "generated" and kept ("learners"), of "coefficients", and of "zero" coefficients."""
         check_is_fitted(self)
         per_learner = len(self.classes_) if self.booster.shared else 1
         return sparsity(self.model_.ensemble, self.history_, per_learner)
@@ -71,16 +72,17 @@ class TotallyCorrectiveClassifier(BinaryClassifier):
 
 @estimator
 class MultiBoostClassifier(TotallyCorrectiveClassifier):
-    """Totally corrective multi-class boosting: one weak learner per round, shared by all classes.
+    """MultiBoost: totally corrective boosting with one weak learner per round for all classes.
 
-    After every round the coefficients of all learners in all classes are optimised again. Most of them become 0. So a
-    model has few learners, and each serves few classes.
+    Use it for models with very few stumps. After each round, the coefficients of all weak learners for all classes are
+    optimized again, and most of them become 0. The model therefore has few weak learners, and each one serves few
+    classes.
 
     Notes
     -----
-    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order.
-    ``max_passes`` ends them before the minimum. So other labels for the same classes, or another ``random_state``, give
-    other coefficients, and later rounds other learners.
+    The first pass of coordinate descent visits the classes in the order of their labels, later passes in a random
+    order, and ``max_passes`` ends before the minimum is reached. Renaming the classes or changing ``random_state``
+    therefore changes the coefficients, and in later rounds the weak learners.
 
     References
     ----------
@@ -99,15 +101,16 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
     booster = MultiBoost
     own_parameters = {
         "solver": Parameter(
-            "How coefficients are optimised: fast coordinate descent, which is for the exponential loss, or L-BFGS-B "
-            'with at most 100 iterations a round, "lbfgs-cold" from 0 in every round and stopped early. "auto" is '
-            '"fcd" for "exp" and "lbfgs" for "log".\n\n'
-            'With a large C on small data "lbfgs-cold", the way of the published experiments, has more coefficients '
-            "and lower errors; it is slower, and the objective may rise: tol=0 makes all rounds. Learners may then "
-            "stand in a model several times; going on with another solver merges them."
+            'Optimizer of the coefficients. "fcd" is fast coordinate descent, for the exponential loss only. "lbfgs" '
+            'is L-BFGS-B with at most 100 iterations per round. "lbfgs-cold" starts it from 0 in every round and stops '
+            'it early. "auto" is "fcd" for the loss "exp" and "lbfgs" for "log".\n\n'
+            'The published experiments use "lbfgs-cold". With a large C on small data it gives more coefficients and '
+            "lower errors. It is slower, and the objective may increase from one round to the next; tol=0 trains all "
+            "rounds nevertheless. The same weak learner may then occur several times in a model. Continuing with "
+            "another solver merges these."
         )
     }
-    own_help = {"max_passes": f"{MAX_PASSES} L-BFGS-B takes no notice."}
+    own_help = {"max_passes": f"{MAX_PASSES} L-BFGS-B ignores it."}
 
     loss: Literal["exp", "log"] = "exp"
     solver: Literal["auto", "fcd", "lbfgs", "lbfgs-cold"] = "auto"
@@ -115,16 +118,17 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
 
 @estimator
 class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
-    """Totally corrective multi-class boosting with class-wise weak learners: every round adds one for each class.
+    """MultiBoost-cw: totally corrective boosting with one weak learner per class and round.
 
-    Needs fewer rounds than `MultiBoostClassifier`, and about as many weak learners. The loss is exponential, the solver
-    fast coordinate descent. The paper's MultiBoost-cw-1 has C = 1e8 and max_passes = 1.
+    It needs fewer rounds than `MultiBoostClassifier`, and about as many weak learners. The loss is exponential, and the
+    coefficients are optimized by fast coordinate descent. MultiBoost-cw-1 of the paper has ``C=1e8`` and
+    ``max_passes=1``.
 
     Notes
     -----
-    The first pass of coordinate descent takes the classes in the order of their labels, later ones in a drawn order.
-    ``max_passes`` ends them before the minimum. So other labels for the same classes, or another ``random_state``, give
-    other coefficients, and later rounds other learners.
+    The first pass of coordinate descent visits the classes in the order of their labels, later passes in a random
+    order, and ``max_passes`` ends before the minimum is reached. Renaming the classes or changing ``random_state``
+    therefore changes the coefficients, and in later rounds the weak learners.
 
     References
     ----------
@@ -142,6 +146,9 @@ class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
 
     algorithm = "multiboost-cw"
     booster = MultiBoostCW
-    own_help = {"n_estimators": "Number of boosting rounds, each of one learner for every class."}
+    own_help = {
+        "n_estimators": "Maximum number of boosting rounds. Each round adds one weak learner per class.\n\n"
+        '"auto" chooses the number by cross-validation, see ``cv``.'
+    }
 
     n_estimators: Rounds = 100

@@ -101,16 +101,20 @@ class PIBoost(ClassicBooster):
 
 @estimator
 class PIBoostClassifier(DrawingClassifier):
-    """PIBoost: boosted separators of class subsets, with asymmetric margins.
+    """PIBoost: boosting of binary separators of class subsets, with asymmetric margins.
+
+    Use it for published comparisons, and with ``separators="pairs"``, ``weak_learner="tree"`` and ``subsample=0.1`` to
+    train weak learners on a tenth of the rows. Each round adds one weak learner, a separator, for each class subset.
 
     Notes
     -----
-    A separator without mistakes would get an infinite step; ``max(s, K - s) t`` is at most 10.
+    A separator without errors would get an infinite step t. For a subset of s of K classes, ``max(s, K - s) * t`` is at
+    most 10.
 
     References
     ----------
     A. Fernandez-Baldera and L. Baumela, Multi-class boosting with asymmetric binary weak-learners, Pattern Recognition
-    47, 2014.
+    47, 2014, Algorithm 2.
 
     Examples
     --------
@@ -125,15 +129,16 @@ class PIBoostClassifier(DrawingClassifier):
     booster = PIBoost
     own_parameters = {
         "separators": Parameter(
-            "Class subsets that are set against the rest: every class; every class and every pair of classes; or the "
-            "given subsets of class codes (positions in ``classes_``). A subset and its complement are one separator. "
-            "At most 4096.\n\n"
-            "Two classes that no separator tells apart always have equal scores; `fit` warns of the first such pair."
+            'Class subsets that are separated from the other classes: "singles" takes each class, "pairs" each class '
+            "and each pair of classes. A list gives the subsets by positions in ``classes_``. A subset and its "
+            "complement are the same separator. At most 4096.\n\n"
+            "Two classes that no separator distinguishes always have equal scores. `fit` warns about the first such "
+            "pair."
         ),
         "cost_sensitive": Parameter(
-            "Learn separators for the gradient of the loss, which weighs the classes of a subset of s among K by K - s "
-            "and the others by s. False learns them for the plain weights, as the paper does; stumps then soon find "
-            "nothing."
+            "Whether separators are trained for the gradient of the loss, which weights the classes of a subset of s "
+            "out of K classes by K - s and the other classes by s. False trains them for the weights without these "
+            "factors, as the paper does; training with stumps then stops early."
         ),
     }
 

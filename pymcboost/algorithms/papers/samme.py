@@ -31,7 +31,7 @@ class SAMME(ClassicBooster):
 
     link = "softmax"
     restart_every = None  # weights are rebuilt from their logarithms in every round
-    columns = {**FIRST_STUMP, "error": "share of the weight that the weak learner gets wrong"}
+    columns = {**FIRST_STUMP, "error": "weighted error of the weak learner"}
     ends_when = "no weak learner is better than chance any more"
 
     def memory(self):
@@ -126,14 +126,15 @@ class SAMME(ClassicBooster):
 
 @estimator
 class SAMMEClassifier(DrawingClassifier):
-    """SAMME: AdaBoost with weak learners that name one of K classes.
+    """SAMME: AdaBoost with multi-class weak learners, which predict one of K classes.
 
-    With two classes and stumps it is AdaBoost with coefficients twice as large. With trees it is what scikit-learn's
-    ``AdaBoostClassifier`` does with its own trees.
+    Use it to reproduce or compare with published results. With three or more classes, set ``weak_learner="tree"``: a
+    stump predicts only two classes. With trees, this is the algorithm of scikit-learn's ``AdaBoostClassifier``. With
+    stumps and two classes, it is AdaBoost with coefficients twice as large.
 
     References
     ----------
-    J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Statistics and Its Interface 2, 2009.
+    J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Statistics and Its Interface 2, 2009, Algorithm 2.
 
     Examples
     --------

@@ -1,0 +1,46 @@
+"""The examples in the docstrings of all public names run, and print what they say."""
+
+import doctest
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+NAMES = [name for name in re.findall(r"^   (pymcboost[\w.]+)$", PAGE, re.M) if ".dask." not in name]
+# Classes and functions that every user meets. Others may do without an example.
+WITHOUT = (
+    "ModelFormatError SvmlightError WorkerError TrainingState LivePlot Contributions Interactions "
+    "Curve SvmlightData to_text plot_tree plot_importance plot_curve plot_history plot_reliability to_integer_c "
+    "to_onnx to_treelite from_lightgbm from_xgboost MPIWorkers CollectiveWorkers Alone"
+).split()
+
+
+def public(name):
+    module, _, attribute = name.rpartition(".")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def examples(name):
+    """The examples of a function, or of a class and its methods."""
+    value = public(name)
+    names = dict(vars(inspect.getmodule(value) or importlib.import_module("pymcboost")))
+    return [
+        test for test in doctest.DocTestFinder().find(value, name, globs=names) if test.examples
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_print_what_they_say(name):
+    for test in examples(name):
+        failures = []
+        doctest.DocTestRunner().run(test, out=failures.append)
+        assert not failures, "".join(failures)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_names_have_an_example(name):
+    assert bool(examples(name)) != (name.rpartition(".")[2] in WITHOUT)
