@@ -82,11 +82,13 @@ wheel: $(VENV)/.stamp-deps
 # Our C files, except mcb.h, which tools/amalgamate.py writes.
 C_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v include/mcb.h)
 
-lint: $(VENV)/.stamp-lint
+lint: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
+	$(BIN)/codespell
+	$(BIN)/python tools/docstrings.py
 
 types: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/mypy
@@ -102,7 +104,7 @@ format: $(VENV)/.stamp-lint
 
 clean:
 	rm -rf build dist *.egg-info pymcboost/_kernels/*.c pymcboost/_kernels/*.so $(VENV)/.stamp-build
-	rm -rf docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf docs/_build docs/api .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # Each thing that a bare machine may lack, with what to do about it.

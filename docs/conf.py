@@ -1,26 +1,63 @@
-"""Sphinx configuration: pages in Markdown, the reference from the docstrings. `make docs` builds the site."""
+"""Sphinx configuration: pages in Markdown, the API reference from the docstrings. `make docs` builds the site."""
 
 import re
 
+from sphinx.util.nodes import make_refnode
+
 import pymcboost
+from pymcboost import dask
+from pymcboost.registry import ALGORITHMS
 
 project = "pymcboost"
 author = "pymcboost contributors"
 version = release = pymcboost.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 
 default_role = "py:obj"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
+# Long signatures have a line for each parameter.
+python_maximum_signature_line_length = 100
 
 html_theme = "furo"
 html_title = "pymcboost"
+html_static_path = ["_static"]
+html_css_files = ["narrow.css"]
 html_show_copyright = False
 html_show_sourcelink = False
+
+# docs/reference.md lists what is documented; each name gets a page in docs/api, made from docs/_templates.
+SHARED = "pymcboost.training.estimator.EnsembleClassifier"
+METHODS = (
+    "fit predict predict_proba predict_log_proba predict_top decision_function staged_predict staged_predict_proba "
+    "staged_decision_function calibrate_on refit_leaves apply decision_path save layouts"
+).split()
+ESTIMATORS = [f"pymcboost.{entry.name}" for entry in ALGORITHMS.values()]
+autosummary_context = {
+    "estimators": [name for name in ESTIMATORS if "HingeBoost" not in name],
+    "shared": SHARED,
+    "shared_methods": METHODS,
+    "members": {
+        SHARED: ", ".join(METHODS),
+        "pymcboost.HingeBoostOCClassifier": "fit, predict_proba, predict_log_proba",
+        "pymcboost.Model": "",
+        "pymcboost.Dataset": "from_blocks, subset",
+        "pymcboost.Checkpoint": "fit, remove",
+        "pymcboost.training.loop.TrainingState": "n_rounds, gain, metrics, model",
+        "pymcboost.training.callbacks.Callback": (
+            "begin, take_in, resume, before_training, measure, after_round, after_training, close"
+        ),
+        "pymcboost.inspection.Curve": "at",
+        "pymcboost.comm.Alone": "",
+        f"{dask.__name__}.{dask.__all__[0]}": "",
+    },
+    "inherited": {SHARED: "", "pymcboost.Model": ""},
+}
 
 
 def escape_shapes(app, what, name, obj, options, lines):
@@ -28,6 +65,24 @@ def escape_shapes(app, what, name, obj, options, lines):
     lines[:] = [re.sub(r"\b(n_features_in|n_classes)_(?=[,)])", r"\1\\_", line) for line in lines]
 
 
+def find_short_name(app, env, node, contnode):
+    """Link `Model.save` and `fit` from the pages of other modules and classes: docstrings leave out the module."""
+    if node.get("refdomain") != "py":
+        return None
+    objects, target = env.get_domain("py").objects, node["reftarget"]
+    names = [name for name in objects if name.endswith(f".{target}")]
+    owner, _, method = target.rpartition(".")
+    if len(names) != 1 and (not owner or f"pymcboost.{owner}" in ESTIMATORS):
+        names = [name for name in (f"{SHARED}.{method}",) if name in objects]
+    if len(names) != 1:
+        return None
+    found = objects[names[0]]
+    return make_refnode(
+        app.builder, node["refdoc"], found.docname, found.node_id, contnode, names[0]
+    )
+
+
 def setup(app):
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", escape_shapes)
+    app.connect("missing-reference", find_short_name)
