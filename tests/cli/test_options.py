@@ -301,18 +301,18 @@ def test_help_is_that_of_the_algorithm(capsys):
     text = help_of(capsys, "abc-logitboost")
     assert "options of ABCLogitBoostClassifier: " in text
     assert (
-        "--gap n Rounds between searches for the base class; 1 searches in every round (an integer >= 1"
+        "--gap n Number of rounds between two searches for the base class. 1 searches in every round (an integer >= 1"
         in text
     )
     assert (
-        "--max-depth n Most splits on the way to a leaf of a tree; none for no bound (an integer >= 1"
-        in text
+        "--max-depth n Maximum depth of a tree: the number of splits from the root to the deepest leaf. none means no "
+        "limit (an integer >= 1" in text
     )
     assert "--nu" not in text
     text = help_of(capsys, "mart")
     assert "options of MartClassifier: " in text
     assert "--gap" not in text
-    assert "-l, --loss {exp,log} Exponential" in help_of(capsys, "mcboost")
+    assert "-l, --loss {exp,log} Loss of the pairwise margins" in help_of(capsys, "mcboost")
     assert "-l, --loss {softmax,logistic" in help_of(capsys, "vector-tree")
 
 
