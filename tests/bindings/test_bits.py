@@ -1,6 +1,5 @@
-"""The same bits in Python, C, C++, Rust and WebAssembly, for every kind of model."""
+"""The same bits in Python, C, C++ and WebAssembly, for every kind of model."""
 
-import os
 import re
 import shutil
 import sys
@@ -55,36 +54,6 @@ def test_examples_score_a_row(compiler, source, tmp_path):
     model.save(tmp_path / "model.mcb")
     assert model.predict(row) != model.predict(0 * row)
     assert run(program, tmp_path / "model.mcb") == f"class {model.predict(row)[0]}\n"
-
-
-@pytest.mark.slow
-def test_rust(tmp_path):
-    cargo, include = (
-        needed("cargo"),
-        {"MCB_INCLUDE": pymcboost.get_include(), "CARGO_NET_OFFLINE": "true"},
-    )
-    command = [
-        cargo,
-        "build",
-        "--release",
-        "--locked",
-        "--example",
-        "score",
-        "--target-dir",
-        tmp_path / "target",
-    ]
-    run(*command, cwd=EXAMPLES / "rust", env={**os.environ, **include})
-    program = tmp_path / "target" / "release" / "examples" / "score"
-    same([program], tmp_path)
-    (tmp_path / "model.mcb").write_bytes((tmp_path / "model.mcb").read_bytes()[:-1] + b"x")
-    with pytest.raises(AssertionError, match="the file is damaged .section [A-Z]{4}"):
-        run(program, tmp_path / "model.mcb", tmp_path / "rows")
-    with pytest.raises(AssertionError, match="nowhere: No such file"):
-        run(program, "nowhere", tmp_path / "rows")
-    model, rows, _ = written("stumps", tmp_path)
-    rows.write_bytes(rows.read_bytes() + b"x")
-    with pytest.raises(AssertionError, match="not a multiple of 36, the bytes of one"):
-        run(program, model, rows)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def model(tmp_path_factory):
 def test_a_project_finds_the_package(model, tmp_path, capsys):
     cmake = needed("cmake")
     found = folder("cmake", capsys)
-    run(cmake, "-S", EXAMPLES / "cmake", "-B", tmp_path, f"-Dmcb_DIR={found}")
+    run(cmake, "-S", Path(__file__).with_name("cmake"), "-B", tmp_path, f"-Dmcb_DIR={found}")
     run(cmake, "--build", tmp_path)
     for program in ("score", "scorepp"):
         assert run(tmp_path / program, model[0]).splitlines()[0] == model[1]

@@ -1,0 +1,52 @@
+"""What the example for microcontrollers refuses."""
+
+import subprocess
+import sys
+
+import pytest
+from bindings.models import EXAMPLES
+from reference.scoring import random_kernel, random_trees
+
+from pymcboost.model.model import Model
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "message"),
+    [
+        ("model.mcb", ["odd"], "odd: rows of 9 float32 numbers take 36 bytes each, not 37"),
+        ("model.mcb", ["none"], "none: rows of 9 float32 numbers take 36 bytes each, not 0"),
+        ("model.mcb", ["nowhere"], "No such file or directory: 'nowhere'"),
+        ("nowhere.mcb", [], "No such file or directory"),
+        ("kernel.mcb", ["--integer", "int8"], "this model has layout='list' (kernel machine)"),
+        (
+            "hamming.mcb",
+            ["--target", "cortex-m0"],
+            "34 kB of stack for the decoder hamming, cortex-m0 has 16 kB",
+        ),
+        ("odd", [], "odd: the file is shorter than the 64-byte header"),
+    ],
+)
+def test_microcontroller_refuses(model, words, message, tmp_path):
+    folder_of_models(tmp_path)
+    said = refused("microcontroller/build.py", tmp_path / model, *words, cwd=tmp_path)
+    assert said.startswith("build.py: ") and message in said
+
+
+def folder_of_models(folder):
+    """Models of which some cannot be had, and files that hold no rows."""
+    trees = random_trees(5, 9, 3, "vector")
+    packed = {"layout": "packed", "leaves": "int8"}
+    Model.from_ensemble(trees, range(3), **packed).save(folder / "model.mcb")
+    Model.from_ensemble(random_kernel(5, 9, 3), range(3)).save(folder / "kernel.mcb")
+    Model.from_ensemble(random_trees(3, 9, 3, "hamming"), range(3)).save(folder / "hamming.mcb")
+    (folder / "odd").write_bytes(bytes(37))
+    (folder / "none").write_bytes(b"")
+
+
+def refused(example, *words, cwd):
+    """What an example says of arguments, without a traceback."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / example, *words], capture_output=True, text=True, cwd=cwd
+    )
+    assert done.returncode and "Traceback" not in done.stderr, done.stderr
+    return done.stderr
