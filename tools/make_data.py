@@ -1,7 +1,7 @@
-"""Make data sets: the small ones of data/ from scikit-learn's, and Poker hands by the rules of the game.
+"""Make data sets: the small ones of data/, and Poker hands by the rules of the game.
 
-    python tools/make_data.py [FOLDER]                          # digits, iris and wine; default folder: data/
-    python tools/make_data.py --poker libsvm [FOLDER]           # 525,010 training and 500,000 test hands
+    python tools/make_data.py [FOLDER]               # digits, iris, wine and tickets; default folder: data/
+    python tools/make_data.py --poker libsvm [FOLDER]   # 525,010 training and 500,000 test hands
 
 The digits are split in four: of the rows in the order of their class (and in the given order within a class) every
 fourth, from the first on, is a test row. Labels are those of scikit-learn; nothing is scaled or shuffled. The output
@@ -162,7 +162,7 @@ def test_rows(y):
 
 
 def write_small(folder):
-    """Write digits, iris and wine into ``folder`` and return the paths."""
+    """Write digits, iris, wine and tickets into ``folder`` and return the paths."""
     from sklearn.datasets import load_digits, load_iris, load_wine
 
     from pymcboost import dump_svmlight
@@ -175,7 +175,83 @@ def write_small(folder):
     dump_svmlight(folder / "digits.test.libsvm", X[test], y[test])
     dump_svmlight(folder / "iris.libsvm", *load_iris(return_X_y=True))
     dump_svmlight(folder / "wine.libsvm", *load_wine(return_X_y=True))
-    return sorted(folder.glob("*.libsvm"))
+    return [*sorted(folder.glob("*.libsvm")), write_tickets(folder)]
+
+
+# Support tickets: the queues that handle them, and what each product, channel and plan adds to a queue's score.
+QUEUES = ("billing", "technical", "account", "shipping", "abuse")
+QUEUE_SCORES = (1.1, 0.9, 0.2, -0.6, -2.4)
+PRODUCTS = {
+    "camera": (-0.6, 1.2, -0.4, 0.9, -0.5),
+    "cloud storage": (0.6, 0.5, 0.4, -3.0, 0.6),
+    "doorbell": (-0.4, 1.0, -0.2, 0.7, 0.2),
+    "hub": (-0.8, 1.6, -0.3, 0.6, -0.8),
+    "mobile app": (0.2, 0.8, 1.1, -3.0, 0.5),
+    "sensor": (-0.7, 0.9, -0.6, 1.3, -1.0),
+    "subscription": (2.0, -1.2, 0.6, -3.0, -0.4),
+}
+CHANNELS = {
+    "chat": (0.1, 0.6, 0.3, 0.0, 0.4),
+    "email": (0.5, 0.0, 0.1, 0.3, 0.2),
+    "phone": (0.6, -0.2, 0.4, 0.4, -1.0),
+    "web form": (-0.2, 0.3, 0.2, 0.2, 0.9),
+}
+PLANS = {
+    "business": (0.6, 0.5, -0.2, -0.3, -1.5),
+    "family": (0.3, 0.1, 0.2, 0.2, -0.4),
+    "free": (-1.8, 0.3, 0.6, 0.3, 1.2),
+}
+N_TICKETS = 2400
+TICKETS_SEED = 20_261_129
+
+
+def tickets(n=N_TICKETS, seed=TICKETS_SEED):
+    """Made support tickets: lines of CSV, the header first. Empty cells are missing values."""
+    bits = np.random.PCG64(seed)
+
+    def uniform(size=n):
+        """Numbers in (0, 1); raw bits are what NumPy promises never to change."""
+        return ((bits.random_raw(size) >> np.uint64(11)).astype(float) + 0.5) / 2**53
+
+    def drawn(levels):
+        names = sorted(levels)
+        chosen = (uniform() * len(names)).astype(int)
+        return np.array(names)[chosen], np.array([levels[name] for name in names])[chosen]
+
+    product, of_product = drawn(PRODUCTS)
+    channel, of_channel = drawn(CHANNELS)
+    plan, of_plan = drawn(PLANS)
+    age = np.floor(-500 * np.log(uniform()))  # days
+    order = np.where(uniform() < 0.4, np.floor(60 * uniform()), np.nan)  # days; most have none
+    messages = 1 + np.floor(-2.5 * np.log(uniform()))
+    amount = np.where(uniform() < 0.55, np.floor(-40 * np.log(uniform())) + 0.99, np.nan)
+    links = np.floor(-0.6 * np.log(uniform()))
+
+    scores = 1.6 * (np.array(QUEUE_SCORES) + of_product + of_channel + of_plan)
+    scores[:, 0] += np.where(np.isnan(amount), -2, 1.5 + (amount > 60))
+    scores[:, 1] += 0.5 * np.minimum(messages, 8) - 1 + 1.5 * ((plan == "business") & (links > 0))
+    scores[:, 2] += np.where(age < 30, 3, 0)
+    scores[:, 3] += np.where(np.isnan(order), -3, np.where(order < 14, 3.5, 0))
+    scores[:, 4] += 1.6 * np.minimum(links, 4) + 2 * ((plan == "free") & (age < 90))
+    # The largest of scores with Gumbel noise is drawn by the softmax of the scores.
+    noise = -np.log(-np.log(uniform((n, len(QUEUES)))))
+    queue = np.array(QUEUES)[np.argmax(scores + noise, axis=1)]
+
+    def whole(values):
+        return ["" if np.isnan(value) else f"{value:.0f}" for value in values]
+
+    money = ["" if np.isnan(value) else f"{value:.2f}" for value in amount]
+    names = "queue,product,channel,plan,account_days,order_days,messages,amount,links"
+    columns = queue, product, channel, plan, *map(whole, (age, order, messages)), money
+    rows = zip(*columns, whole(links), strict=True)
+    return [names, *map(",".join, rows)]
+
+
+def write_tickets(folder):
+    """Write the made support tickets into ``folder`` and return the path."""
+    path = folder / "tickets.csv"
+    path.write_text("\n".join(tickets()) + "\n", encoding="ascii")
+    return path
 
 
 def main(arguments=None):
