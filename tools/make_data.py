@@ -180,7 +180,7 @@ def write_small(folder):
 
 # Support tickets: the queues that handle them, and what each product, channel and plan adds to a queue's score.
 QUEUES = ("billing", "technical", "account", "shipping", "abuse")
-QUEUE_SCORES = (1.1, 0.9, 0.2, -0.6, -2.4)
+QUEUE_SCORES = (1.4, 0.2, 0.2, 0.6, -0.7)
 PRODUCTS = {
     "camera": (-0.6, 1.2, -0.4, 0.9, -0.5),
     "cloud storage": (0.6, 0.5, 0.4, -3.0, 0.6),
@@ -227,7 +227,7 @@ def tickets(n=N_TICKETS, seed=TICKETS_SEED):
     amount = np.where(uniform() < 0.55, np.floor(-40 * np.log(uniform())) + 0.99, np.nan)
     links = np.floor(-0.6 * np.log(uniform()))
 
-    scores = 1.6 * (np.array(QUEUE_SCORES) + of_product + of_channel + of_plan)
+    scores = 2.5 * (np.array(QUEUE_SCORES) + of_product + of_channel + of_plan)
     scores[:, 0] += np.where(np.isnan(amount), -2, 1.5 + (amount > 60))
     scores[:, 1] += 0.5 * np.minimum(messages, 8) - 1 + 1.5 * ((plan == "business") & (links > 0))
     scores[:, 2] += np.where(age < 30, 3, 0)
