@@ -18,7 +18,7 @@ from pymcboost import Checkpoint, VectorTreeBoostClassifier, load_model
 from pymcboost.callbacks import TrainingLoss
 from pymcboost.inspection import plot_reliability
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "losses.py"
+EXAMPLES = Path(__file__).parents[2] / "docs" / "gallery" / "plot_custom_loss.py"
 
 
 @pytest.fixture(scope="module")
