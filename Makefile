@@ -104,7 +104,7 @@ format: $(VENV)/.stamp-lint
 
 clean:
 	rm -rf build dist *.egg-info pymcboost/_kernels/*.c pymcboost/_kernels/*.so $(VENV)/.stamp-build
-	rm -rf docs/_build docs/api .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf docs/_build docs/auto_gallery docs/api .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # Each thing that a bare machine may lack, with what to do about it.

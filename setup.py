@@ -202,7 +202,12 @@ if not WITHOUT_C.intersection(sys.argv[1:2]) or any(word.startswith(BUILDS) for 
         nthreads=JOBS if FORKS else 0,
     )
 
+# Where the project is, such as https://github.com/OWNER/pymcboost; the workflows set it.
+URL = os.environ.get("PYMCBOOST_URL")
+URLS = {"Source": URL, "Changelog": f"{URL}/blob/main/CHANGELOG.md", "Issues": f"{URL}/issues"}
+
 setup(
+    project_urls=URLS if URL else {},
     cmdclass={"build_ext": BuildKernels},
     ext_modules=modules,
     options={"build_ext": {"compiler": "mingw32"}} if WINDOWS else {},

@@ -1,5 +1,6 @@
 """Sphinx configuration: pages in Markdown, the API reference from the docstrings. `make docs` builds the site."""
 
+import os
 import re
 
 from sphinx.util.nodes import make_refnode
@@ -12,10 +13,31 @@ project = "pymcboost"
 author = "pymcboost contributors"
 version = release = pymcboost.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "_templates"]
+myst_enable_extensions = ["colon_fence", "substitution"]
+# Where the source is; docs/releasing.md sets it.
+repository = os.environ.get("PYMCBOOST_URL")
+about = [f"Version {release}", "[changes](changelog.md)", "BSD-3-Clause licence"]
+if repository:
+    about.insert(1, f"[source code]({repository})")
+myst_substitutions = {"version_line": " · ".join(about)}
+exclude_patterns = ["_build", "_templates", "gallery"]
 templates_path = ["_templates"]
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "download_all_examples": False,
+    "show_memory": False,
+    "write_computation_times": False,
+}
 
 default_role = "py:obj"
 autodoc_typehints = "none"

@@ -25,6 +25,7 @@ DOCS = sorted(
 C_PROGRAM = ROOT / "examples" / "score.c"
 PAGES = {
     "README.md": {"python", "console"},
+    "docs/index.md": {"python"},
     "docs/tutorial-python.md": {"python"},
     "docs/tutorial-shell.md": {"console"},
     "docs/tutorial-c.md": {"console"},
