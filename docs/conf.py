@@ -79,12 +79,17 @@ autosummary_context = {
         f"{dask.__name__}.{dask.__all__[0]}": "",
     },
     "inherited": {SHARED: "", "pymcboost.Model": ""},
+    # Only the package calls their constructors: the pages show no parameters.
+    "made_inside": [SHARED, "pymcboost.Model", "pymcboost.training.loop.TrainingState"],
 }
 
 
 def escape_shapes(app, what, name, obj, options, lines):
     """Keep ``(n_features_in_,)`` from being read as a link: a trailing underscore makes one in reStructuredText."""
-    lines[:] = [re.sub(r"\b(n_features_in|n_classes)_(?=[,)])", r"\1\\_", line) for line in lines]
+    lines[:] = [
+        line if ">>> " in line else re.sub(r"\b(n_features_in|n_classes)_(?=[,)])", r"\1\\_", line)
+        for line in lines
+    ]
 
 
 def find_short_name(app, env, node, contnode):

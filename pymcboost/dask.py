@@ -402,6 +402,7 @@ PARAMETERS = {
     "client": Parameter(
         "Dask client. None uses the current one. Copies and clones of the estimator share it; it is not pickled.",
         python_only=True,
+        type_text="distributed.Client or None",
     ),
     "timeout": Parameter(
         "Seconds after which a worker that does not respond is considered failed.",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # A name in a list of the page.
-NAME = re.compile(r"^   (pymcboost[\w.]+)$", re.MULTILINE)
+NAME = re.compile(r"^   ~(pymcboost[\w.]+)$", re.MULTILINE)
 # Objects that only the package makes: their constructors have no parameters for users.
 MADE_INSIDE = {"EnsembleClassifier", "Model", "ModelFormatError", "TrainingState"}
 # Methods that only the package calls.

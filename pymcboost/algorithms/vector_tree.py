@@ -523,6 +523,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
             "a path from the root to a leaf use columns of one group. The columns in no group form one more group. At "
             "most 64 groups.",
             python_only=True,
+            type_text="list of lists of int or str",
         ),
         "monotonic_cst": Parameter(
             "Monotonic constraints: {column: (label, sign)}, with columns by number or name. As the column increases, "
@@ -531,6 +532,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
             "The difference between the score of this class and that of any other class is monotonic; with the "
             "logistic loss, the score of the label itself is. Missing values are not constrained.",
             python_only=True,
+            type_text="dict",
         ),
     }
     own_help = {
@@ -570,8 +572,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "that is more.",
         "scoring": PARAMETERS["scoring"].help
         + '\n\n"loss" is the mean of ``value`` of a custom loss.\n\n'
-        "With the logistic loss, metrics are those of multi-label data. Labels are assigned from a probability of 0.5 "
-        "on.\n\n"
+        "With the logistic loss, metrics are those of multi-label data. A label counts as predicted if its probability "
+        "is above 0.5.\n\n"
         '- "log_loss": mean over rows and labels of -log p, or of -log(1 - p) for labels that the row does not have.\n'
         '- "error": fraction of rows with any label wrong.\n'
         '- "hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5": only with '

@@ -146,6 +146,7 @@ PARAMETERS = {
         "Numeric columns hold codes: integers from 0 to 65534. Categories that did not occur in training are treated "
         "as missing values.",
         python_only=True,
+        type_text='"from_dtype", array-like of bool, int or str',
     ),
     "min_samples_category": Parameter(
         "Minimum sample weight of a category in a node to be placed by itself when the node is split. Rarer categories "

@@ -17,7 +17,8 @@ class Parameter(NamedTuple):
     line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
     algorithm itself), ``choices`` are the strings allowed, and a function, a list of lists of class codes, a dictionary
     of class weights, a generator, or True and False for an integer may be allowed as well. With ``several``, so may a
-    list of such values, or a dictionary of them by name.
+    list of such values, or a dictionary of them by name. ``type_text`` is the type in docstrings, where the type of the
+    field does not say enough.
     """
 
     help: str
@@ -38,6 +39,7 @@ class Parameter(NamedTuple):
     bools: bool = False
     losses: bool = False
     several: bool = False
+    type_text: str = ""
 
     def describe(self, text=False):
         """Allowed values in words; with ``text`` those that the command line takes."""
@@ -71,7 +73,9 @@ class Parameter(NamedTuple):
 
     def type_in_words(self):
         """The type as a docstring gives it."""
-        if self.kind is str:
+        if self.type_text:
+            words = self.type_text
+        elif self.kind is str:
             words = (
                 "{"
                 + ", ".join(f'"{choice}"' for choice in self.choices)
@@ -79,7 +83,7 @@ class Parameter(NamedTuple):
                 + ", str" * self.scorers
             )
         else:
-            words = "array-like" if self.kind is object else self.kind.__name__ + self._range()
+            words = "array-like" if self.kind is object else self.kind.__name__ + self._interval()
             words += "".join(f' or "{choice}"' for choice in self.choices)
             words += ", splitter or iterable of (train, test) pairs" if self.splitters else ""
         words = "dict" if self.dicts and self.kind is object else words + ", dict" * self.dicts
@@ -89,6 +93,15 @@ class Parameter(NamedTuple):
         words += ", or list or dict of these" if self.several else ""
         words += " or list of lists of int" if self.lists else ""
         return words + (" or None" if self.none else "")
+
+    def _interval(self):
+        if self.low is None or self.high is None:
+            return self._range()
+        low, high = (
+            f"{bound:g}" if isinstance(bound, float) else str(bound)
+            for bound in (self.low, self.high)
+        )
+        return f" in {'[('[self.open_low]}{low}, {high}{'])'[self.open_high]}"
 
     def _range(self):
         low, high = self.low, self.high

@@ -72,7 +72,7 @@ def test_public_callbacks_load_and_are_documented():
     reference = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
     for name in callbacks.__all__:
         assert inspect.getdoc(getattr(callbacks, name))
-        assert re.search(rf"^   pymcboost[\w.]*\.{name}\n", reference, re.MULTILINE)
+        assert re.search(rf"^   ~pymcboost[\w.]*\.{name}\n", reference, re.MULTILINE)
 
 
 def public_functions():

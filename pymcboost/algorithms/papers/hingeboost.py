@@ -340,6 +340,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
             "the cost of predicting class j if class i is true. Costs are from 0 to 1e6, and the diagonal is 0. None "
             "means a cost of 1 for every error.",
             python_only=True,
+            type_text="array-like of shape (n_classes, n_classes)",
         ),
         "init": Parameter(
             'Initial groups of a round. "one-vs-all" takes each class against all others once, and then the best of '
