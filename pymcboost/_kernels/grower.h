@@ -1,6 +1,6 @@
-/* Growing one binary tree best-first: nodes, queue, partition of rows. What the cells of a histogram hold, how they are
- * filled and how a split is found in them is left to a payload: pairs.h (one pair of numbers) or vectors.h (K numbers).
- */
+/* Grows one binary tree best-first, for class-wise trees and for vector trees: its nodes, the order in which leaves are split,
+ * the parting of rows, pruning, and the finished tree in preorder. What a cell of a histogram holds, how histograms are
+ * filled and how a split is found in them is the payload's job: pairs.h (one pair of numbers) or vectors.h (K numbers). */
 #ifndef PYMCBOOST_GROWER_H
 #define PYMCBOOST_GROWER_H
 
@@ -33,57 +33,74 @@
 
 #define PMB_BATCH 16 /* most nodes that are parted side by side */
 
-/* Which of n workers scans what is [at, at + its) of so many numbers: the one in whose part the middle lies. */
-PMB_INLINE int pmb_owner(int64_t at, int64_t its, int64_t size, int n) {
-    return (int)((2 * at + its) * n / (2 * size));
+/* Which worker scans the numbers [first, first + count) of `size`: the one in whose part their middle lies. */
+PMB_INLINE int pmb_owner(int64_t first, int64_t count, int64_t size, int n_workers) {
+    return (int)((2 * first + count) * n_workers / (2 * size));
 }
 
-/* Columns of codes. A lane holds one feature, whose code is its bin, or a bundle of features that exclude each other. A
- * sparse feature has no lane but entries, which the payload knows. */
+/* The binned columns of the training rows, which nothing changes. A lane is one column of codes: that of a feature, whose
+ * code is its bin, or of a bundle of features no two of which leave their most frequent bins in the same row. A sparse
+ * feature has no lane (-1) but entries, which the payload knows. */
 typedef struct {
-    int64_t m;
-    int32_t n_lanes, n_features, code_bytes;
-    const void *codes;                                                  /* (n_lanes, m) */
-    const int32_t *column, *lane, *cell0, *n_bins, *has_missing, *mode; /* by feature */
-    const int32_t *lane_ptr, *lane_feature; /* features of each lane, then the sparse ones */
-    const int32_t *lane_cells;              /* codes of each lane */
+    int64_t m; /* rows */
+    int32_t n_lanes,
+        n_features;             /* features: those in use, numbered in the order of their columns */
+    int32_t code_bytes;         /* 1 or 2 */
+    const void *codes;          /* (n_lanes, m) */
+    const int32_t *column;      /* by feature, as the next five: its column of X */
+    const int32_t *lane;        /* -1: sparse */
+    const int32_t *cell0;       /* its first code in the lane, or its first sparse cell */
+    const int32_t *n_bins;      /* bins of values */
+    const int32_t *has_missing; /* 1: bin n_bins holds the missing values */
+    const int32_t *mode;        /* the bin that has no code or entries of its own; -1: none */
+    const int32_t
+        *lane_ptr; /* (n_lanes + 1,) where the features of each lane begin in lane_feature */
+    const int32_t *lane_feature; /* (n_features,) features lane by lane, then the sparse ones */
+    const int32_t *lane_cells;   /* (n_lanes,) codes of each lane */
 } pmb_columns;
 
+/* A node of the tree being grown. Its rows are n numbers in pmb_grower.rows from `start` on; those of its left child come
+ * first. */
 typedef struct {
-    int64_t start, n;               /* its rows */
-    double gain;                    /* of the best split; none is found where it is not above 0 */
-    int32_t feature, pos, nan_left; /* the best split */
-    int32_t depth, left, right;     /* children, -1 where the rows have not been parted */
-    int32_t is_split; /* else a leaf, even where the rows were parted ahead of their turn */
+    int64_t start, n;
+    double gain; /* of its best split; it has none where this is not above 0 */
+    int32_t feature, pos,
+        nan_left;  /* its best split: bins up to pos go left, missing values where nan_left is 1 */
+    int32_t depth; /* the root's is 0 */
+    int32_t left, right; /* numbers of its children; -1 as long as its rows have not been parted */
+    int32_t
+        is_split; /* 0: a leaf of the tree, even where its rows were parted ahead of their turn */
     const uint64_t
         *set; /* of a categorical feature: bits of the bins on the left, in place of pos */
-    double subtree_gain; /* of all splits from here down, and their number; see pmb_prune */
+    double subtree_gain; /* of all splits from here down; made by pmb_prune, as is n_splits */
     int32_t n_splits;
 } pmb_node;
 
+/* Best-first growth of one tree. Every row of the tree is in exactly one open leaf; children have larger numbers than their
+ * parents. */
 typedef struct pmb_grower {
     const pmb_columns *columns;
     int32_t max_leaves, max_depth, max_nodes; /* max_depth 0: no bound */
     double min_gain;                          /* only larger gains are splits */
-    pmb_node *nodes;
-    int32_t *rows, *spare; /* (m,) each; more rows may be read ahead of the last */
-    int32_t *open;         /* (max_leaves + 1,) leaves in the order in which they were made */
-    uint8_t *taken;        /* (max_leaves + 1,) */
-    int32_t *reached;      /* (2 (max_leaves + 1),) */
-    uint8_t *side;         /* (batch, n_side) 1 for the codes on the left */
-    int64_t n_side;
-    void *payload;
-    int32_t beyond; /* whether a batch has leaves that come after nodes parted ahead, too */
-    /* Part the nodes of a batch with `pmb_part` or their own way and find the best splits of their children, unless
-     * they are the last ones of the tree. */
+    pmb_node *nodes;                          /* (max_nodes,) */
+    int32_t *rows,
+        *spare;     /* (m,) rows of the nodes, and scratch; more rows may be read behind the last */
+    int32_t *open;  /* (max_leaves + 1,) leaves of the tree, the one made first coming first */
+    uint8_t *taken; /* (max_leaves + 1,) scratch of pmb_batch: marks of open leaves */
+    int32_t *reached;    /* (2 (max_leaves + 1),) scratch of pmb_batch_beyond */
+    uint8_t *side;       /* (batch, n_side) 1 for the codes that go left */
+    int64_t n_side;      /* most codes of a lane */
+    void *payload;       /* what split and ahead know of the cells */
+    int32_t looks_below; /* 1: batches also have leaves below nodes that were parted ahead */
+    /* Parts the nodes of a batch and finds the best splits of their children, except where they are the tree's last. */
     void (*split)(struct pmb_grower *, const int32_t *batch, int32_t n_batch, int last);
     /* How many nodes to part together with the one that comes next. */
     int32_t (*ahead)(const struct pmb_grower *);
-    char apart
-        [64]; /* what follows changes, and is not in one line of the cache with what does not */
+    char apart[64]; /* what follows changes: no line of the cache holds it and what stays */
     int32_t n_nodes;
-    int32_t n_open, at,
-        n_left; /* open leaves, the one that comes next, and splits that are left with it */
+    int32_t n_open;      /* open leaves */
+    int32_t next_leaf;   /* place in `open` of the leaf that is split next; -1: none can be split */
+    int32_t splits_left; /* how many splits the tree may still get */
     char behind[64];
 } pmb_grower;
 
@@ -194,29 +211,29 @@ PMB_INLINE void pmb_set_rows(pmb_grower *g, const pmb_node *node, int64_t n_left
 }
 
 /* The open leaf with the largest gain, the one made first among equals; -1: none can be split. */
-PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, const uint8_t *but) {
-    int32_t at = -1;
+PMB_INLINE int32_t pmb_best_open(const pmb_grower *g, const uint8_t *excluded) {
+    int32_t best = -1;
     double top = g->min_gain;
     for (int32_t j = 0; j < g->n_open; j++) {
         double gain = g->nodes[g->open[j]].gain;
-        if (gain > top && !(but && but[j])) {
+        if (gain > top && !(excluded && excluded[j])) {
             top = gain;
-            at = j;
+            best = j;
         }
     }
-    return at;
+    return best;
 }
 
 /* The open leaf that comes next and those likely to follow it, as far as they have not been parted: to `batch`. */
 PMB_STATIC int32_t pmb_batch(const pmb_grower *g, int32_t *batch) {
     int32_t n = 1, limit = g->ahead(g);
-    batch[0] = g->open[g->at];
+    batch[0] = g->open[g->next_leaf];
     if (limit <= 1) return 1;
     memset(g->taken, 0, (size_t)g->n_open);
-    g->taken[g->at] = 1;
+    g->taken[g->next_leaf] = 1;
     /* A leaf far behind is overtaken by children of those before it: it would be parted in vain. */
     for (int32_t rank = 1;
-         n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 3) / 4; rank++) {
+         n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->splits_left + 3) / 4; rank++) {
         int32_t j = pmb_best_open(g, g->taken);
         if (j < 0) break;
         g->taken[j] = 1;
@@ -231,7 +248,7 @@ PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t *batch) {
     int32_t n = 0, n_open = g->n_open, limit = g->ahead(g), *reached = g->reached;
     memcpy(reached, g->open, sizeof(int32_t) * (size_t)n_open);
     for (int32_t rank = 0;
-         n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->n_left + 1) / 2; rank++) {
+         n < (limit < PMB_BATCH ? limit : PMB_BATCH) && rank < (g->splits_left + 1) / 2; rank++) {
         int32_t best = -1;
         double top = g->min_gain;
         for (int32_t j = 0; j < n_open; j++)
@@ -247,47 +264,48 @@ PMB_STATIC int32_t pmb_batch_beyond(const pmb_grower *g, int32_t *batch) {
         }
     }
     if (n) return n;
-    batch[0] = g->open[g->at];
+    batch[0] = g->open[g->next_leaf];
     return 1;
 }
 
 /* Start with the rows in g->rows, ascending; the payload then finds the best split of node 0. */
 PMB_INLINE void pmb_grow_root(pmb_grower *g, int64_t n) {
     g->n_nodes = g->n_open = 1;
-    g->n_left = g->max_leaves - 1;
+    g->splits_left = g->max_leaves - 1;
     g->open[0] = 0;
     pmb_node_start(g->nodes, 0, n, 0);
 }
 
 /* Make the open leaf that comes next, whose rows are parted, a split. */
 PMB_INLINE void pmb_close(pmb_grower *g) {
-    int32_t *at = g->open + g->at;
-    pmb_node *node = g->nodes + *at;
+    int32_t *leaf = g->open + g->next_leaf;
+    pmb_node *node = g->nodes + *leaf;
     node->is_split = 1;
-    memmove(at, at + 1, sizeof(int32_t) * (size_t)(g->n_open - g->at - 1));
+    memmove(leaf, leaf + 1, sizeof(int32_t) * (size_t)(g->n_open - g->next_leaf - 1));
     g->open[g->n_open - 1] = node->left;
     g->open[g->n_open++] = node->right;
-    g->n_left--;
+    g->splits_left--;
 }
 
 /* Grow from the root, whose best split is known. Returns the number of splits. */
 PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
     int32_t batch[PMB_BATCH];
-    while (g->n_left > 0 && (g->at = pmb_best_open(g, NULL)) >= 0) {
-        if (g->nodes[g->open[g->at]].left < 0) {
-            int32_t n = (g->beyond ? pmb_batch_beyond : pmb_batch)(g, batch);
-            g->split(g, batch, n, g->n_left == 1);
+    while (g->splits_left > 0 && (g->next_leaf = pmb_best_open(g, NULL)) >= 0) {
+        if (g->nodes[g->open[g->next_leaf]].left < 0) {
+            int32_t n = (g->looks_below ? pmb_batch_beyond : pmb_batch)(g, batch);
+            g->split(g, batch, n, g->splits_left == 1);
         }
         pmb_close(g);
     }
-    return g->max_leaves - 1 - g->n_left;
+    return g->max_leaves - 1 - g->splits_left;
 }
 
 /* Cost-complexity pruning: from the bottom up, a subtree whose splits gain less than this on average becomes a leaf. A split
  * that gains little stays where those below it gain much. Returns the number of splits that are left. */
 PMB_STATIC int32_t pmb_prune(pmb_grower *g, double least_mean_gain) {
-    for (int32_t at = g->n_nodes - 1; at >= 0; at--) { /* children come after their parents */
-        pmb_node *node = g->nodes + at;
+    for (int32_t node_index = g->n_nodes - 1; node_index >= 0;
+         node_index--) { /* children come after their parents */
+        pmb_node *node = g->nodes + node_index;
         if (!node->is_split) continue;
         const pmb_node *left = g->nodes + node->left, *right = g->nodes + node->right;
         node->n_splits =
@@ -306,19 +324,19 @@ PMB_STATIC int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *orde
     int n = 0, leaves = 0, top = 0;
     stack[top++] = 0;
     while (top) {
-        int at = stack[--top];
-        if (at < 0) { /* back from the left subtree of split ~at */
-            right[~at] = n - ~at;
+        int node_index = stack[--top];
+        if (node_index < 0) { /* back from the left subtree of split ~node_index */
+            right[~node_index] = n - ~node_index;
             continue;
         }
-        if (!nodes[at].is_split) {
-            leaf_node[leaves++] = at;
+        if (!nodes[node_index].is_split) {
+            leaf_node[leaves++] = node_index;
             continue;
         }
-        order[n] = at;
-        stack[top++] = nodes[at].right;
+        order[n] = node_index;
+        stack[top++] = nodes[node_index].right;
         stack[top++] = ~n;
-        stack[top++] = nodes[at].left;
+        stack[top++] = nodes[node_index].left;
         n++;
     }
     return n;

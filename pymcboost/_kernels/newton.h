@@ -20,9 +20,9 @@ typedef struct {
     double *slope;      /* K: gradient */
     double *curve;      /* K x K: symmetric second derivatives of the pairs */
     double value, mass; /* objective; scale of the gradient without cancellation */
-} pmb_pairs;
+} pmb_class_pairs;
 
-PMB_INLINE double pmb_pairs_value(pmb_pairs *p, const double *w, int with_derivatives) {
+PMB_INLINE double pmb_pairs_value(pmb_class_pairs *p, const double *w, int with_derivatives) {
     int K = p->K;
     double total = 0, penalty = 0, mass = 0;
     for (int c = 0; c < K; c++) {
@@ -90,7 +90,7 @@ PMB_INLINE int64_t pmb_newton_work(int K) {
 
 /* Newton's step of the free coordinates by preconditioned conjugate gradients. grad: gradient of the objective. The
  * exponential objective is a log: its Hessian loses slope slope'. work: 4 K numbers. */
-PMB_STATIC void pmb_newton_step(const pmb_pairs *p, const double *grad, const double *free_,
+PMB_STATIC void pmb_newton_step(const pmb_class_pairs *p, const double *grad, const double *free_,
                                 double *step, double *work) {
     int K = p->K;
     double *res = work, *dir = work + K, *prod = work + 2 * K, *scale = work + 3 * K;
@@ -137,7 +137,7 @@ PMB_STATIC void pmb_newton_step(const pmb_pairs *p, const double *grad, const do
 }
 
 /* The coordinates that may move, 1 or 0 each; returns the largest slope of one, relative to the mass. */
-PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const double *grad,
+PMB_STATIC double pmb_newton_free(const pmb_class_pairs *p, const double *w, const double *grad,
                                   double cap, double *free_) {
     double worst = 0;
     int lowest = 0, n_free = 0;
@@ -157,7 +157,7 @@ PMB_STATIC double pmb_newton_free(const pmb_pairs *p, const double *w, const dou
 PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double *minus,
                            const double *n_plus, const double *n_minus, double diagonal, double nu,
                            double cap, double tol, int max_iter, double *w, double *work) {
-    pmb_pairs p = {K, logistic, plus, minus, n_plus, n_minus, diagonal, nu, 0, 0, 0, 0, 0, 0};
+    pmb_class_pairs p = {K, logistic, plus, minus, n_plus, n_minus, diagonal, nu, 0, 0, 0, 0, 0, 0};
     p.curve = work;
     work += (int64_t)K * K;
     p.up = work;

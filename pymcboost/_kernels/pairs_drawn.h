@@ -1,7 +1,7 @@
-/* Best splits of nodes on the features that they draw, without histograms of the others: of each drawn feature the cells of
- * the node's rows alone are filled, looked at in their order and emptied again. Where nodes have few rows beside the bins of
- * all features, this is many times faster than histograms; splits are the same, as sums are exact. Twin: `best_threshold` in
- * tests/reference/trees.py. */
+/* Class-wise trees: the best splits of small nodes on the features that they draw, without histograms of the others. For each
+ * drawn feature only the cells of the node's rows are filled, looked at in order and emptied again. This is many times faster
+ * where a node has few rows beside the bins of all features. The splits are the same, as sums are exact. Twin:
+ * `best_threshold` in tests/reference/trees.py. */
 #ifndef PYMCBOOST_PAIRS_DRAWN_H
 #define PYMCBOOST_PAIRS_DRAWN_H
 
@@ -25,21 +25,21 @@ PMB_STATIC int pmb_cuts_new(pmb_cuts *c, size_t n) {
 }
 
 /* Whether each feature has a lane of its own and is ordered. */
-PMB_STATIC int pmb_is_plain(const pmb_pair_data *d) {
-    if (d->row_ptr || d->levels.set_at) return 0;
-    for (int32_t f = 0; f < d->c.n_features; f++)
-        if (d->c.mode[f] >= 0) return 0;
+PMB_STATIC int pmb_is_plain(const pmb_pair_data *data) {
+    if (data->row_ptr || data->levels.set_start) return 0;
+    for (int32_t f = 0; f < data->columns.n_features; f++)
+        if (data->columns.mode[f] >= 0) return 0;
     return 1;
 }
 
 /* Whether it is faster to look at drawn features one by one. */
-PMB_INLINE int pmb_drawn_pays(const pmb_pairs *w, const pmb_pair_turn *turn) {
-    const pmb_pair_data *d = w->d;
-    int64_t n_filled = w->g.nodes[turn->filled].n,
-            filled = n_filled * d->c.n_lanes / PMB_FILLED_ROWS;
-    int64_t n = n_filled + (turn->other < 0 ? 0 : w->g.nodes[turn->other].n);
-    return w->cells && w->take && !w->o->edge &&
-           PMB_DRAWN_ROW * n * w->take < d->tile_cell[d->n_tiles + 1] + filled;
+PMB_INLINE int pmb_drawn_pays(const pmb_pair_state *w, const pmb_pair_search *search) {
+    const pmb_pair_data *data = w->data;
+    int64_t n_filled = w->grower.nodes[search->filled].n,
+            filled = n_filled * data->columns.n_lanes / PMB_FILLED_ROWS;
+    int64_t n = n_filled + (search->sibling < 0 ? 0 : w->grower.nodes[search->sibling].n);
+    return w->cells && w->n_drawn && !w->options->edge &&
+           PMB_DRAWN_ROW * n * w->n_drawn < data->tile_cell[data->n_tiles + 1] + filled;
 }
 
 PMB_INLINE int pmb_lowest(uint64_t word) {
@@ -84,23 +84,25 @@ PMB_CUT_SCORES(1, float, int32_t)
 PMB_CUT_SCORES(2, double, int64_t)
 
 /* The same, of one or two words. */
-PMB_INLINE double pmb_cut_scores(const pmb_pairs *w, const pmb_cuts *c, int32_t n, pmb_sums more,
-                                 pmb_sums total, double *score) {
+PMB_INLINE double pmb_cut_scores(const pmb_pair_state *w, const pmb_cuts *c, int32_t n,
+                                 pmb_sums more, pmb_sums total, double *score) {
     const pmb_limits *q = &w->limits;
-    if (w->o->cell_words == 1)
-        return pmb_cut_scores_1(c->g, c->h, c->n, n, more, total, *q, q->of_h, q->l2_1, score);
+    if (w->options->cell_words == 1)
+        return pmb_cut_scores_1(c->g, c->h, c->n, n, more, total, *q, q->h_factor, q->scaled_l2,
+                                score);
     return pmb_cut_scores_2(c->g, c->h, c->n, n, more, total, *q, 1.0, q->l2, score);
 }
 
 /* List the cells with rows of `bins` bins, with the sums up to them, and empty them; returns how many there are. */
-PMB_INLINE int32_t pmb_list_cells(const pmb_pairs *w, int32_t bins, int words, const pmb_cuts *c) {
+PMB_INLINE int32_t pmb_list_cells(const pmb_pair_state *w, int32_t bins, int words,
+                                  const pmb_cuts *c) {
     pmb_sums left = {0, 0, 0};
     int32_t n = 0;
     for (int32_t at = 0; at <= bins >> 6; at++) {
         for (uint64_t bits = w->occupied[at]; bits; bits &= bits - 1) {
             int32_t b = 64 * at + pmb_lowest(bits);
             int64_t *cell = w->cells + words * b;
-            pmb_sums_add(&left, pmb_cell(cell, w->o, 1), 1);
+            pmb_sums_add(&left, pmb_cell(cell, w->options, 1), 1);
             for (int k = 0; k < words; k++) cell[k] = 0;
             c->bin[n] = b;
             c->g[n] = left.g;
@@ -113,10 +115,10 @@ PMB_INLINE int32_t pmb_list_cells(const pmb_pairs *w, int32_t bins, int words, c
 }
 
 /* The best cut of feature f for n rows with these words. Cells are empty before and after. */
-PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_RESTRICT rows,
+PMB_INLINE void pmb_drawn_cut(const pmb_pair_state *w, int32_t f, const int32_t *PMB_RESTRICT rows,
                               int64_t n, const int64_t *PMB_RESTRICT gh, pmb_sums total, int wide,
                               int words, pmb_split *best) {
-    const pmb_columns *c = &w->d->c;
+    const pmb_columns *c = &w->data->columns;
     const pmb_cuts *cuts = &w->cuts;
     int64_t *PMB_RESTRICT cells = w->cells;
     uint64_t *PMB_RESTRICT occupied = w->occupied;
@@ -132,14 +134,14 @@ PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_
     const pmb_sums none = {0, 0, 0};
     pmb_sums missing = none;
     if (occupied[bins >> 6] >> (bins & 63) & 1) {
-        missing = pmb_cell(cells + words * bins, w->o, 1);
+        missing = pmb_cell(cells + words * bins, w->options, 1);
         for (int k = 0; k < words; k++) cells[words * bins + k] = 0;
         occupied[bins >> 6] &= ~((uint64_t)1 << (bins & 63));
-        here.unseen = 0;
+        here.no_missing = 0;
     }
     int32_t n_cuts = pmb_list_cells(w, bins, words, cuts);
     double largest = pmb_cut_scores(w, cuts, n_cuts, none, total, cuts->score);
-    if (!here.unseen) {
+    if (!here.no_missing) {
         double other = pmb_cut_scores(w, cuts, n_cuts, missing, total, cuts->with_missing);
         largest = other > largest ? other : largest;
         pmb_sums right = total;
@@ -155,7 +157,7 @@ PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_
         here.score = largest;
         chosen = 0;
         while (cuts->score[chosen] != largest &&
-               (here.unseen || cuts->with_missing[chosen] != largest))
+               (here.no_missing || cuts->with_missing[chosen] != largest))
             chosen++;
         here.nan_left = cuts->score[chosen] != largest;
     }
@@ -171,16 +173,17 @@ PMB_INLINE void pmb_drawn_cut(const pmb_pairs *w, int32_t f, const int32_t *PMB_
     if (pmb_split_before(c, &here, best)) *best = here;
 }
 
-/* The best split of a node, whose gathered rows begin at `begin`. */
-PMB_STATIC void pmb_drawn_split(pmb_pairs *w, int32_t at, int side, int64_t begin) {
-    const pmb_node *node = w->g.nodes + at;
-    const uint8_t *chosen = pmb_pairs_features(w, at, side);
-    const int32_t *rows = w->g.rows + node->start;
-    const int words = w->o->cell_words, wide = w->d->c.code_bytes == 2;
-    const int64_t *gh = node->n == w->d->c.m ? w->gh : w->gathered + words * (node->start - begin);
-    const pmb_sums total = w->its[at].sums;
-    pmb_split *best = w->found + side;
-    int32_t n = pmb_marked(chosen, w->d->c.n_features, w->drawn);
+/* The best split of a node, whose gathered rows begin node_index `begin`. */
+PMB_STATIC void pmb_drawn_split(pmb_pair_state *w, int32_t node_index, int side, int64_t begin) {
+    const pmb_node *node = w->grower.nodes + node_index;
+    const uint8_t *chosen = pmb_pairs_features(w, node_index, side);
+    const int32_t *rows = w->grower.rows + node->start;
+    const int words = w->options->cell_words, wide = w->data->columns.code_bytes == 2;
+    const int64_t *gh =
+        node->n == w->data->columns.m ? w->gh : w->gathered + words * (node->start - begin);
+    const pmb_sums total = w->stats[node_index].sums;
+    pmb_split *best = w->best_of_part + side;
+    int32_t n = pmb_marked(chosen, w->data->columns.n_features, w->drawn);
     best->score = -1;
     for (int32_t j = 0; j < n; j++) {
         if (wide)
@@ -190,23 +193,23 @@ PMB_STATIC void pmb_drawn_split(pmb_pairs *w, int32_t at, int side, int64_t begi
         else
             pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 0, 1, best);
     }
-    pmb_pairs_choose(w, at, side, 1);
+    pmb_pairs_choose(w, node_index, side, 1);
 }
 
 /* `pmb_pairs_evaluate` on the drawn features alone; the children of its nodes have no histogram of theirs to begin with. */
-PMB_STATIC void pmb_evaluate_drawn(pmb_pairs *w, const pmb_pair_turn *turn) {
-    const pmb_node *fill = w->g.nodes + turn->filled,
-                   *rest = turn->other >= 0 ? w->g.nodes + turn->other : NULL;
+PMB_STATIC void pmb_evaluate_drawn(pmb_pair_state *w, const pmb_pair_search *search) {
+    const pmb_node *fill = w->grower.nodes + search->filled,
+                   *rest = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
     int64_t begin = fill->start, n = fill->n;
     if (rest) {
         begin = fill->start < rest->start ? fill->start : rest->start;
         n += rest->n;
-        w->its[turn->other].bare = 1;
+        w->stats[search->sibling].no_histogram = 1;
     }
-    w->its[turn->filled].bare = 1;
-    if (fill->n != w->d->c.m) pmb_pairs_gather(w, w->g.rows + begin, n);
-    if (turn->want_filled) pmb_drawn_split(w, turn->filled, 0, begin);
-    if (turn->want_other) pmb_drawn_split(w, turn->other, 1, begin);
+    w->stats[search->filled].no_histogram = 1;
+    if (fill->n != w->data->columns.m) pmb_pairs_gather(w, w->grower.rows + begin, n);
+    if (search->want_filled) pmb_drawn_split(w, search->filled, 0, begin);
+    if (search->want_sibling) pmb_drawn_split(w, search->sibling, 1, begin);
 }
 
 #endif

@@ -28,8 +28,8 @@ PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, 
             (FN(floats_))((FN(ints_))fgl & 0x7fffffff) + (FN(floats_))((FN(ints_))fgr & 0x7fffffff);
     } else {
         if (!plain) {
-            fhl = fhl * q->of_h + q->l2_1;
-            fhr = fhr * q->of_h + q->l2_1;
+            fhl = fhl * q->h_factor + q->scaled_l2;
+            fhr = fhr * q->h_factor + q->scaled_l2;
         }
         const FN(floats_) d = fgl * fhr - fgr * fhl;
         score = d * d / (fhl * fhr);

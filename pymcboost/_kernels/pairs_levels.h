@@ -1,37 +1,40 @@
-/* Trees on pairs (g, h): splits of categorical features, whose levels go to either side in any combination.
+/* Class-wise trees: splits of categorical features, whose levels go to either side in any combination.
  *
- * The levels in a node are put in the order of g / h, and the order is scanned as that of values is: the best subset of
- * all is one of its beginnings. Levels of little weight in the node, whose g / h is noise, stay together and take the
- * place of their common one. Of many levels some subset fits noise: what chance gains is taken off for levels whose rows
- * have been parted before, as in vectors_levels.h.
- */
+ * The levels in a node are put in the order of g / h, and the order is scanned as values are: the best subset of all is one
+ * of its beginnings. Rare levels, whose g / h is noise, stay together at the place of their common g / h. Of many levels
+ * some subset fits noise: level_cost is taken off the gain for every level whose rows have been parted before, as in
+ * vectors_levels.h. */
 #ifndef PYMCBOOST_PAIRS_LEVELS_H
 #define PYMCBOOST_PAIRS_LEVELS_H
 
 #include "bins.h"
 #include "pairs_scan.h"
 
+/* Where the sets of categorical features lie, and which of their levels are rare. */
 typedef struct {
-    const int32_t
-        *set_at; /* by feature: words of sets before its own, -1: ordered; NULL: all are */
+    const int32_t *
+        set_start; /* by feature: words of sets before its own, -1: ordered; NULL: all are ordered */
     int32_t set_words, most_words,
         most_levels; /* words of all sets, of the largest one, and its bins */
     const int64_t *
-        least_level; /* weights of levels in a node below which they go together, from 64 set_at[f] on */
-    const int64_t *whole_level; /* likewise: below which they are in parts */
+        least_level; /* by level, from 64 set_start[f] on: weight in a node below which it is rare */
+    const int64_t
+        *whole_level; /* likewise: weight below which only a part of its rows is in the node */
 } pmb_level_data;
 
 /* One level of a node. */
 typedef struct {
     pmb_sums sums;
-    int32_t bin, rare, in_parts;
+    int32_t bin;
+    int32_t rare;     /* 1: it stays with the other rare ones */
+    int32_t in_parts; /* 1: an earlier split has parted its rows */
 } pmb_level;
 
 /* Room for the levels of one feature, for each thread. */
 typedef struct {
-    int64_t most;
-    uint64_t *key; /* (threads, 2, most) */
-    pmb_level *level;
+    int64_t most;     /* levels of a feature */
+    uint64_t *key;    /* (threads, 2, most) their order, and scratch for sorting */
+    pmb_level *level; /* (threads, most) */
 } pmb_level_scratch;
 
 PMB_STATIC int pmb_level_scratch_new(pmb_level_scratch *s, int32_t most, int32_t threads) {
@@ -49,14 +52,14 @@ PMB_STATIC void pmb_level_scratch_free(pmb_level_scratch *s) {
 
 /* The levels that a node has, in `level`, and in `key` their order: by g / h, lower bins first among equals. */
 PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *l, int f,
-                                    const int64_t *cells, const pmb_pair_options *o,
+                                    const int64_t *cells, const pmb_pair_options *options,
                                     pmb_level *level, uint64_t *key) {
-    const int64_t *least = l->least_level + 64 * (int64_t)l->set_at[f];
-    const int64_t *whole = l->whole_level + 64 * (int64_t)l->set_at[f];
+    const int64_t *least = l->least_level + 64 * (int64_t)l->set_start[f];
+    const int64_t *whole = l->whole_level + 64 * (int64_t)l->set_start[f];
     pmb_sums together = {0, 0, 0};
-    int32_t n = 0, words = o->cell_words;
+    int32_t n = 0, words = options->cell_words;
     for (int32_t b = 0; b < c->n_bins[f]; b++) {
-        pmb_level one = {pmb_cell(cells + (int64_t)b * 16 * words, o, 16), b, 0, 0};
+        pmb_level one = {pmb_cell(cells + (int64_t)b * 16 * words, options, 16), b, 0, 0};
         if (one.sums.h == 0) continue;
         one.rare = one.sums.n < least[b];
         one.in_parts = !one.rare && one.sums.n < whole[b];
@@ -64,8 +67,8 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
         level[n++] = one;
     }
     for (int32_t j = 0; j < n; j++) {
-        const pmb_sums *its = level[j].rare ? &together : &level[j].sums;
-        key[j] = pmb_key((float)((double)its->g / (double)its->h), (uint32_t)j);
+        const pmb_sums *stats = level[j].rare ? &together : &level[j].sums;
+        key[j] = pmb_key((float)((double)stats->g / (double)stats->h), (uint32_t)j);
     }
     pmb_sort_keys(key, key + n, n);
     return n;
@@ -75,15 +78,15 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
  * right one, where levels and missing values go that the node does not have. set: room for its bits. */
 PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data *l, int f,
                                      const int64_t *cells, int rows, pmb_sums total,
-                                     const pmb_pair_options *o, const pmb_limits *q,
+                                     const pmb_pair_options *options, const pmb_limits *q,
                                      const pmb_level_scratch *scratch, uint64_t *set) {
-    int words = o->cell_words;
+    int words = options->cell_words;
     pmb_level *level = scratch->level + PMB_THREAD() * scratch->most;
     uint64_t *key = scratch->key + PMB_THREAD() * 2 * scratch->most;
     pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set, 0};
     pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
-    int32_t n = pmb_order_levels(c, l, f, cells, o, level, key), at = -1, parts = 0;
-    if (c->has_missing[f]) missing = pmb_cell(cells + (int64_t)rows * 16 * words, o, 16);
+    int32_t n = pmb_order_levels(c, l, f, cells, options, level, key), at = -1, parts = 0;
+    if (c->has_missing[f]) missing = pmb_cell(cells + (int64_t)rows * 16 * words, options, 16);
     for (int32_t j = 0; j < n; j++) {
         const pmb_level *here = level + (uint32_t)key[j];
         pmb_sums_add(&left, here->sums, 1);
@@ -94,7 +97,7 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
             if (side) pmb_sums_add(&own, missing, 1);
             pmb_sums_add(&right, own, -1);
             if (pmb_too_small(own, q) || pmb_too_small(right, q)) continue;
-            double score = pmb_score(own, right, words, o->edge, q);
+            double score = pmb_score(own, right, words, options->edge, q);
             if (!(score > best.score)) continue;
             best.score = score;
             best.nan_left = side;

@@ -1,8 +1,9 @@
-/* Splits of cells that hold pairs (g, h): the best by the Newton gain or by edges, for 16 lanes at a time or one feature.
+/* Class-wise trees: what a cell of a histogram holds, and the best split that its cells give, for 16 features at a time or for
+ * one. Ties are decided here, by pmb_split_before.
  *
- * Sums are integers, so they are exact. A cell has one 64-bit word, g << 32 | h (g signed, 0 < h summed below 2^31), or two:
- * g, and h << count_bits | n, where n is the weight of the rows. With one word n is h.
- */
+ * A cell sums the pairs (g, h) of its rows in integers, so sums are exact. It has one 64-bit word, g << 32 | h (g signed, h
+ * above 0, their sums below 2^31), or two: g, and h << count_bits | n, where n is the weight of the rows. With one word n
+ * is h. */
 #ifndef PYMCBOOST_PAIRS_SCAN_H
 #define PYMCBOOST_PAIRS_SCAN_H
 
@@ -11,70 +12,79 @@
 /* Trees make the cells of the drawn sparse features alone where max_leaves times as many are at most so many times all. */
 #define PMB_FEW 4
 
+/* What a grower is asked for; the same for all trees of a round. */
 typedef struct {
-    int32_t edge; /* 1: |G_L| + |G_R|; 0: Newton gain */
-    int32_t cell_words, pool, few, threads,
-        divided;        /* few: all are sparse and few drawn; divided: among workers */
+    int32_t
+        edge; /* 1: splits of largest |G_L| + |G_R|, leaves -1 and +1; 0: of largest Newton gain */
+    int32_t cell_words; /* words of a cell, 1 or 2 */
+    int32_t
+        keep_histograms; /* 1: those of all leaves are kept, so that a child's is its parent's minus its sibling's */
+    int32_t
+        few_sparse; /* 1: all features are sparse and few are drawn: only their cells are made */
+    int32_t threads;
+    int32_t divided;    /* 1: the rows are divided among workers */
     int32_t count_bits; /* of cells of two words: bits of n below h */
-    int64_t min_h;    /* least n, which is h where there is no count, on either side, at least 1 */
+    int64_t
+        least_n; /* weight on either side, in units, at least 1; it bounds h where cells have no count */
     double min_share; /* nodes are split only above this share of the root's h */
     double
-        h_error; /* how far the h of a row may be from its integer; below 0: gains may be rounding */
+        h_error; /* units by which the h of a row may differ from its integer; below 0: gains may be rounding */
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
-    const uint8_t *active;            /* by feature; NULL: all */
-    int32_t n_active,
-        take;     /* features that are active, and how many of them a node draws; take 0: all */
-    uint64_t key; /* of the draws of this round */
+    const uint8_t *active;            /* by feature: 1 where it may be split on; NULL: all */
+    int32_t n_active;                 /* how many those are */
+    int32_t n_drawn;                  /* how many of them each node draws; 0: it has all */
+    uint64_t key;                     /* of the draws of this round */
 } pmb_pair_options;
 
 /* Whether cells have a count besides h. */
-PMB_INLINE int pmb_is_counted(const pmb_pair_options *o) {
-    return o->cell_words == 2;
+PMB_INLINE int pmb_is_counted(const pmb_pair_options *options) {
+    return options->cell_words == 2;
 }
 
-/* What bounds the splits of a tree, in units of its integers. */
+/* What bounds the splits of one tree, in units of its integers. */
 typedef struct {
     int64_t least_n,
-        least_h; /* of the fields of a cell, on either side; without a count h is n, and least_n the larger */
-    double l2;         /* added to the h of either side */
-    double level_cost; /* gain that a set loses for every level in parts but two */
+        least_h; /* n and h on either side; where h stands for n, least_n is the larger bound */
+    double l2;   /* added to the h of either side */
+    double level_cost; /* gain that a set loses for every level in parts beyond two */
     double h_error;    /* of the options */
-    float of_h,
-        l2_1; /* with one word: a power of two times h, and times l2, so that no score overflows */
-    int32_t plain;      /* neither l2 nor least_h is looked at */
+    float h_factor,
+        scaled_l2; /* with one word: a power of two for h, and l2 times it, so that no score overflows */
+    int32_t plain;      /* 1: l2 and least_h bound nothing */
     int32_t count_bits; /* of the options */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
-PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *o, double l2,
+PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *options, double l2,
                                double least_h) {
-    int one = o->cell_words == 1, exponent;
+    int one = options->cell_words == 1, exponent;
     double most = one ? INT32_MAX : (double)((int64_t)1 << 62);
     frexp(l2, &exponent);
-    q->least_n = o->min_h;
+    q->least_n = options->least_n;
     q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
-    if (!pmb_is_counted(o) && q->least_n < q->least_h) q->least_n = q->least_h;
+    if (!pmb_is_counted(options) && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
     q->level_cost = 0;
-    q->h_error = o->h_error;
-    q->count_bits = o->count_bits;
-    q->of_h = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
-    q->l2_1 = (float)(l2 * q->of_h);
+    q->h_error = options->h_error;
+    q->count_bits = options->count_bits;
+    q->h_factor = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
+    q->scaled_l2 = (float)(l2 * q->h_factor);
     q->plain = l2 == 0 && (one || q->least_h == 0);
 }
 
-/* g, h and n of a set of rows */
+/* Sums over rows, in units: of g, of h, and of the weight n. h and n are 0 only where there are no rows. */
 typedef struct {
     int64_t g, h, n;
 } pmb_sums;
 
+/* A split that was found. */
 typedef struct {
-    double score; /* what the scan compares; < 0: no split */
+    double score; /* what splits of a node are compared by; below 0: there is none */
     int32_t feature, pos, nan_left;
-    pmb_sums left;
+    pmb_sums left;       /* of the rows on the left */
     const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
     int32_t
-        unseen; /* whether the node has no missing values of the feature: their side is decided later */
+        no_missing; /* 1: the node has no missing values of the feature; their side is decided later */
 } pmb_split;
 
 /* Bits of the count in the second word of a cell. */
@@ -83,15 +93,15 @@ PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) {
 }
 
 /* gap: from one word of a cell to the next, 16 in tiles, 1 in the sparse cells. */
-PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *o, int gap) {
+PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *options, int gap) {
     pmb_sums s;
-    if (o->cell_words == 1) {
+    if (options->cell_words == 1) {
         s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
         s.g = (cell[0] - s.h) / ((int64_t)1 << 32);
     } else {
         s.g = cell[0];
-        s.h = cell[gap] >> o->count_bits;
-        s.n = cell[gap] & pmb_count_mask(o->count_bits);
+        s.h = cell[gap] >> options->count_bits;
+        s.n = cell[gap] & pmb_count_mask(options->count_bits);
     }
     return s;
 }
@@ -108,8 +118,8 @@ PMB_INLINE float pmb_score_1(pmb_sums l, pmb_sums r, int edge, const pmb_limits 
     float gl = (float)(int32_t)l.g, gr = (float)(int32_t)r.g, hl = (float)(int32_t)l.h,
           hr = (float)(int32_t)r.h, d;
     if (edge) return fabsf(gl) + fabsf(gr);
-    hl = hl * q->of_h + q->l2_1;
-    hr = hr * q->of_h + q->l2_1;
+    hl = hl * q->h_factor + q->scaled_l2;
+    hr = hr * q->h_factor + q->scaled_l2;
     d = gl * hr - gr * hl;
     return d * d / (hl * hr);
 }
@@ -138,6 +148,7 @@ PMB_INLINE int pmb_split_before(const pmb_columns *c, const pmb_split *a, const 
     return 2 * a->pos + a->nan_left < 2 * b->pos + b->nan_left;
 }
 
+/* The best threshold of each of the 16 lanes of a tile. */
 typedef struct {
     double score[16];
     int32_t code[16]; /* 2 * pos + nan_left */
@@ -173,27 +184,31 @@ PMB_SCAN(1)
 PMB_SCAN(2)
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                               const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
-    if (o->cell_words == 1)
-        pmb_scan_1(hist, rows, has_missing, total, q, o->edge, out);
+                               const pmb_pair_options *options, const pmb_limits *q,
+                               pmb_lane_best *out) {
+    if (options->cell_words == 1)
+        pmb_scan_1(hist, rows, has_missing, total, q, options->edge, out);
     else
-        pmb_scan_2(hist, rows, has_missing, total, q, o->edge, out);
+        pmb_scan_2(hist, rows, has_missing, total, q, options->edge, out);
 }
 #else
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                               const pmb_pair_options *o, const pmb_limits *q, pmb_lane_best *out) {
+                               const pmb_pair_options *options, const pmb_limits *q,
+                               pmb_lane_best *out) {
     for (int k = 0; k < 16; k++) {
         pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
-        if (has_missing) missing = pmb_cell(hist + (int64_t)rows * 16 * o->cell_words + k, o, 16);
+        if (has_missing)
+            missing = pmb_cell(hist + (int64_t)rows * 16 * options->cell_words + k, options, 16);
         out->score[k] = -1;
         for (int b = 0; b < rows; b++) {
-            pmb_sums_add(&left, pmb_cell(hist + (int64_t)b * 16 * o->cell_words + k, o, 16), 1);
+            pmb_sums_add(
+                &left, pmb_cell(hist + (int64_t)b * 16 * options->cell_words + k, options, 16), 1);
             for (int side = 0; side <= has_missing; side++) {
                 pmb_sums l = left, r = total;
                 if (side) pmb_sums_add(&l, missing, 1);
                 pmb_sums_add(&r, l, -1);
                 if (pmb_too_small(l, q) || pmb_too_small(r, q)) continue;
-                double s = pmb_score(l, r, o->cell_words, o->edge, q);
+                double s = pmb_score(l, r, options->cell_words, options->edge, q);
                 if (s > out->score[k]) {
                     out->score[k] = s;
                     out->code[k] = 2 * b + side;
@@ -206,22 +221,22 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
 
 /* A feature whose mode bin has no cell of its own, its cells `stride` words apart. Returns whether *best changed. */
 PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride,
-                                int gap, pmb_sums total, const pmb_pair_options *o,
+                                int gap, pmb_sums total, const pmb_pair_options *options,
                                 const pmb_limits *q, pmb_split *best) {
     int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
     pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
     for (int b = 0; b < bins + has_missing; b++)
-        if (b != mode) pmb_sums_add(&rest, pmb_cell(cells + b * stride, o, gap), -1);
-    if (has_missing) missing = mode == bins ? rest : pmb_cell(cells + bins * stride, o, gap);
+        if (b != mode) pmb_sums_add(&rest, pmb_cell(cells + b * stride, options, gap), -1);
+    if (has_missing) missing = mode == bins ? rest : pmb_cell(cells + bins * stride, options, gap);
     for (int b = 0; b < bins - !has_missing; b++) {
-        pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, o, gap), 1);
+        pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, options, gap), 1);
         for (int side = 0; side <= has_missing; side++) {
             pmb_split here = {0, f, b, side, left, NULL, missing.h == 0};
             pmb_sums right = total;
             if (side) pmb_sums_add(&here.left, missing, 1);
             pmb_sums_add(&right, here.left, -1);
             if (pmb_too_small(here.left, q) || pmb_too_small(right, q)) continue;
-            here.score = pmb_score(here.left, right, o->cell_words, o->edge, q);
+            here.score = pmb_score(here.left, right, options->cell_words, options->edge, q);
             if (pmb_split_before(c, &here, best)) {
                 *best = here;
                 found = 1;
@@ -231,7 +246,7 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     if (found) { /* the middle of the empty bins */
         int next = best->pos + 1;
         while (next < bins &&
-               (next == mode ? rest : pmb_cell(cells + next * stride, o, gap)).h == 0)
+               (next == mode ? rest : pmb_cell(cells + next * stride, options, gap)).h == 0)
             next++;
         if (next < bins) best->pos = (best->pos + next - 1) / 2;
     }
@@ -239,13 +254,13 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
 }
 
 /* Sums of the rows left of a split of a plain lane. */
-PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *o, int pos,
+PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *options, int pos,
                                int nan_left, int rows) {
     pmb_sums s = {0, 0, 0};
-    int words = o->cell_words;
+    int words = options->cell_words;
     for (int b = 0; b <= pos; b++)
-        pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, o, 16), 1);
-    if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, o, 16), 1);
+        pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, options, 16), 1);
+    if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, options, 16), 1);
     return s;
 }
 

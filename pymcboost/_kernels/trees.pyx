@@ -16,10 +16,10 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.class_trees cimport (
     PMB_FEW, PMB_PARTS, PMB_STEP_RECORD, pmb_class_job, pmb_class_tree, pmb_edge_begin, pmb_edge_job,
     pmb_edge_sample, pmb_edge_size, pmb_edge_top, pmb_edge_tree, pmb_edge_write, pmb_job_unit, pmb_level_data,
-    pmb_out_of, pmb_pair_data, pmb_pair_options, pmb_pairs, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides,
+    pmb_out_of, pmb_pair_data, pmb_pair_options, pmb_pair_state, pmb_pairs_free, pmb_pairs_new, pmb_pairs_sides,
     pmb_pairs_weigh, pmb_scale, pmb_softmax_begin, pmb_softmax_job, pmb_softmax_sums, pmb_softmax_tree,
     pmb_softmax_value, pmb_step, pmb_step_begin, pmb_step_choose, pmb_step_fill, pmb_step_part, pmb_step_records,
-    pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_turn, pmb_step_words, pmb_take_rows, pmb_tree_out,
+    pmb_step_root, pmb_step_scan, pmb_step_share, pmb_step_next_search, pmb_step_words, pmb_take_rows, pmb_tree_out,
     pmb_write_tree,
 )
 from pymcboost._kernels.columns cimport address, columns_of
@@ -50,14 +50,14 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) exce
 
 # Trees that grow side by side, a piece each. job: of the kind that the function takes.
 cdef struct Trees:
-    pmb_pairs *work      # of each thread
+    pmb_pair_state *work      # of each thread
     void *job
     pmb_tree_out first
     int64_t max_leaves, m
     double *edge
 
 
-cdef Trees trees_of(pmb_pairs *work, void *job, pmb_tree_out first, int max_leaves, int64_t m) noexcept nogil:
+cdef Trees trees_of(pmb_pair_state *work, void *job, pmb_tree_out first, int max_leaves, int64_t m) noexcept nogil:
     cdef Trees t
     t.work, t.job, t.first, t.max_leaves, t.m, t.edge = work, job, first, max_leaves, m, NULL
     return t
@@ -118,7 +118,7 @@ cdef class Grower:
 
     cdef pmb_pair_data data
     cdef pmb_pair_options options
-    cdef pmb_pairs *work
+    cdef pmb_pair_state *work
     cdef int n_work, n_threads, prepared, pool, max_leaves, max_depth
     cdef object keep, message
 
@@ -135,7 +135,7 @@ cdef class Grower:
             raise ValueError("categories need cell_words=2")
         cdef pmb_level_data *levels = &self.data.levels
         set_at, levels.set_words, levels.most_words, levels.most_levels, least = data.sets(least_levels)
-        levels.set_at = <const int32_t *> address(set_at)
+        levels.set_start = <const int32_t *> address(set_at)
         if least is not None:
             levels.least_level = <const int64_t *> address(least[0])
             levels.whole_level = <const int64_t *> address(least[1])
@@ -144,8 +144,8 @@ cdef class Grower:
         if weight is not None and (weight.shape != (data.n_rows,) or weight.dtype != np.int64):
             raise ValueError("the weights do not fit the data")
         self.data.weighted, self.data.weight = weight is not None, <const int64_t *> address(weight)
-        self.data.whole = 0 if weight is None else weight.sum()
-        self.data.c = columns_of(data)
+        self.data.total_weight = 0 if weight is None else weight.sum()
+        self.data.columns = columns_of(data)
         self.data.n_tiles, self.data.tiles = data.n_tiles, address(data.tiles)
         self.data.tile_lanes = <const int32_t *> address(data.tile_lanes)
         self.data.tile_rows = <const int32_t *> address(data.tile_rows)
@@ -159,8 +159,8 @@ cdef class Grower:
         self.data.cell_ptr = <const int64_t *> address(cell_ptr)
         self.data.cell_row = <const int32_t *> address(cell_row)
         self.max_leaves, self.max_depth, self.pool = max_leaves, max_depth, pool
-        self.options.min_h, self.options.cell_words, self.options.edge = min_h, cell_words, edge
-        self.options.pool, self.options.divided, self.options.min_share = pool, divided, min_share
+        self.options.least_n, self.options.cell_words, self.options.edge = min_h, cell_words, edge
+        self.options.keep_histograms, self.options.divided, self.options.min_share = pool, divided, min_share
         self.options.count_bits, self.options.h_error = count_bits, h_error
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
@@ -185,7 +185,7 @@ cdef class Grower:
             return 0
         self.release()
         self.prepared = self.options.threads
-        self.work = <pmb_pairs *> calloc(n, sizeof(pmb_pairs))
+        self.work = <pmb_pair_state *> calloc(n, sizeof(pmb_pair_state))
         if self.work == NULL:
             raise MemoryError("no memory for growing trees")
         for t in range(n):
@@ -197,16 +197,16 @@ cdef class Grower:
 
     cdef object draw(self, const uint8_t[::1] active, double share, key):
         """What the nodes of the next trees draw."""
-        cdef int n_active = np.count_nonzero(active) if active.shape[0] else self.data.c.n_features
+        cdef int n_active = np.count_nonzero(active) if active.shape[0] else self.data.columns.n_features
         self.options.active = &active[0] if active.shape[0] else NULL
         self.options.n_active, self.options.key = n_active, key
-        self.options.take = max(1, round(share * n_active)) if share < 1 else 0
-        cdef int64_t searched = <int64_t> self.options.take * self.max_leaves
-        cdef bint few = 0 < searched <= PMB_FEW * <int64_t> self.data.c.n_features
+        self.options.n_drawn = max(1, round(share * n_active)) if share < 1 else 0
+        cdef int64_t searched = <int64_t> self.options.n_drawn * self.max_leaves
+        cdef bint few = 0 < searched <= PMB_FEW * <int64_t> self.data.columns.n_features
         if self.data.row_ptr == NULL or self.data.n_tiles or self.options.divided:
             few = False
-        if few != self.options.few:
-            self.options.few, self.options.pool = few, self.pool and not few
+        if few != self.options.few_sparse:
+            self.options.few_sparse, self.options.keep_histograms = few, self.pool and not few
             self.release()
 
     cdef object listed(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs, const int32_t[::1] y,
@@ -219,7 +219,7 @@ cdef class Grower:
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
         if is_double and self.options.cell_words == 1:
             raise ValueError("double precision needs cell_words=2")
-        if y.shape[0] != self.data.c.m or units.shape[1] != PMB_PARTS:
+        if y.shape[0] != self.data.columns.m or units.shape[1] != PMB_PARTS:
             raise ValueError("the arrays do not fit the data")
         for j in range(n):
             job[j].S, job[j].is_double, job[j].K, job[j].counts = S, is_double, K, counts
@@ -265,15 +265,15 @@ cdef class Grower:
         room = self.listed(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts, scale,
                            units, sample, shrinkage, cap, level_cost)
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
-        if S.shape[1] != self.data.c.m or self.options.divided and comm is None:
+        if S.shape[1] != self.data.columns.m or self.options.divided and comm is None:
             raise ValueError("the arrays do not fit the data")
         self.draw(active, share, key)
         if comm is not None:
             for j in range(0, n, together):
-                self.grow_in_step(job + j, min(together, n - j), pmb_out_of(first, j, J, self.data.c.m), comm)
+                self.grow_in_step(job + j, min(together, n - j), pmb_out_of(first, j, J, self.data.columns.m), comm)
             return
         self.prepare(outer)
-        cdef Trees trees = trees_of(self.work, job, first, J, self.data.c.m)
+        cdef Trees trees = trees_of(self.work, job, first, J, self.data.columns.m)
         with nogil:
             run(outer, n, softmax_tree, &trees)
 
@@ -326,11 +326,11 @@ cdef class Grower:
                 here[j] = pmb_step_part(&self.work[j], &step[j])
             is_any, is_done = False, True
             for j in range(n):
-                is_any, is_done = is_any or step[j].at >= 0, is_done and step[j].done
+                is_any, is_done = is_any or step[j].leaf >= 0, is_done and step[j].done
             if is_any:
                 comm.sum(here.base, sure=True)
             for j in range(n):
-                pmb_step_turn(&self.work[j], &step[j], here[j])
+                pmb_step_next_search(&self.work[j], &step[j], here[j])
         self.weigh(n, comm)
 
     cdef object weigh(self, int n, comm):
@@ -379,7 +379,7 @@ cdef class Grower:
     cdef object write(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
         """The n trees that have been grown, and their leaf values from the rows of all workers."""
         cdef int j, i, J = self.max_leaves, outer = min(n, self.n_threads)
-        cdef int64_t m = self.data.c.m
+        cdef int64_t m = self.data.columns.m
         cdef int32_t[::1] n_leaves = np.zeros(n, dtype=np.int32)
         cdef int64_t[:, :, ::1] sums
         cdef pmb_tree_out out
@@ -413,7 +413,7 @@ cdef class Grower:
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), J = self.max_leaves
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
-        if A.shape[1] != self.data.c.m or edge.shape[0] != n or A.shape[0] * A.shape[2] < n:
+        if A.shape[1] != self.data.columns.m or edge.shape[0] != n or A.shape[0] * A.shape[2] < n:
             raise ValueError("the arrays do not fit the data")
         if self.options.divided and (comm is None or size is None) or (size is None) != (there is None):
             raise ValueError("the arrays do not fit the data")
@@ -427,11 +427,11 @@ cdef class Grower:
         self.options.active = NULL
         if comm is not None:
             for r in range(0, n, together):
-                self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.c.m), edge[r:],
+                self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.columns.m), edge[r:],
                                    comm)
             return
         self.prepare(outer)
-        cdef Trees trees = trees_of(self.work, job, first, J, self.data.c.m)
+        cdef Trees trees = trees_of(self.work, job, first, J, self.data.columns.m)
         trees.edge = &edge[0]
         with nogil:
             run(outer, n, edge_tree, &trees)
@@ -446,7 +446,7 @@ cdef class Grower:
             here[j] = pmb_take_rows(&self.work[j], pmb_edge_sample(&self.work[j], &job[j]), job[j].n)
         self.step(n, here, comm)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            edge[j] = pmb_edge_write(&self.work[j], &job[j], pmb_out_of(first, j, J, self.data.c.m))
+            edge[j] = pmb_edge_write(&self.work[j], &job[j], pmb_out_of(first, j, J, self.data.columns.m))
 
     def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
                      const double[:, ::1] h_of, const double[:, ::1] scale, const double[:, ::1] units, out):
@@ -466,7 +466,7 @@ cdef class Grower:
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef int own = weight.shape[0] > 1
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
-        if weight.shape[1] != self.data.c.m or y.shape[0] != self.data.c.m or weight.shape[0] != (n if own else 1):
+        if weight.shape[1] != self.data.columns.m or y.shape[0] != self.data.columns.m or weight.shape[0] != (n if own else 1):
             raise ValueError("the arrays do not fit the data")
         if units.shape[1] != PMB_PARTS:
             raise ValueError("the arrays do not fit the data")
@@ -479,7 +479,7 @@ cdef class Grower:
             job[j].unit, job[j].magic = &units[0, 0], &units[1, 0]
         self.options.active = NULL
         self.prepare(outer)
-        cdef Trees trees = trees_of(self.work, job, first, J, self.data.c.m)
+        cdef Trees trees = trees_of(self.work, job, first, J, self.data.columns.m)
         with nogil:
             run(outer, n, class_tree, &trees)
 

@@ -28,7 +28,7 @@ PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *batch, int32_t 
 /* Workers: how many nodes are parted together, to be in one message, while there is room for those parted in vain. The same
  * for all. */
 PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g) {
-    int32_t room = (g->max_nodes - 2 * g->n_left - g->n_nodes) / 2,
+    int32_t room = (g->max_nodes - 2 * g->splits_left - g->n_nodes) / 2,
             limit = pmb_vt_together(g->payload);
     return limit < room ? limit : room;
 }
@@ -401,7 +401,7 @@ PMB_STATIC int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_d
     w->g.payload = w;
     w->g.split = pmb_vt_split_batch;
     w->g.ahead = pmb_vt_ahead;
-    w->g.beyond = w->sum != NULL;
+    w->g.looks_below = w->sum != NULL;
     w->g.spare = malloc(m * sizeof(int32_t));
     w->its = malloc(nodes * sizeof(pmb_vt_node));
     w->sets = malloc((nodes * (size_t)w->d.most_words + 1) * sizeof(uint64_t));

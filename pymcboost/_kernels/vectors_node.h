@@ -187,7 +187,7 @@ PMB_STATIC void pmb_vt_set_rows(pmb_vectors *w, int32_t at, int64_t n_left) {
 
 /* Leaves so far. */
 PMB_INLINE int32_t pmb_vt_n_leaves(const pmb_vectors *w) {
-    return w->g.max_leaves - w->g.n_left;
+    return w->g.max_leaves - w->g.splits_left;
 }
 
 /* Whether a leaf to come, below one that is open, is never split, as it gains `most` at most: that many splits are not
@@ -195,14 +195,14 @@ PMB_INLINE int32_t pmb_vt_n_leaves(const pmb_vectors *w) {
 PMB_INLINE int pmb_vt_comes_too_late(const pmb_vectors *w, double most) {
     int32_t n = 0;
     for (int32_t j = 0; j < w->open.n; j++) n += w->open.leaf[j].gain >= most;
-    return n >= w->g.n_left;
+    return n >= w->g.splits_left;
 }
 
 /* Whether children of a node that is being parted are never split: then they need not be searched. */
 PMB_STATIC void pmb_vt_ask_whether_late(pmb_vectors *w, int32_t at) {
     const pmb_node *node = w->g.nodes + at;
     pmb_lock_it(&w->lock);
-    int may_be = pmb_vt_n_leaves(w) >= w->g.n_left;
+    int may_be = pmb_vt_n_leaves(w) >= w->g.splits_left;
     pmb_unlock_it(&w->lock);
     for (int c = 0; c < 2 && may_be; c++) {
         int32_t child = c ? node->right : node->left;

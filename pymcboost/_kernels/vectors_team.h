@@ -78,12 +78,12 @@ PMB_STATIC void pmb_vt_searched(pmb_vectors *w, int32_t at) {
 /* Make those leaves splits whose turn it is, as far as their children have been searched. Returns the leaf whose turn comes
  * then; -1: the tree is complete. */
 PMB_STATIC int32_t pmb_vt_close(pmb_vectors *w) {
-    while (w->g.n_left > 0 && w->open.n > 0) {
+    while (w->g.splits_left > 0 && w->open.n > 0) {
         int32_t at = w->open.leaf[0].node;
         if (w->its[at].parted != PMB_VT_PARTED) return at;
         pmb_node *node = w->g.nodes + at;
         node->is_split = 1;
-        w->g.n_left--;
+        w->g.splits_left--;
         w->n_ahead--;
         pmb_vt_pop(&w->open);
         pmb_vt_open(w, node->left);
@@ -95,9 +95,9 @@ PMB_STATIC int32_t pmb_vt_close(pmb_vectors *w) {
 /* The best node that may be split ahead of its turn; -1: there is none. */
 PMB_STATIC int32_t pmb_vt_ahead_of_turn(pmb_vectors *w) {
     pmb_vt_heap *h = &w->offered;
-    int32_t most = (w->g.n_left + 1) / 2;
+    int32_t most = (w->g.splits_left + 1) / 2;
     most = most < PMB_VT_AHEAD_MOST * w->o.threads ? most : PMB_VT_AHEAD_MOST * w->o.threads;
-    if (w->n_ahead >= most || w->g.max_nodes - 2 * w->g.n_left - w->g.n_nodes < 2) return -1;
+    if (w->n_ahead >= most || w->g.max_nodes - 2 * w->g.splits_left - w->g.n_nodes < 2) return -1;
     while (h->n > 0 && w->its[h->leaf[0].node].parted != PMB_VT_WHOLE) pmb_vt_pop(h);
     return h->n > 0 && !pmb_vt_is_wide(w, h->leaf[0].node) ? h->leaf[0].node : -1;
 }
@@ -110,7 +110,7 @@ PMB_STATIC pmb_vt_turn_of pmb_vt_take(pmb_vectors *w) {
     int is_whole = w->its[next].parted == PMB_VT_WHOLE;
     if (is_whole && pmb_vt_is_wide(w, next)) return turn;
     turn.at = is_whole ? next : pmb_vt_ahead_of_turn(w);
-    turn.last = turn.at == next && w->g.n_left == 1;
+    turn.last = turn.at == next && w->g.splits_left == 1;
     if (turn.at < 0) return turn;
     pmb_vt_add_children(w, turn.at);
     w->its[turn.at].parted = PMB_VT_TAKEN;
@@ -150,7 +150,7 @@ PMB_STATIC int32_t pmb_vt_grow_by(pmb_vectors *w, int threads) {
     w->open.n = w->offered.n = w->n_ordered = w->n_ahead = 0;
     pmb_vt_open(w, 0);
     for (int32_t at; (at = pmb_vt_close(w)) >= 0;) {
-        int is_wide = threads > 1 && pmb_vt_is_wide(w, at), last = w->g.n_left == 1;
+        int is_wide = threads > 1 && pmb_vt_is_wide(w, at), last = w->g.splits_left == 1;
         if (threads > 1 && !is_wide && !last) {
             w->threads->run(threads, threads, pmb_vt_split_some, w);
             continue;
@@ -162,7 +162,7 @@ PMB_STATIC int32_t pmb_vt_grow_by(pmb_vectors *w, int threads) {
             pmb_vt_split_alone(w, at, last, 0);
         pmb_vt_searched(w, at);
     }
-    return w->g.max_leaves - 1 - w->g.n_left;
+    return w->g.max_leaves - 1 - w->g.splits_left;
 }
 
 #endif
