@@ -5,8 +5,8 @@
 #include "pairs_steps.h"
 #include "softmax.h"
 
-#define PMB_RESOLVED                                                                               \
-    1024 /* units of h per row from which integer sums are as good as the numbers behind them */
+/* units of h per row from which integer sums are as good as the numbers behind them */
+#define PMB_RESOLVED 1024
 
 /* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */
 typedef struct {
@@ -15,8 +15,8 @@ typedef struct {
     double *gain, *value;
     void *leaf;
     int32_t leaf_bytes;
-    uint64_t *
-        sets; /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
+    /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
+    uint64_t *sets;
     int32_t set_words;
 } pmb_tree_out;
 
@@ -237,8 +237,8 @@ typedef struct {
     const void *A;
     const double *weight; /* NULL: all are 1 */
     double limit, unit, per_count;
-    double size,
-        scale; /* a bound of the sum of |a| of all workers, < 0: that of the rows here; integers by a */
+    /* a bound of the sum of |a| of all workers, < 0: that of the rows here; integers by a */
+    double size, scale;
     int32_t is_double, stride;
     int64_t n, n_all; /* rows with a != 0 here, and of all workers */
 } pmb_edge_job;

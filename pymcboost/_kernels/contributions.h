@@ -19,12 +19,11 @@
 #include "lanes.h"
 
 #define PMB_PATH 64 /* most features of a path: bits of a pattern */
-#define PMB_BLOCK                                                                                  \
-    256 /* rows that are looked at together, a multiple of PMB_WIDE: their numbers fit a byte */
+/* rows that are looked at together, a multiple of PMB_WIDE: their numbers fit a byte */
+#define PMB_BLOCK 256
 #define PMB_WIDE 8
-#define PMB_STEP                                                                                   \
-    (PMB_BLOCK +                                                                                   \
-     PMB_WIDE) /* from a coefficient to the next: a power of two would share few cache lines */
+/* from a coefficient to the next: a power of two would share few cache lines */
+#define PMB_STEP (PMB_BLOCK + PMB_WIDE)
 #define PMB_NEAR (1 << 17) /* values of leaves that are read anew for each few rows */
 #define PMB_SHORT 8        /* paths of so many features have at most PMB_BLOCK patterns */
 
@@ -53,8 +52,8 @@ typedef struct {
     int64_t begin, end, at; /* splits of the subtree, its first leaf */
     int64_t parent;         /* the split above, -1 at the root */
     int32_t level, n;       /* splits above, different features above */
-    int32_t left,
-        fresh; /* the side; whether no split further up has the feature of the one above */
+    /* the side; whether no split further up has the feature of the one above */
+    int32_t left, fresh;
 } pmb_frame;
 
 /* Trees as pymcboost.model.trees.Trees has them, and what pmb_paths finds. */
@@ -64,8 +63,8 @@ typedef struct {
     const float *threshold;
     const uint8_t *nan_left;
     uint8_t *slot; /* of every split: the place of its feature among those of the path */
-    const int64_t *begin,
-        *path; /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
+    /* path[begin[l]] to path[begin[l + 1]] are the features of leaf l */
+    const int64_t *begin, *path;
     /* A feature of a path has a table of coefficients (pmb_room). table[l] is where those of leaf l begin, of a batch
      * of trees: among the tables of patterns for a short path, of rows for a long one. The batch by features, in
      * groups: group[i] is a feature, its leaves (of the batch) and the places of its tables (less 1 and negative: of

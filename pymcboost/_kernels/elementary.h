@@ -4,11 +4,11 @@
 
 #include "exp.h"
 
-#define PMB_LN2_HIGH                                                                               \
-    6.93147180369123816490e-01 /* 33 bits: its products with whole numbers up to 2^20 are exact */
+/* 33 bits: its products with whole numbers up to 2^20 are exact */
+#define PMB_LN2_HIGH 6.93147180369123816490e-01
 #define PMB_LN2_LOW 1.90821492927058770002e-10
-#define PMB_TO_WHOLE                                                                               \
-    6755399441055744.0 /* 1.5 * 2^52: adding it rounds to a whole number, in the lowest bits */
+/* 1.5 * 2^52: adding it rounds to a whole number, in the lowest bits */
+#define PMB_TO_WHOLE 6755399441055744.0
 
 PMB_INLINE double pmb_of_bits(uint64_t bits) {
     double x;

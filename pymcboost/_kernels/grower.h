@@ -53,8 +53,8 @@ typedef struct {
     const int32_t *n_bins;      /* bins of values */
     const int32_t *has_missing; /* 1: bin n_bins holds the missing values */
     const int32_t *mode;        /* the bin that has no code or entries of its own; -1: none */
-    const int32_t
-        *lane_ptr; /* (n_lanes + 1,) where the features of each lane begin in lane_feature */
+    /* (n_lanes + 1,) where the features of each lane begin in lane_feature */
+    const int32_t *lane_ptr;
     const int32_t *lane_feature; /* (n_features,) features lane by lane, then the sparse ones */
     const int32_t *lane_cells;   /* (n_lanes,) codes of each lane */
 } pmb_columns;
@@ -68,10 +68,10 @@ typedef struct {
         nan_left;  /* its best split: bins up to pos go left, missing values where nan_left is 1 */
     int32_t depth; /* the root's is 0 */
     int32_t left, right; /* numbers of its children; -1 as long as its rows have not been parted */
-    int32_t
-        is_split; /* 0: a leaf of the tree, even where its rows were parted ahead of their turn */
-    const uint64_t
-        *set; /* of a categorical feature: bits of the bins on the left, in place of pos */
+    /* 0: a leaf of the tree, even where its rows were parted ahead of their turn */
+    int32_t is_split;
+    /* of a categorical feature: bits of the bins on the left, in place of pos */
+    const uint64_t *set;
     double subtree_gain; /* of all splits from here down; made by pmb_prune, as is n_splits */
     int32_t n_splits;
 } pmb_node;

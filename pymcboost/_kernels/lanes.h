@@ -11,11 +11,10 @@
 #elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) &&         \
     defined(__linux__) && defined(__GLIBC__)
 #define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#define PMB_HAS_256                                                                                \
-    __builtin_cpu_supports(                                                                        \
-        "avx2") /* which clone runs: gcc keeps vectors wider than its registers in */
-#define PMB_HAS_512                                                                                \
-    __builtin_cpu_supports("avx512vl") /* memory, and a clone cannot ask the preprocessor */
+/* Which clone runs, asked when it runs: a clone cannot ask the preprocessor, and gcc keeps vectors that are wider than the
+ * registers in memory. */
+#define PMB_HAS_256 __builtin_cpu_supports("avx2")
+#define PMB_HAS_512 __builtin_cpu_supports("avx512vl")
 #else
 #define PMB_CLONES
 #endif
@@ -29,8 +28,8 @@
 #define PMB_STATIC static __attribute__((unused))
 #define PMB_PREFETCH(p) __builtin_prefetch(p)
 #define PMB_RESTRICT __restrict__
-#define PMB_VECTORS                                                                                \
-    1 /* vector_size types: gcc leaves constant-length loops over rows in memory half vectorised */
+/* vector_size types: gcc leaves constant-length loops over rows in memory half vectorised */
+#define PMB_VECTORS 1
 #define ALIGNED_LANES __attribute__((aligned(64)))
 #else
 #define PMB_INLINE static inline

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #define NARROW_EMPTY 0xffffffffu
-#define NARROW_TABLE                                                                               \
-    1048576 /* features that have a table of their columns; more are looked up by their hash */
+/* features that have a table of their columns; more are looked up by their hash */
+#define NARROW_TABLE 1048576
 
 typedef struct {
     mcb_model model;   /* the same learners over columns in place of features */
@@ -17,9 +17,9 @@ typedef struct {
     uint32_t *feature; /* hash table: a feature, or NARROW_EMPTY */
     uint32_t *column;  /* hash table: the column of the feature */
     uint32_t bits;     /* of the number of places in the hash table */
-    uint32_t
-        *by_feature; /* column of each feature, the last one for all that are not used; or null */
-    void *memory;    /* of mcb_prepare */
+    /* column of each feature, the last one for all that are not used; or null */
+    uint32_t *by_feature;
+    void *memory; /* of mcb_prepare */
 } narrow_model;
 
 /* Where a feature is in the hash table, or where it would be. */

@@ -15,10 +15,10 @@
 
 #define PMB_AHEAD 24       /* rows between the prefetched row and the current one */
 #define PMB_COMPACTED 4096 /* rows of a node that are listed together where a tile skips rows */
-#define PMB_LOOKED_UP                                                                              \
-    8 /* entries of a sparse feature that take as long as one row that is looked up */
-#define PMB_SHARED_WORK                                                                            \
-    200000 /* row-tile pairs below which one node is not worth several threads */
+/* entries of a sparse feature that take as long as one row that is looked up */
+#define PMB_LOOKED_UP 8
+/* row-tile pairs below which one node is not worth several threads */
+#define PMB_SHARED_WORK 200000
 
 /* The training rows as class-wise trees read them, which nothing changes. A tile holds 16 lanes, a histogram all cells of the
  * tiles and behind them those of the sparse features. */
@@ -26,26 +26,26 @@ typedef struct {
     pmb_columns columns;
     int32_t n_tiles;
     const void *tiles; /* (n_tiles, m, 16) codes */
-    const int32_t
-        *tile_lanes; /* (n_tiles,), as the next three: lanes in use, the first ones of the 16 */
+    /* (n_tiles,), as the next three: lanes in use, the first ones of the 16 */
+    const int32_t *tile_lanes;
     const int32_t *tile_rows; /* codes in use, that of missing values included */
-    const int32_t
-        *tile_missing; /* 1: the last code holds the missing values of lanes with one feature */
-    const int32_t *
-        tile_skip; /* 1: rows with every lane in its mode are not added; they are what the node has besides */
+    /* 1: the last code holds the missing values of lanes with one feature */
+    const int32_t *tile_missing;
+    /* 1: rows with every lane in its mode are not added; they are what the node has besides */
+    const int32_t *tile_skip;
     const int32_t *tile_mode; /* (n_tiles, 16) codes of the modes */
-    const uint8_t *
-        counted; /* (bytes, m): bit t of a row's bytes says that tile t adds it; NULL: no tile skips rows */
-    const int64_t *
-        tile_cell; /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and number of cells */
+    /* (bytes, m): bit t of a row's bytes says that tile t adds it; NULL: no tile skips rows */
+    const uint8_t *counted;
+    /* (n_tiles + 2,) first cell of each tile, of the sparse cells, and number of cells */
+    const int64_t *tile_cell;
     const int64_t *row_ptr;  /* (m + 1,) sparse entries of each row; NULL: there are none */
     const int32_t *row_cell; /* their cells, ascending in a row */
     const int64_t *cell_ptr; /* (n_sparse + 1,) the same entries by cell */
     const int32_t *cell_row; /* their rows */
     pmb_level_data levels;   /* of categorical features */
     int32_t weighted;        /* 1: weights of rows differ */
-    const int64_t *
-        weight; /* (m,) weights in whole units; NULL where they do not differ, or there are no rows */
+    /* (m,) weights in whole units; NULL where they do not differ, or there are no rows */
+    const int64_t *weight;
     int64_t total_weight; /* their sum */
 } pmb_pair_data;
 
@@ -84,24 +84,24 @@ typedef struct {
     uint64_t key;          /* of its draws */
     pmb_pair_stats *stats; /* by node */
     int64_t *gh;           /* (m, cell_words) g and h of every row, packed as in a cell */
-    int64_t *
-        gathered; /* the same of the rows of the searched nodes, side by side; else scratch of the grower */
+    /* the same of the rows of the searched nodes, side by side; else scratch of the grower */
+    int64_t *gathered;
     int64_t *hist; /* (slots, cells, cell_words) on a 64-byte boundary */
-    pmb_split *
-        best_of_part; /* (n_tiles + 1, 2) what was found in each tile for `filled` and for its sibling */
+    /* (n_tiles + 1, 2) what was found in each tile for `filled` and for its sibling */
+    pmb_split *best_of_part;
     int32_t *free_slots; /* slots of `hist` that no node needs any more */
     int32_t *order;      /* (12 max_leaves,) scratch for writing the tree */
     int64_t *weight;     /* of the rows of each node, once the tree is grown */
     uint8_t *counted;    /* bits as in the data, of the gathered rows */
     uint8_t *chosen;     /* (2, n_features) marks of the features that two nodes draw */
-    int32_t
-        *listed; /* (2, 1 + n_features) how many they are, and which, where features are sparse */
+    /* (2, 1 + n_features) how many they are, and which, where features are sparse */
+    int32_t *listed;
     uint8_t *marks; /* (m,) by row, where there are sparse features; all 0 between two uses */
-    uint64_t *
-        sets; /* levels on the left: of all features for two nodes, then of the best split of each node */
+    /* levels on the left: of all features for two nodes, then of the best split of each node */
+    uint64_t *sets;
     pmb_level_scratch scratch;
-    int64_t *
-        cells; /* of one drawn feature, all 0 between two uses; NULL where these are not looked at one by one */
+    /* of one drawn feature, all 0 between two uses; NULL where these are not looked at one by one */
+    int64_t *cells;
     uint64_t *occupied;      /* bits of the cells with rows */
     int32_t *drawn;          /* numbers of the drawn features */
     pmb_cuts cuts;           /* in the memory of cuts.g */

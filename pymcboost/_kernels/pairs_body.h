@@ -36,11 +36,22 @@ PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t
         int64_t h = gh[WORDS * i + 1];
         if (at) done_h += h;
 #endif
-        ADD_LANE(0)
-        ADD_LANE(1)
-        ADD_LANE(2) ADD_LANE(3) ADD_LANE(4) ADD_LANE(5) ADD_LANE(6) ADD_LANE(7) ADD_LANE(8)
-            ADD_LANE(9) ADD_LANE(10) ADD_LANE(11) ADD_LANE(12) ADD_LANE(13) ADD_LANE(14)
-                ADD_LANE(15)
+        ADD_LANE(0);
+        ADD_LANE(1);
+        ADD_LANE(2);
+        ADD_LANE(3);
+        ADD_LANE(4);
+        ADD_LANE(5);
+        ADD_LANE(6);
+        ADD_LANE(7);
+        ADD_LANE(8);
+        ADD_LANE(9);
+        ADD_LANE(10);
+        ADD_LANE(11);
+        ADD_LANE(12);
+        ADD_LANE(13);
+        ADD_LANE(14);
+        ADD_LANE(15);
     }
     done[0] = done_g;
     done[1] = done_h;

@@ -12,14 +12,14 @@
 
 /* Where the sets of categorical features lie, and which of their levels are rare. */
 typedef struct {
-    const int32_t *
-        set_start; /* by feature: words of sets before its own, -1: ordered; NULL: all are ordered */
-    int32_t set_words, most_words,
-        most_levels; /* words of all sets, of the largest one, and its bins */
-    const int64_t *
-        least_level; /* by level, from 64 set_start[f] on: weight in a node below which it is rare */
-    const int64_t
-        *whole_level; /* likewise: weight below which only a part of its rows is in the node */
+    /* by feature: words of sets before its own, -1: ordered; NULL: all are ordered */
+    const int32_t *set_start;
+    /* words of all sets, of the largest one, and its bins */
+    int32_t set_words, most_words, most_levels;
+    /* by level, from 64 set_start[f] on: weight in a node below which it is rare */
+    const int64_t *least_level;
+    /* likewise: weight below which only a part of its rows is in the node */
+    const int64_t *whole_level;
 } pmb_level_data;
 
 /* One level of a node. */

@@ -14,21 +14,21 @@
 
 /* What a grower is asked for; the same for all trees of a round. */
 typedef struct {
-    int32_t
-        edge; /* 1: splits of largest |G_L| + |G_R|, leaves -1 and +1; 0: of largest Newton gain */
+    /* 1: splits of largest |G_L| + |G_R|, leaves -1 and +1; 0: of largest Newton gain */
+    int32_t edge;
     int32_t cell_words; /* words of a cell, 1 or 2 */
-    int32_t
-        keep_histograms; /* 1: those of all leaves are kept, so that a child's is its parent's minus its sibling's */
-    int32_t
-        few_sparse; /* 1: all features are sparse and few are drawn: only their cells are made */
+    /* 1: those of all leaves are kept, so that a child's is its parent's minus its sibling's */
+    int32_t keep_histograms;
+    /* 1: all features are sparse and few are drawn: only their cells are made */
+    int32_t few_sparse;
     int32_t threads;
     int32_t divided;    /* 1: the rows are divided among workers */
     int32_t count_bits; /* of cells of two words: bits of n below h */
-    int64_t
-        least_n; /* weight on either side, in units, at least 1; it bounds h where cells have no count */
+    /* weight on either side, in units, at least 1; it bounds h where cells have no count */
+    int64_t least_n;
     double min_share; /* nodes are split only above this share of the root's h */
-    double
-        h_error; /* units by which the h of a row may differ from its integer; below 0: gains may be rounding */
+    /* units by which the h of a row may differ from its integer; below 0: gains may be rounding */
+    double h_error;
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
     const uint8_t *active;            /* by feature: 1 where it may be split on; NULL: all */
     int32_t n_active;                 /* how many those are */
@@ -43,13 +43,13 @@ PMB_INLINE int pmb_is_counted(const pmb_pair_options *options) {
 
 /* What bounds the splits of one tree, in units of its integers. */
 typedef struct {
-    int64_t least_n,
-        least_h; /* n and h on either side; where h stands for n, least_n is the larger bound */
-    double l2;   /* added to the h of either side */
+    /* n and h on either side; where h stands for n, least_n is the larger bound */
+    int64_t least_n, least_h;
+    double l2;         /* added to the h of either side */
     double level_cost; /* gain that a set loses for every level in parts beyond two */
     double h_error;    /* of the options */
-    float h_factor,
-        scaled_l2; /* with one word: a power of two for h, and l2 times it, so that no score overflows */
+    /* with one word: a power of two for h, and l2 times it, so that no score overflows */
+    float h_factor, scaled_l2;
     int32_t plain;      /* 1: l2 and least_h bound nothing */
     int32_t count_bits; /* of the options */
 } pmb_limits;
@@ -83,8 +83,8 @@ typedef struct {
     int32_t feature, pos, nan_left;
     pmb_sums left;       /* of the rows on the left */
     const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
-    int32_t
-        no_missing; /* 1: the node has no missing values of the feature; their side is decided later */
+    /* 1: the node has no missing values of the feature; their side is decided later */
+    int32_t no_missing;
 } pmb_split;
 
 /* Bits of the count in the second word of a cell. */

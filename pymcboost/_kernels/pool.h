@@ -20,8 +20,8 @@
 #include <signal.h>
 #endif
 
-#define PMB_SPIN_NS                                                                                \
-    50000 /* how long to look before sleeping; waking somebody takes about as long */
+/* how long to look before sleeping; waking somebody takes about as long */
+#define PMB_SPIN_NS 50000
 #define PMB_STACK (2 << 20) /* bytes of a helper's stack: musl's default is too small */
 #define PMB_MOST_HELPERS 1024
 #define PMB_MOST_RANGES 128

@@ -111,8 +111,8 @@ typedef double FN(lanes_)[LANES];
 
 typedef struct {
     FN(lanes_) bar, edge, code;
-    double
-        *total; /* where the first split of the slot goes, if every split has a number of its own */
+    /* where the first split of the slot goes, if every split has a number of its own */
+    double *total;
     int64_t width;
     int mode;
 } FN(scan_);

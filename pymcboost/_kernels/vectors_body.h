@@ -1,4 +1,5 @@
-/* Template body: define LANES (4, 8 or 16) before each inclusion. */
+/* Template body of vector trees: fills histograms, and scores the steps of a feature. Define LANES (4, 8 or 16) before each
+ * inclusion. */
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, i, LANES)
 #define WIDE (LANES < 8 ? LANES : 8)
@@ -46,7 +47,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_sum_cells_)(const pmb_sum *cells, int64_t n
     memcpy(totals, sum, sizeof sum);
 }
 
-/* What n gradient rows of one block add to `pmb_vt_most`. weights: of the rows, LANES apart; own: their lane, or -1. */
+/* What n gradient rows of one block add to `pmb_vt_gain_bound`. weights: of the rows, LANES apart; own: their lane, or -1. */
 PMB_CLONES PMB_STATIC void FN(pmb_vt_spread_)(const int32_t *PMB_RESTRICT A,
                                               const int32_t *PMB_RESTRICT weights, int own,
                                               const int32_t *PMB_RESTRICT rows, int64_t n,
@@ -213,7 +214,7 @@ PMB_INLINE double FN(pmb_vt_add_up_)(double *v, int n) {
 PMB_INLINE void FN(pmb_vt_walk_fours_)(const pmb_sum *hist, const pmb_sum *rest,
                                        const int32_t *slot, int count, const pmb_sum *start,
                                        const double *left, double more, const double *mean,
-                                       double *d2, int add) {
+                                       double *squares, int add) {
     enum { FOURS = LANES / 4 };
     typedef int32_t ints __attribute__((vector_size(16), may_alias));
     ints g[FOURS];
@@ -233,7 +234,7 @@ PMB_INLINE void FN(pmb_vt_walk_fours_)(const pmb_sum *hist, const pmb_sum *rest,
             for (int p = 0; p < n; p++) v[p] += v[p + n];
         FN(two_)
         t = __builtin_shufflevector(v[0], v[0], 0, 1) + __builtin_shufflevector(v[0], v[0], 2, 3);
-        d2[j] = add ? d2[j] + (t[0] + t[1]) : t[0] + t[1];
+        squares[j] = add ? squares[j] + (t[0] + t[1]) : t[0] + t[1];
     }
 }
 #endif
@@ -241,11 +242,11 @@ PMB_INLINE void FN(pmb_vt_walk_fours_)(const pmb_sum *hist, const pmb_sum *rest,
 /* |G_L - n_L mean|^2 after every step of the run, from cells added to the sums at `start`. */
 PMB_INLINE void FN(pmb_vt_walk_)(const pmb_sum *hist, const pmb_sum *rest, const int32_t *slot,
                                  int count, const pmb_sum *start, const double *left, double more,
-                                 const double *mean, double *d2, int add) {
+                                 const double *mean, double *squares, int add) {
     pmb_sum sum[LANES] ALIGNED_LANES;
 #if PMB_SHUFFLES && LANES > 4
     if (!PMB_HAS_512) {
-        FN(pmb_vt_walk_fours_)(hist, rest, slot, count, start, left, more, mean, d2, add);
+        FN(pmb_vt_walk_fours_)(hist, rest, slot, count, start, left, more, mean, squares, add);
         return;
     }
 #endif
@@ -276,7 +277,7 @@ PMB_INLINE void FN(pmb_vt_walk_)(const pmb_sum *hist, const pmb_sum *rest, const
 #endif
         FN(two_) t = __builtin_shufflevector(f, f, 0, 1) + __builtin_shufflevector(f, f, 2, 3);
         all = t[0] + t[1];
-        d2[j] = add ? d2[j] + all : all;
+        squares[j] = add ? squares[j] + all : all;
     }
 #else
     for (int j = 0; j < count; j++) {
@@ -288,7 +289,7 @@ PMB_INLINE void FN(pmb_vt_walk_)(const pmb_sum *hist, const pmb_sum *rest, const
             v[k] *= v[k];
         }
         all = FN(pmb_vt_add_up_)(v, LANES);
-        d2[j] = add ? d2[j] + all : all;
+        squares[j] = add ? squares[j] + all : all;
     }
 #endif
 }
@@ -303,7 +304,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const pmb_sum *hist, pmb_vt_scrat
     const pmb_sum *missing = hist + (int64_t)run->missing * LANES;
     double mean[LANES] ALIGNED_LANES;
     PMB_LANES(k, LANES) mean[k] = (double)total[k] / (double)weight;
-    if (run->mode_at >= 0) {
+    if (run->mode_bin >= 0) {
         memcpy(rest, total, sizeof rest);
         for (int j = 0; j < run->count; j++)
             if (slot[j] != PMB_VT_REST) ROW_TAKE(rest, hist + (int64_t)slot[j] * LANES);
@@ -311,10 +312,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_squares_)(const pmb_sum *hist, pmb_vt_scrat
         if (run->missing == PMB_VT_REST) missing = rest;
     }
     FN(pmb_vt_walk_)(hist, rest, slot, run->count, zero, s->left + run->first, 0, mean,
-                     s->d2 + run->first, add);
+                     s->squares + run->first, add);
     if (run->missing != PMB_VT_NONE)
         FN(pmb_vt_walk_)(hist, rest, slot, run->count, missing, s->left + run->first,
-                         (double)run->n_missing, mean, s->d2_missing + run->first, add);
+                         (double)run->n_missing, mean, s->squares_missing + run->first, add);
 }
 
 #undef FN

@@ -1,5 +1,5 @@
-/* Trees with vector leaves on many rows: the rows of a node of few among them lie scattered, and so do those of all nodes
- * below it. Before such a node is parted its rows are moved side by side. From then on a row's number is its place there. */
+/* Vector trees on many rows: the rows of a small node lie scattered among all, and so do those of the nodes below it. Before
+ * such a node is parted its rows are moved side by side. From then on a row's number is its place there. */
 #ifndef PYMCBOOST_VECTORS_MOVE_H
 #define PYMCBOOST_VECTORS_MOVE_H
 
@@ -10,10 +10,10 @@
 #define PMB_VT_BRANCHING 8 /* and as many as this number of leaves have on average */
 
 /* Whether the rows of a node that is to be parted are moved first. */
-PMB_INLINE int pmb_vt_is_to_move(const pmb_vectors *w, int32_t at) {
-    int64_t n = w->g.nodes[at].n, m = w->d.c.m;
-    return w->moved.codes && !w->its[at].moved && n > 0 && n * PMB_VT_SCATTERED <= m &&
-           n * w->g.max_leaves >= m * PMB_VT_BRANCHING;
+PMB_INLINE int pmb_vt_is_to_move(const pmb_vt_state *w, int32_t node_index) {
+    int64_t n = w->grower.nodes[node_index].n, m = w->data.columns.m;
+    return w->moved.codes && !w->stats[node_index].moved && n > 0 && n * PMB_VT_SCATTERED <= m &&
+           n * w->grower.max_leaves >= m * PMB_VT_BRANCHING;
 }
 
 #define PMB_MOVE_BY(bits)                                                                          \
@@ -29,37 +29,37 @@ PMB_MOVE_BY(8)
 PMB_MOVE_BY(16)
 
 /* Move a piece of the rows of a node. Their gradients need not be moved where they have been gathered. */
-PMB_STATIC void pmb_vt_move_piece(pmb_vectors *w, int32_t at, int64_t piece) {
-    const pmb_columns *c = &w->d.c;
-    const pmb_node *node = w->g.nodes + at;
+PMB_STATIC void pmb_vt_move_piece(pmb_vt_state *w, int32_t node_index, int64_t piece) {
+    const pmb_columns *c = &w->data.columns;
+    const pmb_node *node = w->grower.nodes + node_index;
     int64_t from = piece * PMB_VT_PIECE,
             n = node->n - from < PMB_VT_PIECE ? node->n - from : PMB_VT_PIECE;
-    int64_t first = node->start + from, L = w->d.lanes;
-    int32_t *rows = w->g.rows + first, its[PMB_VT_PIECE + PMB_VT_FAR];
+    int64_t first = node->start + from, L = w->data.lanes;
+    int32_t *rows = w->grower.rows + first, numbers[PMB_VT_PIECE + PMB_VT_FAR];
     pmb_sum unused[PMB_VT_LANES] = {0};
-    memcpy(its, rows, sizeof(int32_t) * (size_t)n);
-    for (int j = 0; j < PMB_VT_FAR; j++) its[n + j] = its[n - 1];
+    memcpy(numbers, rows, sizeof(int32_t) * (size_t)n);
+    for (int j = 0; j < PMB_VT_FAR; j++) numbers[n + j] = numbers[n - 1];
     for (int32_t l = 0; l < c->n_lanes; l++) {
         int64_t lane = l * c->m;
         if (c->code_bytes == 2)
-            pmb_move_by_16((const uint16_t *)c->codes + lane, its, n,
+            pmb_move_by_16((const uint16_t *)c->codes + lane, numbers, n,
                            (uint16_t *)w->moved.codes + lane + first);
         else
-            pmb_move_by_8((const uint8_t *)c->codes + lane, its, n,
+            pmb_move_by_8((const uint8_t *)c->codes + lane, numbers, n,
                           (uint8_t *)w->moved.codes + lane + first);
     }
-    for (int b = 0; b < w->d.blocks && !w->gathered; b++)
-        PMB_VT(w->d.lanes, pmb_vt_gather_, w->A + b * c->m * L, its, n,
+    for (int b = 0; b < w->data.blocks && !w->gathered; b++)
+        PMB_VT(w->data.lanes, pmb_vt_gather_, w->A + b * c->m * L, numbers, n,
                w->moved_A + (b * c->m + first) * L, unused);
-    memcpy(w->origin + first, its, sizeof(int32_t) * (size_t)n);
+    memcpy(w->origin + first, numbers, sizeof(int32_t) * (size_t)n);
     for (int64_t i = 0; i < n; i++) rows[i] = (int32_t)(first + i);
 }
 
 /* Move the rows of a node. */
-PMB_STATIC void pmb_vt_move(pmb_vectors *w, int32_t at) {
-    for (int64_t piece = 0; piece * PMB_VT_PIECE < w->g.nodes[at].n; piece++)
-        pmb_vt_move_piece(w, at, piece);
-    w->its[at].moved = 1;
+PMB_STATIC void pmb_vt_move(pmb_vt_state *w, int32_t node_index) {
+    for (int64_t piece = 0; piece * PMB_VT_PIECE < w->grower.nodes[node_index].n; piece++)
+        pmb_vt_move_piece(w, node_index, piece);
+    w->stats[node_index].moved = 1;
 }
 
 /* Two ascending runs of rows, next to each other, become one. */
@@ -71,14 +71,14 @@ PMB_STATIC void pmb_vt_merge(int32_t *rows, int64_t n_left, int64_t n, int32_t *
 }
 
 /* The rows of a leaf by their own numbers in ascending order, also where it has been parted in vain. */
-PMB_STATIC void pmb_vt_rows_of_leaf(pmb_vectors *w, int32_t at) {
-    const pmb_node *node = w->g.nodes + at;
-    int32_t *rows = w->g.rows + node->start;
+PMB_STATIC void pmb_vt_rows_of_leaf(pmb_vt_state *w, int32_t node_index) {
+    const pmb_node *node = w->grower.nodes + node_index;
+    int32_t *rows = w->grower.rows + node->start;
     if (node->left >= 0) {
         pmb_vt_rows_of_leaf(w, node->left);
         pmb_vt_rows_of_leaf(w, node->right);
-        pmb_vt_merge(rows, w->g.nodes[node->left].n, node->n, w->g.spare + node->start);
-    } else if (w->its[at].moved)
+        pmb_vt_merge(rows, w->grower.nodes[node->left].n, node->n, w->grower.spare + node->start);
+    } else if (w->stats[node_index].moved)
         for (int64_t i = 0; i < node->n; i++) rows[i] = w->origin[rows[i]];
 }
 

@@ -23,8 +23,8 @@ PMB_STATIC double pmb_sum(const double *v, int64_t n) {
 typedef struct {
     int64_t n_classes, width;
     int bits; /* sums of curvatures have at least so many bits a row, or the unit is too large */
-    double unit, l2,
-        rate; /* of the sums; added to curvatures; what steps are multiplied by at last */
+    /* of the sums; added to curvatures; what steps are multiplied by at last */
+    double unit, l2, rate;
     double share, largest; /* (K - 1) / K; largest step */
 } pmb_steps;
 

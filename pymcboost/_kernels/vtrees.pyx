@@ -40,30 +40,30 @@ cdef extern from "vectors.h" nogil:
         const int32_t *row_cell
         int32_t most_cell
         const int32_t *cell_feature
-        const int32_t *skip
-        const uint64_t *others
-        const int32_t *set_at
+        const int32_t *usual_code
+        const uint64_t *unusual_rows
+        const int32_t *set_start
         int32_t set_words, most_words, most_levels
-        int64_t kept
+        int64_t most_kept_cells
         const int64_t *least_level
         const int64_t *whole_level
         double level_cost, row_error, rows_per_weight
-        const double *worth
-        const uint8_t *used
-        const int64_t *used_at
-        double new_worth
+        const double *gain_factor
+        const uint8_t *used_threshold
+        const int64_t *used_start
+        double new_threshold_factor
     ctypedef struct pmb_vt_options:
-        int32_t take, threads
-        int64_t least
+        int32_t n_drawn, threads
+        int64_t least_weight
         double min_share, share
-        int32_t pool
-    ctypedef struct pmb_vectors:
-        pmb_grower g
-        pmb_vt_data d
-        pmb_vt_options o
+        int32_t n_tree_features
+    ctypedef struct pmb_vt_state:
+        pmb_grower grower
+        pmb_vt_data data
+        pmb_vt_options options
         const pmb_pool_calls *threads
         const uint64_t *groups
-        int (*sum)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
+        int (*add_up)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
         void *workers
         int32_t failed, n_workers, rank
         int64_t scattered
@@ -75,10 +75,10 @@ cdef extern from "vectors.h" nogil:
         int32_t *moved_A
         int32_t *origin
     int64_t pmb_vt_others(const uint8_t *codes, int64_t m, int code, uint64_t *bits)
-    int pmb_vectors_new(pmb_vectors *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells)
-    void pmb_vectors_free(pmb_vectors *w)
-    int32_t pmb_vt_grow(pmb_vectors *w, const int32_t *A, uint64_t key)
-    void pmb_vt_leaves(pmb_vectors *w, const int32_t *leaf_node, int32_t n_leaves, int64_t *leaf_start,
+    int pmb_vt_state_new(pmb_vt_state *w, int32_t max_leaves, int32_t max_depth, int64_t most_sparse_cells)
+    void pmb_vt_state_free(pmb_vt_state *w)
+    int32_t pmb_vt_grow(pmb_vt_state *w, const int32_t *A, uint64_t key)
+    void pmb_vt_leaves(pmb_vt_state *w, const int32_t *leaf_node, int32_t n_leaves, int64_t *leaf_start,
                        int32_t *leaf_of_row)
     int32_t pmb_prune(pmb_grower *g, double least_mean_gain)
     int pmb_preorder(const pmb_node *nodes, int32_t *stack, int32_t *order, int32_t *right, int32_t *leaf_node)
@@ -149,18 +149,18 @@ cdef class Grower:
     comm : communicator of the workers among which the rows are divided, or None
     """
 
-    cdef pmb_vectors w
-    cdef object kept, rows, leaf_of_row, set_at, least, comm, error, paid, places
+    cdef pmb_vt_state w
+    cdef object kept, rows, leaf_of_row, set_start, least, comm, error, paid, places
     cdef bint is_begun  # whether workers have met in this tree
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
                   int take, int n_threads, double min_share=0, double share=1, pool=None,
                   groups=None, least_levels=None, row_number=None, comm=None):
-        cdef pmb_vectors *w = &self.w
+        cdef pmb_vt_state *w = &self.w
         w.threads = the_pool()
-        w.d.c = columns_of(data)
-        w.d.n_classes, w.d.lanes, w.d.blocks = n_classes, lanes, blocks
-        w.d.max_cells = (int(data.lane_cells.max(initial=0)) + 63) // 64 * 64
+        w.data.columns = columns_of(data)
+        w.data.n_classes, w.data.lanes, w.data.blocks = n_classes, lanes, blocks
+        w.data.max_cells = (int(data.lane_cells.max(initial=0)) + 63) // 64 * 64
         cell_ptr, entries = data.by_cell()
         used = np.flatnonzero(np.diff(cell_ptr))
         cells = np.column_stack((used, np.diff(cell_ptr)[used])).astype(np.int32)
@@ -168,7 +168,7 @@ cdef class Grower:
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
         self.comm = comm
         if comm is not None:
-            w.sum, w.workers, w.n_workers, w.rank = sum_over_workers, <void *> self, comm.size, comm.rank
+            w.add_up, w.workers, w.n_workers, w.rank = sum_over_workers, <void *> self, comm.size, comm.rank
             w.scattered = min(comm.scattered, 1 << 62)
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -176,57 +176,57 @@ cdef class Grower:
         self.kept = data, entries, cells, cell_feature, skip, others, groups, row_number
         w.row_number = <const int64_t *> address(row_number)
         w.groups = <const uint64_t *> address(groups)
-        w.d.row_ptr, w.d.row_cell = <const int64_t *> address(data.row_ptr), <const int32_t *> address(data.row_cell)
-        w.d.most_cell = len(cell_feature) - 1
-        w.d.cell_feature = <const int32_t *> address(cell_feature)
-        w.d.skip, w.d.others = <const int32_t *> address(skip), <const uint64_t *> address(others)
+        w.data.row_ptr, w.data.row_cell = <const int64_t *> address(data.row_ptr), <const int32_t *> address(data.row_cell)
+        w.data.most_cell = len(cell_feature) - 1
+        w.data.cell_feature = <const int32_t *> address(cell_feature)
+        w.data.usual_code, w.data.unusual_rows = <const int32_t *> address(skip), <const uint64_t *> address(others)
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
-        w.o.take, w.o.threads, w.o.least, w.o.min_share = take, n_threads, least, min_share
+        w.options.n_drawn, w.options.threads, w.options.least_weight, w.options.min_share = take, n_threads, least, min_share
         self.set_sets(data, least_levels)
-        w.o.share, w.o.pool = share, len(data.column) if pool is None else pool
+        w.options.share, w.options.n_tree_features = share, len(data.column) if pool is None else pool
         self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
-        w.g.rows = <int32_t *> address(self.rows)
+        w.grower.rows = <int32_t *> address(self.rows)
         self.move(data.places(take, max_leaves, lanes * blocks) if others is None else None)
-        if not pmb_vectors_new(w, max_leaves, max_depth, sizes.max(initial=0)):
+        if not pmb_vt_state_new(w, max_leaves, max_depth, sizes.max(initial=0)):
             raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
         self.leaf_of_row = np.empty(data.n_rows, dtype=np.int32)
 
     def __dealloc__(self):
-        pmb_vectors_free(&self.w)
+        pmb_vt_state_free(&self.w)
 
     cdef move(self, places):
         """Rows of small nodes go to ``places``, see `Columns.places`."""
         if places is not None:
             self.places = codes, gradient, origin = places
-            self.w.moved, self.w.moved.codes = self.w.d.c, address(codes)
+            self.w.moved, self.w.moved.codes = self.w.data.columns, address(codes)
             self.w.moved_A, self.w.origin = <int32_t *> address(gradient), <int32_t *> address(origin)
 
     cdef set_sets(self, data, least_levels):
         """Room for the levels of categorical features."""
-        cdef pmb_vt_data *d = &self.w.d
-        self.set_at, d.set_words, d.most_words, d.most_levels, self.least = data.sets(least_levels)
-        d.kept = data.most_level_cells(PMB_GROUP) * d.blocks if d.blocks > 1 else 0
-        d.set_at = <const int32_t *> address(self.set_at)
+        cdef pmb_vt_data *d = &self.w.data
+        self.set_start, d.set_words, d.most_words, d.most_levels, self.least = data.sets(least_levels)
+        d.most_kept_cells = data.most_level_cells(PMB_GROUP) * d.blocks if d.blocks > 1 else 0
+        d.set_start = <const int32_t *> address(self.set_start)
         if self.least is not None:
             d.least_level = <const int64_t *> address(self.least[0])
             d.whole_level = <const int64_t *> address(self.least[1])
 
-    def pay(self, worth, used, used_at, double new_worth):
+    def pay(self, worth, used, used_start, double new_worth):
         """Multiply gains by ``worth`` of the feature, and by ``new_worth`` at thresholds that are not marked as used.
 
         worth : ndarray of float64 (features,)
         used : ndarray of uint8 (thresholds,); read anew for every tree, like ``worth``
-        used_at : ndarray of int64 (features,); where the marks of each feature begin
+        used_start : ndarray of int64 (features,); where the marks of each feature begin
         """
         cdef const double[::1] checked = worth
         cdef const uint8_t[::1] marks = used
-        cdef const int64_t[::1] first = used_at
-        if not len(checked) == len(first) == self.w.d.c.n_features or not len(marks):
+        cdef const int64_t[::1] first = used_start
+        if not len(checked) == len(first) == self.w.data.columns.n_features or not len(marks):
             raise ValueError("gains are multiplied by a number for each feature, at marks of each threshold")
-        self.paid = worth, used, used_at
-        self.w.d.worth, self.w.d.used = <const double *> address(worth), <const uint8_t *> address(used)
-        self.w.d.used_at, self.w.d.new_worth = <const int64_t *> address(used_at), new_worth
+        self.paid = worth, used, used_start
+        self.w.data.gain_factor, self.w.data.used_threshold = <const double *> address(worth), <const uint8_t *> address(used)
+        self.w.data.used_start, self.w.data.new_threshold_factor = <const int64_t *> address(used_start), new_worth
 
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
              double row_error=0, double rows_per_weight=0, double min_subtree_gain=0):
@@ -255,15 +255,15 @@ cdef class Grower:
         cdef const pmb_node *node
         if A.shape[1] and <size_t> data % 64:
             raise ValueError("A must start on a 64-byte boundary; make it with aligned_zeros")
-        if A.shape[0] != self.w.d.blocks:
-            raise ValueError(f"A has {A.shape[0]} blocks of gradients; this grower needs {self.w.d.blocks}")
-        self.w.g.min_gain, self.w.d.level_cost = min_gain, level_cost
-        self.w.d.row_error, self.w.d.rows_per_weight = row_error, rows_per_weight
+        if A.shape[0] != self.w.data.blocks:
+            raise ValueError(f"A has {A.shape[0]} blocks of gradients; this grower needs {self.w.data.blocks}")
+        self.w.grower.min_gain, self.w.data.level_cost = min_gain, level_cost
+        self.w.data.row_error, self.w.data.rows_per_weight = row_error, rows_per_weight
         self.is_begun = False
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
             if n_splits and min_subtree_gain > 0:
-                n_splits = pmb_prune(&self.w.g, min_subtree_gain)
+                n_splits = pmb_prune(&self.w.grower, min_subtree_gain)
         if self.w.failed:
             raise self.error
         cdef int32_t[:, ::1] lists = np.empty((3, 2 * n_splits + 2), dtype=np.int32)
@@ -272,14 +272,14 @@ cdef class Grower:
         cdef int32_t[::1] to_right = right, leaf = self.leaf_of_row
         cdef int64_t[::1] starts = leaf_start
         with nogil:
-            pmb_preorder(self.w.g.nodes, &lists[0, 0], &lists[1, 0], &to_right[0], &lists[2, 0])
+            pmb_preorder(self.w.grower.nodes, &lists[0, 0], &lists[1, 0], &to_right[0], &lists[2, 0])
             pmb_vt_leaves(&self.w, &lists[2, 0], n_splits + 1, &starts[0], &leaf[0])
         splits = np.empty((3, n_splits), dtype=np.int32)
         gain = np.empty(n_splits)
         cdef int32_t[:, ::1] to = splits
         cdef double[::1] to_gain = gain
         for j in range(n_splits):
-            node = &self.w.g.nodes[lists[1, j]]
+            node = &self.w.grower.nodes[lists[1, j]]
             to[0, j], to[1, j], to[2, j], to_gain[j] = node.feature, node.pos, node.nan_left, node.gain
         rows = self.rows[: leaf.shape[0]]
         return (splits[0], splits[1], splits[2] > 0, right[:n_splits], gain, rows, leaf_start, self.leaf_of_row,
@@ -290,13 +290,13 @@ cdef class Grower:
         cdef int32_t f
         cdef const uint64_t *bits
         sets = {}
-        if self.set_at is None:
+        if self.set_start is None:
             return sets
-        for j in np.flatnonzero(self.set_at[feature] >= 0).tolist():
+        for j in np.flatnonzero(self.set_start[feature] >= 0).tolist():
             f = feature[j]
-            bits = self.w.g.nodes[lists[1, j]].set
-            words = np.array([bits[w] for w in range((self.w.d.c.n_bins[f] + 63) // 64)], dtype="<u8")
-            sets[j] = np.unpackbits(words.view(np.uint8), bitorder="little")[: self.w.d.c.n_bins[f]].astype(bool)
+            bits = self.w.grower.nodes[lists[1, j]].set
+            words = np.array([bits[w] for w in range((self.w.data.columns.n_bins[f] + 63) // 64)], dtype="<u8")
+            sets[j] = np.unpackbits(words.view(np.uint8), bitorder="little")[: self.w.data.columns.n_bins[f]].astype(bool)
         return sets
 
 
