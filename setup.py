@@ -151,7 +151,7 @@ def extensions():
 
 
 JOBS = min(4, os.cpu_count() or 1)
-SLOW = {"vrows", "stumps", "score", "vtrees64", "weights"}  # of the kernels, to compile
+SLOW = {"vector_loss", "stumps", "score", "vector_trees64", "pairwise_weights"}  # of the kernels, to compile
 FORKS = (
     multiprocessing.get_start_method() == "fork"
 )  # elsewhere each process would run this file anew

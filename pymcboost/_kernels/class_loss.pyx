@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
-from pymcboost._kernels.class_trees cimport (
+from pymcboost._kernels.classwise_trees cimport (
     PMB_TRY_ROWS,
     pmb_add_leaves,
     pmb_add_parts,

@@ -1,6 +1,6 @@
 /* Grows one binary tree best-first, for class-wise trees and for vector trees: its nodes, the order in which leaves are split,
  * the parting of rows, pruning, and the finished tree in preorder. What a cell of a histogram holds, how histograms are
- * filled and how a split is found in them is the payload's job: pairs.h (one pair of numbers) or vectors.h (K numbers). */
+ * filled and how a split is found in them is the payload's job: classwise_histograms.h (one pair of numbers) or vector_trees.h (K numbers). */
 #ifndef PYMCBOOST_GROWER_H
 #define PYMCBOOST_GROWER_H
 

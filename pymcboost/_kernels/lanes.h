@@ -83,7 +83,7 @@ PMB_INLINE uint64_t pmb_random(uint64_t *state) {
             name##16(__VA_ARGS__);                                                                 \
     } while (0)
 
-/* The same of those made by widths.h, for the type at hand as well. */
+/* The same of those made by variants.h, for the type at hand as well. */
 #define PMB_DISPATCH(name, is_double, lanes, ...)                                                  \
     do {                                                                                           \
         if (is_double)                                                                             \

@@ -7,7 +7,7 @@
 #define PYMCBOOST_LEFT_OUT_H
 
 #include "draws.h"
-#include "vrows_values.h"
+#include "leaf_vectors.h"
 
 /* Other rows of a leaf with less than this part of its curvature are rounding: their step is 0. */
 #define PMB_LEFT_OUT_LEAST 1e-4f

@@ -65,13 +65,13 @@ PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int b
 #define PMB_BODY "stumps_body.h"
 #define MOST_WIDE 8
 #define WTAG w
-#include "widths.h"
+#include "variants.h"
 #undef MOST_WIDE
 #undef WTAG
 #define PMB_BODY "stumps_body.h"
 #define MOST_WIDE 4
 #define WTAG n
-#include "widths.h"
+#include "variants.h"
 #undef MOST_WIDE
 #undef WTAG
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vector_trees as _vtrees
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.comm import ALONE

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
-from pymcboost._kernels import cells as _cells
+from pymcboost._kernels import stump_histograms as _cells
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 
@@ -39,7 +39,7 @@ class StumpLayout:
         raise NotImplementedError
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
-        """Histograms of all slots, from rows ``at`` of ``cells`` on, of a gradient in units: see `_kernels.cells`."""
+        """Histograms of all slots, from rows ``at`` of ``cells`` on, of a gradient in units: see `_kernels.stump_histograms`."""
         raise NotImplementedError
 
     @property

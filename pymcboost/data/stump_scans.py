@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import cells as _cells
+from pymcboost._kernels import stump_histograms as _cells
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of

@@ -225,7 +225,7 @@ class Quantiser:
     Attributes
     ----------
     cell_words, count_bits : int
-        See `_kernels.trees.Grower`.
+        See `_kernels.classwise_trees.Grower`.
     uniform : bool
         Whether the weights of the rows of all workers are equal, and then taken as 1.
     weight : ndarray (m,), empty where they are, and on a worker without rows

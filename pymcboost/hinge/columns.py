@@ -8,7 +8,7 @@ the CPU.
 
 import numpy as np
 
-from pymcboost._kernels import colours
+from pymcboost._kernels import output_codes
 
 # Of the low-rank solution of max-cut: sweeps over the classes at most, relative gain to go on, and roundings tried.
 SWEEPS = 100
@@ -29,7 +29,7 @@ def pair_weights(rho, y):
     ndarray of float64 (K, K)
     """
     sums = np.empty((rho.shape[1], rho.shape[1]))
-    colours.class_sums(rho, y, sums)
+    output_codes.class_sums(rho, y, sums)
     weights = sums + sums.T
     np.fill_diagonal(weights, 0.0)
     return weights
@@ -74,7 +74,7 @@ def best_random(weights, n_columns, rng):
     K = len(weights)
     column = np.empty(K, dtype=np.int8)
     draws = rng.random((n_columns, K))
-    colours.best_column(
+    output_codes.best_column(
         draws, rng.integers(K, size=n_columns), np.ascontiguousarray(weights), column
     )
     return column

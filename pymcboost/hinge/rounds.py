@@ -14,7 +14,7 @@ Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output
 
 import numpy as np
 
-from pymcboost._kernels import colours
+from pymcboost._kernels import output_codes
 from pymcboost._warn import warn
 from pymcboost.hinge import columns
 from pymcboost.threads import counted
@@ -70,7 +70,7 @@ class CodeRounds:
             rho = rho + scores - np.take_along_axis(scores, y[:, None].astype(np.int64), axis=1)
         self.rho = np.ascontiguousarray(rho)
         nothing = np.zeros(self.rho.shape[1], dtype=np.int8), np.zeros(len(y))
-        self._loss, self._largest = colours.update(self.rho, y, *nothing)
+        self._loss, self._largest = output_codes.update(self.rho, y, *nothing)
 
     def warn_of_short_solves(self):
         """Say once, after the rounds, how many solves have not converged; whether there are any."""
@@ -129,7 +129,7 @@ class CodeRounds:
         if best is not None:
             column, solution = best
             found["violation"] = solution.violation
-            self._loss, self._largest = colours.update(self.rho, y, column, solution.f / 2)
+            self._loss, self._largest = output_codes.update(self.rho, y, column, solution.f / 2)
         return (
             column,
             solution,
@@ -153,7 +153,7 @@ class CodeRounds:
         y, rho = self.data.y, self.rho
         d, best = np.empty(len(y)), None
         for left in range(self.max_alternations, -1, -1):
-            colours.margins(rho, y, column, d)
+            output_codes.margins(rho, y, column, d)
             solution = self.svm.solve(column[y], d, self.c, self.tol, self._beta)
             found["n_solves"] += 1
             self._solves += 1
@@ -164,9 +164,9 @@ class CodeRounds:
             g, norm = solution.f / 2, solution.norm2 / 2
             if left:
                 column = column.copy()
-                changes, before, after = colours.recolour(rho, y, column, g, self.zero)
+                changes, before, after = output_codes.recolour(rho, y, column, g, self.zero)
             else:
-                changes, after = 0, colours.cost(rho, y, column, g)
+                changes, after = 0, output_codes.cost(rho, y, column, g)
             reached, step = norm + self.c * after, 1.0
             if self.zero and reached >= found["objective"]:
                 step, reached = self._shorten(column, g, norm, found["objective"])
@@ -185,7 +185,7 @@ class CodeRounds:
         step = 1.0
         for _ in range(HALVINGS):
             step /= 2
-            reached = step * step * norm + self.c * colours.cost(
+            reached = step * step * norm + self.c * output_codes.cost(
                 self.rho, self.data.y, column, step * g
             )
             if reached < objective:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymcboost._kernels import trees as _trees
+from pymcboost._kernels import classwise_trees as _trees
 from pymcboost._kernels.exact import units_of
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser

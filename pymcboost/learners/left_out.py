@@ -8,7 +8,7 @@ The neighbours of a row correct in later trees what it did in earlier ones, so t
 
 import numpy as np
 
-from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels import vector_loss as _vrows
 from pymcboost.data.scrambling import scrambled
 from pymcboost.learners.vector_trees import LARGEST_STEP
 

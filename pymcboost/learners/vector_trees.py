@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost._kernels import vtrees as _vtrees
-from pymcboost._kernels import vtrees64 as _vtrees64
+from pymcboost._kernels import vector_trees as _vtrees
+from pymcboost._kernels import vector_trees64 as _vtrees64
 from pymcboost._kernels.exact import is_wide
 from pymcboost.learners import levels
 from pymcboost.learners.draws import drawn_of, leaves_of, share_of

@@ -6,7 +6,7 @@ each column.
 
 import numpy as np
 
-from pymcboost._kernels import weights as _weights
+from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.data.stump_data import layout

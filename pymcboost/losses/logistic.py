@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels import vector_loss as _vrows
 from pymcboost.losses.loss import Loss
 
 

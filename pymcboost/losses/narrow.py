@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import srows as _srows
+from pymcboost._kernels import float32_loss as _srows
 from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 

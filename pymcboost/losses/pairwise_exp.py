@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import weights as _weights
+from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels import vector_loss as _vrows
 from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
 # Gradients whose sum is below this share of the weights are rounding.

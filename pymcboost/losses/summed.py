@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import weights as _weights
+from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost._kernels.exact import total, unit_of
 from pymcboost.losses.pairwise_exp import ExpBlocks
 from pymcboost.losses.pairwise_log import LogBlocks
@@ -57,7 +57,7 @@ class Units:
         return self._of_all()
 
     def of_trial(self, h, factor, scratch):
-        """What `_kernels.weights.log_sums` gives: (4, K, K)."""
+        """What `_kernels.pairwise_weights.log_sums` gives: (4, K, K)."""
         loss, rows = self._loss, self._loss.column_sums
         _weights.log_units(
             loss.odds, h, loss.data.weight, rows.starts, rows.classes, factor, 1.0 / factor, scratch, self._by,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymcboost._kernels import vtrees
+from pymcboost._kernels import vector_trees
 from pymcboost._kernels.exact import is_wide
 from pymcboost.data.rows import MANY_COLUMNS, layout
 from pymcboost.data.stump_scans import NARROW_ROWS
@@ -220,7 +220,7 @@ def edges(data, n_columns, more=0, of_splits=0):
 
 
 def trees(data, n_trees, max_leaves, n_grown, counted):
-    """Trees of one column each, and the histograms of those that grow at once: `_kernels.trees.Grower`."""
+    """Trees of one column each, and the histograms of those that grow at once: `_kernels.classwise_trees.Grower`."""
     columns, m, cell_words = data.columns, data.n_rows, cell_words_of(counted)
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
@@ -243,24 +243,24 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
 
 
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
-    """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vtrees.Grower`."""
+    """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vector_trees.Grower`."""
     columns, m = data.columns, data.n_rows
     lanes, blocks, _ = row_layout(n_columns)
     padded = lanes * blocks
-    gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vtrees.GROUP else 0
+    gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vector_trees.GROUP else 0
     entries = 0
     if columns.row_cell is not None:
         entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
-        entries += m * (4 + 4 * n_threads) if vtrees.FEW * n_drawn <= len(columns.column) else 0
-    cells = vtrees.GROUP * int(max(columns.lane_cells, default=0)) + 256
+        entries += m * (4 + 4 * n_threads) if vector_trees.FEW * n_drawn <= len(columns.column) else 0
+    cells = vector_trees.GROUP * int(max(columns.lane_cells, default=0)) + 256
     gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
     if words and blocks > 1:
-        gathered += 4 * n_threads * columns.most_level_cells(vtrees.GROUP) * padded
+        gathered += 4 * n_threads * columns.most_level_cells(vector_trees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
     size = 16 * m + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
     size += gathered + entries + 32 * (4 + n_threads) * max_leaves
-    if n_threads > 1 and blocks == 1 and columns.row_cell is None and m >= vtrees.SHARED_ROWS:
-        size += vtrees.SUMS * n_threads * cells * number * lanes
+    if n_threads > 1 and blocks == 1 and columns.row_cell is None and m >= vector_trees.SHARED_ROWS:
+        size += vector_trees.SUMS * n_threads * cells * number * lanes
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from threadpoolctl import ThreadpoolController
 
 from pymcboost import HingeBoostOCClassifier
-from pymcboost._kernels import colours, svmdual
+from pymcboost._kernels import output_codes, svmdual
 from pymcboost.hinge import columns as colourings
 from pymcboost.hinge import coordinate, dual, libsvm
 from pymcboost.hinge import data as machine_data
@@ -497,12 +497,12 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
     m, K = rho.shape
     column = some_columns(K, rng, zeros)
     d = np.empty(m)
-    colours.margins(rho, y, column, d)
+    output_codes.margins(rho, y, column, d)
     np.testing.assert_array_equal(d, reference.margins(rho, y, column))
-    before = colours.cost(rho, y, column, g)
+    before = output_codes.cost(rho, y, column, g)
     assert before == pytest.approx(reference.cost(rho, y, column, g))
     found = column.copy()
-    changes, first, after = colours.recolour(rho, y, found, g, zeros)
+    changes, first, after = output_codes.recolour(rho, y, found, g, zeros)
     assert first == before
     assert after == pytest.approx(reference.cost(rho, y, found, g))
     assert after <= before
@@ -511,7 +511,7 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
     best = reference.best_single_change(rho, y, found, g, (-1, 0, 1) if zeros else (-1, 1))
     assert after <= best + 1e-9 * abs(best)
     new = rho.copy()
-    total, largest = colours.update(new, y, found, g)
+    total, largest = output_codes.update(new, y, found, g)
     np.testing.assert_allclose(new, reference.update(rho, y, found, g), atol=1e-12)
     assert new.max(axis=1).sum() == pytest.approx(total) == pytest.approx(after)
     assert new.max() == largest
@@ -531,7 +531,7 @@ def test_recolouring_ends_where_costs_are_rounding_next_to_scores():
     g = rng.normal(size=m) * 10
     g[~easy] = np.abs(g[~easy]) * column[y[~easy]]
     for zeros in (False, True):
-        changes, before, after = colours.recolour(rho, y, column.copy(), g, zeros)
+        changes, before, after = output_codes.recolour(rho, y, column.copy(), g, zeros)
         assert after < before if changes else after == before
 
 

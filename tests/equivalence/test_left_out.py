@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pymcboost._kernels.vtrees import round_key
+from pymcboost._kernels.vector_trees import round_key
 from reference import left_out as twin
 from sklearn.datasets import load_digits, make_classification
 from sklearn.model_selection import train_test_split

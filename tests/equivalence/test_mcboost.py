@@ -17,7 +17,7 @@ from pymcboost import (
     MultiBoostClassifier,
     MultiBoostCWClassifier,
 )
-from pymcboost._kernels import weights as _weights
+from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import Alone
 from pymcboost.data.rows import layout as lanes_of

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pymcboost import VectorTreeBoostClassifier
-from pymcboost._kernels import srows as _srows
-from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels import float32_loss as _srows
+from pymcboost._kernels import vector_loss as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of, units_of
 from pymcboost.algorithms import vector_tree

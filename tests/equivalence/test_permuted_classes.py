@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymcboost import HingeBoostOCClassifier
-from pymcboost._kernels import colours
+from pymcboost._kernels import output_codes
 from pymcboost.hinge import columns, rounds
 from pymcboost.registry import get_class
 
@@ -107,7 +107,7 @@ def test_coordinate_descent_depends_on_the_order_of_the_classes_by_its_tolerance
 
 def in_order(monkeypatch, order):
     """Have rounds of HingeBoost.OC take classes in the order that they have before ``order`` gives them new numbers."""
-    recolour, one_vs_all, back = colours.recolour, columns.one_vs_all, np.argsort(order)
+    recolour, one_vs_all, back = output_codes.recolour, columns.one_vs_all, np.argsort(order)
 
     def in_turn(rho, y, mu, g, allow_zero):
         column = np.ascontiguousarray(mu[order])

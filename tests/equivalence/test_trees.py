@@ -20,8 +20,8 @@ from pymcboost import (
     MartClassifier,
     VectorTreeBoostClassifier,
 )
-from pymcboost._kernels import class_loss, weights
-from pymcboost._kernels import trees as kernel
+from pymcboost._kernels import class_loss, pairwise_weights
+from pymcboost._kernels import classwise_trees as kernel
 from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser, TreeData
 from pymcboost.data.tree_layouts import SKIPPING_ROWS
@@ -793,7 +793,7 @@ def test_softmax(real, K):
     rng = np.random.default_rng(K)
     m = 2 * 2048 + 700
     y = np.sort(rng.integers(0, K, m))
-    starts, own = weights.chunks(np.searchsorted(y, np.arange(K + 1)), class_loss.ROWS)
+    starts, own = pairwise_weights.chunks(np.searchsorted(y, np.arange(K + 1)), class_loss.ROWS)
     assert len(starts) == len(own) + 1
     for spread, weight in ((1, np.ones(0)), (30, rng.exponential(size=m)), (400, np.ones(0))):
         F = rng.normal(size=(K, m)) * spread

@@ -7,8 +7,8 @@ from reference import vtrees as twin
 
 from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import exact
-from pymcboost._kernels import vrows as _vrows
-from pymcboost._kernels import vtrees as _vtrees
+from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_trees as _vtrees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.callbacks import Callback

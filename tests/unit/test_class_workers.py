@@ -12,7 +12,7 @@ from pymcboost import (
     LogitBoostClassifier,
     MartClassifier,
 )
-from pymcboost._kernels import class_loss, weights
+from pymcboost._kernels import class_loss, pairwise_weights
 from pymcboost._kernels.exact import of_parts, units_in_parts
 from pymcboost.comm import Alone, WorkerError
 from pymcboost.data import tree_data
@@ -276,7 +276,7 @@ def test_sums_in_parts_are_those_of_the_twin(weighted, real):
     rng = np.random.default_rng(10)
     m, K = 5000, 3
     weight = 10.0 ** rng.uniform(-9, 0, m) if weighted else np.zeros(0)
-    starts, own = weights.chunks(np.array([0, 7, 7, m]), class_loss.ROWS)
+    starts, own = pairwise_weights.chunks(np.array([0, 7, 7, m]), class_loss.ROWS)
     F, S = rng.normal(size=(K, m)) * 10.0 ** rng.uniform(-1, 1.5, m), np.empty((K, m), dtype=real)
     units, sums = units_in_parts(1.001, m), np.empty((len(own), K, 2, 2), dtype=np.int64)
     class_loss.softmax(F, starts, own, weight, S, units[1], sums, 2)

@@ -10,7 +10,7 @@ from unit.test_stump_workers import ALL
 from unit.test_workers import more_classes, parts_of, rows
 
 from pymcboost import Dataset, MCBoostClassifier, VectorTreeBoostClassifier
-from pymcboost._kernels import trees as _trees
+from pymcboost._kernels import classwise_trees as _trees
 from pymcboost.comm import Alone
 from pymcboost.data import tree_data
 from pymcboost.learners import class_trees

@@ -5,7 +5,7 @@ import pytest
 from reference import vtrees as twin
 
 from pymcboost._kernels import class_loss
-from pymcboost._kernels import weights as weight_kernel
+from pymcboost._kernels import pairwise_weights as weight_kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
 from pymcboost.data.stump_data import TrainingData

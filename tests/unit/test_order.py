@@ -10,7 +10,7 @@ from reference import vtrees as twin
 
 from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import exact
-from pymcboost._kernels import vrows as _vrows
+from pymcboost._kernels import vector_loss as _vrows
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import ALONE, Alone
 from pymcboost.data.rows import TrainingRows

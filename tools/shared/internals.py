@@ -175,11 +175,11 @@ def rounds_as_printed(model):
 
 def _as_printed(rounds, column, found):
     """Lines 4 to 9 of the paper's Algorithm 1: (column, SVM), or None where they do not lower the objective."""
-    colours = importlib.import_module("pymcboost._kernels.colours")
+    codes = importlib.import_module("pymcboost._kernels.output_codes")
     rho, y = rounds.rho, rounds.data.y
     margins, best = np.empty(len(y)), None
     for _ in range(rounds.max_alternations):
-        colours.margins(rho, y, column, margins)
+        codes.margins(rho, y, column, margins)
         solution = rounds.svm.solve(column[y], margins, rounds.c, rounds.tol, rounds._beta)
         rounds._beta = solution.beta
         rounds._solves += 1
@@ -188,7 +188,7 @@ def _as_printed(rounds, column, found):
         if solution.short:
             rounds._short.append(solution.violation)
         column = column.copy()
-        changes, _, loss = colours.recolour(rho, y, column, solution.f / 2, False)
+        changes, _, loss = codes.recolour(rho, y, column, solution.f / 2, False)
         reached = solution.norm2 / 2 + rounds.c * loss
         if not reached < found["objective"]:
             break

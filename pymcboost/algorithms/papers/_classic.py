@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import weights as _weights
+from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._warn import warn
 from pymcboost.algorithms._binary import FIRST_SPLIT, SMALLEST_EDGE, BinaryClassifier
