@@ -52,7 +52,7 @@ PMB_STATIC void pmb_level_scratch_free(pmb_level_scratch *s) {
 
 /* The levels that a node has, in `level`, and in `key` their order: by g / h, lower bins first among equals. */
 PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *l, int f,
-                                    const int64_t *cells, const pmb_pair_options *options,
+                                    const int64_t *cells, const pmb_cw_options *options,
                                     pmb_level *level, uint64_t *key) {
     const int64_t *least = l->least_level + 64 * (int64_t)l->set_start[f];
     const int64_t *whole = l->whole_level + 64 * (int64_t)l->set_start[f];
@@ -78,7 +78,7 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
  * right one, where levels and missing values go that the node does not have. set: room for its bits. */
 PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data *l, int f,
                                      const int64_t *cells, int rows, pmb_sums total,
-                                     const pmb_pair_options *options, const pmb_limits *q,
+                                     const pmb_cw_options *options, const pmb_limits *q,
                                      const pmb_level_scratch *scratch, uint64_t *set) {
     int words = options->cell_words;
     pmb_level *level = scratch->level + PMB_THREAD() * scratch->most;

@@ -25,7 +25,7 @@ PMB_STATIC int pmb_cuts_new(pmb_cuts *c, size_t n) {
 }
 
 /* Whether each feature has a lane of its own and is ordered. */
-PMB_STATIC int pmb_is_plain(const pmb_pair_data *data) {
+PMB_STATIC int pmb_is_plain(const pmb_cw_data *data) {
     if (data->row_ptr || data->levels.set_start) return 0;
     for (int32_t f = 0; f < data->columns.n_features; f++)
         if (data->columns.mode[f] >= 0) return 0;
@@ -33,8 +33,8 @@ PMB_STATIC int pmb_is_plain(const pmb_pair_data *data) {
 }
 
 /* Whether it is faster to look at drawn features one by one. */
-PMB_INLINE int pmb_drawn_pays(const pmb_pair_state *w, const pmb_pair_search *search) {
-    const pmb_pair_data *data = w->data;
+PMB_INLINE int pmb_drawn_pays(const pmb_cw_state *w, const pmb_cw_search *search) {
+    const pmb_cw_data *data = w->data;
     int64_t n_filled = w->grower.nodes[search->filled].n,
             filled = n_filled * data->columns.n_lanes / PMB_FILLED_ROWS;
     int64_t n = n_filled + (search->sibling < 0 ? 0 : w->grower.nodes[search->sibling].n);
@@ -84,8 +84,8 @@ PMB_CUT_SCORES(1, float, int32_t)
 PMB_CUT_SCORES(2, double, int64_t)
 
 /* The same, of one or two words. */
-PMB_INLINE double pmb_cut_scores(const pmb_pair_state *w, const pmb_cuts *c, int32_t n,
-                                 pmb_sums more, pmb_sums total, double *score) {
+PMB_INLINE double pmb_cut_scores(const pmb_cw_state *w, const pmb_cuts *c, int32_t n, pmb_sums more,
+                                 pmb_sums total, double *score) {
     const pmb_limits *q = &w->limits;
     if (w->options->cell_words == 1)
         return pmb_cut_scores_1(c->g, c->h, c->n, n, more, total, *q, q->h_factor, q->scaled_l2,
@@ -94,7 +94,7 @@ PMB_INLINE double pmb_cut_scores(const pmb_pair_state *w, const pmb_cuts *c, int
 }
 
 /* List the cells with rows of `bins` bins, with the sums up to them, and empty them; returns how many there are. */
-PMB_INLINE int32_t pmb_list_cells(const pmb_pair_state *w, int32_t bins, int words,
+PMB_INLINE int32_t pmb_list_cells(const pmb_cw_state *w, int32_t bins, int words,
                                   const pmb_cuts *c) {
     pmb_sums left = {0, 0, 0};
     int32_t n = 0;
@@ -115,7 +115,7 @@ PMB_INLINE int32_t pmb_list_cells(const pmb_pair_state *w, int32_t bins, int wor
 }
 
 /* The best cut of feature f for n rows with these words. Cells are empty before and after. */
-PMB_INLINE void pmb_drawn_cut(const pmb_pair_state *w, int32_t f, const int32_t *PMB_RESTRICT rows,
+PMB_INLINE void pmb_drawn_cut(const pmb_cw_state *w, int32_t f, const int32_t *PMB_RESTRICT rows,
                               int64_t n, const int64_t *PMB_RESTRICT gh, pmb_sums total, int wide,
                               int words, pmb_split *best) {
     const pmb_columns *c = &w->data->columns;
@@ -174,9 +174,9 @@ PMB_INLINE void pmb_drawn_cut(const pmb_pair_state *w, int32_t f, const int32_t 
 }
 
 /* The best split of a node, whose gathered rows begin node_index `begin`. */
-PMB_STATIC void pmb_drawn_split(pmb_pair_state *w, int32_t node_index, int side, int64_t begin) {
+PMB_STATIC void pmb_drawn_split(pmb_cw_state *w, int32_t node_index, int side, int64_t begin) {
     const pmb_node *node = w->grower.nodes + node_index;
-    const uint8_t *chosen = pmb_pairs_features(w, node_index, side);
+    const uint8_t *chosen = pmb_cw_features(w, node_index, side);
     const int32_t *rows = w->grower.rows + node->start;
     const int words = w->options->cell_words, wide = w->data->columns.code_bytes == 2;
     const int64_t *gh =
@@ -193,11 +193,11 @@ PMB_STATIC void pmb_drawn_split(pmb_pair_state *w, int32_t node_index, int side,
         else
             pmb_drawn_cut(w, w->drawn[j], rows, node->n, gh, total, 0, 1, best);
     }
-    pmb_pairs_choose(w, node_index, side, 1);
+    pmb_cw_choose(w, node_index, side, 1);
 }
 
-/* `pmb_pairs_evaluate` on the drawn features alone; the children of its nodes have no histogram of theirs to begin with. */
-PMB_STATIC void pmb_evaluate_drawn(pmb_pair_state *w, const pmb_pair_search *search) {
+/* `pmb_cw_find_splits` on the drawn features alone; the children of its nodes have no histogram of theirs to begin with. */
+PMB_STATIC void pmb_cw_find_splits_of_drawn(pmb_cw_state *w, const pmb_cw_search *search) {
     const pmb_node *fill = w->grower.nodes + search->filled,
                    *rest = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
     int64_t begin = fill->start, n = fill->n;
@@ -207,7 +207,7 @@ PMB_STATIC void pmb_evaluate_drawn(pmb_pair_state *w, const pmb_pair_search *sea
         w->stats[search->sibling].no_histogram = 1;
     }
     w->stats[search->filled].no_histogram = 1;
-    if (fill->n != w->data->columns.m) pmb_pairs_gather(w, w->grower.rows + begin, n);
+    if (fill->n != w->data->columns.m) pmb_cw_gather(w, w->grower.rows + begin, n);
     if (search->want_filled) pmb_drawn_split(w, search->filled, 0, begin);
     if (search->want_sibling) pmb_drawn_split(w, search->sibling, 1, begin);
 }

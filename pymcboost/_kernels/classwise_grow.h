@@ -6,7 +6,7 @@
 #include "classwise_drawn.h"
 
 /* Gather the rows whose cells are made; returns the first of them. */
-PMB_STATIC int64_t pmb_pairs_lay_out(pmb_pair_state *w, const pmb_pair_search *search) {
+PMB_STATIC int64_t pmb_cw_lay_out(pmb_cw_state *w, const pmb_cw_search *search) {
     const pmb_node *fill = w->grower.nodes + search->filled,
                    *rest = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
     int64_t begin = fill->start, n = fill->n;
@@ -14,20 +14,20 @@ PMB_STATIC int64_t pmb_pairs_lay_out(pmb_pair_state *w, const pmb_pair_search *s
         begin = fill->start < rest->start ? fill->start : rest->start;
         n += rest->n;
     }
-    if (fill->n != w->data->columns.m) pmb_pairs_gather(w, w->grower.rows + begin, n);
+    if (fill->n != w->data->columns.m) pmb_cw_gather(w, w->grower.rows + begin, n);
     return begin;
 }
 
-/* `pmb_pairs_evaluate` where all features are sparse and few are chosen: no cells but theirs are made. */
-PMB_STATIC void pmb_pairs_evaluate_few(pmb_pair_state *w, const pmb_pair_search *search) {
+/* `pmb_cw_find_splits` where all features are sparse and few are chosen: no cells but theirs are made. */
+PMB_STATIC void pmb_cw_find_splits_of_few(pmb_cw_state *w, const pmb_cw_search *search) {
     for (int side = 0; side < 2; side++) {
         int32_t node_index = side ? search->sibling : search->filled;
         if (!(side ? search->want_sibling : search->want_filled)) continue;
-        const uint8_t *chosen = pmb_pairs_features(w, node_index, side);
+        const uint8_t *chosen = pmb_cw_features(w, node_index, side);
         pmb_fill_chosen(w, node_index, side, w->hist);
         pmb_scan_part(w, 0, w->hist, w->stats[node_index].sums, chosen, side,
                       w->best_of_part + side);
-        pmb_pairs_choose(w, node_index, side, 1);
+        pmb_cw_choose(w, node_index, side, 1);
     }
 }
 
@@ -35,25 +35,25 @@ PMB_STATIC void pmb_pairs_evaluate_few(pmb_pair_state *w, const pmb_pair_search 
  * `filled` are made from its rows. Where histograms are kept, the sibling's slot holds the parent's, and they are taken off.
  * A part is scanned right after it is filled, while it is in the cache. Where the parent has no histogram, or that is
  * faster, drawn features are looked at one by one. */
-PMB_STATIC void pmb_pairs_evaluate(pmb_pair_state *w, const pmb_pair_search *search,
+PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
                                    int parent_has_none) {
-    const pmb_pair_data *data = w->data;
-    const pmb_pair_options *options = w->options;
+    const pmb_cw_data *data = w->data;
+    const pmb_cw_options *options = w->options;
     int32_t filled = search->filled, sibling = search->sibling;
     if (options->few_sparse && w->n_drawn) {
-        pmb_pairs_evaluate_few(w, search);
+        pmb_cw_find_splits_of_few(w, search);
         return;
     }
     if (parent_has_none || pmb_drawn_pays(w, search)) {
-        pmb_evaluate_drawn(w, search);
+        pmb_cw_find_splits_of_drawn(w, search);
         return;
     }
     int parts = data->n_tiles + (data->row_ptr != NULL), words = options->cell_words,
         pooled = options->keep_histograms && sibling >= 0;
     int64_t all = (int64_t)words * data->tile_cell[data->n_tiles + 1],
-            begin = pmb_pairs_lay_out(w, search);
-    const uint8_t *of_filled = search->want_filled ? pmb_pairs_features(w, filled, 0) : NULL;
-    const uint8_t *of_sibling = search->want_sibling ? pmb_pairs_features(w, sibling, 1) : NULL;
+            begin = pmb_cw_lay_out(w, search);
+    const uint8_t *of_filled = search->want_filled ? pmb_cw_features(w, filled, 0) : NULL;
+    const uint8_t *of_sibling = search->want_sibling ? pmb_cw_features(w, sibling, 1) : NULL;
     int threads =
         options->threads > 1 && w->grower.nodes[filled].n * data->n_tiles > PMB_SHARED_WORK
             ? options->threads
@@ -66,7 +66,7 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pair_state *w, const pmb_pair_search *sea
         int64_t at = words * data->tile_cell[t], n_words = words * data->tile_cell[t + 1] - at;
         int64_t *hist =
             w->hist + (options->keep_histograms ? w->stats[filled].slot * all + at : at);
-        pmb_pairs_fill(w, t, filled, begin, hist);
+        pmb_cw_fill(w, t, filled, begin, hist);
         if (search->want_filled)
             pmb_scan_part(w, t, hist, w->stats[filled].sums, of_filled, 0, w->best_of_part + 2 * t);
         if (sibling < 0) continue;
@@ -75,18 +75,18 @@ PMB_STATIC void pmb_pairs_evaluate(pmb_pair_state *w, const pmb_pair_search *sea
             pmb_take_off(big, hist, n_words);
             hist = big;
         } else if (search->want_sibling) {
-            pmb_pairs_fill(w, t, sibling, begin, hist);
+            pmb_cw_fill(w, t, sibling, begin, hist);
         }
         if (search->want_sibling)
             pmb_scan_part(w, t, hist, w->stats[sibling].sums, of_sibling, 1,
                           w->best_of_part + 2 * t + 1);
     }
-    if (search->want_filled) pmb_pairs_choose(w, filled, 0, parts);
-    if (search->want_sibling) pmb_pairs_choose(w, sibling, 1, parts);
+    if (search->want_filled) pmb_cw_choose(w, filled, 0, parts);
+    if (search->want_sibling) pmb_cw_choose(w, sibling, 1, parts);
 }
 
-PMB_INLINE int pmb_pairs_splittable(const pmb_pair_state *w, int32_t node_index) {
-    const pmb_pair_stats *stats = w->stats + node_index;
+PMB_INLINE int pmb_cw_splittable(const pmb_cw_state *w, int32_t node_index) {
+    const pmb_cw_stats *stats = w->stats + node_index;
     return stats->rows > 1 && stats->sums.n / 2 >= w->limits.least_n &&
            stats->sums.h / 2 >= w->limits.least_h &&
            (w->grower.max_depth == 0 || w->grower.nodes[node_index].depth < w->grower.max_depth) &&
@@ -94,10 +94,11 @@ PMB_INLINE int pmb_pairs_splittable(const pmb_pair_state *w, int32_t node_index)
 }
 
 /* Part the rows of a node, as far as they are here. */
-PMB_STATIC void pmb_pairs_open(pmb_pair_state *w, pmb_node *node) {
-    pmb_pair_stats *stats = w->stats + (node - w->grower.nodes);
+PMB_STATIC void pmb_cw_add_children(pmb_cw_state *w, pmb_node *node) {
+    pmb_cw_stats *stats = w->stats + (node - w->grower.nodes);
     pmb_add_children(&w->grower, node);
-    pmb_set_rows(&w->grower, node, pmb_pairs_part(w, node, w->grower.rows + node->start, node->n));
+    pmb_set_rows(&w->grower, node,
+                 pmb_cw_part_rows(w, node, w->grower.rows + node->start, node->n));
     int32_t l = node->left, r = node->right;
     w->stats[l].sums = stats->left;
     w->stats[r].sums = stats->sums;
@@ -110,12 +111,11 @@ PMB_STATIC void pmb_pairs_open(pmb_pair_state *w, pmb_node *node) {
 }
 
 /* Whose splits are sought among the children of a node, and where their histograms go. */
-PMB_STATIC pmb_pair_search pmb_pairs_next_search(pmb_pair_state *w, const pmb_node *node) {
-    pmb_pair_stats *stats = w->stats + (node - w->grower.nodes);
+PMB_STATIC pmb_cw_search pmb_cw_next_search(pmb_cw_state *w, const pmb_node *node) {
+    pmb_cw_stats *stats = w->stats + (node - w->grower.nodes);
     int32_t l = node->left, r = node->right;
     int32_t small = w->stats[l].rows <= w->stats[r].rows ? l : r, big = small == l ? r : l;
-    pmb_pair_search search = {small, big, pmb_pairs_splittable(w, small),
-                              pmb_pairs_splittable(w, big)};
+    pmb_cw_search search = {small, big, pmb_cw_splittable(w, small), pmb_cw_splittable(w, big)};
     if (!search.want_filled && !search.want_sibling) {
         w->free_slots[w->n_free++] = stats->slot;
         search.filled = -1;
@@ -133,23 +133,23 @@ PMB_STATIC pmb_pair_search pmb_pairs_next_search(pmb_pair_state *w, const pmb_no
     return search;
 }
 
-PMB_STATIC void pmb_pairs_split(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
-    pmb_pair_state *w = g->payload;
+PMB_STATIC void pmb_cw_split_node(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
+    pmb_cw_state *w = g->payload;
     pmb_node *node = g->nodes + batch[0];
     (void)n_batch; /* one */
-    pmb_pairs_open(w, node);
+    pmb_cw_add_children(w, node);
     if (last) return;
-    pmb_pair_search search = pmb_pairs_next_search(w, node);
-    if (search.filled >= 0) pmb_pairs_evaluate(w, &search, w->stats[batch[0]].no_histogram);
+    pmb_cw_search search = pmb_cw_next_search(w, node);
+    if (search.filled >= 0) pmb_cw_find_splits(w, &search, w->stats[batch[0]].no_histogram);
 }
 
-PMB_STATIC int32_t pmb_pairs_ahead(const pmb_grower *g) {
+PMB_STATIC int32_t pmb_cw_nodes_ahead(const pmb_grower *g) {
     (void)g;
     return 1;
 }
 
 /* Sums of the first n of w->grower.rows; words add up as in the cells of a histogram. */
-PMB_STATIC pmb_sums pmb_pairs_sums(const pmb_pair_state *w, int64_t n) {
+PMB_STATIC pmb_sums pmb_cw_sums_of_rows(const pmb_cw_state *w, int64_t n) {
     const int32_t *rows = w->grower.rows;
     const int64_t *gh = w->gh;
     int64_t sum[2] = {0, 0};
@@ -161,8 +161,8 @@ PMB_STATIC pmb_sums pmb_pairs_sums(const pmb_pair_state *w, int64_t n) {
 }
 
 /* The root, of rows with these sums. */
-PMB_STATIC void pmb_pairs_root(pmb_pair_state *w, pmb_sums sums, int64_t rows) {
-    pmb_pair_stats *root = w->stats;
+PMB_STATIC void pmb_cw_root(pmb_cw_state *w, pmb_sums sums, int64_t rows) {
+    pmb_cw_stats *root = w->stats;
     memset(root, 0, sizeof *root);
     root->key = w->key;
     root->sums = sums;
@@ -171,12 +171,12 @@ PMB_STATIC void pmb_pairs_root(pmb_pair_state *w, pmb_sums sums, int64_t rows) {
 }
 
 /* Whether the best split of the root is to be sought. */
-PMB_STATIC int pmb_pairs_begin(pmb_pair_state *w, int64_t n) {
+PMB_STATIC int pmb_cw_begin_tree(pmb_cw_state *w, int64_t n) {
     pmb_grow_root(&w->grower, n);
     w->n_slots = 1;
     w->n_free = 0;
     return w->data->n_tiles + (w->data->row_ptr != NULL) > 0 && w->grower.max_leaves > 1 &&
-           pmb_pairs_splittable(w, 0);
+           pmb_cw_splittable(w, 0);
 }
 
 /* Sum of the weights of n rows; four sums, which do not wait for each other. */
@@ -191,7 +191,7 @@ PMB_CLONES PMB_STATIC int64_t pmb_weight_of(const int64_t *PMB_RESTRICT weight,
 
 /* Weights of the rows of each node of a grown tree: of the rows here, or their numbers, of all workers, where weights do
  * not differ. The leaf with most rows has what the others leave. Children come after their parents. */
-PMB_STATIC void pmb_pairs_weigh(pmb_pair_state *w, int64_t *weight) {
+PMB_STATIC void pmb_cw_weigh_nodes(pmb_cw_state *w, int64_t *weight) {
     const pmb_node *nodes = w->grower.nodes;
     int32_t n = w->grower.n_nodes, most = -1;
     int64_t rest = w->data->total_weight;
@@ -212,7 +212,7 @@ PMB_STATIC void pmb_pairs_weigh(pmb_pair_state *w, int64_t *weight) {
 
 /* Missing values that a node has not seen go to its heavier side, the left one of equals. No row that the tree was grown
  * on moves. */
-PMB_STATIC void pmb_pairs_sides(pmb_pair_state *w, const int64_t *weight) {
+PMB_STATIC void pmb_cw_missing_sides(pmb_cw_state *w, const int64_t *weight) {
     for (int32_t j = 0; j < w->grower.n_nodes; j++) {
         pmb_node *node = w->grower.nodes + j;
         if (node->is_split && w->stats[j].no_missing)
@@ -222,22 +222,22 @@ PMB_STATIC void pmb_pairs_sides(pmb_pair_state *w, const int64_t *weight) {
 
 /* Grow a tree on the n rows in w->grower.rows (ascending) with the values w->gh of all rows. Where the features drawn for the
  * root cannot split it, no node draws. */
-PMB_STATIC void pmb_pairs_grow(pmb_pair_state *w, int64_t n) {
-    const pmb_pair_search root = {0, -1, 1, 0};
-    pmb_pairs_root(w, pmb_pairs_sums(w, n), n);
+PMB_STATIC void pmb_cw_grow(pmb_cw_state *w, int64_t n) {
+    const pmb_cw_search root = {0, -1, 1, 0};
+    pmb_cw_root(w, pmb_cw_sums_of_rows(w, n), n);
     for (;; w->n_drawn = 0) {
         w->stats->no_histogram = 0;
-        if (pmb_pairs_begin(w, n)) pmb_pairs_evaluate(w, &root, 0);
+        if (pmb_cw_begin_tree(w, n)) pmb_cw_find_splits(w, &root, 0);
         if (pmb_grow(&w->grower) || !w->n_drawn) break;
     }
-    pmb_pairs_weigh(w, w->weight);
-    pmb_pairs_sides(w, w->weight);
+    pmb_cw_weigh_nodes(w, w->weight);
+    pmb_cw_missing_sides(w, w->weight);
 }
 
 /* Memory for growing trees one after the sibling; 0 if there is not enough (then nothing is held). */
-PMB_STATIC int pmb_pairs_new(pmb_pair_state *w, const pmb_pair_data *data,
-                             const pmb_pair_options *options, int32_t max_leaves,
-                             int32_t max_depth) {
+PMB_STATIC int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data,
+                                const pmb_cw_options *options, int32_t max_leaves,
+                                int32_t max_depth) {
     size_t m = (size_t)data->columns.m, J = (size_t)max_leaves, parts = (size_t)data->n_tiles + 1;
     size_t words = (size_t)options->cell_words * (size_t)data->tile_cell[data->n_tiles + 1] *
                    (options->keep_histograms ? J : 1);
@@ -247,7 +247,7 @@ PMB_STATIC int pmb_pairs_new(pmb_pair_state *w, const pmb_pair_data *data,
     w->data = data;
     w->options = options;
     w->grower.rows = calloc(m + PMB_AHEAD, sizeof(int32_t));
-    w->stats = malloc(sizeof(pmb_pair_stats) * 2 * J);
+    w->stats = malloc(sizeof(pmb_cw_stats) * 2 * J);
     w->gh = malloc(sizeof(int64_t) * (size_t)options->cell_words * m);
     w->gathered = malloc(sizeof(int64_t) * (size_t)options->cell_words * m);
     w->memory = malloc(sizeof(int64_t) * words + 64);
@@ -275,14 +275,14 @@ PMB_STATIC int pmb_pairs_new(pmb_pair_state *w, const pmb_pair_data *data,
         !w->best_of_part || !w->free_slots || !w->order || !w->weight || !w->counted ||
         !w->chosen || !w->sets ||
         !pmb_level_scratch_new(&w->scratch, data->levels.most_levels, options->threads)) {
-        pmb_pairs_free(w);
+        pmb_cw_state_free(w);
         return 0;
     }
     w->hist = (int64_t *)(((uintptr_t)w->memory + 63) / 64 * 64);
     w->grower.spare = (int32_t *)w->gathered; /* which is made anew after rows are parted */
     w->grower.payload = w;
-    w->grower.split = pmb_pairs_split;
-    w->grower.ahead = pmb_pairs_ahead;
+    w->grower.split = pmb_cw_split_node;
+    w->grower.ahead = pmb_cw_nodes_ahead;
     pmb_set_limits(&w->limits, options, 0, 0);
     return 1;
 }

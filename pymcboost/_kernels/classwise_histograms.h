@@ -47,7 +47,7 @@ typedef struct {
     /* (m,) weights in whole units; NULL where they do not differ, or there are no rows */
     const int64_t *weight;
     int64_t total_weight; /* their sum */
-} pmb_pair_data;
+} pmb_cw_data;
 
 /* The statistics of a node: sums over its rows, of all workers. */
 typedef struct {
@@ -58,14 +58,14 @@ typedef struct {
     uint64_t key;         /* of its draw of features */
     int32_t no_missing;   /* 1: it has no missing values of the feature that it is split on */
     int32_t no_histogram; /* 1: its slot holds nothing, see classwise_drawn.h */
-} pmb_pair_stats;
+} pmb_cw_stats;
 
 /* One step of growth: the nodes whose best splits are sought next; -1: none. The histogram of `filled` is made from its rows.
  * Where histograms are kept, its sibling's is their parent's minus this one. */
 typedef struct {
     int32_t filled, sibling;
     int32_t want_filled, want_sibling; /* 1: its split is sought, not only its histogram */
-} pmb_pair_search;
+} pmb_cw_search;
 
 /* The cuts of one drawn feature, one behind each bin that has rows. */
 typedef struct {
@@ -77,13 +77,13 @@ typedef struct {
 /* The memory in which one thread grows one tree after the other: w everywhere below. */
 typedef struct {
     pmb_grower grower;
-    const pmb_pair_data *data;
-    const pmb_pair_options *options;
-    pmb_limits limits;     /* of the tree being grown */
-    int32_t n_drawn;       /* features that its nodes draw; 0: they have all */
-    uint64_t key;          /* of its draws */
-    pmb_pair_stats *stats; /* by node */
-    int64_t *gh;           /* (m, cell_words) g and h of every row, packed as in a cell */
+    const pmb_cw_data *data;
+    const pmb_cw_options *options;
+    pmb_limits limits;   /* of the tree being grown */
+    int32_t n_drawn;     /* features that its nodes draw; 0: they have all */
+    uint64_t key;        /* of its draws */
+    pmb_cw_stats *stats; /* by node */
+    int64_t *gh;         /* (m, cell_words) g and h of every row, packed as in a cell */
     /* the same of the rows of the searched nodes, side by side; else scratch of the grower */
     int64_t *gathered;
     int64_t *hist; /* (slots, cells, cell_words) on a 64-byte boundary */
@@ -107,7 +107,7 @@ typedef struct {
     pmb_cuts cuts;           /* in the memory of cuts.g */
     void *memory;            /* of hist */
     int32_t n_slots, n_free; /* slots that have been in use, and free ones */
-} pmb_pair_state;
+} pmb_cw_state;
 
 #define CODE uint8_t
 #define CTAG 8
@@ -135,7 +135,7 @@ PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT counted, i
 }
 
 /* Histograms of the lanes of tile t over n rows; see classwise_fill_body.h. */
-PMB_INLINE void pmb_fill_tile(const pmb_pair_data *data, int words, int t, const int32_t *rows,
+PMB_INLINE void pmb_fill_tile(const pmb_cw_data *data, int words, int t, const int32_t *rows,
                               const int32_t *at, int64_t n, const int64_t *gh, int64_t *hist,
                               int64_t *done) {
     int lanes = data->tile_lanes[t];
@@ -152,7 +152,7 @@ PMB_INLINE void pmb_fill_tile(const pmb_pair_data *data, int words, int t, const
 
 /* Histogram of one tile (or of the sparse cells, tile == n_tiles) over the n rows of a node with these sums; rows NULL:
  * the first n. counted: the bits of these rows, byte by byte, `stride` apart. */
-PMB_INLINE void pmb_fill_part(const pmb_pair_data *data, const pmb_pair_options *options, int tile,
+PMB_INLINE void pmb_fill_part(const pmb_cw_data *data, const pmb_cw_options *options, int tile,
                               const int32_t *rows, int64_t n, const int64_t *gh, pmb_sums sums,
                               const uint8_t *counted, int64_t stride, int64_t *hist) {
     int words = options->cell_words;
@@ -194,10 +194,10 @@ PMB_INLINE void pmb_fill_part(const pmb_pair_data *data, const pmb_pair_options 
 
 /* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all; side: which of the two
  * nodes that are searched together it is. */
-PMB_STATIC void pmb_scan_part(const pmb_pair_state *w, int tile, int64_t *hist, pmb_sums total,
+PMB_STATIC void pmb_scan_part(const pmb_cw_state *w, int tile, int64_t *hist, pmb_sums total,
                               const uint8_t *active, int side, pmb_split *best) {
-    const pmb_pair_data *data = w->data;
-    const pmb_pair_options *options = w->options;
+    const pmb_cw_data *data = w->data;
+    const pmb_cw_options *options = w->options;
     const pmb_limits *q = &w->limits;
     best->score = -1;
     if (tile == data->n_tiles) {
@@ -263,7 +263,7 @@ PMB_STATIC void pmb_scan_part(const pmb_pair_state *w, int tile, int64_t *hist, 
     }
 }
 
-PMB_INLINE int pmb_sparse_left(const pmb_pair_data *data, const pmb_node *s, int64_t row) {
+PMB_INLINE int pmb_sparse_left(const pmb_cw_data *data, const pmb_node *s, int64_t row) {
     int f = s->feature, bins = data->columns.n_bins[f], bin = data->columns.mode[f];
     int64_t low = data->row_ptr[row], high = data->row_ptr[row + 1], stop = high;
     while (low < high) {
@@ -281,9 +281,9 @@ PMB_INLINE int pmb_sparse_left(const pmb_pair_data *data, const pmb_node *s, int
 
 /* Part n rows by the split of a node; returns how many are on the left. Of a sparse feature either the rows are marked
  * whose entry sends them to the other side than rows without one, or each row is looked up. */
-PMB_STATIC int64_t pmb_pairs_part(pmb_pair_state *w, const pmb_node *s, int32_t *PMB_RESTRICT rows,
-                                  int64_t n) {
-    const pmb_pair_data *data = w->data;
+PMB_STATIC int64_t pmb_cw_part_rows(pmb_cw_state *w, const pmb_node *s, int32_t *PMB_RESTRICT rows,
+                                    int64_t n) {
+    const pmb_cw_data *data = w->data;
     int f = s->feature, bins = data->columns.n_bins[f], mode = data->columns.mode[f];
     int32_t *PMB_RESTRICT spare = w->grower.spare;
     uint8_t *PMB_RESTRICT marks = w->marks;
@@ -319,8 +319,8 @@ PMB_INLINE void pmb_gather_words(const int64_t *gh, const int32_t *rows, int64_t
 }
 
 /* g, h and the tiles' bits of n rows side by side. */
-PMB_STATIC void pmb_pairs_gather(pmb_pair_state *w, const int32_t *rows, int64_t n) {
-    const pmb_pair_data *data = w->data;
+PMB_STATIC void pmb_cw_gather(pmb_cw_state *w, const int32_t *rows, int64_t n) {
+    const pmb_cw_data *data = w->data;
     int64_t m = data->columns.m;
     if (w->options->cell_words == 1)
         pmb_gather_words(w->gh, rows, n, 1, w->gathered);
@@ -332,10 +332,10 @@ PMB_STATIC void pmb_pairs_gather(pmb_pair_state *w, const int32_t *rows, int64_t
 }
 
 /* Cells of one part (a tile, or the sparse features) for the rows of a node; `begin`: first of the gathered rows. */
-PMB_INLINE void pmb_pairs_fill(const pmb_pair_state *w, int part, int32_t node_index, int64_t begin,
-                               int64_t *hist) {
+PMB_INLINE void pmb_cw_fill(const pmb_cw_state *w, int part, int32_t node_index, int64_t begin,
+                            int64_t *hist) {
     const pmb_node *node = w->grower.nodes + node_index;
-    const pmb_pair_data *data = w->data;
+    const pmb_cw_data *data = w->data;
     const pmb_sums sums =
         w->options->divided ? w->stats[node_index].local : w->stats[node_index].sums;
     int64_t first = node->start - begin;
@@ -349,9 +349,9 @@ PMB_INLINE void pmb_pairs_fill(const pmb_pair_state *w, int part, int32_t node_i
 }
 
 /* Cells of the chosen sparse features: their entries are looked up among the rows of a node. */
-PMB_INLINE void pmb_fill_words(const pmb_pair_state *w, const int32_t *listed, int words,
+PMB_INLINE void pmb_fill_words(const pmb_cw_state *w, const int32_t *listed, int words,
                                int64_t *hist) {
-    const pmb_pair_data *data = w->data;
+    const pmb_cw_data *data = w->data;
     for (int32_t j = 1; j <= listed[0]; j++) {
         int32_t f = listed[j], cell = data->columns.cell0[f],
                 end = cell + data->columns.n_bins[f] + data->columns.has_missing[f];
@@ -366,7 +366,7 @@ PMB_INLINE void pmb_fill_words(const pmb_pair_state *w, const int32_t *listed, i
     }
 }
 
-PMB_STATIC void pmb_fill_chosen(const pmb_pair_state *w, int32_t node_index, int side,
+PMB_STATIC void pmb_fill_chosen(const pmb_cw_state *w, int32_t node_index, int side,
                                 int64_t *hist) {
     const int32_t *rows = w->grower.rows + w->grower.nodes[node_index].start;
     const int32_t *listed = w->listed + side * (int64_t)(1 + w->data->columns.n_features);
@@ -379,7 +379,7 @@ PMB_STATIC void pmb_fill_chosen(const pmb_pair_state *w, int32_t node_index, int
 }
 
 /* The best of what the parts found for a node; side: 0 for the node that was filled, 1 for the other. */
-PMB_STATIC void pmb_pairs_choose(pmb_pair_state *w, int32_t node_index, int side, int parts) {
+PMB_STATIC void pmb_cw_choose(pmb_cw_state *w, int32_t node_index, int side, int parts) {
     pmb_node *node = w->grower.nodes + node_index;
     const pmb_split *best = w->best_of_part + side;
     for (int t = 1; t < parts; t++)
@@ -401,8 +401,7 @@ PMB_STATIC void pmb_pairs_choose(pmb_pair_state *w, int32_t node_index, int side
 }
 
 /* Features that a node may be split on, by feature; NULL: all. */
-PMB_INLINE const uint8_t *pmb_pairs_features(const pmb_pair_state *w, int32_t node_index,
-                                             int side) {
+PMB_INLINE const uint8_t *pmb_cw_features(const pmb_cw_state *w, int32_t node_index, int side) {
     int32_t d = w->data->columns.n_features;
     uint8_t *chosen = w->chosen + (int64_t)side * d;
     if (!w->n_drawn) return w->options->active;
@@ -419,7 +418,7 @@ PMB_CLONES PMB_STATIC void pmb_take_off(int64_t *PMB_RESTRICT from,
     for (int64_t j = 0; j < n; j++) from[j] -= what[j];
 }
 
-PMB_STATIC void pmb_pairs_free(pmb_pair_state *w) {
+PMB_STATIC void pmb_cw_state_free(pmb_cw_state *w) {
     pmb_grower_free(&w->grower);
     free(w->grower.rows);
     free(w->stats);

@@ -34,10 +34,10 @@ typedef struct {
     int32_t n_active;                 /* how many those are */
     int32_t n_drawn;                  /* how many of them each node draws; 0: it has all */
     uint64_t key;                     /* of the draws of this round */
-} pmb_pair_options;
+} pmb_cw_options;
 
 /* Whether cells have a count besides h. */
-PMB_INLINE int pmb_is_counted(const pmb_pair_options *options) {
+PMB_INLINE int pmb_is_counted(const pmb_cw_options *options) {
     return options->cell_words == 2;
 }
 
@@ -55,7 +55,7 @@ typedef struct {
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
-PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_pair_options *options, double l2,
+PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_cw_options *options, double l2,
                                double least_h) {
     int one = options->cell_words == 1, exponent;
     double most = one ? INT32_MAX : (double)((int64_t)1 << 62);
@@ -93,7 +93,7 @@ PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) {
 }
 
 /* gap: from one word of a cell to the next, 16 in tiles, 1 in the sparse cells. */
-PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_pair_options *options, int gap) {
+PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_cw_options *options, int gap) {
     pmb_sums s;
     if (options->cell_words == 1) {
         s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
@@ -184,7 +184,7 @@ PMB_SCAN(1)
 PMB_SCAN(2)
 
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                               const pmb_pair_options *options, const pmb_limits *q,
+                               const pmb_cw_options *options, const pmb_limits *q,
                                pmb_lane_best *out) {
     if (options->cell_words == 1)
         pmb_scan_1(hist, rows, has_missing, total, q, options->edge, out);
@@ -193,7 +193,7 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
 }
 #else
 PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, pmb_sums total,
-                               const pmb_pair_options *options, const pmb_limits *q,
+                               const pmb_cw_options *options, const pmb_limits *q,
                                pmb_lane_best *out) {
     for (int k = 0; k < 16; k++) {
         pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
@@ -221,7 +221,7 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
 
 /* A feature whose mode bin has no cell of its own, its cells `stride` words apart. Returns whether *best changed. */
 PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride,
-                                int gap, pmb_sums total, const pmb_pair_options *options,
+                                int gap, pmb_sums total, const pmb_cw_options *options,
                                 const pmb_limits *q, pmb_split *best) {
     int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
     pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
@@ -254,7 +254,7 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
 }
 
 /* Sums of the rows left of a split of a plain lane. */
-PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_pair_options *options, int pos,
+PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_cw_options *options, int pos,
                                int nan_left, int rows) {
     pmb_sums s = {0, 0, 0};
     int words = options->cell_words;

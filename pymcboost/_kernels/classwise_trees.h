@@ -46,7 +46,7 @@ PMB_STATIC void pmb_set_leaves(void *of_row, int bytes, const int32_t *PMB_RESTR
 
 /* Take back splits whose two leaves have the same sign of g, but for that of the root, so that a tree is never without
  * any. Children come after their parents. */
-PMB_STATIC void pmb_prune_signs(pmb_pair_state *w) {
+PMB_STATIC void pmb_prune_signs(pmb_cw_state *w) {
     pmb_node *nodes = w->grower.nodes;
     for (int j = w->grower.n_nodes - 1; j > 0; j--) {
         int l = nodes[j].left, r = nodes[j].right;
@@ -56,14 +56,14 @@ PMB_STATIC void pmb_prune_signs(pmb_pair_state *w) {
 }
 
 /* The rows of the sample (NULL: all) to w->grower.rows; returns how many. */
-PMB_STATIC int64_t pmb_take_rows(pmb_pair_state *w, const int32_t *sample, int64_t n_sample) {
+PMB_STATIC int64_t pmb_take_rows(pmb_cw_state *w, const int32_t *sample, int64_t n_sample) {
     int64_t n = sample ? n_sample : w->data->columns.m;
     for (int64_t i = 0; i < n; i++) w->grower.rows[i] = sample ? sample[i] : (int32_t)i;
     return n;
 }
 
 /* Leaves of the rows that took no part in growing, which are parted node by node. number: of each leaf, by node. */
-PMB_STATIC void pmb_part_others(pmb_pair_state *w, const int32_t *number, const pmb_tree_out *out) {
+PMB_STATIC void pmb_part_others(pmb_cw_state *w, const int32_t *number, const pmb_tree_out *out) {
     int64_t m = w->data->columns.m, n = w->grower.nodes[0].n, at = n;
     int32_t J = w->grower.max_leaves, *first = w->order + 8 * J, *size = first + 2 * J,
             *rows = w->grower.rows;
@@ -84,14 +84,14 @@ PMB_STATIC void pmb_part_others(pmb_pair_state *w, const int32_t *number, const 
             continue;
         }
         first[node->left] = first[j];
-        size[node->left] = (int32_t)pmb_pairs_part(w, node, rows + first[j], size[j]);
+        size[node->left] = (int32_t)pmb_cw_part_rows(w, node, rows + first[j], size[j]);
         first[node->right] = first[j] + size[node->left];
         size[node->right] = size[j] - size[node->left];
     }
 }
 
 /* Write the tree that has been grown, without its leaf values. Returns the number of leaves; see `pmb_leaf_node`. */
-PMB_STATIC int pmb_write_tree(pmb_pair_state *w, double unit, const pmb_tree_out *out) {
+PMB_STATIC int pmb_write_tree(pmb_cw_state *w, double unit, const pmb_tree_out *out) {
     int32_t J = w->grower.max_leaves, *order = w->order, *right = order + J, *leaves = right + J,
             *stack = leaves + J;
     const pmb_node *nodes = w->grower.nodes;
@@ -119,14 +119,14 @@ PMB_STATIC int pmb_write_tree(pmb_pair_state *w, double unit, const pmb_tree_out
 }
 
 /* Grow on the gradients in w->gh, on the rows of the sample, and write the tree. */
-PMB_STATIC int pmb_grow_to(pmb_pair_state *w, const int32_t *sample, int64_t n_sample, double unit,
+PMB_STATIC int pmb_grow_to(pmb_cw_state *w, const int32_t *sample, int64_t n_sample, double unit,
                            const pmb_tree_out *out) {
-    pmb_pairs_grow(w, pmb_take_rows(w, sample, n_sample));
+    pmb_cw_grow(w, pmb_take_rows(w, sample, n_sample));
     return pmb_write_tree(w, unit, out);
 }
 
 /* Node of leaf j of the tree just grown. */
-PMB_INLINE int32_t pmb_leaf_node(const pmb_pair_state *w, int j) {
+PMB_INLINE int32_t pmb_leaf_node(const pmb_cw_state *w, int j) {
     return w->order[2 * w->grower.max_leaves + j];
 }
 
@@ -151,15 +151,15 @@ PMB_INLINE double pmb_job_unit(const pmb_softmax_job *job) {
 }
 
 /* The row of S of a class. */
-PMB_INLINE const void *pmb_row_of(const pmb_pair_state *w, const pmb_softmax_job *job, int cls) {
+PMB_INLINE const void *pmb_row_of(const pmb_cw_state *w, const pmb_softmax_job *job, int cls) {
     return (const char *)job->S +
            cls * w->data->columns.m *
                (job->is_double ? (int64_t)sizeof(double) : (int64_t)sizeof(float));
 }
 
 /* The integers of a tree, its limits and its draws. */
-PMB_STATIC void pmb_softmax_begin(pmb_pair_state *w, const pmb_softmax_job *job) {
-    const pmb_pair_options *options = w->options;
+PMB_STATIC void pmb_softmax_begin(pmb_cw_state *w, const pmb_softmax_job *job) {
+    const pmb_cw_options *options = w->options;
     int k = job->k, b = job->b, K = job->K, counts = job->counts, of_b = b < 0 ? k : b;
     int low = k < of_b ? k : of_b, high = k + of_b - low; /* (k, b) draws what (b, k) does */
     const pmb_scale scale = job->scale;
@@ -182,7 +182,7 @@ PMB_STATIC void pmb_softmax_begin(pmb_pair_state *w, const pmb_softmax_job *job)
 }
 
 /* Sums of g and h of the rows of leaf j that are here, where its integers do not resolve them: to sums (2, PMB_PARTS). */
-PMB_STATIC void pmb_softmax_sums(const pmb_pair_state *w, const pmb_softmax_job *job, int j,
+PMB_STATIC void pmb_softmax_sums(const pmb_cw_state *w, const pmb_softmax_job *job, int j,
                                  int64_t *sums) {
     int32_t node_index = pmb_leaf_node(w, j);
     const pmb_node *node = w->grower.nodes + node_index;
@@ -196,7 +196,7 @@ PMB_STATIC void pmb_softmax_sums(const pmb_pair_state *w, const pmb_softmax_job 
 }
 
 /* Value of leaf j, from the `pmb_softmax_sums` of the rows of all workers. */
-PMB_STATIC double pmb_softmax_value(const pmb_pair_state *w, const pmb_softmax_job *job, int j,
+PMB_STATIC double pmb_softmax_value(const pmb_cw_state *w, const pmb_softmax_job *job, int j,
                                     const int64_t *sums) {
     int32_t node_index = pmb_leaf_node(w, j);
     const pmb_sums *stats = &w->stats[node_index].sums;
@@ -212,7 +212,7 @@ PMB_STATIC double pmb_softmax_value(const pmb_pair_state *w, const pmb_softmax_j
 }
 
 /* One tree. */
-PMB_STATIC void pmb_softmax_tree(pmb_pair_state *w, const pmb_softmax_job *job, pmb_tree_out out) {
+PMB_STATIC void pmb_softmax_tree(pmb_cw_state *w, const pmb_softmax_job *job, pmb_tree_out out) {
     pmb_softmax_begin(w, job);
     int n_leaves = pmb_grow_to(w, job->sample, job->n_sample, pmb_job_unit(job), &out);
     for (int j = 0; j < n_leaves; j++) {
@@ -223,7 +223,7 @@ PMB_STATIC void pmb_softmax_tree(pmb_pair_state *w, const pmb_softmax_job *job, 
 }
 
 /* Round the pair of one row; n is taken by cells with a count. */
-PMB_INLINE void pmb_pack(pmb_pair_state *w, int64_t row, double g, double h, double n) {
+PMB_INLINE void pmb_pack(pmb_cw_state *w, int64_t row, double g, double h, double n) {
     if (w->options->cell_words == 2) {
         pmb_pack_2(g, h, n, w->options->count_bits, w->gh + 2 * row);
     } else {
@@ -269,7 +269,7 @@ PMB_STATIC int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double by, 
 /* List the rows with a != 0 and round all.
  * Rows with a = 0 take no part: in a leaf of their own they would get a sign that nothing speaks for.
  * The integers are a / unit times a power of two: as long as all a are whole multiples of the unit, ties are ties. */
-PMB_STATIC void pmb_edge_begin(pmb_pair_state *w, pmb_edge_job *job) {
+PMB_STATIC void pmb_edge_begin(pmb_cw_state *w, pmb_edge_job *job) {
     double sum = 0, limit = job->limit, unit = job->unit;
     int64_t n = 0, m = w->data->columns.m;
     for (int64_t i = 0; i < m; i++) {
@@ -294,12 +294,12 @@ PMB_STATIC void pmb_edge_begin(pmb_pair_state *w, pmb_edge_job *job) {
 }
 
 /* The rows that the tree is grown on, NULL: all; they stand in w->grower.rows. Where no row has a gradient, all take part. */
-PMB_INLINE const int32_t *pmb_edge_sample(const pmb_pair_state *w, const pmb_edge_job *job) {
+PMB_INLINE const int32_t *pmb_edge_sample(const pmb_cw_state *w, const pmb_edge_job *job) {
     return job->n < w->data->columns.m && job->n_all > 0 ? w->grower.rows : NULL;
 }
 
 /* Leaves of the tree that was grown: the signs of their sums of a. Returns its edge, the sum of a_i h(x_i). */
-PMB_STATIC double pmb_edge_leaves(const pmb_pair_state *w, const pmb_edge_job *job, int n_leaves,
+PMB_STATIC double pmb_edge_leaves(const pmb_cw_state *w, const pmb_edge_job *job, int n_leaves,
                                   double *value) {
     double edge = 0;
     for (int j = 0; j < n_leaves; j++) {
@@ -312,16 +312,16 @@ PMB_STATIC double pmb_edge_leaves(const pmb_pair_state *w, const pmb_edge_job *j
 
 /* Write the tree that was grown; its edge. Where it was grown by the Newton gain, which here is Gini's, leaves of one sign
  * that lie beside each other are pruned. */
-PMB_STATIC double pmb_edge_write(pmb_pair_state *w, const pmb_edge_job *job, pmb_tree_out out) {
+PMB_STATIC double pmb_edge_write(pmb_cw_state *w, const pmb_edge_job *job, pmb_tree_out out) {
     if (!w->options->edge) pmb_prune_signs(w);
     int n_leaves = pmb_write_tree(w, 1 / job->scale, &out);
     return pmb_edge_leaves(w, job, n_leaves, out.value);
 }
 
 /* One tree; its edge. */
-PMB_STATIC double pmb_edge_tree(pmb_pair_state *w, pmb_edge_job *job, pmb_tree_out out) {
+PMB_STATIC double pmb_edge_tree(pmb_cw_state *w, pmb_edge_job *job, pmb_tree_out out) {
     pmb_edge_begin(w, job);
-    pmb_pairs_grow(w, pmb_take_rows(w, pmb_edge_sample(w, job), job->n));
+    pmb_cw_grow(w, pmb_take_rows(w, pmb_edge_sample(w, job), job->n));
     return pmb_edge_write(w, job, out);
 }
 
@@ -354,7 +354,7 @@ PMB_STATIC double pmb_class_value(const pmb_class_job *job, const int32_t *rows,
     return (double)(float)(pmb_of_parts(sums[0], job->unit) / (h > 1e-300 ? h : 1e-300));
 }
 
-PMB_STATIC void pmb_class_tree(pmb_pair_state *w, const pmb_class_job *job, pmb_tree_out out) {
+PMB_STATIC void pmb_class_tree(pmb_cw_state *w, const pmb_class_job *job, pmb_tree_out out) {
     const double *weight = job->weight;
     const pmb_scale scale = job->scale;
     int64_t n_drawn = 0, m = w->data->columns.m;

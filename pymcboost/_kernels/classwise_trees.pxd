@@ -14,7 +14,7 @@ cdef extern from "classwise_trees.h" nogil:
         int32_t set_words, most_words, most_levels
         const int64_t *least_level
         const int64_t *whole_level
-    ctypedef struct pmb_pair_data:
+    ctypedef struct pmb_cw_data:
         pmb_columns columns
         int32_t n_tiles
         const void *tiles
@@ -33,14 +33,14 @@ cdef extern from "classwise_trees.h" nogil:
         int32_t weighted
         const int64_t *weight
         int64_t total_weight
-    ctypedef struct pmb_pair_options:
+    ctypedef struct pmb_cw_options:
         int32_t edge, cell_words, keep_histograms, few_sparse, threads, divided, count_bits
         int64_t least_n
         double min_share, l2, min_hessian, min_gain, h_error
         const uint8_t *active
         int32_t n_active, n_drawn
         uint64_t key
-    ctypedef struct pmb_pair_state:
+    ctypedef struct pmb_cw_state:
         pass
     ctypedef struct pmb_scale:
         double g, h, n
@@ -82,41 +82,41 @@ cdef extern from "classwise_trees.h" nogil:
         pmb_scale scale
         const double *unit
         const double *magic
-    ctypedef struct pmb_step:
+    ctypedef struct pmb_cw_step:
         int64_t place
         int32_t leaf, done
     pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
-    int pmb_pairs_new(pmb_pair_state *w, const pmb_pair_data *data, const pmb_pair_options *options,
+    int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data, const pmb_cw_options *options,
                       int32_t max_leaves, int32_t max_depth)
-    void pmb_pairs_free(pmb_pair_state *w)
-    void pmb_softmax_tree(pmb_pair_state *w, const pmb_softmax_job *job, pmb_tree_out out)
+    void pmb_cw_state_free(pmb_cw_state *w)
+    void pmb_softmax_tree(pmb_cw_state *w, const pmb_softmax_job *job, pmb_tree_out out)
     double pmb_edge_top(const pmb_edge_job *job, int64_t m)
     int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double by, int64_t *count)
-    void pmb_edge_begin(pmb_pair_state *w, pmb_edge_job *job)
-    const int32_t *pmb_edge_sample(const pmb_pair_state *w, const pmb_edge_job *job)
-    double pmb_edge_tree(pmb_pair_state *w, pmb_edge_job *job, pmb_tree_out out)
-    double pmb_edge_write(pmb_pair_state *w, const pmb_edge_job *job, pmb_tree_out out)
-    void pmb_class_tree(pmb_pair_state *w, const pmb_class_job *job, pmb_tree_out out)
-    int64_t pmb_take_rows(pmb_pair_state *w, const int32_t *sample, int64_t n_sample)
-    void pmb_softmax_begin(pmb_pair_state *w, const pmb_softmax_job *job)
+    void pmb_edge_begin(pmb_cw_state *w, pmb_edge_job *job)
+    const int32_t *pmb_edge_sample(const pmb_cw_state *w, const pmb_edge_job *job)
+    double pmb_edge_tree(pmb_cw_state *w, pmb_edge_job *job, pmb_tree_out out)
+    double pmb_edge_write(pmb_cw_state *w, const pmb_edge_job *job, pmb_tree_out out)
+    void pmb_class_tree(pmb_cw_state *w, const pmb_class_job *job, pmb_tree_out out)
+    int64_t pmb_take_rows(pmb_cw_state *w, const int32_t *sample, int64_t n_sample)
+    void pmb_softmax_begin(pmb_cw_state *w, const pmb_softmax_job *job)
     double pmb_job_unit(const pmb_softmax_job *job)
-    int pmb_write_tree(pmb_pair_state *w, double unit, const pmb_tree_out *out)
-    void pmb_softmax_sums(const pmb_pair_state *w, const pmb_softmax_job *job, int j, int64_t *sums)
-    double pmb_softmax_value(const pmb_pair_state *w, const pmb_softmax_job *job, int j, const int64_t *sums)
-    void pmb_step_begin(const pmb_pair_state *w, int64_t n, int64_t *sums)
-    void pmb_step_root(pmb_pair_state *w, pmb_step *s, int64_t n, const int64_t *sums)
-    int64_t pmb_step_part(pmb_pair_state *w, pmb_step *s)
-    void pmb_step_next_search(pmb_pair_state *w, pmb_step *s, int64_t n_left)
+    int pmb_write_tree(pmb_cw_state *w, double unit, const pmb_tree_out *out)
+    void pmb_softmax_sums(const pmb_cw_state *w, const pmb_softmax_job *job, int j, int64_t *sums)
+    double pmb_softmax_value(const pmb_cw_state *w, const pmb_softmax_job *job, int j, const int64_t *sums)
+    void pmb_cw_step_begin(const pmb_cw_state *w, int64_t n, int64_t *sums)
+    void pmb_cw_step_root(pmb_cw_state *w, pmb_cw_step *s, int64_t n, const int64_t *sums)
+    int64_t pmb_cw_step_part(pmb_cw_state *w, pmb_cw_step *s)
+    void pmb_cw_step_next_search(pmb_cw_state *w, pmb_cw_step *s, int64_t n_left)
     enum:
         PMB_STEP_RECORD
-    void pmb_step_share(const pmb_pair_state *w, pmb_step *step, int n, int workers, int rank, int64_t *cells)
-    int64_t pmb_step_words(const pmb_pair_state *w, const pmb_step *s, int64_t cells)
-    void pmb_step_fill(pmb_pair_state *w, pmb_step *s, int64_t *message)
-    void pmb_step_scan(pmb_pair_state *w, const pmb_step *s, int64_t *message)
-    int64_t pmb_step_records(pmb_pair_state *w, const pmb_step *s, int64_t *records, int back)
-    void pmb_step_choose(pmb_pair_state *w, const pmb_step *s)
-    void pmb_pairs_weigh(pmb_pair_state *w, int64_t *weight)
-    void pmb_pairs_sides(pmb_pair_state *w, const int64_t *weight)
+    void pmb_cw_step_share(const pmb_cw_state *w, pmb_cw_step *step, int n, int workers, int rank, int64_t *cells)
+    int64_t pmb_cw_step_words(const pmb_cw_state *w, const pmb_cw_step *s, int64_t cells)
+    void pmb_cw_step_fill(pmb_cw_state *w, pmb_cw_step *s, int64_t *message)
+    void pmb_cw_step_scan(pmb_cw_state *w, const pmb_cw_step *s, int64_t *message)
+    int64_t pmb_cw_step_records(pmb_cw_state *w, const pmb_cw_step *s, int64_t *records, int back)
+    void pmb_cw_step_choose(pmb_cw_state *w, const pmb_cw_step *s)
+    void pmb_cw_weigh_nodes(pmb_cw_state *w, int64_t *weight)
+    void pmb_cw_missing_sides(pmb_cw_state *w, const int64_t *weight)
     void pmb_softmax(int is_double, const double *F, int64_t m, int K, int own, int64_t n, const double *weight,
                      double *top, void *total, void *S, const double *magic, int64_t *sums)
     void pmb_log_odds(double *x, int64_t n)

@@ -20,7 +20,7 @@ ctypedef fused real:
     float
     double
 
-cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) except *:
+cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_cw_data *data) except *:
     """Where the first of n trees goes; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
     cdef int64_t m = data.c.m
@@ -41,14 +41,14 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_pair_data *data) exce
 
 # Trees that grow side by side, a piece each. job: of the kind that the function takes.
 cdef struct Trees:
-    pmb_pair_state *work      # of each thread
+    pmb_cw_state *work      # of each thread
     void *job
     pmb_tree_out first
     int64_t max_leaves, m
     double *edge
 
 
-cdef Trees trees_of(pmb_pair_state *work, void *job, pmb_tree_out first, int max_leaves, int64_t m) noexcept nogil:
+cdef Trees trees_of(pmb_cw_state *work, void *job, pmb_tree_out first, int max_leaves, int64_t m) noexcept nogil:
     cdef Trees t
     t.work, t.job, t.first, t.max_leaves, t.m, t.edge = work, job, first, max_leaves, m, NULL
     return t
@@ -107,9 +107,9 @@ cdef class Grower:
         its rows with more of it.
     """
 
-    cdef pmb_pair_data data
-    cdef pmb_pair_options options
-    cdef pmb_pair_state *work
+    cdef pmb_cw_data data
+    cdef pmb_cw_options options
+    cdef pmb_cw_state *work
     cdef int n_work, n_threads, prepared, pool, max_leaves, max_depth
     cdef object keep, message
 
@@ -163,7 +163,7 @@ cdef class Grower:
         cdef int t
         if self.work != NULL:
             for t in range(self.n_work):
-                pmb_pairs_free(&self.work[t])
+                pmb_cw_state_free(&self.work[t])
             free(self.work)
             self.work = NULL
             self.n_work = 0
@@ -176,11 +176,11 @@ cdef class Grower:
             return 0
         self.release()
         self.prepared = self.options.threads
-        self.work = <pmb_pair_state *> calloc(n, sizeof(pmb_pair_state))
+        self.work = <pmb_cw_state *> calloc(n, sizeof(pmb_cw_state))
         if self.work == NULL:
             raise MemoryError("no memory for growing trees")
         for t in range(n):
-            if not pmb_pairs_new(&self.work[t], &self.data, &self.options, self.max_leaves, self.max_depth):
+            if not pmb_cw_state_new(&self.work[t], &self.data, &self.options, self.max_leaves, self.max_depth):
                 self.release()
                 raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
             self.n_work = t + 1
@@ -287,41 +287,41 @@ cdef class Grower:
         cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64), cells = None
         cdef int64_t[::1] message
         cdef int64_t all_cells = self.data.tile_cell[self.data.n_tiles + 1]
-        room = np.zeros(n * sizeof(pmb_step), dtype=np.uint8)
-        cdef pmb_step *step = <pmb_step *> address(room)
+        room = np.zeros(n * sizeof(pmb_cw_step), dtype=np.uint8)
+        cdef pmb_cw_step *step = <pmb_cw_step *> address(room)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_step_begin(&self.work[j], here[j], &sums[j, 0])
+            pmb_cw_step_begin(&self.work[j], here[j], &sums[j, 0])
         comm.sum(sums.base)
         for j in range(n):
-            pmb_step_root(&self.work[j], &step[j], here[j], &sums[j, 0])
+            pmb_cw_step_root(&self.work[j], &step[j], here[j], &sums[j, 0])
         if all_cells and 8 * self.options.cell_words * all_cells * n >= comm.scattered:
             cells = np.zeros((n, comm.size), dtype=np.int64)
-            pmb_step_share(&self.work[0], step, n, comm.size, comm.rank, &cells[0, 0])
+            pmb_cw_step_share(&self.work[0], step, n, comm.size, comm.rank, &cells[0, 0])
         while not is_done:
             size = 0
             for j in range(n):
                 step[j].place = size
-                size += pmb_step_words(&self.work[j], &step[j], all_cells)
+                size += pmb_cw_step_words(&self.work[j], &step[j], all_cells)
             if size:
                 message = self.room_for(size)
                 for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                    pmb_step_fill(&self.work[j], &step[j], &message[0])
+                    pmb_cw_step_fill(&self.work[j], &step[j], &message[0])
                 self.add_up(step, n, message.base[:size], cells, comm)
                 for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                    pmb_step_scan(&self.work[j], &step[j], &message[0])
+                    pmb_cw_step_scan(&self.work[j], &step[j], &message[0])
                 if cells is not None:
                     self.tell(step, n, comm)
                 for j in range(n):
-                    pmb_step_choose(&self.work[j], &step[j])
+                    pmb_cw_step_choose(&self.work[j], &step[j])
             for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                here[j] = pmb_step_part(&self.work[j], &step[j])
+                here[j] = pmb_cw_step_part(&self.work[j], &step[j])
             is_any, is_done = False, True
             for j in range(n):
                 is_any, is_done = is_any or step[j].leaf >= 0, is_done and step[j].done
             if is_any:
                 comm.sum(here.base, sure=True)
             for j in range(n):
-                pmb_step_next_search(&self.work[j], &step[j], here[j])
+                pmb_cw_step_next_search(&self.work[j], &step[j], here[j])
         self.weigh(n, comm)
 
     cdef object weigh(self, int n, comm):
@@ -329,13 +329,13 @@ cdef class Grower:
         cdef int j, outer = min(n, self.n_threads)
         cdef int64_t[:, ::1] weights = np.zeros((n, 2 * self.max_leaves), dtype=np.int64)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_pairs_weigh(&self.work[j], &weights[j, 0])
+            pmb_cw_weigh_nodes(&self.work[j], &weights[j, 0])
         if self.data.weighted:
             comm.sum(weights.base, sure=True)
         for j in range(n):
-            pmb_pairs_sides(&self.work[j], &weights[j, 0])
+            pmb_cw_missing_sides(&self.work[j], &weights[j, 0])
 
-    cdef object add_up(self, pmb_step *step, int n, message, const int64_t[:, ::1] cells, comm):
+    cdef object add_up(self, pmb_cw_step *step, int n, message, const int64_t[:, ::1] cells, comm):
         """Sums of all workers of a message; of this worker's share where ``cells`` (n, workers) say what each has."""
         cdef int j, r
         cdef int64_t[::1] lengths = np.zeros(comm.size, dtype=np.int64)
@@ -344,12 +344,12 @@ cdef class Grower:
             return
         for j in range(n):
             for r in range(cells.shape[1]):
-                lengths[r] += pmb_step_words(&self.work[j], &step[j], cells[j, r])
+                lengths[r] += pmb_cw_step_words(&self.work[j], &step[j], cells[j, r])
         comm.sum_scatter(message, lengths.base, sure=True)
         for j in range(n):
             step[j].place -= lengths.base[: comm.rank].sum()
 
-    cdef object tell(self, pmb_step *step, int n, comm):
+    cdef object tell(self, pmb_cw_step *step, int n, comm):
         """Tell all workers what each has found in its share."""
         cdef int j, back
         cdef int64_t at, words = PMB_STEP_RECORD + self.data.levels.most_words
@@ -357,7 +357,7 @@ cdef class Grower:
         for back in range(2):
             at = 0
             for j in range(n):
-                at += pmb_step_records(&self.work[j], &step[j], &records[at], back)
+                at += pmb_cw_step_records(&self.work[j], &step[j], &records[at], back)
             if not back:
                 comm.sum(records.base[:at], sure=True)
 

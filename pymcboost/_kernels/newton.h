@@ -22,7 +22,7 @@ typedef struct {
     double value, mass; /* objective; scale of the gradient without cancellation */
 } pmb_class_pairs;
 
-PMB_INLINE double pmb_pairs_value(pmb_class_pairs *p, const double *w, int with_derivatives) {
+PMB_INLINE double pmb_class_pairs_value(pmb_class_pairs *p, const double *w, int with_derivatives) {
     int K = p->K;
     double total = 0, penalty = 0, mass = 0;
     for (int c = 0; c < K; c++) {
@@ -166,7 +166,7 @@ PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double
     double *step = work + 3 * K, *trial = work + 4 * K, *free_ = work + 5 * K;
     const double *grad = p.slope; /* trials leave it alone */
     for (int iter = 0;; iter++) {
-        double value = pmb_pairs_value(&p, w, 1), t = 1;
+        double value = pmb_class_pairs_value(&p, w, 1), t = 1;
         if (!(pmb_newton_free(&p, w, grad, cap, free_) > tol) || iter == max_iter) return;
         pmb_newton_step(&p, grad, free_, step, work + 6 * K);
         int moved = 0;
@@ -181,7 +181,7 @@ PMB_STATIC void pmb_newton(int K, int logistic, const double *plus, const double
             /* A promised decrease below rounding cannot be tested: the step is taken, so that the solution does not
              * depend on rounding. */
             if (-slope <= 1e-12 * (1 + fabs(value)) ||
-                pmb_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
+                pmb_class_pairs_value(&p, trial, 0) <= value + 1e-4 * slope) {
                 moved = 1;
                 break;
             }
